@@ -120,7 +120,7 @@ fn fits(what: &str, size_bytes: usize) -> Result<(), Reject> {
     Err(Reject::Invalid { what })
 }
 
-/// Rejects JSON that could not be read back once it is recorded. `checked` says why not.
+/// Rejects JSON that could not be read back once it is recorded. `checked` has the reason.
 fn can_be_read(what: &str, checked: Result<(), String>) -> Result<(), Reject> {
     checked.map_err(|why| Reject::Invalid { what: format!("{what} {why}") })
 }

@@ -41,7 +41,7 @@ pub(super) fn rejudged(d: &mut Decision<'_>, view: &View) -> Result<(), Reject> 
     tool::after(d, run, overlay)
 }
 
-/// Whether a call was judged by another policy, or as another call than it would be by now.
+/// Whether a call was judged by another policy than the current one, or in another form than its current one.
 fn is_outdated(call: &Call, view: &View, index: usize) -> bool {
     let is_another =
         |known: &KnownCall| unfit(known).is_none() && known.approval(&call.tool) != call.approval;

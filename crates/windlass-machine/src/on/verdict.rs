@@ -79,7 +79,7 @@ pub(super) fn withheld(run: &Run, tool: &ToolName, known: &KnownCall) -> Option<
 const HOOK: &str = "hook";
 
 impl KnownCall {
-    /// What an approval of the call is bound to: a change in any of it is another call.
+    /// Digest of everything that an approval of the call is bound to: a change in any part makes another call.
     pub fn approval(&self, tool: &ToolName) -> Digest {
         let arguments = match &self.arguments {
             Arguments::AsAsked { digest } | Arguments::Repaired { digest, .. } => *digest,

@@ -47,7 +47,7 @@ pub struct Call {
     pub doubt: Option<Doubt>,
     /// How often it was started since it was last put off: what crashes and hangs have cost it.
     pub tries: u32,
-    /// Starts that were taken back because nothing of them was dispatched.
+    /// Starts that were taken back before their dispatch.
     pub undispatched: u32,
     /// How often an outside reply was asked for.
     pub asks: u32,

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use windlass_machine::{Asked, Expiry, Fact, InterruptId, State, Terms, ThreadId};
 
-/// Approvals that are remembered. What is forgotten is asked about once more.
+/// Approvals that are remembered. A forgotten one is asked about once more.
 const KNOWN_MAX: usize = 10_000;
 
 /// The two clocks are read one after the other, and round to milliseconds.
@@ -35,7 +35,7 @@ impl Expiries {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notices what a round opens and closes; `now_ms` is when the round began.
+    /// Records the interrupts that a round opens and forgets those it closes; `now_ms` is when the round began.
     pub(super) fn note(&self, thread: &ThreadId, fact: &Fact, now_ms: u64) {
         match fact {
             Fact::InterruptOpened { interrupt, terms, .. } if approves(terms) => {

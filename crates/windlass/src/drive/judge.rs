@@ -1,6 +1,6 @@
 //! The policy that a round judges by: looked up for inputs that need it, and again for calls that wait.
 //!
-//! The machine judges. This only finds out what the policy, the tools and the links are now.
+//! The machine judges. This reads the current policy, tools and links.
 
 use windlass_machine::{
     Call, CallStatus, Command, Digest, Given, Input, Machine, Phase, Seq, Timestamp, View,
@@ -19,7 +19,7 @@ pub(super) struct Rejudged {
     place: (Seq, usize),
     /// By which policy, and by which it was judged before.
     policies: (u64, u64),
-    /// What was judged: an edit or an approval makes it another.
+    /// Digest of the judged call, and whether it was approved. An edit or an approval changes them.
     call: (Digest, bool),
 }
 
@@ -30,7 +30,7 @@ impl Rejudged {
 }
 
 impl Actor {
-    /// Puts into an input what a decision needs to know of the policy, as it is now.
+    /// Puts the current policy into an input whose decision needs it.
     pub(super) async fn look_up(&mut self, input: &mut Input) -> Result<(), Ended> {
         let judged = match input {
             Input::ModelReplied(replied) => !replied.view.calls.is_empty(),
@@ -66,13 +66,13 @@ impl Actor {
         Ok(())
     }
 
-    /// A view of the open calls as they stand.
+    /// A view of the open calls in their current state.
     async fn view_again(&mut self, policy: &PolicyNow, answers: &[Given]) -> View {
         let folder = self.in_flight.folder(self.machine.state());
         self.deps.view_again(self.machine.state(), &folder, policy, answers).await
     }
 
-    /// Notices what other processes have changed of the policy.
+    /// Reads whether other processes have changed the policy.
     pub(super) async fn look_at_changes(&mut self) -> Result<(), Ended> {
         let mut patience = Patience::new();
         while let Err(error) = self.deps.look_at_changes().await {
@@ -116,7 +116,7 @@ impl Actor {
         if waiting(&self.machine, round.at).next().is_none() {
             return Ok(());
         }
-        // What another process has changed counts as well, and at once.
+        // Changes of other processes count at once.
         self.look_at_changes().await?;
         let Some(policy) = self.policy().await? else { return Ok(()) };
         let (step, now) = (self.step_seq, policy.version);

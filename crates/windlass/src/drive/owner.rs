@@ -66,7 +66,7 @@ impl Drop for SetAside {
     }
 }
 
-/// What a claim brought.
+/// The outcome of a claim.
 enum Claimed {
     Taken(OwnClaim),
     /// Another live process, this node, drives the thread.

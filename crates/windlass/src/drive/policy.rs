@@ -171,14 +171,14 @@ impl Deps {
         policy.auto_run = chosen.map_or(policy.auto_run, |(chosen, _)| chosen);
         let owner = Some(user.as_str());
         for record in self.all_records(ALLOW, owner).await? {
-            // One that this build cannot read lets nothing through.
+            // A record that this build cannot read allows nothing.
             if let Ok(allowed) = serde_json::from_value::<AllowedTool>(record.value) {
                 policy.allowlist.insert(allowed);
             }
         }
         let mut grants = Vec::new();
         for record in self.all_records(GRANT, owner).await? {
-            // One that this build cannot read lets nothing through.
+            // A record that this build cannot read allows nothing.
             if let Ok(grant) = serde_json::from_value::<Grant>(record.value.clone()) {
                 grants.push((grant.id.clone(), record));
                 policy.grants.push(grant);
