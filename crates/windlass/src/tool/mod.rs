@@ -16,6 +16,7 @@ mod reconcile;
 mod registry;
 #[cfg(target_os = "linux")]
 pub mod sandbox;
+mod schema;
 #[cfg(target_os = "linux")]
 mod shell;
 pub(crate) mod toolset;
@@ -36,10 +37,11 @@ pub use function::{FunctionTool, IntoToolOutput, Json, schema_for};
 pub use hidden::{Hidden, HiddenArguments, HiddenSource};
 pub(crate) use image::image_type;
 pub use reconcile::{Reconcile, Source};
+pub(crate) use registry::Registered;
 #[cfg(feature = "mcp")]
 pub(crate) use registry::check_schema;
 pub use registry::{Adjustment, Registry, RegistryError, key_of};
-pub(crate) use registry::{Registered, ValueCheck, check_values};
+pub(crate) use schema::{ValueCheck, check_values};
 pub use toolset::{SHOWN_TOKENS, Shown, Toolset};
 pub use typed::{ContentKind, Typed, TypedContent};
 

@@ -55,7 +55,7 @@ impl Scene {
     }
 
     async fn engine(&self) -> Engine {
-        let tools = Registry::new().add_all(file_tools()).unwrap();
+        let tools = Registry::new().add_all(file_tools(&crate::tools::reader())).unwrap();
         let folder = Arc::new(WorkingFolder::open(&self.link).unwrap());
         asking(&store(), &plan(&[]), tools).folder(folder).build().await.unwrap()
     }
