@@ -145,7 +145,8 @@ async fn a_folder_that_hangs_delays_a_cancel_by_seconds() {
         let _ = hangs.lock().unwrap().recv();
         Err("it hung".to_owned())
     };
-    let built = memory(&models, Registry::new().add_all(file_tools(&crate::tools::reader())).unwrap()).auto_run(AutoRun::Ask);
+    let built = memory(&models, Registry::new().add_all(file_tools(&crate::tools::reader())).unwrap())
+        .auto_run(AutoRun::Ask);
     let built = built.ports(ports.clone(), ports.clone(), ports).clock(clock.clone());
     let engine = built.folders(find).build().await.unwrap();
     let started = engine.start(task("go")).await.unwrap();
