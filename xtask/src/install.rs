@@ -159,7 +159,7 @@ fn python_packages(folder: &Path, packages: &[&str]) -> Result<()> {
         let there = format!("import importlib.metadata as m; assert m.version('{name}') == '{version}'");
         process::succeeds(Command::new(&python).args(["-c", &there]))
     };
-    if packages.iter().all(is_there) {
+    if !is_moved(folder) && packages.iter().all(is_there) {
         return Ok(());
     }
     if !process::succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"])) {
@@ -169,6 +169,13 @@ fn python_packages(folder: &Path, packages: &[&str]) -> Result<()> {
     process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder))?;
     let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     process::run(Command::new(&python).args(pip).args(packages))
+}
+
+/// Whether an environment was made in another folder. Its programs then name an interpreter that is not there.
+fn is_moved(folder: &Path) -> bool {
+    let made_by = std::fs::read_to_string(folder.join("pyvenv.cfg")).unwrap_or_default();
+    let command = made_by.lines().find(|line| line.starts_with("command"));
+    command.is_some_and(|command| !command.ends_with(&folder.display().to_string()))
 }
 
 fn is_installed(package: &str) -> bool {
