@@ -70,6 +70,14 @@ pub fn debian_packages(packages: &[&str]) -> Result<()> {
     process::run(apt_get().args(["install", "--yes", "--no-install-recommends"]).args(missing))
 }
 
+/// Installs git if it is absent. Tests run it, and the commands ask it for the commit and the files.
+pub fn git() -> Result<()> {
+    if process::succeeds(Command::new("git").arg("--version")) {
+        return Ok(());
+    }
+    debian_packages(&["git"])
+}
+
 /// The fuzzer of HTTP APIs, at the version that the tests are written for.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 

@@ -34,6 +34,7 @@ pub fn workspace() -> Result<()> {
 /// Lints builds with fewer features than the tests have, and builds with more. With `--full`, runs the provider tests of
 /// the latter, too.
 pub fn features(extent: Extent) -> Result<()> {
+    install::git()?;
     // The library with its default features.
     clippy(&["--package", "windlass", "--lib"])?;
     // The product without its default features.

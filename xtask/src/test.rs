@@ -84,6 +84,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
 
 /// Builds the binary, then runs unit, integration and documentation tests.
 pub fn everything(extent: Extent, nextest_arguments: &[String]) -> Result<()> {
+    install::git()?;
     let seed = seed()?;
     install::debian_packages(DEBIAN_PACKAGES)?;
     install::cargo_tool(&install::NEXTEST)?;

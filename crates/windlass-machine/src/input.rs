@@ -62,6 +62,9 @@ pub enum Input {
         /// Grants that are written with the answers, or not at all.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         grants: Vec<NewGrant>,
+        /// Recorded in the same append.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<Box<Note>>,
         /// The policy and the open calls, an edited one with its new arguments; looked up when the input is taken.
         #[serde(skip)]
         view: View,
@@ -322,6 +325,18 @@ pub struct NewMessage {
     pub options: RunOptions,
     /// What happens while another run is active.
     pub when_busy: WhenBusy,
+    /// Recorded in the same append.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Box<Note>>,
+}
+
+/// Data of the host program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    /// The subject.
+    pub name: String,
+    /// The data.
+    pub data: Value,
 }
 
 /// What happens to a message while a run is active. (design: "Gate, interrupts, effects, control")

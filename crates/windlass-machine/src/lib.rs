@@ -44,6 +44,7 @@
 //!     agent: Arc::new(agent),
 //!     options: RunOptions::default(),
 //!     when_busy: WhenBusy::Queue,
+//!     note: None,
 //! };
 //!
 //! let mut journal: Vec<String> = Vec::new();

@@ -91,6 +91,7 @@ fn every_way_of_naming_a_blob_is_found() {
         }],
         by: Party { principal: "ann".into(), workspace: "w".into(), roles: Vec::new() },
         grants: Vec::new(),
+        note: None,
         view: View::default(),
     };
     assert_eq!(input.blobs(), [Digest::of(b"input")]);

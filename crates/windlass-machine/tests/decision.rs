@@ -191,7 +191,7 @@ impl Case {
             }
         }
         let answers = answers.into_iter().map(|(given, _)| given).collect();
-        self.take(&Input::Answered { answers, by, grants: Vec::new(), view });
+        self.take(&Input::Answered { answers, by, grants: Vec::new(), note: None, view });
     }
 
     fn is_ready(&self) -> bool {

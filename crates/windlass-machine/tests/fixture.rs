@@ -58,6 +58,7 @@ pub fn new_message(id: &str, text: &str, run: &str, agent: Arc<Agent>) -> NewMes
         agent,
         options: RunOptions::default(),
         when_busy: WhenBusy::Queue,
+        note: None,
     }
 }
 
@@ -140,7 +141,7 @@ pub fn party() -> Party {
 /// An answer to one interrupt, by the owner.
 pub fn answered(interrupt: &str, answer: Answer, view: View) -> Input {
     let given = Given { interrupt: interrupt.into(), answer, approval: None };
-    Input::Answered { answers: vec![given], by: party(), grants: Vec::new(), view }
+    Input::Answered { answers: vec![given], by: party(), grants: Vec::new(), note: None, view }
 }
 
 /// The usual policy with what is known of the calls.

@@ -11,6 +11,7 @@ mod fork;
 mod journal;
 mod modes;
 mod nonsense;
+mod note;
 mod people;
 mod policy;
 mod property;

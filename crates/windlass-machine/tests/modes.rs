@@ -129,6 +129,7 @@ fn a_call_that_waits_is_withheld_once_it_is_known_to_write() {
         answers: vec![Given { interrupt, answer: Answer::Edit { arguments: "{}".into() }, approval: None }],
         by: fixture::party(),
         grants: Vec::new(),
+        note: None,
         view: everything(1, writes.clone()),
     };
     assert!(matches!(machine.handle(&edited, Timestamp(1_000)), Err(Reject::Closed { .. })));

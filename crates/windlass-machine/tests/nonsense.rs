@@ -172,7 +172,7 @@ fn any_answers(dice: &mut Dice, machine: &Machine, call: CallKey) -> Input {
     if dice.one_in(6) {
         by.workspace = any_text(dice).into();
     }
-    Input::Answered { answers, by, grants: Vec::new(), view: some_view(dice) }
+    Input::Answered { answers, by, grants: Vec::new(), note: None, view: some_view(dice) }
 }
 
 fn any_kind(dice: &mut Dice) -> InterruptKind {

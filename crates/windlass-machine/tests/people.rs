@@ -86,7 +86,13 @@ impl World {
         if wild && self.dice.one_in(10) {
             answers.extend(answers.first().cloned());
         }
-        self.outside.push_back(Input::Answered { answers, by, grants: Vec::new(), view: View::default() });
+        self.outside.push_back(Input::Answered {
+            answers,
+            by,
+            grants: Vec::new(),
+            note: None,
+            view: View::default(),
+        });
         true
     }
 
@@ -207,9 +213,9 @@ impl World {
 /// The driver reads policy and tools when it takes an input.
 pub fn refill(world: &mut World, input: Input) -> Input {
     match input {
-        Input::Answered { answers, by, grants, view: _ } => {
+        Input::Answered { answers, by, grants, note, view: _ } => {
             let view = world.view(&answers);
-            Input::Answered { answers, by, grants, view }
+            Input::Answered { answers, by, grants, note, view }
         }
         Input::Lost { command, view: _ } => Input::Lost { command, view: world.view(&[]) },
         Input::ToolStopped { call, reason, by_tool, view: _ } => {

@@ -129,6 +129,7 @@ impl Engine {
             agent: Arc::new(agent),
             options,
             when_busy: task.when_busy,
+            note: task.note.map(Box::new),
         }));
         let letter = Letter { blobs: blobs.0, ..Letter::plain(input) };
         // From here on the run may begin, whatever becomes of this call.

@@ -3,8 +3,8 @@
 //! Whether an answer counts is the machine's to say; the rest are records in the store, which every process on it sees.
 
 use windlass_machine::{
-    AllowedTool, Answer, AutoRun, Condition, Given, Grant, Input, InputId, InterruptId, NewGrant, Party,
-    Policy, Principal, Reject, Seq, ThreadId, Timestamp, ToolName, View, check_json,
+    AllowedTool, Answer, AutoRun, Condition, Given, Grant, Input, InputId, InterruptId, NewGrant, Note,
+    Party, Policy, Principal, Reject, Seq, ThreadId, Timestamp, ToolName, View, check_json,
 };
 
 use crate::drive::policy::{ALLOW, AUTO_RUN, AutoRunOf, GRANT, RecordedAutoRun, auto_run_key};
@@ -76,22 +76,23 @@ impl Engine {
         answers: Vec<Given>,
         by: Party,
     ) -> Result<Seq, EngineError> {
-        self.give(thread, answers, by, Vec::new()).await
+        self.give(thread, answers, by, (Vec::new(), None)).await
     }
 
-    /// Answers as [`answer_all`](Self::answer_all) does, and writes grants with it: all of it, or nothing. The next call
-    /// like one that was approved finds its grant. What the answers approve uses nothing of them up.
+    /// Answers as [`answer_all`](Self::answer_all) does, and writes grants and a note with it: all of it, or nothing. The
+    /// next call like one that was approved finds its grant. What the answers approve uses nothing of them up.
     pub async fn answer_and_grant(
         &self,
         thread: &ThreadId,
         answers: Vec<Given>,
         drafts: Vec<GrantDraft>,
+        note: Option<Note>,
         by: Party,
     ) -> Result<(Seq, Vec<Grant>), EngineError> {
         let drafted: Result<Vec<_>, _> = drafts.into_iter().map(|draft| self.drafted(draft)).collect();
         let new: Vec<_> = drafted?.into_iter().map(|(user, grant)| NewGrant { user, grant }).collect();
         let grants = new.iter().map(|new| new.grant.clone()).collect();
-        Ok((self.give(thread, answers, by, new).await?, grants))
+        Ok((self.give(thread, answers, by, (new, note)).await?, grants))
     }
 
     async fn give(
@@ -99,13 +100,13 @@ impl Engine {
         thread: &ThreadId,
         answers: Vec<Given>,
         by: Party,
-        grants: Vec<NewGrant>,
+        beside: (Vec<NewGrant>, Option<Note>),
     ) -> Result<Seq, EngineError> {
         if self.deps.journal.head(thread).await?.is_none() {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let id = InputId::from(self.fresh("inp"));
-        let letter = self.answers(answers, by, grants).await?;
+        let letter = self.answers(answers, by, beside).await?;
         Ok(self.deps.send(thread, &id, letter).await??)
     }
 
@@ -114,7 +115,7 @@ impl Engine {
         &self,
         mut answers: Vec<Given>,
         by: Party,
-        grants: Vec<NewGrant>,
+        (grants, note): (Vec<NewGrant>, Option<Note>),
     ) -> Result<Letter, EngineError> {
         let mut blobs = NewBlobs::default();
         for given in &mut answers {
@@ -123,7 +124,7 @@ impl Engine {
             }
         }
         // Whoever takes it looks policy and tools up.
-        let input = Input::Answered { answers, by, grants, view: View::default() };
+        let input = Input::Answered { answers, by, grants, note: note.map(Box::new), view: View::default() };
         Ok(Letter { blobs: blobs.0, ..Letter::plain(input) })
     }
 
@@ -138,7 +139,7 @@ impl Engine {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let id = InputId::from(self.fresh("inp"));
-        let letter = self.answers(answers, by, Vec::new()).await?;
+        let letter = self.answers(answers, by, (Vec::new(), None)).await?;
         for (blob, bytes) in letter.blobs {
             self.deps.blobs.put(&blob, bytes).await?;
         }

@@ -6,7 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_machine::{
-    InputId, Limits, Message, Mode, ModelName, ModelSettings, Principal, Role, RunOptions, ThreadId, WhenBusy,
+    InputId, Limits, Message, Mode, ModelName, ModelSettings, Note, Principal, Role, RunOptions, ThreadId,
+    WhenBusy,
 };
 
 use crate::port::tool::Tool;
@@ -52,6 +53,8 @@ pub struct Task {
     pub options: RunOptions,
     /// What happens while another run is active in the thread.
     pub when_busy: WhenBusy,
+    /// Data of the host program, recorded in the append that takes the message.
+    pub note: Option<Note>,
     /// Services that this run alone may call, in place of the engine's. They and their secrets are kept in this process
     /// until the run ends; another one that takes the run up asks for them ([`Builder::tools_of`](crate::Builder::tools_of)).
     /// (LM-I7)
@@ -109,6 +112,7 @@ impl Task {
             folder: None,
             options: RunOptions::default(),
             when_busy: WhenBusy::default(),
+            note: None,
             api: None,
             tools: RunTools::Usual,
         }

@@ -28,8 +28,8 @@ pub enum ApiKeys {
 
 impl User {
     /// Notes a change by which another user may have taken the account, or by which it may do more. The account then
-    /// cannot approve in runs that began before. A change that the owner makes with the account's password takes it
-    /// from nobody.
+    /// cannot approve in runs that began before. A change that the owner makes with the account's password does not
+    /// count.
     pub(super) fn settled(self, before: &Self, by: By, is_reset: bool, now: Timestamp) -> Self {
         let is_promoted = self.role > before.role || (self.active && !before.active);
         let is_moved = by == By::Administrator && self.email != before.email;

@@ -152,7 +152,7 @@ impl Snapshot {
         }
     }
 
-    /// An open interrupt; `None` if it is closed, which is told only to a caller who may see its thread.
+    /// An open interrupt; `None` if it is closed, which only a caller who may see its thread learns.
     fn find(
         &self,
         caller: &Caller,

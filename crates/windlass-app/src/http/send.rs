@@ -255,6 +255,7 @@ pub async fn send(
             ..RunOptions::default()
         },
         when_busy: new.when_busy.into(),
+        note: None,
         api: None,
     };
     let started = begin(app, caller, task).await?;

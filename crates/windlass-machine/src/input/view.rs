@@ -22,11 +22,11 @@ pub struct View {
     pub policy: Arc<Policy>,
     /// Roles of whom the run works for.
     pub roles: Vec<String>,
-    /// What is known of each call, in the order of the reply; for a rejudgement, of the step's calls.
+    /// A view of each call, in the order of the reply; for a rejudgement, of the step's calls.
     pub calls: Vec<CallView>,
 }
 
-/// What is known of one call from outside the thread.
+/// One call as seen from outside the thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "tool", rename_all = "snake_case")]
 pub enum CallView {
@@ -41,7 +41,7 @@ pub enum CallView {
     Known(Box<KnownCall>),
 }
 
-/// What is known of a call to a tool that exists.
+/// A call to a tool that exists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KnownCall {
     /// What may be done again.
@@ -79,7 +79,7 @@ pub struct KnownCall {
 pub enum HookVerdict {
     /// Nothing against it; the gate decides.
     Allow,
-    /// Somebody has to look at it.
+    /// A person must look at it.
     Ask {
         /// Why.
         reason: String,

@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::context::window::Ahead;
 use crate::event::{Answer, Event, Fact, Outcome, Output, Refused};
 use crate::id::{CallKey, EffectId, RunId, ThreadId, Timestamp, ToolName};
-use crate::input::Input;
+use crate::input::{Input, Note};
 use crate::message::{Block, Content, INLINE_MAX_BYTES, Role, ToolResult};
 use crate::policy::check_json;
 use crate::reject::Reject;
@@ -54,12 +54,17 @@ pub(crate) fn decide(
     let mut decision = Decision { thread, state, lacks, now, run, refused: None, events: Vec::new() };
     let d = &mut decision;
     match input {
-        Input::Message(message) => message::received(d, message),
+        Input::Message(message) => {
+            message::received(d, message).and_then(|()| note_beside(d, message.note.as_deref()))
+        }
         Input::Withdraw { id, by } => queue::withdrawn(d, id, by),
         Input::EditQueued { id, message, by } => queue::edited(d, id, message, by),
         Input::SendNow { id, by } => queue::sent_now(d, id, by),
         Input::Cancel { run, by } => cancel::asked(d, run.as_ref(), by),
-        Input::Answered { answers, by, grants, view } => answer::answered(d, answers, by, (grants, view)),
+        Input::Answered { answers, by, grants, note, view } => {
+            let answered = answer::answered(d, answers, by, (grants, view));
+            answered.and_then(|()| note_beside(d, note.as_deref()))
+        }
         Input::Title { title, by } => message::titled(d, title, by),
         Input::TitleMade { title, made } => message::title_made(d, title, made),
         Input::SwitchModel { model, by } => model::switched(d, model, by),
@@ -90,6 +95,7 @@ pub(crate) fn decide(
             d.refused = Some((limit.clone(), *figure, refused.clone()));
             if let Some(message) = message {
                 message::received(d, message)?;
+                note_beside(d, message.note.as_deref())?;
             }
             // Where the message has started no run, whatever comes next is told.
             d.tell_refused();
@@ -109,6 +115,11 @@ fn noted(d: &mut Decision<'_>, name: &str, data: &Value) -> Result<(), Reject> {
     fits("the data of the note", data.to_string().len())?;
     d.record(Fact::Note { name: name.into(), data: data.clone() });
     Ok(())
+}
+
+/// Records the note that came with another input.
+fn note_beside(d: &mut Decision<'_>, note: Option<&Note>) -> Result<(), Reject> {
+    note.map_or(Ok(()), |Note { name, data }| noted(d, name, data))
 }
 
 /// Refuses what is too long to be recorded in one piece.

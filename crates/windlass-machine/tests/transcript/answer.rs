@@ -25,7 +25,7 @@ impl Stage {
                 None => vec![ADMIN.into()],
             }),
         };
-        Input::Answered { answers, by, grants: Vec::new(), view }
+        Input::Answered { answers, by, grants: Vec::new(), note: None, view }
     }
 
     /// One answer; the view is as the driver reads it for this answer.

@@ -14,12 +14,12 @@ const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 /// How deep a schema may be nested; the walk below is recursive.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
-/// Checks values of whatever kind against a schema that somebody else has written; the error names what does not fit.
+/// Checks values against a schema from outside; the error names what does not fit.
 pub(crate) fn check_values(schema: &Value, values: &Value) -> Result<(), String> {
     ValueCheck::new(schema)?.check(values)
 }
 
-/// A schema that somebody else has written, ready for many values.
+/// A compiled schema from outside, for many values.
 pub(crate) struct ValueCheck(Validator);
 
 impl ValueCheck {

@@ -426,6 +426,7 @@ fn last_request(name: &str) -> ModelRequest {
             ..RunOptions::default()
         },
         when_busy: WhenBusy::Queue,
+        note: None,
     };
     let call = ToolCall { id: "call_A".into(), name: "nope".into(), asked: "{}".into(), native: None };
     let reply = ModelReplied {

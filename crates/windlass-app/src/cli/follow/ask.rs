@@ -136,7 +136,7 @@ impl Follow<'_> {
         } else {
             let (user, whose) = (by.principal.clone(), by.principal.clone());
             let draft = GrantDraft { user, tool, arguments, count, expires_at, by: whose };
-            let granted = engine.answer_and_grant(&self.thread, given, vec![draft], by).await;
+            let granted = engine.answer_and_grant(&self.thread, given, vec![draft], None, by).await;
             granted.map(|(_, grants)| grants.iter().map(|grant| format!("{said} ({})", grant.id)).collect())
         };
         match answered {

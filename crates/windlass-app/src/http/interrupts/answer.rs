@@ -302,7 +302,7 @@ pub async fn give(
             drafts.push((interrupt, draft));
         }
     }
-    let submitted = submit(app, caller, (&row.thread, &snapshot.machine), given, drafts).await;
+    let submitted = submit(app, caller, (&row.thread, &snapshot.machine), given, (drafts, None)).await;
     let (seq, written) = submitted.map_err(|error| missing_tool(app, error))?;
     let written = users.into_iter().zip(written);
     let mut grants: Vec<(InterruptId, Grant)> =

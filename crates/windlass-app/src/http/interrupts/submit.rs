@@ -14,7 +14,7 @@ use crate::account::audit::Note;
 use crate::http::Shared;
 use crate::http::caller::Caller;
 
-/// Answers interrupts of a thread, with the grants that go with them: all of it counts, or nothing. `machine` is the
+/// Answers interrupts of a thread, with grants and a note for the journal: all of it counts, or nothing. `machine` is the
 /// thread as it was when the answers were read.
 ///
 /// Returns the position of the first event and the grants that were written, each with its interrupt.
@@ -23,13 +23,13 @@ pub async fn submit(
     caller: &Caller,
     (thread, machine): (&ThreadId, &Machine),
     given: Vec<Given>,
-    grants: Vec<(InterruptId, GrantDraft)>,
+    (grants, beside): (Vec<(InterruptId, GrantDraft)>, Option<windlass::machine::Note>),
 ) -> Result<(Seq, Vec<(InterruptId, Grant)>), EngineError> {
     let before_ms = app.settings.vote_after_ms;
     given.iter().try_for_each(|given| require_settled(caller, before_ms, machine, given))?;
     let notes: Vec<_> = given.iter().map(|given| note(caller, (thread, machine), given)).collect();
     let (granted, drafts): (Vec<_>, Vec<_>) = grants.into_iter().unzip();
-    let (seq, written) = app.engine.answer_and_grant(thread, given, drafts, caller.party()).await?;
+    let (seq, written) = app.engine.answer_and_grant(thread, given, drafts, beside, caller.party()).await?;
     tracing::info!(%thread, by = %caller.user(), answers = notes.len(), "answered");
     let written: Vec<_> = granted.into_iter().zip(written).collect();
     for (interrupt, mut note) in notes {

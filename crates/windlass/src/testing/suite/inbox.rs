@@ -132,5 +132,6 @@ pub(super) fn message(id: &str) -> Input {
         agent: agent.into(),
         options: RunOptions::default(),
         when_busy: WhenBusy::Queue,
+        note: None,
     }))
 }

@@ -141,8 +141,8 @@ pub struct WebSearch {
     is_chosen: bool,
 }
 
-/// Makes the tool `WebSearch`; the reader parses pages of results. Without a provider it is DuckDuckGo, and each question is asked about first: nobody has
-/// said yet that questions may go there.
+/// Makes the tool `WebSearch`; the reader parses pages of results. Without a provider it is DuckDuckGo, and each question needs
+/// approval, because no setting has allowed questions to go there.
 pub fn web_search(
     outbound: Outbound,
     provider: Option<Provider>,

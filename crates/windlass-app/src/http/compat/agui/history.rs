@@ -12,7 +12,7 @@ use windlass::port::journal::Recorded;
 use windlass::{Engine, EngineError};
 
 use super::message::{Message, call_id, last_words_id, parts, plain, remark, reply_id, result_id, text};
-use super::notes;
+use super::notes::{self, Named};
 use super::reply::Whole;
 use super::word::Spent;
 use crate::http::compat::skyflo::fill::{ROOM_BYTES, fill};
@@ -147,8 +147,12 @@ impl History {
             Fact::RunFinished { .. } => self.finished(event),
             Fact::RunWithdrawn { .. } => self.messages.retain(|(run, _)| *run != event.run),
             Fact::Note { name, data } => {
-                if let Some(named) = notes::read(name, data) {
-                    self.outward.push(named);
+                if let Some((outward, named)) = notes::read(name, data) {
+                    let run = match named {
+                        Named::Run(run) => Some(run),
+                        Named::Message(id) => self.known.get(&id).cloned().flatten(),
+                    };
+                    self.outward.extend(run.map(|run| (outward, run)));
                 }
             }
             _ => self.stepped(seq, event), // tidy: the other kinds are about steps

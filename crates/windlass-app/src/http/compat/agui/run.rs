@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
 use windlass::machine::{
-    Fact, InputId, InterruptId, Mode, RunId, RunOptions, Seq, Surface, ThreadId, WhenBusy,
+    Fact, InputId, InterruptId, Mode, Note, RunId, RunOptions, Seq, Surface, ThreadId, WhenBusy,
 };
 use windlass::{AgentConfig, OpenInterrupt, Started, Task};
 
@@ -15,7 +15,7 @@ use super::feed::{Live, StreamRequest, told};
 use super::history::History;
 use super::input::{New, RunInput, Status};
 use super::interrupt::answers;
-use super::notes::note;
+use super::notes;
 use super::speak::Speaker;
 use super::thread::find;
 use super::word::{Scene, Spent};
@@ -113,8 +113,9 @@ impl<'a> Exchange<'a> {
     ) -> Result<Response, Problem> {
         let special = input.unused();
         let own = new.id.clone();
-        let Started { run, seq, .. } = self.send(thread, new, WhenBusy::Queue, input.mode()?).await?;
-        self.name(thread, &input.run_id, &run).await;
+        let name = notes::of_message(&input.run_id, &new.id);
+        let Started { run, seq, .. } =
+            self.send(thread, new, WhenBusy::Queue, (input.mode()?, Some(name))).await?;
         let until = self.begins(thread, &own, seq).await?;
         history.read_on(&self.app.engine, thread, Some(until)).await?;
         let scene = Scene { thread: input.thread_id.clone(), run: input.run_id.clone() };
@@ -129,7 +130,7 @@ impl<'a> Exchange<'a> {
         thread: &ThreadId,
         new: New,
         when_busy: WhenBusy,
-        mode: Option<Mode>,
+        (mode, note): (Option<Mode>, Option<Note>),
     ) -> Result<Started, Problem> {
         let task = Task {
             message: new.message,
@@ -138,6 +139,7 @@ impl<'a> Exchange<'a> {
             // A limit that is reached is asked about as everything else is.
             options: RunOptions { surface: Surface::Chat, mode, ..RunOptions::default() },
             when_busy,
+            note,
             ..Task::new(self.agent.clone(), "")
         };
         begin(self.app, self.caller, task).await
@@ -178,12 +180,13 @@ impl<'a> Exchange<'a> {
         };
         self.caller.approves()?;
         let machine = self.app.engine.peek(thread).await?;
-        let (seq, _) = submit(self.app, self.caller, (thread, &machine), given, Vec::new()).await?;
-        self.name(thread, &input.run_id, &run).await;
+        let name = notes::of_run(&input.run_id, &run);
+        let (seq, _) =
+            submit(self.app, self.caller, (thread, &machine), given, (Vec::new(), Some(name))).await?;
         let mut own = None;
         if is_new && let Some(new) = input.newest()? {
             own = Some(new.id.clone());
-            self.send(thread, new, WhenBusy::Steer, input.mode()?).await?;
+            self.send(thread, new, WhenBusy::Steer, (input.mode()?, None)).await?;
         }
         let after = Seq(seq.0.saturating_sub(1));
         let mut history = History::default();
@@ -229,13 +232,6 @@ impl<'a> Exchange<'a> {
     ) -> Result<Response, Problem> {
         let scene = Scene { thread: input.thread_id.clone(), run: input.run_id.clone() };
         tell(self.request(), thread, scene, run, history, input.unused()).await
-    }
-
-    /// Keeps what the client calls a run, so that it finds it again. Without it the client does so by its message.
-    async fn name(&self, thread: &ThreadId, outward: &str, run: &RunId) {
-        if let Err(error) = self.app.engine.send(thread, note(outward, run)).await {
-            tracing::warn!(%thread, %error, "a client's name of a run was not kept");
-        }
     }
 }
 

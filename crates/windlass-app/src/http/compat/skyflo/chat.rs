@@ -181,7 +181,7 @@ pub async fn decide(
     let active = active.ok_or_else(missing)?;
     let decided = Decided { is_yes: decision.approve, reason: decision.reason.clone(), parameters: None };
     let given = target.given(decided.answer(&target.asked.kind));
-    let (seq, _) = submit(&app, &caller, (&row.thread, &machine), vec![given], Vec::new()).await?;
+    let (seq, _) = submit(&app, &caller, (&row.thread, &machine), vec![given], (Vec::new(), None)).await?;
     if let Some(reason) = decision.reason.as_deref().filter(|_| decision.approve) {
         let data = json!({"call_id": call, "reason": reason, "by": caller.user().as_str()});
         if let Err(error) = app.engine.send(&row.thread, Input::Note { name: REASON.into(), data }).await {

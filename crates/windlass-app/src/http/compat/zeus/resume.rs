@@ -58,7 +58,7 @@ pub async fn resume(
         None => None,
     };
     let answered: Vec<_> = given.iter().map(|given| given.interrupt.clone()).collect();
-    let submitted = submit(&app, &caller, (&session.thread, &machine), given, Vec::new()).await;
+    let submitted = submit(&app, &caller, (&session.thread, &machine), given, (Vec::new(), None)).await;
     let seq = match submitted {
         Ok((seq, _)) => seq,
         Err(error) => {
