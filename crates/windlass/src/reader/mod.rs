@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -85,9 +85,11 @@ pub(crate) enum ReadError {
 }
 
 impl Reader {
-    /// Starts this program as the reader. Refuses every document unless [`reader_main`] was called.
+    /// Starts this program as the reader. Refuses every document unless [`reader_main`] was called before. All readers of
+    /// a process share its limit of reader processes.
     pub fn this_program() -> Self {
-        Self { program: process::own_program().map(Program::new) }
+        static OWN: OnceLock<Option<Arc<Program>>> = OnceLock::new();
+        Self { program: OWN.get_or_init(|| process::own_program().map(Program::new)).clone() }
     }
 
     /// Starts another program, which calls [`reader_main`] first.

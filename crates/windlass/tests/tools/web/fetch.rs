@@ -139,6 +139,43 @@ async fn what_stands_at_an_address_is_shown() {
     assert!(said.contains("elsewhere"), "{said}");
 }
 
+/// Pages that make a parser slow, or end its process.
+fn harmful() -> Vec<String> {
+    // Each paragraph opens again all elements that were not ended.
+    let again = (0..800).fold(String::new(), |mut html, n| {
+        let _ = write!(html, "<p><i a={n}></p>");
+        html
+    });
+    vec![
+        format!("{}deep", "<div>".repeat(100_000)),
+        format!("{}deep", "<b><i>".repeat(50_000)),
+        format!("<!--><x {}>deep", "a=1 ".repeat(100_000)),
+        format!("<p {}>deep</p>", "a b ".repeat(200_000)),
+        format!("{}deep", "<table><tr><td>".repeat(20_000)),
+        format!("{}deep", "<ul><li>".repeat(300)),
+        format!("{}deep", "<blockquote>".repeat(500)),
+        format!("{again}deep"),
+        "<p>deep\0\u{fffd}</p>".to_owned(),
+    ]
+}
+
+// rows: LM-T7
+#[tokio::test]
+async fn pages_that_harm_a_parser_are_read_all_the_same() {
+    let pages = harmful();
+    let served = pages.clone();
+    let far = Far::start(move |asked| {
+        let nth = asked.line().rsplit('/').next().and_then(|nth| nth.parse::<usize>().ok()).unwrap();
+        Reply::ok("text/html", served[nth].clone())
+    })
+    .await;
+    let tool = web_fetch(way(inside(&["127.0.0.1"]), &[]), vec![], reader());
+    for (nth, page) in pages.iter().enumerate() {
+        let text = fetched(&tool, json!({"url": far.url(&format!("/{nth}"))})).await;
+        assert!(text.starts_with("ok: [from ") && text.contains("deep"), "{page:.60}: {text:.200}");
+    }
+}
+
 // rows: LM-T7
 #[tokio::test]
 async fn nothing_inside_is_fetched() {
