@@ -94,7 +94,8 @@ mod tests {
     #[test]
     fn of_an_article_its_surroundings_are_left_out() {
         let paragraph =
-            "This is a sentence of an article, which goes on, with commas, for quite a while. ".repeat(6);
+            "This sentence of an article is long, with commas, and with several clauses, for a test. "
+                .repeat(6);
         let body = format!("<p>{paragraph}</p>").repeat(6);
         let html = format!(
             "<html><head><title>News</title></head><body><nav class='menu'><a href='/a'>Menu</a></nav>\

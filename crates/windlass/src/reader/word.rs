@@ -22,7 +22,7 @@ pub(super) fn extract(bytes: &[u8]) -> Result<String, String> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
     let part = archive
         .by_name(PART)
-        .map_err(|error| format!("it has no part `{PART}`, as other files of this kind ({error})"))?;
+        .map_err(|error| format!("it is another kind of file: it has no part `{PART}` ({error})"))?;
     let mut xml = Vec::new();
     part.take(MAX_PART_BYTES).read_to_end(&mut xml).map_err(|error| error.to_string())?;
     let mut writer = Writer::default();

@@ -234,6 +234,11 @@ fn a_word_document_is_read_as_text() {
     );
     let expected = "ok: ## Head\n\nA & b\u{e9}\tc\n\n- one\n- two\n| 1 | 2 |\n| 3 | 4 |\n\nend";
     check(word(&body), json!({}), expected);
+    let mut archive = ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    archive.start_file("[Content_Types].xml", SimpleFileOptions::default()).unwrap();
+    let sheet = archive.finish().unwrap().into_inner();
+    let other = "it is another kind of file: it has no part `word/document.xml` (specified file not found in archive)";
+    check(sheet, json!({}), &format!("error: cannot read the Word document `file`: {other}"));
     let damaged = word("<w:p><w:t>");
     for end in (60..damaged.len()).step_by(37) {
         let desk = Desk::new();
