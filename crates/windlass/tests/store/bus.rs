@@ -13,15 +13,21 @@ use windlass_machine::{Seq, ThreadId};
 use super::open;
 use super::process::Other;
 
-// Reading what the other process says holds up a thread, and the bus needs one meanwhile.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_processs_stream_is_followed_and_woken() {
+/// The bus of this process beside another process that streams on the thread `stream`.
+async fn beside_another() -> (tempfile::TempDir, Other, LocalBus) {
     let folder = tempfile::tempdir().unwrap();
     let mut other = Other::start("stream", folder.path());
     assert_eq!(other.says().as_deref(), Some("0"));
     let store = Arc::new(open(folder.path()).await);
-    let owners: Arc<dyn Owners> = store.clone();
-    let bus = LocalBus::open(store.node().clone(), owners).unwrap();
+    let node = store.node().clone();
+    let owners: Arc<dyn Owners> = store;
+    (folder, other, LocalBus::open(node, owners).unwrap())
+}
+
+// Reading what the other process says holds up a thread, and the bus needs one meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_processs_stream_is_followed_and_woken() {
+    let (_folder, mut other, bus) = beside_another().await;
     let thread = ThreadId::from("stream");
     let (mut early, mut again) = (
         bus.follow(&thread, Position::default(), Backlog::Fragments),
@@ -45,12 +51,7 @@ async fn another_processs_stream_is_followed_and_woken() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_backlog_of_another_process_is_relayed_as_a_snapshot() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut other = Other::start("stream", folder.path());
-    assert_eq!(other.says().as_deref(), Some("0"));
-    let store = Arc::new(open(folder.path()).await);
-    let owners: Arc<dyn Owners> = store.clone();
-    let bus = LocalBus::open(store.node().clone(), owners).unwrap();
+    let (_folder, mut other, bus) = beside_another().await;
     let thread = ThreadId::from("stream");
     let mut follower = bus.follow(&thread, Position::default(), Backlog::Snapshot);
     let first = next(&mut follower).await;
