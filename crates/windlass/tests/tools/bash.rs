@@ -340,6 +340,19 @@ fn a_fork_bomb_is_ended() {
     assert_eq!(said, "ok: done");
 }
 
+/// From Linux 6.14 on the kernel refuses a command more than some 300 processes beyond its limit.
+#[test]
+fn the_kernel_bounds_the_processes_of_a_command() {
+    let shell = Shell::with(|settings, _| settings.processes = 64);
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
+    let is_bounded = (numbers.next(), numbers.next()) >= (Some(6), Some(14)) && support().processes;
+    let said = shell.says("cat /proc/sys/kernel/pid_max");
+    assert_eq!(said == "ok: 365", is_bounded, "{said}");
+    let machine = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap();
+    assert_ne!(machine.trim(), "365", "the limit of the machine was changed");
+}
+
 #[test]
 fn much_output_keeps_its_ends_and_little_memory() {
     let shell = Shell::new();

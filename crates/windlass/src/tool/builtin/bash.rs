@@ -25,7 +25,9 @@ use crate::port::background::{Background, BackgroundCommand};
 use crate::port::clock::Clock;
 use crate::port::tool::{CallContext, Tool, ToolOutput};
 use crate::tool::sandbox::{Openings, Sandbox, support};
-use crate::tool::shell::{Ended, Job, Launch, Leash, Limits, Order, Places, Scratch, Stop, sweep};
+use crate::tool::shell::{
+    Ended, Job, Launch, Leash, Limits, Order, Places, ProcessLimit, Scratch, Stop, sweep,
+};
 use crate::tool::{FunctionTool, WorkingFolder};
 
 /// How commands run.
@@ -304,6 +306,7 @@ fn order(
         limits: Limits { file_bytes: settings.file_bytes, memory_bytes: settings.memory_bytes, files: 4_096 },
         confinement,
         namespace: support().processes,
+        process_limit: support().processes.then(|| ProcessLimit::at_least(settings.processes)).flatten(),
     };
     Ok(Order { launch, processes: settings.processes, scratch })
 }

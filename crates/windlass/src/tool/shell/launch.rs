@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
 use super::mounts::{self, Places};
+use super::process_limit::ProcessLimit;
 use crate::tool::sandbox::Confinement;
 
 /// What a process may use at most.
@@ -42,6 +43,8 @@ pub(crate) struct Launch {
     pub confinement: Confinement,
     /// Whether it gets a namespace of processes.
     pub namespace: bool,
+    /// What the kernel enforces in that namespace, where it can: see [`ProcessLimit`].
+    pub process_limit: Option<ProcessLimit>,
 }
 
 /// A process that was started. Its group has the same number.
@@ -151,6 +154,10 @@ impl Launch {
                 true => maps.write().and_then(|()| mounts::own(self.places.as_ref())),
                 false => Ok(()),
             };
+            if let Some(limit) = &self.process_limit {
+                // A namespace that refuses it is left with the attendant's count.
+                let _ = write_to(c"/proc/sys/kernel/pid_max", limit.pid_max());
+            }
             let steps = [made, self.settle(told), self.limit(), self.confinement.take_on()];
             steps.into_iter().zip(0..).find_map(|(step, nth)| Some((nth, step.err()?)))
         };
