@@ -313,9 +313,9 @@ impl Actor {
         let snapshot = self.machine.snapshot();
         (self.since_snapshot, self.snapshot_bytes) = (0, snapshot.bytes.len());
         let stored = StoredSnapshot { fold: snapshot.fold, seq: snapshot.seq, bytes: snapshot.bytes.into() };
-        let (deps, thread) = (self.deps.clone(), self.thread.clone());
+        let (deps, thread, epoch) = (self.deps.clone(), self.thread.clone(), self.epoch);
         tokio::spawn(async move {
-            if let Err(error) = deps.journal.put_snapshot(&thread, stored).await {
+            if let Err(error) = deps.journal.put_snapshot(&thread, epoch, stored).await {
                 tracing::warn!(%thread, %error, "the snapshot was not kept; the journal has everything");
             }
         });
@@ -377,9 +377,9 @@ impl Actor {
         // A watcher of a fenced owner goes on watching: somebody else drives the thread now.
         if !matches!(ended, Ended::Fenced) {
             self.deps.bus.publish(&self.thread, Signal::Stopped { why: why.into() });
-            // What a reply had brought so far is void: no follower needs it.
-            self.deps.bus.settle(&self.thread);
         }
+        // The fragments of a reply that this driver did not complete are void: no follower needs them.
+        self.deps.bus.settle(&self.thread);
         Vec::new()
     }
 }

@@ -61,8 +61,14 @@ pub trait Journal: Send + Sync {
     /// The newest snapshot, where there is one.
     async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError>;
 
-    /// Keeps a snapshot in place of the one before. Outside any append.
-    async fn put_snapshot(&self, thread: &ThreadId, snapshot: StoredSnapshot) -> Result<(), StoreError>;
+    /// Keeps a snapshot in place of the one before. Outside any append, so that it may arrive late: it is ignored if the
+    /// thread has another epoch, which also tells a deleted thread from a new one of the same id.
+    async fn put_snapshot(
+        &self,
+        thread: &ThreadId,
+        epoch: Epoch,
+        snapshot: StoredSnapshot,
+    ) -> Result<(), StoreError>;
 
     /// Leaves an input for a thread's owner. The same id returns what became of the first.
     async fn post(&self, thread: &ThreadId, id: &InputId, input: &Input) -> Result<Posted, StoreError>;

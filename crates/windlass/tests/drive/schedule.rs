@@ -104,7 +104,7 @@ journal! {
     read_back(thread: &ThreadId, before: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError>;
     names_blob(thread: &ThreadId, digest: &Digest) -> Result<bool, StoreError>;
     snapshot(thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError>;
-    put_snapshot(thread: &ThreadId, snapshot: StoredSnapshot) -> Result<(), StoreError>;
+    put_snapshot(thread: &ThreadId, epoch: Epoch, snapshot: StoredSnapshot) -> Result<(), StoreError>;
     post(thread: &ThreadId, id: &InputId, input: &Input) -> Result<Posted, StoreError>;
     inbox(thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Left)>, StoreError>;
     waiting_inboxes() -> Result<Vec<ThreadId>, StoreError>;

@@ -283,9 +283,9 @@ async fn a_changed_bit_of_an_event_is_damage() {
 #[tokio::test]
 async fn a_changed_snapshot_is_left_out() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, _) = filled(folder.path(), 3).await;
+    let (store, head) = filled(folder.path(), 3).await;
     let snapshot = StoredSnapshot { fold: 1, seq: Seq(3), bytes: "{}".into() };
-    store.put_snapshot(&thread(), snapshot.clone()).await.unwrap();
+    store.put_snapshot(&thread(), head.epoch, snapshot.clone()).await.unwrap();
     assert_eq!(store.snapshot(&thread()).await.unwrap(), Some(snapshot));
     execute(folder.path(), "UPDATE snapshots SET bytes = '{ }'").await;
     assert_eq!(store.snapshot(&thread()).await.unwrap(), None);

@@ -227,8 +227,13 @@ impl Journal for MemoryStore {
         Ok(self.readable()?.snapshot(thread))
     }
 
-    async fn put_snapshot(&self, thread: &ThreadId, snapshot: StoredSnapshot) -> Result<(), StoreError> {
-        self.state().put_snapshot(thread, snapshot)
+    async fn put_snapshot(
+        &self,
+        thread: &ThreadId,
+        epoch: Epoch,
+        snapshot: StoredSnapshot,
+    ) -> Result<(), StoreError> {
+        self.state().put_snapshot(thread, epoch, snapshot)
     }
 
     async fn post(&self, thread: &ThreadId, id: &InputId, input: &Input) -> Result<Posted, StoreError> {

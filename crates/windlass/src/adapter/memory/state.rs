@@ -233,9 +233,17 @@ impl State {
     }
 
     /// See [`Journal::put_snapshot`](crate::port::journal::Journal::put_snapshot).
-    pub fn put_snapshot(&mut self, id: &ThreadId, snapshot: StoredSnapshot) -> Result<(), StoreError> {
+    pub fn put_snapshot(
+        &mut self,
+        id: &ThreadId,
+        epoch: Epoch,
+        snapshot: StoredSnapshot,
+    ) -> Result<(), StoreError> {
         let thread = self.threads.get_mut(id).filter(|thread| !thread.deleted);
-        thread.ok_or_else(|| no_thread(id))?.snapshot = Some(snapshot);
+        let thread = thread.ok_or_else(|| no_thread(id))?;
+        if thread.head.epoch == epoch {
+            thread.snapshot = Some(snapshot);
+        }
         Ok(())
     }
 

@@ -41,8 +41,8 @@ pub(super) enum Write {
         /// Whether it may make the thread.
         is_message: bool,
     },
-    /// Keeps a snapshot.
-    Snapshot(ThreadId, StoredSnapshot),
+    /// Keeps a snapshot, if the thread still has the epoch.
+    Snapshot(ThreadId, Epoch, StoredSnapshot),
     /// Keeps a small blob.
     Blob(Digest, Bytes),
     /// Records that a large blob is about to be stored.

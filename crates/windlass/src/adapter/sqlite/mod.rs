@@ -267,8 +267,13 @@ impl Journal for SqliteStore {
         read::snapshot(&self.readers, thread).await
     }
 
-    async fn put_snapshot(&self, thread: &ThreadId, snapshot: StoredSnapshot) -> Result<(), StoreError> {
-        self.writer.write(Write::Snapshot(thread.clone(), snapshot)).await.map(drop)
+    async fn put_snapshot(
+        &self,
+        thread: &ThreadId,
+        epoch: Epoch,
+        snapshot: StoredSnapshot,
+    ) -> Result<(), StoreError> {
+        self.writer.write(Write::Snapshot(thread.clone(), epoch, snapshot)).await.map(drop)
     }
 
     async fn post(&self, thread: &ThreadId, id: &InputId, input: &Input) -> Result<Posted, StoreError> {

@@ -284,7 +284,7 @@ impl Changes {
             Write::Post { thread, id, input, names, is_message } => {
                 self.post(thread, id.as_str(), input.as_str(), names, *is_message).map(Written::Posted)
             }
-            Write::Snapshot(thread, snapshot) => self.put_snapshot(thread, snapshot),
+            Write::Snapshot(thread, epoch, snapshot) => self.put_snapshot(thread, *epoch, snapshot),
             Write::Blob(digest, bytes) => {
                 let now = Value::number(self.clock.now().0);
                 self.collection.loosen(digest, self.clock.now().0)?;
@@ -342,8 +342,16 @@ impl Changes {
         posted(outcome.as_deref())
     }
 
-    fn put_snapshot(&mut self, thread: &ThreadId, snapshot: &StoredSnapshot) -> Result<Written, StoreError> {
+    fn put_snapshot(
+        &mut self,
+        thread: &ThreadId,
+        epoch: Epoch,
+        snapshot: &StoredSnapshot,
+    ) -> Result<Written, StoreError> {
         let found = self.known(thread)?;
+        if found.head.epoch != epoch {
+            return Ok(Written::Nothing);
+        }
         self.snapshot.run(&[
             Value::Integer(found.number),
             Value::Integer(snapshot.fold.into()),

@@ -166,7 +166,7 @@ impl Writer {
         // Writes of many rows, files or bytes run on the writer's thread and block no runtime thread.
         let is_long = match &write {
             Write::Delete(_) | Write::Collect(_) => true,
-            Write::Snapshot(_, snapshot) => snapshot.bytes.len() > ALONE_BYTES,
+            Write::Snapshot(_, _, snapshot) => snapshot.bytes.len() > ALONE_BYTES,
             Write::Claim(_)
             | Write::Release(..)
             | Write::Post { .. }

@@ -8,7 +8,7 @@ use windlass_machine::{BlobRef, Digest, InputId, Seq, ThreadId};
 use super::JournalSubject;
 use super::sample::{batch, claimed, head, texts, view};
 use crate::port::journal::{
-    AppendError, Batch, BatchId, Claim, Epoch, InboxOutcome, StoreError, StoredSnapshot, ThreadStatus,
+    AppendError, Batch, BatchId, Claim, Epoch, Head, InboxOutcome, StoreError, StoredSnapshot, ThreadStatus,
 };
 
 fn thread() -> ThreadId {
@@ -188,14 +188,28 @@ pub(super) async fn the_newest_snapshot_stays(subject: JournalSubject) {
     let journal = subject.first;
     let snapshot =
         |seq: u64| StoredSnapshot { fold: 3, seq: Seq(seq), bytes: Bytes::from(format!("state {seq}")) };
-    let missing = journal.put_snapshot(&thread(), snapshot(1)).await.unwrap_err();
+    let missing = journal.put_snapshot(&thread(), Epoch(1), snapshot(1)).await.unwrap_err();
     assert!(matches!(missing, StoreError::NotFound { .. }), "{missing:?}");
-    claimed(&*journal, &thread()).await;
+    let Head { epoch, .. } = claimed(&*journal, &thread()).await;
     assert_eq!(journal.snapshot(&thread()).await.unwrap(), None);
     for seq in [1, 2] {
-        journal.put_snapshot(&thread(), snapshot(seq)).await.unwrap();
+        journal.put_snapshot(&thread(), epoch, snapshot(seq)).await.unwrap();
         assert_eq!(journal.snapshot(&thread()).await.unwrap(), Some(snapshot(seq)));
     }
+}
+
+pub(super) async fn a_late_snapshot_of_a_deleted_thread_is_ignored(subject: JournalSubject) {
+    let journal = subject.first;
+    let late = StoredSnapshot { fold: 3, seq: Seq(1), bytes: Bytes::from("state of the deleted thread") };
+    let before = claimed(&*journal, &thread()).await;
+    journal.append(batch(&thread(), before, &["a"])).await.unwrap();
+    journal.delete(&thread()).await.unwrap();
+    let after = claimed(&*journal, &thread()).await;
+    journal.append(batch(&thread(), after, &["b"])).await.unwrap();
+    journal.put_snapshot(&thread(), before.epoch, late.clone()).await.unwrap();
+    assert_eq!(journal.snapshot(&thread()).await.unwrap(), None);
+    journal.put_snapshot(&thread(), after.epoch, late.clone()).await.unwrap();
+    assert_eq!(journal.snapshot(&thread()).await.unwrap(), Some(late));
 }
 
 pub(super) async fn an_active_thread_is_not_deleted(subject: JournalSubject) {

@@ -61,6 +61,7 @@ pub async fn journal_suite<F: Future<Output = JournalSubject>>(make: impl Fn() -
         journal::a_thread_is_made_by_its_first_append,
         journal::a_dead_nodes_thread_is_taken_at_once,
         journal::the_newest_snapshot_stays,
+        journal::a_late_snapshot_of_a_deleted_thread_is_ignored,
         journal::an_active_thread_is_not_deleted,
         journal::a_deleted_thread_is_gone_and_its_owner_fenced,
         journal::the_check_passes,
