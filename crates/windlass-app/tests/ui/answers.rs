@@ -24,7 +24,7 @@ async fn an_answer_comes_as_markdown_with_its_thoughts_and_calls_in_order() {
         json!({"content": ":\n\n- a list"}),
         call,
     ];
-    let server = scripted(vec![Turn::Slowly(Duration::from_millis(300), deltas), Turn::Say("The end.")]);
+    let server = scripted(vec![Turn::Slowly(Duration::from_millis(1_000), deltas), Turn::Say("The end.")]);
     let page = Page::signed_in(&server).await;
     page.say("Begin.").await;
     page.until("something turns until the first word", "return all('.working')[0]").await;
@@ -43,7 +43,7 @@ const PLACE: &str = "const own = document.querySelector('.transcript'); return [
 // rows: SK-U2
 #[tokio::test]
 async fn whoever_reads_further_up_is_left_there_and_whoever_is_at_the_end_follows() {
-    let server = scripted(vec![Turn::spoken(Duration::from_millis(8), &paragraphs(220), 16)]);
+    let server = scripted(vec![Turn::spoken(Duration::from_millis(8), &paragraphs(600), 16)]);
     let page = Page::signed_in(&server).await;
     page.say("Tell me.").await;
     page.until("more than a window", "return document.querySelector('.transcript').scrollHeight > 1600")
@@ -73,7 +73,7 @@ async fn a_thought_is_open_while_it_goes_on_and_then_folds_under_its_time() {
     let mut deltas = vec![json!({"role": "assistant", "content": ""})];
     deltas.extend((1..=6).map(thought));
     deltas.push(json!({"content": "It is settled."}));
-    let server = scripted(vec![Turn::Slowly(Duration::from_millis(400), deltas)]);
+    let server = scripted(vec![Turn::Slowly(Duration::from_millis(1_000), deltas)]);
     let page = Page::signed_in(&server).await;
     page.say("Think.").await;
     page.sees("Thinking…").await;
@@ -140,7 +140,7 @@ async fn each_thought_of_an_answer_has_its_own_time() {
 #[tokio::test]
 async fn tokens_and_times_are_told_while_an_answer_comes_and_summed_afterwards() {
     let server =
-        scripted(vec![Turn::Say("Short."), Turn::spoken(Duration::from_millis(20), &paragraphs(60), 20)]);
+        scripted(vec![Turn::Say("Short."), Turn::spoken(Duration::from_millis(20), &paragraphs(120), 20)]);
     let page = Page::signed_in(&server).await;
     page.say("Tell me.").await;
     page.sees("Short.").await;
@@ -237,7 +237,7 @@ async fn arguments_are_seen_while_the_model_writes_them() {
         piece("the end\"}"),
     ];
     let server =
-        scripted(vec![Turn::Slowly(Duration::from_millis(700), deltas), Turn::Say("It is written.")]);
+        scripted(vec![Turn::Slowly(Duration::from_millis(1_500), deltas), Turn::Say("It is written.")]);
     let page = Page::signed_in(&server).await;
     page.say("Write it.").await;
     page.element("[data-status=live] .call summary").await.click().await.unwrap();

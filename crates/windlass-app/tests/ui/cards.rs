@@ -48,7 +48,7 @@ async fn a_card_says_that_its_arguments_are_written_and_stays_open_afterwards() 
         piece("thing/*.none"),
         piece("\"}"),
     ];
-    let server = scripted(vec![Turn::Slowly(Duration::from_millis(700), deltas), Turn::Say("The end.")]);
+    let server = scripted(vec![Turn::Slowly(Duration::from_millis(1_500), deltas), Turn::Say("The end.")]);
     let page = Page::signed_in(&server).await;
     page.say("Look.").await;
     page.element("[data-status=live] .call summary").await.click().await.unwrap();
