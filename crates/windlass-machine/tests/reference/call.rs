@@ -186,7 +186,12 @@ impl Reference {
                 run.approved += u32::from(approved && call.starts == 0);
                 // A repeat, and a call whose time had come, needed no leave of their own.
                 let again = matches!(call.doing, Doing::Running | Doing::Sleeping(_));
-                call.spent = (if again { Some(Leave::Retry) } else { call.leave.take() }, call.parked);
+                let leave = match (again, &call.spent.0) {
+                    (true, Some(Leave::Replied)) => Some(Leave::Replied),
+                    (true, _) => Some(Leave::Retry),
+                    (false, _) => call.leave.take(),
+                };
+                call.spent = (leave, call.parked);
                 call.leave = None;
                 if call.parked {
                     *self.replies.entry(id.clone()).or_default() += 1;
