@@ -78,6 +78,20 @@ pub enum Dialect {
     Agui,
 }
 
+impl SkyfloFile {
+    /// Whether the first account may register over the dialect.
+    pub fn first_registration(&self) -> bool {
+        self.first_registration.unwrap_or(false)
+    }
+}
+
+impl ZeusFile {
+    /// Whether a request may say where and with which key its run calls the model.
+    pub fn client_endpoints(&self) -> bool {
+        self.client_endpoints.unwrap_or(false)
+    }
+}
+
 impl DialectsFile {
     /// This layer over a weaker one, key by key.
     pub fn over(self, weaker: Self) -> Self {
