@@ -33,7 +33,7 @@ use crate::trouble::Trouble;
 pub use connected::{ConnectedFile, Part};
 pub use dialect::Dialect;
 pub use file::{AgentFile, ConfigFile, ProviderFile};
-pub use files::FilesFile;
+pub use files::{FilesFile, FolderWord};
 pub use mcp::McpFile;
 pub use money::Dollars;
 pub use operate::{Range, ServerLimits, TlsFile};
