@@ -67,8 +67,10 @@ pub async fn confirm(
             let Update::Event(recorded) = update else { continue };
             let Some((interrupt, approval)) = edited.hear(&recorded.event) else { continue };
             match approve(app, caller, thread, (interrupt.clone(), approval)).await {
-                Ok(()) => confirmed.push(interrupt),
-                // Others have to approve it as well, or it has changed: the client is asked.
+                Ok(Settled::Closed) => confirmed.push(interrupt),
+                // Others have to approve it as well.
+                Ok(Settled::Open) => {}
+                // It has changed, or this vote was counted already: the client is asked.
                 Err(error) => tracing::debug!(%error, %interrupt, "an edited call is asked about again"),
             }
         }
@@ -79,15 +81,25 @@ pub async fn confirm(
     confirmed
 }
 
+/// Whether a question is still open after an approval.
+enum Settled {
+    Closed,
+    Open,
+}
+
 async fn approve(
     app: &Shared,
     caller: &Caller,
     thread: &ThreadId,
     (interrupt, approval): (InterruptId, Digest),
-) -> Result<(), EngineError> {
+) -> Result<Settled, EngineError> {
     let machine = app.engine.peek(thread).await?;
-    let given = Given { interrupt, answer: Answer::Approve, approval: Some(approval) };
-    submit(app, caller, (thread, &machine), vec![given], (Vec::new(), None)).await.map(drop)
+    let given = Given { interrupt: interrupt.clone(), answer: Answer::Approve, approval: Some(approval) };
+    submit(app, caller, (thread, &machine), vec![given], (Vec::new(), None)).await?;
+    let after = app.engine.peek(thread).await?;
+    let run = after.state().run.as_ref();
+    let is_open = run.is_some_and(|run| run.asking(&interrupt).is_some());
+    Ok(if is_open { Settled::Open } else { Settled::Closed })
 }
 
 #[cfg(test)]
