@@ -2,20 +2,26 @@
 //! and nothing else. (ZE-C15, ZE-X9)
 //!
 //! `files/<workspace>/<user>/uploads` and `files/<workspace>/<user>/workspace/<thread>` in the store's folder, each folder
-//! for the server's own user alone. A conversation that was begun on the command line works in the folder that it was
-//! begun in.
+//! for the server's own user alone. Where the settings say so, new conversations of a user share
+//! `files/<workspace>/<user>/shared` instead. A conversation that was begun on the command line works in the folder that it
+//! was begun in.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use thiserror::Error;
 use windlass::machine::{Principal, ThreadId};
 use windlass::tool::{FolderError, WorkingFolder};
 use windlass::{Engine, EngineError};
 
+use crate::config::FolderWord;
+
 /// What a conversation's record says of a folder that is found here.
 const HOME: &str = "home:";
+/// The same of a folder that all such conversations of its user share.
+const SHARED: &str = "shared:";
 
 /// Files and directories of a user that are looked at for one upload: some tens of milliseconds.
 const COUNTED_MAX: usize = 20_000;
@@ -30,6 +36,8 @@ pub struct Homes {
     root: PathBuf,
     /// The folder of conversations that were begun on the command line.
     ground: Arc<WorkingFolder>,
+    /// Shared folders that are open: conversations that change files at the same time take turns.
+    shared: Arc<Mutex<HashMap<PathBuf, Weak<WorkingFolder>>>>,
 }
 
 /// Whose folder.
@@ -45,7 +53,15 @@ impl Home {
         Self { workspace: workspace.to_owned(), user: user.to_string() }
     }
 
-    /// What is recorded of a conversation of theirs.
+    /// What is recorded of a new conversation of theirs, by the settings.
+    pub fn folder(&self, word: FolderWord) -> String {
+        match word {
+            FolderWord::Conversation => self.recorded(),
+            FolderWord::User => format!("{SHARED}{}/{}", plain(&self.workspace), plain(&self.user)),
+        }
+    }
+
+    /// What is recorded of a conversation of theirs that has a folder of its own.
     pub fn recorded(&self) -> String {
         format!("{HOME}{}/{}", plain(&self.workspace), plain(&self.user))
     }
@@ -65,7 +81,7 @@ pub enum HomeError {
 impl Homes {
     /// Homes below a store's folder.
     pub fn new(store: &std::path::Path, ground: Arc<WorkingFolder>) -> Self {
-        Self { root: store.join("files"), ground }
+        Self { root: store.join("files"), ground, shared: Arc::default() }
     }
 
     /// The folder of conversations that were begun on the command line.
@@ -90,11 +106,29 @@ impl Homes {
             let parts = [&plain(workspace), &plain(user), "workspace", &plain(thread.as_str())];
             return Ok(Some(self.open(&parts)?));
         }
+        let shared = recorded.strip_prefix(SHARED).and_then(|home| home.split_once('/'));
+        if let Some((workspace, user)) = shared {
+            return Ok(Some(self.shared([&plain(workspace), &plain(user), "shared"])?));
+        }
         if !self.has_files_of(Some(recorded)) {
             let here = self.ground.path().display().to_string();
             return Err(HomeError::Elsewhere(recorded.to_owned(), here));
         }
         Ok(Some(self.ground.clone()))
+    }
+
+    /// A shared folder: the one that is open already, where one is.
+    fn shared(&self, parts: [&str; 3]) -> Result<Arc<WorkingFolder>, FolderError> {
+        let path = self.path(&parts);
+        // Each change leaves a whole map. A second conversation waits here until the folder is open.
+        let mut open = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(folder) = open.get(&path).and_then(Weak::upgrade) {
+            return Ok(folder);
+        }
+        let folder = self.open(&parts)?;
+        open.retain(|_, folder| folder.strong_count() > 0);
+        open.insert(path, Arc::downgrade(&folder));
+        Ok(folder)
     }
 
     /// Whether the files of a conversation are here, by what its record says: of the command line's folders the others
@@ -103,9 +137,9 @@ impl Homes {
         Self::is_own(recorded) || recorded.is_some_and(|recorded| Path::new(recorded) == self.ground.path())
     }
 
-    /// Whether what is recorded of a conversation is a folder of its own here, and not one of the command line's.
+    /// Whether what is recorded of a conversation is a folder of the server's here, and not one of the command line's.
     pub fn is_own(recorded: Option<&str>) -> bool {
-        recorded.is_some_and(|recorded| recorded.starts_with(HOME))
+        recorded.is_some_and(|recorded| recorded.starts_with(HOME) || recorded.starts_with(SHARED))
     }
 
     /// How many bytes a user has in uploads and conversations; `None` where there are too many files to be counted.
@@ -141,7 +175,7 @@ impl Homes {
         Ok(Some(bytes))
     }
 
-    /// Deletes the folder of a conversation that is gone; one of the command line's stays. Blocks.
+    /// Deletes the folder of a conversation that is gone; one of the command line's and one that is shared stay. Blocks.
     pub fn forget(&self, thread: &ThreadId, recorded: Option<&str>) -> io::Result<()> {
         let named = recorded.and_then(|it| it.strip_prefix(HOME)).and_then(|home| home.split_once('/'));
         let Some((workspace, user)) = named else { return Ok(()) };
@@ -298,6 +332,30 @@ mod tests {
         let other = homes.thread(&ThreadId::from("thr_2"), Some(&recorded)).unwrap().unwrap();
         assert_ne!(one.path(), other.path());
         assert!(one.path().ends_with("files/default/usr_1/workspace/thr_1"));
+    }
+
+    // rows: ZE-C15
+    #[test]
+    fn conversations_of_a_user_share_a_folder_where_the_settings_say_so() {
+        let root = tempfile::tempdir().unwrap();
+        let ground = tempfile::tempdir().unwrap();
+        let homes = Homes::new(root.path(), Arc::new(WorkingFolder::open(ground.path()).unwrap()));
+        let home = Home::of("default", &Principal::from("usr_1"));
+        assert_eq!(home.folder(FolderWord::Conversation), home.recorded());
+        let recorded = home.folder(FolderWord::User);
+        let folder = |thread: &str, recorded: &str| {
+            homes.thread(&ThreadId::from(thread), Some(recorded)).unwrap().unwrap()
+        };
+        let (one, other) = (folder("thr_1", &recorded), folder("thr_2", &recorded));
+        // The same one, so that their tools take turns; and another one than that of another user.
+        assert!(Arc::ptr_eq(&one, &other) && one.path().ends_with("files/default/usr_1/shared"));
+        let second = Home::of("default", &Principal::from("usr_2")).folder(FolderWord::User);
+        assert_ne!(folder("thr_3", &second).path(), one.path());
+        std::fs::write(one.path().join("a.txt"), "abc").unwrap();
+        assert_eq!(homes.taken_bytes(&home).unwrap(), Some(3));
+        homes.forget(&ThreadId::from("thr_1"), Some(&recorded)).unwrap();
+        assert!(other.path().join("a.txt").exists() && Homes::is_own(Some(&recorded)));
+        assert!(homes.folders().is_empty());
     }
 
     #[cfg(unix)]

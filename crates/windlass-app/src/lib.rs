@@ -10,6 +10,7 @@ mod connected;
 mod console;
 mod crash;
 mod editor;
+mod endpoints;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod home;

@@ -15,6 +15,7 @@ use windlass::adapter::clock::SystemClock;
 use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
 use windlass::adapter::sqlite::{Durability, StoreOptions};
 use windlass::machine::{ADMIN, ModelName, ModelSettings, Party, Principal, Rule, Timestamp, Verdict};
+use windlass::outbound::Outbound;
 use windlass::port::clock::Clock;
 use windlass::port::model::{Ability, Model, ModelError, Models};
 use windlass::port::observe::Observer;
@@ -30,6 +31,7 @@ use crate::cli::{ModelFlags, PlaceFlags};
 use crate::config::{self, ConfigFile, Flags, ModelSource, Secrets, Settings};
 use crate::connected;
 use crate::console::Console;
+use crate::endpoints::ClientEndpoints;
 use crate::home::Homes;
 use crate::integration::Integrations;
 use crate::paths::UserPaths;
@@ -145,23 +147,34 @@ pub fn clock() -> Arc<dyn Clock> {
 }
 
 /// The providers at hand; which ones a command needs may turn out only when the store is open.
-pub struct Catalog(RwLock<ProviderCatalog>);
+pub struct Catalog {
+    providers: RwLock<ProviderCatalog>,
+    /// What clients of a server bring along for their own runs.
+    pub endpoints: ClientEndpoints,
+}
 
 impl Catalog {
+    fn open(settings: &Settings, used: &[ModelName]) -> anyhow::Result<Self> {
+        let takes_endpoints = settings.server.dialect.zeus.client_endpoints();
+        let out = takes_endpoints.then(|| Outbound::new(settings.outbound.reach())).transpose()?;
+        let providers = RwLock::new(settings.catalog(used)?);
+        Ok(Self { providers, endpoints: ClientEndpoints::new(out) })
+    }
+
     /// The providers now.
     pub fn now(&self) -> ProviderCatalog {
         // A poisoned lock still holds a whole catalogue.
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.providers.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn replace(&self, catalog: ProviderCatalog) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = catalog;
+        *self.providers.write().unwrap_or_else(PoisonError::into_inner) = catalog;
     }
 }
 
 impl Models for Catalog {
     fn resolve(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
-        self.now().resolve(name)
+        self.endpoints.resolve(name).unwrap_or_else(|| self.now().resolve(name))
     }
 }
 
@@ -274,7 +287,7 @@ impl Ground {
         finish: impl FnOnce(Builder) -> Builder,
     ) -> anyhow::Result<Place> {
         OPENED.get_or_init(|| Opened { store: self.store(), flags: self.same_flags() });
-        let models = Arc::new(Catalog(RwLock::new(self.settings.catalog(used)?)));
+        let models = Arc::new(Catalog::open(&self.settings, used)?);
         let folder = WorkingFolder::open(&self.folder)?
             .with_store(&self.user.data)
             .with_protected_file(&self.user.config)

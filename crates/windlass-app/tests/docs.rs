@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let named = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "bench/README.md", "fuzz/README.md"];
-    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let folders = ["docs", "docs/dialects"].into_iter();
+    let docs = folders.flat_map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
+    let docs = docs.map(|entry| entry.unwrap().path());
     let docs = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
     named.iter().map(|name| root.join(name)).chain(docs).collect()
 }

@@ -107,6 +107,18 @@ impl Engine {
         })
     }
 
+    /// How many tools the model is shown in the step that a `step.started` at a position begins. What an administrator
+    /// has disabled since is not counted.
+    pub async fn tools_shown(&self, thread: &ThreadId, step_started: Seq) -> Result<usize, EngineError> {
+        let head = self.deps.journal.head(thread).await?;
+        let head = head.ok_or_else(|| EngineError::NoThread(thread.clone()))?;
+        let machine =
+            self.deps.restore(thread, &Head { seq: step_started.min(head.seq), ..head }).await?.machine;
+        let Some((request, run)) = machine.request().zip(machine.state().run.as_ref()) else { return Ok(0) };
+        let own = &run.options.own_tools;
+        Ok(self.deps.tools_shown(&request, (&run.id, own)).await?.len())
+    }
+
     /// The digest that the reply to a step names.
     async fn replied(
         &self,

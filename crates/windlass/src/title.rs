@@ -166,6 +166,19 @@ fn title_in(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    // rows: SK-P7
+    #[test]
+    fn a_title_is_asked_for_with_little_thought_and_few_messages() {
+        let asked = |reasoning| {
+            let info = ModelInfo { reasoning, ..ModelInfo::default() };
+            request(&ModelName::from("test/a"), &info, "{}".into()).settings
+        };
+        assert_eq!(asked(Some(true)).reasoning, Reasoning::Effort(Effort::Low));
+        assert_eq!(asked(Some(false)).reasoning, Reasoning::Off);
+        assert_eq!((MESSAGES, asked(None).max_output_tokens), (6, Some(OUTPUT_TOKENS)));
+        assert!(ASKED.contains("3 to 6 words") && ASKED.contains("without punctuation"));
+    }
+
     #[test]
     fn a_title_is_found_in_what_models_say() {
         for (said, wanted) in [

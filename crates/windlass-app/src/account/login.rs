@@ -11,6 +11,7 @@ use super::attempts::{Attempt, Target};
 use super::audit::Note;
 use super::error::{AccountError, conflict};
 use super::failed::Whose;
+use super::first::{FIRST, not_first};
 use super::hands::ApiKeys;
 use super::link::{Link, LinkUse, used_up};
 use super::record::{put, read};
@@ -55,13 +56,13 @@ pub struct Registrant {
 }
 
 /// Where and as what somebody may register.
-struct Admission {
-    workspace: String,
-    role: Role,
+pub(super) struct Admission {
+    pub workspace: String,
+    pub role: Role,
     /// Whether the invitation was for the address, or for an administrator.
-    vouched: bool,
+    pub vouched: bool,
     /// What uses the invitation up.
-    used: Option<RecordChange>,
+    pub used: Option<RecordChange>,
 }
 
 impl Accounts {
@@ -199,11 +200,20 @@ impl Accounts {
         registration: Registration,
         client: &Client,
     ) -> Result<Tokens, AccountError> {
-        let email = fold_email(&draft.email)?;
-        let name = check_name(&draft.name)?;
-        password::check(&draft.password)?;
-        let Admission { workspace, role, vouched, used } =
-            self.admission(&draft, &email, registration).await?;
+        let draft = checked(draft)?;
+        let admission = self.admission(&draft, registration).await?;
+        self.enrol(draft, admission, client).await
+    }
+
+    /// Makes the account of somebody who may register, and signs it in.
+    pub(super) async fn enrol(
+        &self,
+        draft: Registrant,
+        admission: Admission,
+        client: &Client,
+    ) -> Result<Tokens, AccountError> {
+        let Registrant { email, name, password, invite: _ } = draft;
+        let Admission { workspace, role, vouched, used } = admission;
         // Never forgiven: a password costs work whoever sends it.
         self.begin_attempt(None, client)?;
         let user = Arc::new(User {
@@ -223,7 +233,7 @@ impl Accounts {
         let note = Note::new(&user.workspace, "register").on(user.id.as_str());
         let note = note.with("email", email.as_str()).with("role", role.word());
         let (mut changes, note) = self.new_user(&user, note).await?;
-        changes.push(self.new_password(&user.id, &user.workspace, draft.password).await?);
+        changes.push(self.new_password(&user.id, &user.workspace, password).await?);
         changes.extend(used);
         self.open_session(&user, client, FirstRefresh::Now, changes, note)
             .await
@@ -234,7 +244,6 @@ impl Accounts {
     async fn admission(
         &self,
         draft: &Registrant,
-        email: &str,
         registration: Registration,
     ) -> Result<Admission, AccountError> {
         let Some(token) = &draft.invite else {
@@ -261,7 +270,7 @@ impl Accounts {
         if registration == Registration::Closed && made_by.is_some() {
             return Err(closed());
         }
-        if meant.as_ref().is_some_and(|meant| meant != email) {
+        if meant.as_ref().is_some_and(|meant| *meant != draft.email) {
             return Err(AccountError::Forbidden("the invitation is for another address".into()));
         }
         // An administrator may vouch for any address.
@@ -341,10 +350,18 @@ fn closed() -> AccountError {
 
 /// The address belongs to somebody, or the invitation was used, between looking and writing.
 pub(super) fn taken(error: RecordError, email: &str) -> AccountError {
-    if conflict(&error) == Some(EMAIL) {
-        return AccountError::Taken { email: email.to_owned() };
+    match conflict(&error) {
+        Some(EMAIL) => AccountError::Taken { email: email.to_owned() },
+        Some(FIRST) => not_first(),
+        Some(_) | None => used_up(error),
     }
-    used_up(error)
+}
+
+/// A draft with its address and name as they are kept.
+pub(super) fn checked(draft: Registrant) -> Result<Registrant, AccountError> {
+    let (email, name) = (fold_email(&draft.email)?, check_name(&draft.name)?);
+    password::check(&draft.password)?;
+    Ok(Registrant { email, name, ..draft })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod attempts;
 pub mod audit;
 pub mod error;
 mod failed;
+mod first;
 pub mod hands;
 pub mod key;
 pub mod link;

@@ -17,7 +17,7 @@ use super::{ModelFlags, PlaceFlags};
 use crate::account::link::LinkUse;
 use crate::account::user::LOCAL;
 use crate::account::{Accounts, Role};
-use crate::config::TitleModel;
+use crate::config::{Dialect, ServerFile, TitleModel};
 use crate::console::Console;
 use crate::http::limit::Limiter;
 use crate::http::metrics::Metrics;
@@ -94,8 +94,10 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let origins = Origins::new(scheme, listening.address, &public_urls, cors);
     console.out_line(&format!("windlass serves at {own}"));
     invite(console, &accounts, (&*place.ground.store(), &*own), public_urls.first()).await?;
+    warn_of_first_registration(console, &accounts, &server).await?;
     let app = App {
         engine: place.engine.clone(),
+        models: place.models.clone(),
         accounts,
         agent,
         settings: place.ground.settings.clone(),
@@ -229,6 +231,23 @@ async fn invite(
     console.out_line(&format!(
         "no account is registered yet; {what} with {with}, once and within an hour:\n  {shown}"
     ));
+    Ok(())
+}
+
+/// Says who can become the administrator, where a dialect lets the first account register without the link.
+async fn warn_of_first_registration(
+    console: &Console,
+    accounts: &Accounts,
+    server: &ServerFile,
+) -> anyhow::Result<()> {
+    let dialect = &server.dialect;
+    let is_open = dialect.serves(Dialect::Skyflo) && dialect.skyflo.first_registration();
+    if is_open && !accounts.is_registered().await? {
+        let what = "the first account that registers under `/skyflo` becomes the administrator";
+        let hint = "register it before others can reach the server, or unset `first_registration` in \
+                    `[server.dialect.skyflo]`";
+        console.warn(what, &[hint]);
+    }
     Ok(())
 }
 

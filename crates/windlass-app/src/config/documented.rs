@@ -142,6 +142,8 @@ fn the_examples_are_taken() {
         ("commands.md", include_str!("../../../../docs/commands.md")),
         ("operations.md", include_str!("../../../../docs/operations.md")),
         ("tools.md", include_str!("../../../../docs/tools.md")),
+        ("dialects/skyflo.md", include_str!("../../../../docs/dialects/skyflo.md")),
+        ("dialects/zeus.md", include_str!("../../../../docs/dialects/zeus.md")),
     ];
     for (name, document) in documents {
         let examples = examples(document);

@@ -1,4 +1,4 @@
-//! `[files]`: what people may upload to a server.
+//! `[files]`: what people may upload to a server, and which folder their conversations work in.
 
 use serde::Deserialize;
 
@@ -17,6 +17,19 @@ pub struct FilesFile {
     pub max_total_bytes: Option<u64>,
     /// Ends of names that may be uploaded, such as `pdf`; absent: any; an empty list: none.
     pub extensions: Option<Vec<String>>,
+    /// Which folder the tools of a new conversation work in.
+    pub folder: Option<FolderWord>,
+}
+
+/// `folder = "conversation" | "user"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FolderWord {
+    /// One of its own.
+    #[default]
+    Conversation,
+    /// The one that all such conversations of its user have. (ZE-C15)
+    User,
 }
 
 impl FilesFile {
@@ -26,6 +39,7 @@ impl FilesFile {
             max_bytes: self.max_bytes.or(weaker.max_bytes),
             max_total_bytes: self.max_total_bytes.or(weaker.max_total_bytes),
             extensions: self.extensions.or(weaker.extensions),
+            folder: self.folder.or(weaker.folder),
         }
     }
 
@@ -37,6 +51,11 @@ impl FilesFile {
     /// Bytes of a user's uploads together at most.
     pub fn max_total_bytes(&self) -> u64 {
         self.max_total_bytes.unwrap_or(MAX_TOTAL_BYTES)
+    }
+
+    /// Which folder the tools of a new conversation work in.
+    pub fn folder(&self) -> FolderWord {
+        self.folder.unwrap_or_default()
     }
 
     /// Whether files with this name may be uploaded.

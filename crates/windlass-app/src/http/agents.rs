@@ -19,6 +19,7 @@ use super::etag::{ETag, IfNoneMatch, Seen};
 use super::input::Path;
 use super::page::Page;
 use super::problem::Problem;
+use crate::endpoints::ClientEndpoints;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<Shared> {
@@ -110,6 +111,10 @@ pub fn choose(app: &Shared, agent: Option<&str>, model: Option<&str>) -> Result<
     let mut chosen = app.agent.clone();
     if let Some(model) = model {
         let name = ModelName::from(model);
+        if ClientEndpoints::names(&name) {
+            let what = format!("the model `{model}` is at an endpoint that a client named for its own runs");
+            return Err(Problem::invalid(what).hint("`GET /api/v1/models` lists those that can be named"));
+        }
         if let Err(error) = app.engine.model(&name) {
             return Err(Problem::invalid(format!("the model `{model}` cannot be used: {error}"))
                 .hint("`GET /api/v1/models` lists those that are configured"));

@@ -27,7 +27,8 @@ pub async fn begin_with(
     check_credit(app, caller).await?;
     task.by = caller.user().clone();
     task.workspace = caller.workspace().to_owned();
-    task.folder = Some(Home::of(caller.workspace(), caller.user()).recorded());
+    let home = Home::of(caller.workspace(), caller.user());
+    task.folder = Some(home.folder(app.settings.files.folder()));
     // Kept until the run is in the store, where the next one finds it.
     let _room = app.limiter.room_for_run(app, &task).await?;
     task.tools = tools.await?;

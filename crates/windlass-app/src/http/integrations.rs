@@ -60,10 +60,15 @@ async fn add(
     caller: Caller,
     Body(draft): Body<IntegrationDraft>,
 ) -> Result<(StatusCode, Json<Integration>), Problem> {
+    Ok((StatusCode::CREATED, Json(connect(&app, &caller, draft).await?)))
+}
+
+/// Connects a system for an administrator.
+pub async fn connect(app: &Shared, caller: &Caller, draft: IntegrationDraft) -> Result<Integration, Problem> {
     caller.administers()?;
     let made = app.integrations.add(caller.workspace(), draft).await?;
-    record(&app, &caller, "integration.made", &made).await?;
-    Ok((StatusCode::CREATED, Json(made)))
+    record(app, caller, "integration.made", &made).await?;
+    Ok(made)
 }
 
 /// Changes an integration; new credentials take the place of the old ones
@@ -79,14 +84,24 @@ async fn change(
     Path(id): Path<String>,
     Body(change): Body<IntegrationChange>,
 ) -> Result<Json<Integration>, Problem> {
+    Ok(Json(reconnect(&app, &caller, &id, change).await?))
+}
+
+/// Changes an integration for an administrator.
+pub async fn reconnect(
+    app: &Shared,
+    caller: &Caller,
+    id: &str,
+    change: IntegrationChange,
+) -> Result<Integration, Problem> {
     caller.administers()?;
     let action = match change.credentials {
         Some(_) => "integration.credentials_changed",
         None => "integration.changed",
     };
-    let changed = app.integrations.change(caller.workspace(), &id, change).await?;
-    record(&app, &caller, action, &changed).await?;
-    Ok(Json(changed))
+    let changed = app.integrations.change(caller.workspace(), id, change).await?;
+    record(app, caller, action, &changed).await?;
+    Ok(changed)
 }
 
 /// Forgets an integration with its credentials
@@ -99,10 +114,15 @@ async fn remove(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    caller.administers()?;
-    app.integrations.remove(caller.workspace(), &id).await?;
-    app.accounts.record(Note::by(&caller.0, "integration.removed").on(&id)).await?;
+    disconnect(&app, &caller, &id).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Forgets an integration for an administrator.
+pub async fn disconnect(app: &Shared, caller: &Caller, id: &str) -> Result<(), Problem> {
+    caller.administers()?;
+    app.integrations.remove(caller.workspace(), id).await?;
+    Ok(app.accounts.record(Note::by(&caller.0, "integration.removed").on(id)).await?)
 }
 
 /// Asks a connected system whether it takes its credentials

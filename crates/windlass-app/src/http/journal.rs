@@ -167,7 +167,7 @@ async fn fork(
     // Whoever forks somebody else's gets a folder of their own.
     let folder = match row.view.owner == *caller.user() {
         true => row.view.folder,
-        false => Some(Home::of(caller.workspace(), caller.user()).recorded()),
+        false => Some(Home::of(caller.workspace(), caller.user()).folder(app.settings.files.folder())),
     };
     let fork = app.engine.fork(&thread, at, caller.user().clone(), folder).await?;
     let made = Thread::from(caller.thread(&app, &fork).await?);

@@ -80,6 +80,7 @@ use crate::account::Accounts;
 use crate::config::Settings;
 use crate::home::Homes;
 use crate::integration::Integrations;
+use crate::place::Catalog;
 use crate::policy::InForce;
 use crate::servers::Servers;
 
@@ -87,6 +88,8 @@ use crate::servers::Servers;
 pub struct App {
     /// The engine.
     pub engine: Engine,
+    /// Its models.
+    pub models: Arc<Catalog>,
     /// The accounts of its store.
     pub accounts: Accounts,
     /// The agent that new runs get.

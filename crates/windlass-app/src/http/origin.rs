@@ -145,7 +145,8 @@ fn allow(mut response: Response, origin: &http::HeaderValue) -> Response {
         (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, PATCH, DELETE"),
         (
             header::ACCESS_CONTROL_ALLOW_HEADERS,
-            "authorization, content-type, idempotency-key, if-match, if-none-match, last-event-id, \
+            // The Skyflo Command Center sends `cache-control` with each message and answer. (SK-R13)
+            "authorization, cache-control, content-type, idempotency-key, if-match, if-none-match, last-event-id, \
              x-request-id, x-user-timezone",
         ),
         (header::ACCESS_CONTROL_EXPOSE_HEADERS, "etag, location, retry-after, x-request-id"),

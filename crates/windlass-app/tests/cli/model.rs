@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -15,6 +15,16 @@ use super::{Said, User};
 /// A server that runs until the test's process ends.
 pub struct Model {
     url: String,
+    heard: Arc<Mutex<Vec<Heard>>>,
+}
+
+/// A request that came.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    /// Its header `authorization`; empty where it had none.
+    pub authorization: String,
+    /// Its body.
+    pub body: Value,
 }
 
 /// What the model says at one turn.
@@ -43,15 +53,22 @@ impl Model {
     pub fn start(turns: Vec<Turn>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
-        let turns = Arc::new(turns);
+        let (turns, heard) = (Arc::new(turns), Arc::<Mutex<Vec<Heard>>>::default());
+        let hears = heard.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let turns = turns.clone();
+                let (turns, hears) = (turns.clone(), hears.clone());
                 // A client that was killed ends its connection with an error.
-                std::thread::spawn(move || serve(&stream, &turns).ok());
+                std::thread::spawn(move || serve(&stream, &turns, &hears).ok());
             }
         });
-        Self { url }
+        Self { url, heard }
+    }
+
+    /// The requests of steps so far: a title is asked for without tools.
+    pub fn steps(&self) -> Vec<Heard> {
+        let heard = self.heard.lock().unwrap();
+        heard.iter().filter(|heard| heard.body["tools"].is_array()).cloned().collect()
     }
 
     /// Where it is.
@@ -71,10 +88,10 @@ impl Model {
     }
 }
 
-fn serve(stream: &TcpStream, turns: &[Turn]) -> std::io::Result<()> {
+fn serve(stream: &TcpStream, turns: &[Turn], heard: &Mutex<Vec<Heard>>) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     loop {
-        let mut length = 0;
+        let (mut length, mut authorization) = (0, String::new());
         loop {
             let mut line = String::new();
             if reader.read_line(&mut line)? == 0 {
@@ -83,6 +100,11 @@ fn serve(stream: &TcpStream, turns: &[Turn]) -> std::io::Result<()> {
             if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                 length = value.trim().parse().unwrap();
             }
+            if let Some((name, value)) = line.split_once(':')
+                && name.eq_ignore_ascii_case("authorization")
+            {
+                authorization = value.trim().to_owned();
+            }
             if line == "\r\n" {
                 break;
             }
@@ -90,6 +112,7 @@ fn serve(stream: &TcpStream, turns: &[Turn]) -> std::io::Result<()> {
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
         let request: Value = serde_json::from_slice(&body).unwrap();
+        heard.lock().unwrap().push(Heard { authorization, body: request.clone() });
         let messages = request["messages"].as_array().unwrap();
         let turn = messages.iter().filter(|message| message["role"] == "assistant").count();
         let turn_of = turns.get(turn).unwrap_or(&Turn::Say("Done."));

@@ -110,6 +110,28 @@ async fn an_approval_of_a_call_that_was_edited_meanwhile_counts_for_nothing() {
     assert_eq!(edits.count(), 1, "{late:#?}");
 }
 
+// rows: ZE-H6
+#[tokio::test]
+async fn a_modified_call_that_another_has_to_approve_as_well_is_asked_about_again() {
+    let server = of_two();
+    let (ann, _) = server.member("ann");
+    let (thread, run, interrupt) = ann.asked().await;
+    let other = json!({"file_path": "insights.md", "content": "mine"});
+    let result = json!({"tool_call_id": call_of(&interrupt), "decision": "modified", "parameters": other});
+    let body = json!({"session_id": thread, "tool_call_results": [result]});
+    let told = server.post("/zeus/api/agent/resume", &ann.key, &body).await.is(StatusCode::OK).body;
+    assert!(told.as_str().unwrap().contains(r#""requires_approval":true"#), "{told}");
+    let again = ann.wait(&run).await["meta"]["interrupts"][0]["interrupt"].as_str().unwrap().to_owned();
+    // The editor's own approval counts; the other one is still missing.
+    let open = ann.get(&format!("/interrupts/{again}")).await.is(StatusCode::OK).body;
+    assert_eq!(open["approved_by"].as_array().map(Vec::len), Some(1), "{open:#}");
+    let admin = server.admin();
+    let approve = json!({"answer": {"kind": "approve"}, "approval": open["approval"]});
+    admin.post(&format!("/interrupts/{again}/answer"), approve).await.is(StatusCode::OK);
+    assert_eq!(ann.wait(&run).await["status"], "done");
+    assert_eq!(ann.file(&thread, "insights.md").await, "mine");
+}
+
 #[tokio::test]
 async fn an_account_that_was_made_or_taken_after_a_run_began_has_no_second_vote() {
     let server = of_two();

@@ -83,6 +83,23 @@ async fn a_provider_that_refuses() {
     check(&server, "a_provider_that_refuses").await;
 }
 
+// rows: SK-R1
+#[tokio::test]
+async fn a_message_that_is_sent_again_without_an_answer_is_shown_once() {
+    let provider = ProviderServer::start().await.unwrap();
+    let url = format!("{}/v1", provider.url("oai-x-401"));
+    let server = Server::start(&["--model", "openai-compatible/model-x", "--base-url", &url]);
+    let key = server.key(&[]);
+    for text in ["Say hello", "Say hello", "And now?"] {
+        server.post(&format!("{API}/agent/chat"), &key, &chat(text)).await.is(StatusCode::OK);
+    }
+    let path = format!("{API}/conversations/{CONVERSATION}");
+    let messages = server.get(&path, &key).await.is(StatusCode::OK).body["messages"].clone();
+    let said: Vec<_> = messages.as_array().unwrap().iter().map(|it| (&it["type"], &it["content"])).collect();
+    let [user, hello, now] = ["user", "Say hello", "And now?"].map(Value::from);
+    assert_eq!(said, [(&user, &hello), (&user, &now)], "{messages:#}");
+}
+
 /// A server whose model plays a script.
 pub async fn scripted(model: &str, configuration: &str) -> (ModelServer, Server) {
     let models = ModelServer::start(0).await.unwrap();

@@ -198,3 +198,18 @@ pub(super) fn take_steering(d: &mut Decision<'_>) {
 
 /// The mode of a step that nothing special precedes.
 pub(super) const PLAIN: StepMode = StepMode::Plain;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // rows: SK-P7
+    #[test]
+    fn a_title_has_six_words_and_sixty_characters_at_most() {
+        let six = title("one two three  four five\nsix seven");
+        assert_eq!(six.as_deref(), Some("one two three four five six"));
+        assert_eq!(shortened(&"é".repeat(61)).map(|title| title.chars().count()), Some(60));
+        assert_eq!(title(&"w".repeat(70)).map(|title| title.len()), Some(60));
+        assert_eq!(title(" \n\t "), None);
+    }
+}

@@ -260,12 +260,12 @@ impl Deps {
         Ok(specs)
     }
 
-    /// A run's request with the bytes that it names. `own` are the names of the run's own tools.
-    pub(crate) async fn fill(
+    /// The tools that the model of a run's request is shown. `own` are the names of the run's own tools.
+    pub(crate) async fn tools_shown(
         &self,
-        request: ModelRequest,
+        request: &ModelRequest,
         (run, own): (&RunId, &[ToolName]),
-    ) -> Result<ModelCall, StoreError> {
+    ) -> Result<Arc<[ToolSpec]>, StoreError> {
         let mut tools = self.catalogue(request.tools.as_ref()).await?;
         if let Some(loaded) = &request.loaded {
             let loaded = Loaded::read(Some(&self.text_of(loaded).await?), run);
@@ -282,6 +282,16 @@ impl Deps {
         if tools.iter().any(|spec| spec.withheld.contains(&request.mode)) {
             tools = tools.iter().map(|spec| spec.in_mode(request.mode).into_owned()).collect();
         }
+        Ok(tools)
+    }
+
+    /// A run's request with the bytes that it names. `own` are the names of the run's own tools.
+    pub(crate) async fn fill(
+        &self,
+        request: ModelRequest,
+        (run, own): (&RunId, &[ToolName]),
+    ) -> Result<ModelCall, StoreError> {
+        let tools = self.tools_shown(&request, (run, own)).await?;
         let mut named = Vec::new();
         request.system.iter().for_each(|content| name(content, &mut named));
         for message in &request.messages {

@@ -140,8 +140,7 @@ impl Outbound {
 
     /// The client behind the rules, for protocols that need streams. It follows no redirect, and reaches no name whose
     /// address is refused; an address that is typed has to be judged before it is handed over.
-    #[cfg(feature = "mcp")]
-    pub(crate) fn client(&self) -> reqwest::Client {
+    pub fn client(&self) -> reqwest::Client {
         self.http.clone()
     }
 

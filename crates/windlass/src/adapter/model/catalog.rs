@@ -87,6 +87,11 @@ impl ProviderCatalog {
             .collect()
     }
 
+    /// The address at which a provider is called; `None` where it has none, is not known, or lacks its key.
+    pub fn address(&self, provider: &str) -> Option<String> {
+        self.endpoint(provider).ok()?.base_url
+    }
+
     fn resolved(&self) -> MutexGuard<'_, HashMap<ModelName, Arc<ProviderModel>>> {
         // Nothing panics while the lock is held.
         self.resolved.lock().unwrap_or_else(PoisonError::into_inner)

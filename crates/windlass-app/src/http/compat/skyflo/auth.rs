@@ -204,16 +204,27 @@ pub async fn register(
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     let Register { email, password, full_name, invite } = body;
     let draft = Registrant { email, password, name: full_name.unwrap_or_default(), invite };
-    match app.accounts.register(draft, app.settings.server.registration(), &client).await {
+    let registered = match draft.invite.is_none() && is_first_open(&app).await? {
+        true => app.accounts.register_first(draft, &client).await,
+        false => app.accounts.register(draft, app.settings.server.registration(), &client).await,
+    };
+    match registered {
         Ok(tokens) => Ok((StatusCode::CREATED, Json(told(&tokens.user)))),
         Err(AccountError::Taken { .. }) => Err(bad("REGISTER_USER_ALREADY_EXISTS")),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Whether whoever registers next is the first, and with it the administrator. (SK-P10)
+/// Whether the next account that registers here becomes the administrator: then the Command Center shows its form for
+/// that account instead of the sign-in. (SK-P10)
 pub async fn is_admin_user(State(app): State<Shared>) -> Result<Json<Value>, Problem> {
-    Ok(Json(json!({"is_admin": !app.accounts.is_registered().await?})))
+    Ok(Json(json!({"is_admin": is_first_open(&app).await?})))
+}
+
+/// Whether the settings let the first account register here, and there is none yet.
+async fn is_first_open(app: &Shared) -> Result<bool, Problem> {
+    let is_on = app.settings.server.dialect.skyflo.first_registration();
+    Ok(is_on && !app.accounts.is_registered().await?)
 }
 
 /// Who asks.

@@ -115,7 +115,8 @@ pub async fn chat(
         speaker = speaker.beside(run);
     }
     let first = speaker.begin(active);
-    Ok(respond(&app, place, feed(&app, &headers, &started.thread, started.seq), speaker, first))
+    let feed = feed(&app, &headers, &started.thread, started.seq);
+    Ok(respond(&app, place, (started.thread, feed), speaker, first))
 }
 
 /// A thread from an event on.
@@ -191,7 +192,8 @@ pub async fn decide(
     let scene = Scene { conversation: conversation.to_owned(), run: outward(&active.id, seq) };
     let speaker = Speaker::new(scene, active.id.clone(), since, offer(&app)).beside(active);
     let first = speaker.begin(None);
-    Ok(respond(&app, place, feed(&app, &headers, &row.thread, seq), speaker, first))
+    let feed = feed(&app, &headers, &row.thread, seq);
+    Ok(respond(&app, place, (row.thread, feed), speaker, first))
 }
 
 /// The wish to stop.

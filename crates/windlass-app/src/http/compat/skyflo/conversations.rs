@@ -28,6 +28,8 @@ const LIMIT_MAX: usize = 50;
 const QUERY_MIN_CHARS: usize = 2;
 /// Drafts read at a time.
 const DRAFTS: usize = 200;
+/// What a conversation begins with.
+const WELCOME: &str = "Welcome! How can I help you with your infrastructure today?";
 
 /// A conversation that is to be made.
 #[derive(Debug, Deserialize)]
@@ -204,9 +206,20 @@ pub async fn one(
         }
     };
     let created_at = iso(created_at);
-    let told =
-        json!({"status": "success", "exists": true, "id": id, "created_at": created_at, "messages": said});
-    Ok(Json(told))
+    Ok(Json(json!({
+        "status": "success",
+        "exists": true,
+        "id": id,
+        "created_at": created_at,
+        "messages": said,
+        "system_message": welcome(&created_at),
+    })))
+}
+
+/// The message of the system that a conversation begins with: the first of its sequence. It stands beside `messages`,
+/// which the Command Center shows and sends back as they are; there it would be an empty card. (SK-R4)
+fn welcome(created_at: &str) -> Value {
+    json!({"role": "system", "content": WELCOME, "sequence": 1, "created_at": created_at})
 }
 
 /// What a client changes. A value that is not named stays.

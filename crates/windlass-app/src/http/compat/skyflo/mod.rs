@@ -1,6 +1,7 @@
 //! The interface of the Skyflo engine, under `/skyflo`, so that its Command Center works unchanged.
 //!
-//! Paths and shapes are those of its `/api/v1`; an error has its words in `detail`, as there. Integrations are not here.
+//! Paths and shapes are those of its `/api/v1`; an error has its words in `detail`, as there. The routes of its memory are
+//! not here.
 
 mod analytics;
 mod auth;
@@ -15,6 +16,7 @@ mod find;
 #[cfg(test)]
 mod golden;
 mod health;
+mod integrations;
 mod messages;
 pub mod reply;
 mod speak;
@@ -44,6 +46,8 @@ pub fn routes(app: &Shared) -> Router<Shared> {
             "/conversations/{conversation}",
             get(conversations::one).patch(conversations::change).delete(conversations::delete),
         ),
+        ("/integrations", get(integrations::list).post(integrations::add)),
+        ("/integrations/{integration}", patch(integrations::change).delete(integrations::remove)),
         ("/analytics/metrics", get(analytics::metrics)),
         ("/auth/jwt/login", post(auth::login)),
         ("/auth/jwt/logout", post(auth::logout_session)),

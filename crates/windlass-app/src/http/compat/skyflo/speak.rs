@@ -85,6 +85,11 @@ impl Speaker {
         self
     }
 
+    /// The tools that the model is offered from the next step on.
+    pub fn offer(&mut self, tools: usize) {
+        self.tools = tools;
+    }
+
     /// What is said before anything has happened: that it is ready, and what a run asks already.
     pub fn begin(&self, run: Option<&Run>) -> Vec<Word> {
         let mut words = vec![self.scene.ready()];

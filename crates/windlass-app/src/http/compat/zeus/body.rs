@@ -186,7 +186,7 @@ pub fn refuse(of: &str, rest: &Map<String, Value>) -> Result<(), Problem> {
     }
     let detail = format!("this server does not take {} from clients", names.join(", "));
     Err(Problem::invalid(detail)
-        .hint("leave it away; tools, files and endpoints are the configuration's, and uploads go to `/api/v1/files`"))
+        .hint("leave it away; tools and files are the configuration's, and uploads go to `/api/v1/files`"))
 }
 
 /// Whether a value asks for anything.
@@ -224,8 +224,8 @@ mod tests {
             (json!({"skills": {"names": ["x"]}}), "`skills`"),
             (json!({"attachments": [{"id": "1"}]}), "`attachments`"),
             (json!({"mode": "asks"}), "`mode` is `asks`"),
-            (json!({"llm_config": {"baseUrl": "http://x/v1"}}), "`llm_config.baseUrl`"),
-            (json!({"llm_config": {"apiKey": "sk-secret"}}), "`llm_config.apiKey`"),
+            (json!({"llm_config": {"baseUrl": 7}}), "`llm_config.baseUrl`"),
+            (json!({"llm_config": {"apiKey": {"key": "sk-secret"}}}), "`llm_config.apiKey`"),
             (json!({"llm_config": {"top_k": 5}}), "`llm_config.top_k`"),
         ] {
             let detail = read(asks.clone()).unwrap_err();

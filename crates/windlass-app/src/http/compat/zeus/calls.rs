@@ -21,6 +21,8 @@ pub struct Calls {
     written: Vec<(u32, String)>,
     /// Whether fragments were missed, so that what follows would not fit.
     is_torn: bool,
+    /// Questions that are answered already.
+    confirmed: Vec<InterruptId>,
 }
 
 #[derive(Debug)]
@@ -48,6 +50,11 @@ impl Calls {
             calls.known.insert(key, Known { call: told, is_told: true, is_asked });
         }
         calls
+    }
+
+    /// Leaves out questions that are answered already.
+    pub fn confirm(&mut self, interrupts: Vec<InterruptId>) {
+        self.confirmed = interrupts;
     }
 
     /// A try begins anew.
@@ -112,6 +119,8 @@ impl Calls {
                 }
                 Vec::new()
             }
+            // The call goes on under the id that the client knows.
+            Fact::InterruptOpened { interrupt, .. } if self.confirmed.contains(interrupt) => Vec::new(),
             Fact::InterruptOpened { kind, call: Some(call), .. } => {
                 let Some(known) = self.known.get_mut(call) else { return Vec::new() };
                 known.call.apply(&event.fact);

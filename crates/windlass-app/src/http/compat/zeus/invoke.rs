@@ -50,7 +50,7 @@ pub async fn invoke(
     caller.runs()?;
     let place = StreamPlace::take(&app, &caller)?;
     let Invoke { message, llm, session, history, guards, servers, mode } = Invoke::read(body)?;
-    let agent = llm.agent(&app)?;
+    let agent = llm.agent(&app, &caller)?;
     let name = session.unwrap_or_else(fresh_name);
     let session = session::find(&app, &caller, &name).await?;
     guard::check(&app, &caller, &session, &guards).await?;

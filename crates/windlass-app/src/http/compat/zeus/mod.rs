@@ -1,11 +1,12 @@
 //! The interface of Zeus, under `/zeus`: a message starts a run or is queued behind one, and a resume answers what its
 //! calls wait for. Both answer with a stream of events.
 //!
-//! A client may bring tool servers along, for one run. What else it would bring (keys, endpoints, sandboxes, memory) is
-//! refused by name, never ignored.
+//! A client may bring tool servers along, for one run, and where the settings allow it a model's endpoint with its key.
+//! What else it would bring (sandboxes, memory) is refused by name, never ignored.
 
 mod body;
 mod calls;
+mod confirm;
 #[cfg(test)]
 mod golden;
 mod guard;

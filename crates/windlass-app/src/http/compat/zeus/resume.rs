@@ -2,21 +2,25 @@
 //!
 //! All answers of a request count, or none. The run goes on with the model and the tools that it began with.
 
+use std::collections::BTreeSet;
+
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
 use serde_json::{Map, Value};
 use windlass::machine::{
-    Answer, Fact, Given, InputId, InterruptKind, Run, RunOptions, Seq, Surface, ThreadId, WhenBusy,
+    Answer, CallKey, Fact, Given, InputId, InterruptKind, Run, RunOptions, Seq, Surface, ThreadId, WhenBusy,
 };
 use windlass::{AgentConfig, Task};
 
 use super::super::decision::Decided;
 use super::super::revision::Target;
 use super::super::session;
+use super::super::skyflo::call;
 use super::super::stream::{feed, respond};
 use super::body::{CallResult, Decision, Guards, Resume};
 use super::calls::Calls;
+use super::confirm::confirm;
 use super::guard;
 use super::invoke::{Written, named};
 use super::speak::Zeus;
@@ -44,7 +48,7 @@ pub async fn resume(
     caller.approves()?;
     let place = StreamPlace::take(&app, &caller)?;
     let Resume { session, llm, results, order, guards } = Resume::read(body)?;
-    let agent = llm.agent(&app)?;
+    let agent = llm.agent(&app, &caller)?;
     let (session, _) = session::begun(&app, &caller, &session).await?;
     guard::check(&app, &caller, &session, &guards).await?;
     let machine = app.engine.peek(&session.thread).await?;
@@ -58,6 +62,7 @@ pub async fn resume(
         None => None,
     };
     let answered: Vec<_> = given.iter().map(|given| given.interrupt.clone()).collect();
+    let edited = edited(&results, &given);
     let submitted = submit(&app, &caller, (&session.thread, &machine), given, (Vec::new(), None)).await;
     let seq = match submitted {
         Ok((seq, _)) => seq,
@@ -66,12 +71,22 @@ pub async fn resume(
             return Err(error.into());
         }
     };
+    let confirmed = match edited.is_empty() {
+        true => Vec::new(),
+        false => confirm(&app, &caller, (&session.thread, seq), edited).await,
+    };
     let scene = Scene { session: session.name.clone(), names: written.events };
     // What still waits is told again, so that no stream is without a word.
     let first = Calls::resumed(run).open(&scene, run, &answered);
-    let speaker = Zeus::beside(scene, run);
+    let speaker = Zeus::beside(scene, run).confirmed(confirmed);
     let feed = feed(&app, &headers, &session.thread, seq);
     Ok(named(respond(&app, place, feed, speaker, first), &session.name, &run.id))
+}
+
+/// The calls whose parameters the answers change.
+fn edited(results: &[CallResult], given: &[Given]) -> BTreeSet<CallKey> {
+    let edits = results.iter().zip(given).filter(|(_, given)| matches!(given.answer, Answer::Edit { .. }));
+    edits.filter_map(|(result, _)| Some(call::named(&result.tool_call_id)?.1)).collect()
 }
 
 /// An answer to the call that a result names.

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use windlass::Update;
-use windlass::machine::{Event, Fact, InterruptKind, Run, RunError, RunId, RunStatus, Timestamp, Usage};
+use windlass::machine::{
+    Event, Fact, InterruptId, InterruptKind, Run, RunError, RunId, RunStatus, Timestamp, Usage,
+};
 use windlass::port::journal::ThreadStatus;
 use windlass::port::model::Delta;
 
@@ -60,6 +62,12 @@ impl Zeus {
             calls: Calls::resumed(run),
             ..Self::new(scene, run.id.clone())
         }
+    }
+
+    /// Leaves out questions that are answered already: the client's `modified` was their answer.
+    pub fn confirmed(mut self, interrupts: Vec<InterruptId>) -> Self {
+        self.calls.confirm(interrupts);
+        self
     }
 
     /// An event of the stream's own run.

@@ -1,0 +1,61 @@
+//! The first account, registered without the link that the server prints: for clients that know no such link.
+//!
+//! Whether that is allowed at all, the settings of a dialect decide. The rule here is that one account can be the first.
+
+use windlass::port::records::Expect;
+
+use super::error::AccountError;
+use super::login::{Admission, Registrant, checked};
+use super::record::put;
+use super::session::{Client, Tokens};
+use super::user::DEFAULT_WORKSPACE;
+use super::{Accounts, Role};
+
+/// The kind and the key of the one record that says that the first account was registered without a link.
+pub(super) const FIRST: &str = "first_account";
+
+impl Accounts {
+    /// Registers the first account as the administrator. Of several requests at once one counts. (SK-P10)
+    pub async fn register_first(&self, draft: Registrant, client: &Client) -> Result<Tokens, AccountError> {
+        let draft = checked(draft)?;
+        if self.is_registered().await? {
+            return Err(not_first());
+        }
+        let workspace = DEFAULT_WORKSPACE.to_owned();
+        let used = put(FIRST, FIRST, &workspace, &self.clock.now(), Expect::Absent);
+        let admission = Admission { workspace, role: Role::Admin, vouched: true, used: Some(used) };
+        self.enrol(draft, admission, client).await
+    }
+}
+
+/// Somebody else has registered in between.
+pub(super) fn not_first() -> AccountError {
+    AccountError::Forbidden("another account was registered first; an administrator can invite you".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{PASSWORD, Trial};
+    use super::*;
+
+    fn draft(email: &str) -> Registrant {
+        Registrant { email: email.into(), password: PASSWORD.into(), name: String::new(), invite: None }
+    }
+
+    // rows: SK-P10
+    #[tokio::test]
+    async fn one_of_several_first_accounts_counts() {
+        let trial = Trial::new();
+        let (accounts, client) = (&trial.accounts, Client::default());
+        let both = tokio::join!(
+            accounts.register_first(draft("a@example.com"), &client),
+            accounts.register_first(draft("b@example.com"), &client),
+        );
+        let (made, refused): (Vec<_>, Vec<_>) = [both.0, both.1].into_iter().partition(Result::is_ok);
+        let made: Vec<_> = made.into_iter().flatten().map(|tokens| tokens.user.role).collect();
+        assert_eq!((made, refused.len()), (vec![Role::Admin], 1));
+        assert!(matches!(refused[0], Err(AccountError::Forbidden(_))));
+        let late = accounts.register_first(draft("c@example.com"), &client).await;
+        assert!(matches!(late, Err(AccountError::Forbidden(_))));
+    }
+}

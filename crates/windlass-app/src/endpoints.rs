@@ -1,0 +1,247 @@
+//! Model endpoints that clients name for their own runs: where the model is called, and with whose key. (ZE-C7)
+//!
+//! They are kept in this process's memory alone. A run records the name of an endpoint, which holds neither the address nor
+//! the key; after a restart the client names the endpoint again. The addresses come over the network, so that only those
+//! are called that `[outbound]` lets tools call.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use windlass::adapter::model::{Auth, ProviderCatalog, ProviderConfig, WireKind};
+use windlass::machine::{Digest, FailureClass, ModelName, Principal};
+use windlass::outbound::Outbound;
+use windlass::port::model::{Model, ModelError, Models};
+use windlass::secret::Secret;
+
+/// What the provider's part of such a model's name begins with; hexadecimal digits follow.
+const PREFIX: &str = "client-endpoint-";
+/// Hexadecimal digits: enough that no two endpoints of a server have one name.
+const DIGITS: usize = 16;
+/// Endpoints of one user that are kept, and of all: each holds a key and some KiB. The newest ones stay.
+const USER_MAX: usize = 8;
+const ALL_MAX: usize = 1_024;
+/// Bytes of an address, of a key and of a model's name.
+const URL_MAX_BYTES: usize = 2_048;
+const KEY_MAX_BYTES: usize = 8_192;
+const NAME_MAX_BYTES: usize = 256;
+
+/// An endpoint as a client names it.
+#[derive(Clone)]
+pub struct ClientEndpoint {
+    /// The address, in the form that OpenAI's own SDK takes: it ends in `/v1`.
+    pub url: String,
+    /// The key; none: the endpoint takes none.
+    pub key: Option<Secret>,
+}
+
+impl std::fmt::Debug for ClientEndpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let key = self.key.as_ref().map(|_| "a key");
+        f.debug_struct("ClientEndpoint").field("url", &self.url).field("key", &key).finish()
+    }
+}
+
+/// Why an endpoint is not taken. No message holds a key.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// The settings do not allow it.
+    #[error("this server calls no endpoints of clients")]
+    Off,
+    /// It may not be called.
+    #[error("`{url}` may not be called: {why}")]
+    Refused {
+        /// The address.
+        url: String,
+        /// Why.
+        why: String,
+    },
+    /// Something is too long, or no text that a request can carry.
+    #[error("the {what} is empty, longer than {max_bytes} bytes, or has control characters")]
+    Unfit {
+        /// What.
+        what: &'static str,
+        /// How long it may be.
+        max_bytes: usize,
+    },
+}
+
+/// The endpoints that clients have named, the newest last.
+pub struct ClientEndpoints {
+    out: Option<Outbound>,
+    known: Mutex<VecDeque<Known>>,
+}
+
+struct Known {
+    /// The provider's part of the names of its models.
+    provider: String,
+    owner: (String, Principal),
+    models: ProviderCatalog,
+}
+
+impl ClientEndpoints {
+    /// No endpoints yet, reached by this way; `None` takes none.
+    pub fn new(out: Option<Outbound>) -> Self {
+        Self { out, known: Mutex::default() }
+    }
+
+    /// Whether a model's name is that of a client's endpoint. Such a name is no secret, so that no request may choose one.
+    pub fn names(model: &ModelName) -> bool {
+        let provider = model.as_str().split_once('/').map_or("", |(provider, _)| provider);
+        provider
+            .strip_prefix(PREFIX)
+            .is_some_and(|rest| rest.len() == DIGITS && rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    }
+
+    /// Takes an endpoint for a user; returns the name by which a run calls a model there. The same address again replaces
+    /// the key.
+    pub fn open(
+        &self,
+        (workspace, user): (&str, &Principal),
+        endpoint: &ClientEndpoint,
+        model: &str,
+    ) -> Result<ModelName, EndpointError> {
+        let out = self.out.as_ref().ok_or(EndpointError::Off)?;
+        check("address", &endpoint.url, URL_MAX_BYTES)?;
+        check("model's name", model, NAME_MAX_BYTES)?;
+        endpoint.key.as_ref().map_or(Ok(()), |key| check("key", key.expose(), KEY_MAX_BYTES))?;
+        let refused = |why: String| {
+            let url = crate::console::first_line(&endpoint.url, 200);
+            EndpointError::Refused { url, why }
+        };
+        let url = out.target(&endpoint.url).map_err(|refusal| refused(refusal.to_string()))?;
+        if url.scheme() == "http" && !out.reach().is_inside(&url) {
+            return Err(refused("a conversation and a key go there by https alone".into()));
+        }
+        let owner = (workspace.to_owned(), user.clone());
+        let digest = Digest::default().chain(&(workspace, user, url.as_str())).to_string();
+        let provider = format!("{PREFIX}{}", &digest[..DIGITS]);
+        let config = ProviderConfig {
+            wire: Some(WireKind::OpenaiChat),
+            base_url: Some(endpoint.url.clone()),
+            api_key: endpoint.key.clone(),
+            auth: Auth::Bearer,
+            ..ProviderConfig::default()
+        };
+        // Nothing of this process's own environment goes there.
+        let models = ProviderCatalog::builder().provider(&provider, config).variables(|_| None);
+        let models = models.http_client(out.client()).build().map_err(|error| refused(error.to_string()))?;
+        let name = ModelName::from(format!("{provider}/{model}").as_str());
+        self.keep(Known { provider, owner, models });
+        Ok(name)
+    }
+
+    fn keep(&self, new: Known) {
+        let mut known = self.known();
+        known.retain(|one| one.provider != new.provider);
+        let own = known.iter().filter(|one| one.owner == new.owner).count();
+        let oldest = match own >= USER_MAX {
+            true => known.iter().position(|one| one.owner == new.owner),
+            false => (known.len() >= ALL_MAX).then_some(0),
+        };
+        oldest.and_then(|at| known.remove(at));
+        known.push_back(new);
+    }
+
+    /// The model of a name; `None` where the name is of no client's endpoint.
+    pub fn resolve(&self, name: &ModelName) -> Option<Result<Arc<dyn Model>, ModelError>> {
+        if !Self::names(name) {
+            return None;
+        }
+        let provider = name.as_str().split_once('/').map_or("", |(provider, _)| provider);
+        let models = self.known().iter().find(|one| one.provider == provider).map(|one| one.models.clone());
+        Some(match models {
+            Some(models) => models.resolve(name),
+            None => Err(ModelError::new(
+                FailureClass::Config,
+                "the endpoint that the client named for the run is not known to this process\nsend a request with \
+                 its `llm_config` again",
+            )),
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, VecDeque<Known>> {
+        // Each change leaves a whole list.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn check(what: &'static str, text: &str, max_bytes: usize) -> Result<(), EndpointError> {
+    let is_fit = !text.is_empty() && text.len() <= max_bytes && !text.chars().any(char::is_control);
+    if is_fit { Ok(()) } else { Err(EndpointError::Unfit { what, max_bytes }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::outbound::Reach;
+
+    use super::*;
+
+    fn endpoints() -> ClientEndpoints {
+        let inside = Reach { internal_hosts: vec!["127.0.0.1".parse().unwrap()], ..Reach::default() };
+        ClientEndpoints::new(Some(Outbound::new(inside).unwrap()))
+    }
+
+    fn at(url: &str) -> ClientEndpoint {
+        ClientEndpoint { url: url.into(), key: Some(Secret::new("sk-sentinel")) }
+    }
+
+    fn open(endpoints: &ClientEndpoints, user: &str, url: &str) -> Result<ModelName, String> {
+        let user = Principal::from(user);
+        endpoints.open(("default", &user), &at(url), "gpt-x").map_err(|error| error.to_string())
+    }
+
+    // rows: ZE-C7
+    #[test]
+    fn only_addresses_that_tools_may_call_are_taken() {
+        let endpoints = endpoints();
+        assert!(open(&endpoints, "ann", "https://llm.example.com/v1").is_ok());
+        assert!(open(&endpoints, "ann", "http://127.0.0.1/v1").is_ok());
+        for (url, why) in [
+            ("http://llm.example.com/v1", "https alone"),
+            ("https://10.0.0.7/v1", "may not be called"),
+            ("https://169.254.169.254/latest", "may not be called"),
+            ("https://llm.example.com:8443/v1", "may not be called"),
+            ("https://user:word@llm.example.com/v1", "may not be called"),
+            ("file:///etc/passwd", "may not be called"),
+            ("", "the address is empty"),
+        ] {
+            let error = open(&endpoints, "ann", url).unwrap_err();
+            assert!(error.contains(why) && !error.contains("sentinel"), "{url}: {error}");
+        }
+        let off = open(&ClientEndpoints::new(None), "ann", "https://llm.example.com/v1").unwrap_err();
+        assert_eq!(off, "this server calls no endpoints of clients");
+    }
+
+    #[test]
+    fn a_name_holds_neither_address_nor_key_and_is_its_users_own() {
+        let endpoints = endpoints();
+        let name = open(&endpoints, "ann", "https://llm.example.com/v1").unwrap();
+        assert!(ClientEndpoints::names(&name) && name.as_str().ends_with("/gpt-x"), "{name}");
+        assert!(!name.as_str().contains("example") && !name.as_str().contains("sentinel"));
+        assert_ne!(open(&endpoints, "bob", "https://llm.example.com/v1").unwrap(), name);
+        assert_eq!(open(&endpoints, "ann", "https://llm.example.com/v1").unwrap(), name);
+        assert!(endpoints.resolve(&name).unwrap().is_ok());
+        for other in ["openai/gpt-x", "client-endpoint-/x", "client-endpoint-0123456789abcdeg/x", "gpt-x"] {
+            assert!(endpoints.resolve(&ModelName::from(other)).is_none(), "{other}");
+        }
+        // Another process does not know it, and says what to do.
+        let elsewhere = ClientEndpoints::new(None);
+        let error = elsewhere.resolve(&name).unwrap().err().unwrap();
+        assert!(error.to_string().contains("`llm_config`"), "{error}");
+        assert_eq!(
+            format!("{:?}", at("https://a/v1")),
+            r#"ClientEndpoint { url: "https://a/v1", key: Some("a key") }"#
+        );
+    }
+
+    #[test]
+    fn the_newest_endpoints_of_a_user_are_kept() {
+        let endpoints = endpoints();
+        let name = |nth: usize| open(&endpoints, "ann", &format!("https://llm{nth}.example.com/v1")).unwrap();
+        let first = name(0);
+        let other = open(&endpoints, "bob", "https://llm.example.com/v1").unwrap();
+        let rest: Vec<ModelName> = (1..=USER_MAX).map(name).collect();
+        assert!(endpoints.resolve(&first).unwrap().is_err());
+        assert!(rest.iter().chain([&other]).all(|name| endpoints.resolve(name).unwrap().is_ok()));
+    }
+}
