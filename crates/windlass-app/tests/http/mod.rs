@@ -13,6 +13,7 @@ mod cuts;
 mod docs;
 mod exchange;
 mod files;
+mod fork;
 mod gate;
 mod hostile;
 mod idempotency;
