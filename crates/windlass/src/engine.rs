@@ -155,7 +155,7 @@ impl Engine {
         Ok(Started { thread, run: begun.unwrap_or(run), seq })
     }
 
-    fn fresh_thread(&self) -> ThreadId {
+    pub(crate) fn fresh_thread(&self) -> ThreadId {
         ThreadId::from(self.fresh("thr"))
     }
 

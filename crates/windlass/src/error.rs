@@ -50,6 +50,12 @@ pub enum EngineError {
         /// Why.
         why: String,
     },
+    /// A run is active in the thread, and what was asked for needs its files to stay as they are.
+    #[error("a run is active in this thread and may change files; wait for it, or cancel it")]
+    Active {
+        /// The thread.
+        thread: ThreadId,
+    },
     /// The configuration makes no sense.
     #[error("{0}")]
     Config(String),
@@ -101,7 +107,9 @@ impl EngineError {
     pub fn judge(&self) -> (Fault, TryAgain) {
         match self {
             // A run ends, and a queue empties.
-            Self::Rejected(Reject::Busy | Reject::QueueFull { .. }) => (Fault::Caller, TryAgain::Later),
+            Self::Rejected(Reject::Busy | Reject::QueueFull { .. }) | Self::Active { .. } => {
+                (Fault::Caller, TryAgain::Later)
+            }
             Self::Rejected(
                 Reject::Closed { .. }
                 | Reject::RunActive { .. }
@@ -139,6 +147,8 @@ mod tests {
         };
         let what = || "it".to_owned();
         check(Reject::Busy, TryAgain::Later);
+        let active = EngineError::Active { thread: "t".into() };
+        assert_eq!(active.judge(), (Fault::Caller, TryAgain::Later));
         check(Reject::QueueFull { limit: 100 }, TryAgain::Later);
         check(Reject::Closed { what: what() }, TryAgain::Never);
         check(Reject::Stale { what: what() }, TryAgain::Never);

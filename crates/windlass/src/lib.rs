@@ -50,6 +50,9 @@ pub use crate::port::background::BackgroundCommand;
 pub use crate::port::bus::{Backlog, NoPosition, Position};
 pub use crate::prompt::{PROMPT_TEXT_MAX_BYTES, Prompt, PromptPart};
 pub use crate::queue::QueuedMessage;
-pub use crate::restore::{FileFate, RestoreMode, Restored, RestoredFile, UnseenCall};
+pub use crate::restore::{
+    FileFate, ForkFiles, ForkFolder, ForkedThread, RestoreMode, Restored, RestoredFile, UnrestoredFile,
+    UnrestoredReason, UnseenCall,
+};
 pub use crate::task::{AgentConfig, RunTools, Task};
 pub use crate::trial::{Consent, Standing, Supposed, Trial, TrialResult, Tried};

@@ -21,6 +21,11 @@ use crate::error::EngineError;
 use crate::port::journal::{StoreError, ThreadRow, ThreadStatus};
 use crate::tool::{FolderError, Now, WorkingFolder, builtin};
 
+mod fork;
+mod report;
+
+pub use report::{ForkFiles, ForkFolder, ForkedThread, UnrestoredFile, UnrestoredReason};
+
 /// Events read from a journal at a time.
 const PAGE: usize = 512;
 
@@ -111,6 +116,8 @@ struct Changed {
     sizes: HashSet<u64>,
     /// Whether somebody else changed it between two of these.
     by_others: bool,
+    /// Where its first change is recorded.
+    first: Seq,
 }
 
 /// All that was done since a place.
@@ -136,7 +143,7 @@ impl Engine {
         // Whoever only looks keeps nobody waiting.
         let _aside = match mode {
             RestoreMode::Preview => None,
-            RestoreMode::Spare | RestoreMode::Overwrite => Some(self.set_aside(thread).await?),
+            RestoreMode::Spare | RestoreMode::Overwrite => Some(self.set_aside(thread, is_idle).await?),
         };
         let row = self.idle(thread).await?;
         if at > row.head {
@@ -158,21 +165,26 @@ impl Engine {
 
     /// The thread, where no run is active in it.
     async fn idle(&self, thread: &ThreadId) -> Result<ThreadRow, EngineError> {
-        let row = self.thread(thread).await?;
-        if row.view.status == ThreadStatus::Idle { Ok(row) } else { Err(active()) }
+        self.resting(thread, is_idle).await
     }
 
-    /// Keeps runs from beginning in a thread in which none is active.
-    async fn set_aside(&self, thread: &ThreadId) -> Result<SetAside, EngineError> {
+    /// The thread, where its status is one of those that are meant.
+    async fn resting(&self, thread: &ThreadId, rests: Rests) -> Result<ThreadRow, EngineError> {
+        let row = self.thread(thread).await?;
+        if rests(row.view.status) { Ok(row) } else { Err(active(thread)) }
+    }
+
+    /// Keeps runs from beginning, and from continuing, in a thread with one of these statuses.
+    async fn set_aside(&self, thread: &ThreadId, rests: Rests) -> Result<SetAside, EngineError> {
         let clock = &self.deps.clock;
         let from_ms = clock.monotonic_ms();
         loop {
-            self.idle(thread).await?;
+            self.resting(thread, rests).await?;
             if let Some(aside) = self.deps.set_aside(thread).await? {
                 return Ok(aside);
             }
             if clock.monotonic_ms().saturating_sub(from_ms) >= LET_GO_WITHIN_MS {
-                return Err(active());
+                return Err(active(thread));
             }
             clock.sleep_ms(LOOK_EVERY_MS).await;
         }
@@ -278,7 +290,7 @@ impl Since {
             }
             Fact::FileChanging { call, change } => {
                 self.seen.insert((run.clone(), *call));
-                self.change(change);
+                self.change(seq, change);
             }
             _ => {} // tidy: the others change no file
         }
@@ -318,13 +330,14 @@ impl Since {
         }
     }
 
-    fn change(&mut self, change: &FileChange) {
+    fn change(&mut self, seq: Seq, change: &FileChange) {
         let entry = self.files.entry(change.path.clone());
         let changed = entry.or_insert_with(|| Changed {
             target: change.before.clone(),
             known: known_of(&change.before),
             sizes: HashSet::new(),
             by_others: false,
+            first: seq,
         });
         for image in [&change.before, &change.after] {
             changed.sizes.extend(size_of(image));
@@ -337,9 +350,15 @@ impl Since {
     }
 }
 
-fn active() -> EngineError {
-    let what = "a run is active in this thread and may change files; wait for it, or cancel it".to_owned();
-    Reject::Invalid { what }.into()
+/// Whether files may be worked with while a thread has a status.
+type Rests = fn(ThreadStatus) -> bool;
+
+fn is_idle(status: ThreadStatus) -> bool {
+    status == ThreadStatus::Idle
+}
+
+fn active(thread: &ThreadId) -> EngineError {
+    EngineError::Active { thread: thread.clone() }
 }
 
 /// What a first look tells of a file.

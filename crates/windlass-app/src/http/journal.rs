@@ -1,13 +1,13 @@
-//! A conversation as it was recorded: its events, the prompt of each step, the whole as a file, and a fork of it.
+//! A conversation as it was recorded: its events, the prompt of each step, and the whole as a file.
 //!
-//! Everything is read from the journal; a fork copies it and changes nothing of the original.
+//! Everything is read from the journal.
 
 use axum::Json;
 use axum::body::Body as Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures::TryStreamExt;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -17,11 +17,8 @@ use windlass::machine::{Seq, ThreadId};
 
 use super::Shared;
 use super::caller::Caller;
-use super::idempotency::IdempotencyKey;
-use super::input::{Body, Path, Query};
+use super::input::{Path, Query};
 use super::problem::Problem;
-use super::threads::Thread;
-use crate::home::Home;
 
 /// Events of a part at most.
 const EVENTS_MAX: usize = 500;
@@ -32,11 +29,7 @@ const PART_MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// The routes.
 pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
-        .routes(routes!(events))
-        .routes(routes!(prompt))
-        .routes(routes!(export))
-        .routes(routes!(fork))
+    OpenApiRouter::new().routes(routes!(events)).routes(routes!(prompt)).routes(routes!(export))
 }
 
 /// Which events.
@@ -135,42 +128,4 @@ async fn export(
         HeaderValue::from_static("attachment; filename=\"thread.jsonl\""),
     );
     Ok(response)
-}
-
-/// Where to fork.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct NewFork {
-    /// The last event that the new thread has; no run may be active there. Absent: the last one that there is.
-    #[schema(minimum = 1)]
-    at: Option<u32>,
-}
-
-/// Makes a new conversation that begins with the history of another one
-///
-/// Nothing of the history is done or charged again; what waits in the other one stays there.
-#[utoipa::path(post, path = "/threads/{thread}/fork", tag = "threads",
-    params(("thread" = String, Path, description = "the thread's id"), IdempotencyKey), request_body = NewFork,
-    responses((status = 201, body = Thread, headers(("Location" = String, description = "the new thread")))))]
-async fn fork(
-    State(app): State<Shared>,
-    caller: Caller,
-    Path(thread): Path<ThreadId>,
-    Body(new): Body<NewFork>,
-) -> Result<Response, Problem> {
-    caller.runs()?;
-    let row = caller.thread(&app, &thread).await?;
-    let at = new.at.map_or(row.head, |at| Seq(at.into()));
-    if at == Seq::default() {
-        return Err(Problem::invalid("`at` is 0, where nothing has happened yet; the first event is 1"));
-    }
-    // Whoever forks somebody else's gets a folder of their own.
-    let folder = match row.view.owner == *caller.user() {
-        true => row.view.folder,
-        false => Some(Home::of(caller.workspace(), caller.user()).folder(app.settings.files.folder())),
-    };
-    let fork = app.engine.fork(&thread, at, caller.user().clone(), folder).await?;
-    let made = Thread::from(caller.thread(&app, &fork).await?);
-    Ok((StatusCode::CREATED, [(header::LOCATION, format!("/api/v1/threads/{fork}"))], Json(made))
-        .into_response())
 }

@@ -15,6 +15,7 @@ mod compat;
 pub mod etag;
 pub mod failure;
 pub mod files;
+mod fork;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod grants;
@@ -176,6 +177,7 @@ fn keyed() -> OpenApiRouter<Shared> {
     OpenApiRouter::new()
         .merge(threads::routes())
         .merge(journal::routes())
+        .merge(fork::routes())
         .merge(restore::routes())
         .merge(commands::routes())
         .merge(share::routes())

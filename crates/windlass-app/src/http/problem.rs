@@ -174,6 +174,7 @@ impl From<EngineError> for Problem {
             EngineError::NoThread(thread) => Self::not_found(format!("thread `{thread}`")),
             EngineError::NoTool(_) => Self::invalid(error.to_string()),
             EngineError::Config(why) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "config", why),
+            EngineError::Active { .. } => Self::conflict("run_active", error.to_string()),
             EngineError::Model(error) => Self::new(StatusCode::BAD_GATEWAY, "model", error.to_string()),
             EngineError::Pending { thread, driver } => pending(&thread.to_string(), &driver),
             EngineError::Stopped { thread, why } => {

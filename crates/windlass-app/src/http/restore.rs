@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use windlass::machine::{Seq, ThreadId};
-use windlass::{FileFate, RestoreMode, Restored};
+use windlass::{FileFate, RestoreMode, Restored, UnseenCall};
 
 use super::Shared;
 use super::caller::Caller;
@@ -74,7 +74,7 @@ struct File {
 
 /// A call that may have changed files of which nothing is known.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-struct Unseen {
+pub struct Unseen {
     /// Its run.
     run: String,
     /// The step that asked for it.
@@ -87,16 +87,17 @@ struct Unseen {
     seq: u64,
 }
 
+impl From<UnseenCall> for Unseen {
+    fn from(call: UnseenCall) -> Self {
+        let UnseenCall { run, call, tool, seq } = call;
+        Self { run: run.to_string(), step: call.step, index: call.index, tool, seq: seq.0 }
+    }
+}
+
 impl From<Restored> for RestoredFiles {
     fn from(restored: Restored) -> Self {
         let files = restored.files.into_iter();
-        let unseen = restored.unseen.into_iter().map(|call| Unseen {
-            run: call.run.to_string(),
-            step: call.call.step,
-            index: call.call.index,
-            tool: call.tool,
-            seq: call.seq.0,
-        });
+        let unseen = restored.unseen.into_iter().map(Unseen::from);
         Self {
             files: files.map(|file| File { path: file.path, fate: file.fate, why: file.why }).collect(),
             unseen: unseen.collect(),

@@ -87,7 +87,7 @@ async fn files_are_put_back_as_they_were_at_an_event() {
     let (ann, _) = server.member("ann");
     let (thread, run, interrupt) = ann.asked().await;
     let path = format!("/threads/{thread}/files/restore");
-    ann.post(&path, json!({"at": 1})).await.is_problem(422, "invalid");
+    ann.post(&path, json!({"at": 1})).await.is_problem(409, "run_active");
     let approve = json!({"answer": {"kind": "approve"}});
     ann.post(&format!("/interrupts/{interrupt}/answer"), approve).await.is(StatusCode::OK);
     ann.wait(&run).await;

@@ -14,6 +14,7 @@ mod cuts;
 mod docs;
 mod exchange;
 mod files;
+mod fork;
 mod gate;
 mod hostile;
 mod idempotency;

@@ -82,7 +82,7 @@ fn of_message(number: usize, name: &str) -> String {
 
 // rows: ZE-P9
 #[tokio::test]
-async fn a_roll_back_dims_what_follows_can_be_taken_back_and_puts_files_back() {
+async fn a_roll_back_dims_what_follows_and_continues_with_the_files_of_then_elsewhere() {
     let server = scripted(vec![
         Turn::Say("First answer."),
         Turn::Call(vec![write("a.md")]),
@@ -102,7 +102,8 @@ async fn a_roll_back_dims_what_follows_can_be_taken_back_and_puts_files_back() {
     assert_eq!(server.get(&file, &key).await.status, 200);
     page.run(&of_message(1, "Roll back"), vec![]).await;
     page.sees("Rolled back to here").await;
-    page.sees("a.md is removed").await;
+    page.sees("Messages below will be left out.").await;
+    page.sees("a.md removed").await;
     let dimmed = "return [...document.querySelectorAll('.entry')].map((one) => getComputedStyle(one).filter)";
     assert_eq!(
         page.run(dimmed, vec![]).await,
@@ -122,28 +123,30 @@ async fn a_roll_back_dims_what_follows_can_be_taken_back_and_puts_files_back() {
     page.sees("First answer.").await;
     let words = page.words().await;
     assert!(!words.contains("It is written."), "{words}");
-    assert_eq!(server.get(&file, &key).await.status, 404, "the file is back as it was: not there");
+    let made = format!("/api/v1/threads/{}/files/content?path=a.md", page.thread().await);
+    assert_eq!(server.get(&made, &key).await.status, 404, "the file is as it was: not there");
     // Nothing is deleted.
+    assert_eq!(server.get(&file, &key).await.status, 200);
     page.go(&format!("/chat/{thread}")).await;
     page.sees("It is written.").await;
     page.ends().await;
 }
 
 #[tokio::test]
-async fn what_is_typed_while_files_are_put_back_stays_and_puts_nothing_back_again() {
+async fn what_is_typed_while_a_roll_back_is_carried_out_stays_and_makes_no_second_one() {
     let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
     let page = answered_twice(&server).await;
     let thread = page.thread().await;
     page.run(&of_message(1, "Roll back"), vec![]).await;
     page.sees("Rolled back to here").await;
-    let held = "if (url.endsWith('/files/restore')) {
-          window.restored = (window.restored ?? 0) + 1;
-          if (window.restored === 1) await new Promise((go) => (window.release = go));
+    let held = "if (url.endsWith('/fork')) {
+          window.forked = (window.forked ?? 0) + 1;
+          if (window.forked === 1) await new Promise((go) => (window.release = go));
         }
         return real()";
     otherwise(&page, held).await;
     page.say("Three.").await;
-    page.until("files are put back", "return window.release").await;
+    page.until("it is being made", "return window.release").await;
     page.say("Four.").await;
     page.run("window.release()", vec![]).await;
     let elsewhere = format!(
@@ -153,7 +156,7 @@ async fn what_is_typed_while_files_are_put_back_stays_and_puts_nothing_back_agai
     page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
     page.until("it stands where it was typed", "return all('[data-key=composer]')[0].value === 'Four.'")
         .await;
-    assert_eq!(page.run("return window.restored", vec![]).await, 1);
+    assert_eq!(page.run("return window.forked", vec![]).await, 1);
     let threads = page.asks("/threads?limit=10").await;
     assert_eq!(threads["data"].as_array().unwrap().len(), 2, "{threads:#}");
     page.ends().await;

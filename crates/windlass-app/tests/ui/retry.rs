@@ -1,10 +1,13 @@
 //! What was said once more: after a failure and a stop in the same conversation, else in one of its own.
 
+use std::sync::{Arc, OnceLock};
+
 use serde_json::{Value, json};
 
 use super::page::Page;
 use super::{answered_twice, asked, otherwise, scripted, write};
 use crate::cli::model::Turn;
+use crate::http::Server;
 
 /// What was said to the agent, with the files that went along.
 async fn said(page: &Page) -> Value {
@@ -95,6 +98,67 @@ async fn an_answer_is_tried_again_with_all_that_its_run_was_told() {
     );
     page.until("another conversation, that asks too", &there).await;
     assert_eq!(said(&page).await, json!([["Write it.\n\nWith these figures.", 1]]));
+    page.ends().await;
+}
+
+/// A conversation that wrote a file, and then said something about it.
+async fn written(server: &Server) -> Page {
+    let page = asked(server).await;
+    page.press("Approve").await;
+    page.sees("It is written.").await;
+    page.until("it is over", "return all('.stop').length === 0").await;
+    page.say("Show it.").await;
+    page.sees("It is shown.").await;
+    page.until("it is over", "return all('.stop').length === 0").await;
+    page
+}
+
+// rows: ZE-P9
+#[tokio::test]
+async fn what_is_tried_again_or_edited_has_the_files_that_its_history_speaks_of() {
+    let says = ["It is written.", "It is shown."].map(Turn::Say);
+    let server = scripted([Turn::Call(vec![write("a.md")])].into_iter().chain(says).collect());
+    let page = written(&server).await;
+    let (parent, key) = (page.thread().await, server.key(&[]));
+    let has_file = async |thread: &str| {
+        let path = format!("/api/v1/threads/{thread}/files/content?path=a.md");
+        server.get(&path, &key).await.status == 200
+    };
+    let elsewhere = |words: &str| {
+        format!(
+            "return location.pathname.startsWith('/chat/') && location.pathname !== '/chat/{parent}' && all('.entry.user .said').at(-1)?.innerText.trim() === '{words}' && text().includes('It is shown.') && all('.stop').length === 0"
+        )
+    };
+    page.run(TRY, vec![]).await;
+    page.until("another conversation", &elsewhere("Show it.")).await;
+    assert!(has_file(&page.thread().await).await && has_file(&parent).await);
+    page.go(&format!("/chat/{parent}")).await;
+    page.sees("It is shown.").await;
+    page.run("all('.entry.user')[1].querySelectorAll('button').forEach((one) => named(one) === 'Edit' && one.click())", vec![]).await;
+    page.write(".entry.user textarea", "Show it otherwise.").await;
+    page.run("all('.entry.user form')[0].requestSubmit()", vec![]).await;
+    page.until("another conversation", &elsewhere("Show it otherwise.")).await;
+    assert!(has_file(&page.thread().await).await && has_file(&parent).await);
+    page.ends().await;
+}
+
+// rows: ZE-P9
+#[tokio::test]
+async fn a_roll_back_is_not_offered_while_a_run_works() {
+    let end = Arc::new(OnceLock::new());
+    let deltas = vec![json!({"content": "It begins."}), json!({"content": " It ends."})];
+    let server = scripted(vec![Turn::Say("First answer."), Turn::Held(end.clone(), deltas)]);
+    let page = Page::signed_in(&server).await;
+    let offered = "return [...document.querySelectorAll('.entry button')].filter((one) => one.innerText === 'Roll back').length === arguments[0]";
+    page.say("One.").await;
+    page.sees("First answer.").await;
+    page.until_of("it is offered", offered, vec![1.into()]).await;
+    page.say("Two.").await;
+    page.sees("It begins.").await;
+    page.until_of("it is not offered", offered, vec![0.into()]).await;
+    end.set(()).unwrap();
+    page.sees("It ends.").await;
+    page.until_of("it is offered again", offered, vec![2.into()]).await;
     page.ends().await;
 }
 

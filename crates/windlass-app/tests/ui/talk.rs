@@ -238,7 +238,7 @@ async fn an_answer_is_forked_into_a_conversation_of_its_own() {
     page.sees("First answer.").await;
     let parent = page.thread().await;
     page.press("Fork").await;
-    page.sees("This is a conversation of its own now").await;
+    page.sees("Forked into a new conversation.").await;
     let path =
         format!("return location.pathname.startsWith('/chat/') && location.pathname !== '/chat/{parent}'");
     page.until("another conversation is shown", &path).await;

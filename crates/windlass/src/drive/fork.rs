@@ -1,10 +1,11 @@
 //! A thread forked from another: its history is read, copied, and appended as the first batch of the new thread.
 //!
-//! The machine says what is copied. Nothing of the origin is changed, and nobody drives the new thread.
+//! The machine says what is copied. Nothing of the origin is changed, and nobody drives the new thread. The append is
+//! what makes the thread: what belongs to it, such as its folder, is complete before.
 
 use std::sync::Arc;
 
-use windlass_machine::{Event, Fork, Machine, Reject, Seq, ThreadId};
+use windlass_machine::{Event, Fork, Machine, Reject, Seq, ThreadId, Timestamp};
 
 use super::append::{NotAppended, append};
 use super::{Deps, row};
@@ -20,14 +21,39 @@ const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Events read from a journal at a time.
 const PAGE: usize = 512;
 
+/// A fork that is checked, and not made yet.
+pub(crate) struct PreparedFork {
+    origin: ThreadId,
+    batch: Batch,
+    /// When the last event of the history happened, by the wall clock.
+    pub until_at: Timestamp,
+}
+
+impl PreparedFork {
+    /// What the new thread begins with.
+    pub fn events(&self) -> &[Event] {
+        &self.batch.events
+    }
+}
+
 impl Deps {
     /// Makes the new thread, whole or not at all.
     pub(crate) async fn fork(&self, origin: &ThreadId, fork: &Fork) -> Result<(), EngineError> {
-        let missing = || EngineError::NoThread(origin.clone());
-        self.journal.head(origin).await?.ok_or_else(missing)?;
+        let prepared = self.prepare_fork(origin, fork).await?;
+        self.commit_fork(prepared).await
+    }
+
+    /// Reads the history of a new thread, and refuses a place where none can begin.
+    pub(crate) async fn prepare_fork(
+        &self,
+        origin: &ThreadId,
+        fork: &Fork,
+    ) -> Result<PreparedFork, EngineError> {
+        self.journal.head(origin).await?.ok_or_else(|| EngineError::NoThread(origin.clone()))?;
         let history = self.history(origin, fork.until).await?;
         let now = self.clock.now();
         let events: Arc<[Event]> = Machine::fork(&history, fork, now)?.into();
+        let until_at = history.last().map(|event| event.wall.unwrap_or(event.at)).unwrap_or_default();
         let machine = Machine::restore(fork.thread.clone(), None, events.iter().cloned())?;
         let mut thread_view = row::thread_view(&machine);
         // Its history is old, and the thread is new.
@@ -49,12 +75,19 @@ impl Deps {
             reserve: Vec::new(),
             records: Vec::new(),
         };
-        append(self, batch).await.map_err(|error| not_forked(&fork.thread, error))?;
-        self.give_back(&fork.thread, Epoch(1)).await;
+        Ok(PreparedFork { origin: origin.clone(), batch, until_at })
+    }
+
+    /// Makes the thread of a prepared fork.
+    pub(crate) async fn commit_fork(&self, prepared: PreparedFork) -> Result<(), EngineError> {
+        let PreparedFork { origin, batch, .. } = prepared;
+        let thread = batch.thread.clone();
+        append(self, batch).await.map_err(|error| not_forked(&thread, error))?;
+        self.give_back(&thread, Epoch(1)).await;
         // Blobs are kept for whoever names them. Of an origin that was deleted meanwhile they may be gone.
-        if self.journal.head(origin).await?.is_none() {
-            self.journal.delete(&fork.thread).await?;
-            return Err(missing());
+        if self.journal.head(&origin).await?.is_none() {
+            self.journal.delete(&thread).await?;
+            return Err(EngineError::NoThread(origin));
         }
         Ok(())
     }

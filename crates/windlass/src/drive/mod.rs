@@ -60,6 +60,7 @@ use crate::port::records::Records;
 pub(crate) use expiry::Expiries;
 pub(crate) use fill::{BlobCache, IMAGE_TOKENS, NewBlobs};
 pub(crate) use folder::{FolderOf, Folders};
+pub(crate) use fork::PreparedFork;
 pub(crate) use owner::{Opening, SetAside};
 use policy::PolicySource;
 pub(crate) use spend::is_free;

@@ -17,6 +17,7 @@ use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use thiserror::Error;
 
 mod change;
+mod copy;
 mod judged;
 mod list;
 mod protected;
@@ -26,6 +27,7 @@ mod write;
 pub(crate) use change::Now;
 use change::Recorder;
 pub use change::{ChangeRecorder, Changing, FileFound};
+pub use copy::{CopyError, CopyLimits, FolderContent, LeftOut};
 use judged::JudgedPaths;
 pub use list::{Entry, EntryKind};
 pub use protected::ProtectedPaths;

@@ -30,8 +30,8 @@ pub(crate) use charset::decode;
 pub(crate) use crash::{crashing_masked, panic_text};
 pub(crate) use folder::Now;
 pub use folder::{
-    ChangeRecorder, Changing, Entry, EntryKind, FileFound, FolderError, FolderPath, ProtectedPaths,
-    WorkingFolder, Written,
+    ChangeRecorder, Changing, CopyError, CopyLimits, Entry, EntryKind, FileFound, FolderContent, FolderError,
+    FolderPath, LeftOut, ProtectedPaths, WorkingFolder, Written,
 };
 pub use function::{FunctionTool, IntoToolOutput, Json, schema_for};
 pub use hidden::{Hidden, HiddenArguments, HiddenSource};

@@ -8,6 +8,8 @@ mod control;
 mod crash;
 mod folders;
 mod fork;
+mod fork_folder;
+mod fork_history;
 mod hidden;
 mod kept;
 mod leave;

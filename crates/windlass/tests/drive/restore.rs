@@ -22,7 +22,7 @@ use windlass::{Engine, FileFate, RestoreMode, Restored, Status, Task};
 use super::{Text, memory, party, registry, stored, task};
 
 /// Each user message is one call: its tool, then its arguments.
-fn script() -> ScriptedModels {
+pub fn script() -> ScriptedModels {
     ScriptedModels::new(|call| match call.request.messages.last() {
         Some(last) if last.role == Role::User => {
             let text = last.shown_text();
@@ -34,7 +34,7 @@ fn script() -> ScriptedModels {
 }
 
 /// `Write`, `Edit`, one that deletes through the folder, and one that goes round it.
-fn tools() -> Registry {
+pub fn tools() -> Registry {
     let remove =
         FunctionTool::new("Remove", "deletes a file", |context: CallContext, path: Text| async move {
             let folder = context.folder.unwrap();
@@ -75,7 +75,7 @@ fn store() -> MemoryStore {
     MemoryStore::new(Arc::new(SystemClock::new()))
 }
 
-fn writes(path: &str, content: &str) -> String {
+pub fn writes(path: &str, content: &str) -> String {
     format!("Write {}", json!({"file_path": path, "content": content}))
 }
 

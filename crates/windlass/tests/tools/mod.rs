@@ -3,6 +3,7 @@
 pub mod api;
 #[cfg(target_os = "linux")]
 pub mod bash;
+mod copies;
 pub mod document;
 mod edit;
 mod fetch_data;

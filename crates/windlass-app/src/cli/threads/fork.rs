@@ -1,14 +1,18 @@
 //! `windlass threads fork`: a conversation taken up again from an earlier place, with its files as they were there.
 //!
-//! Files that somebody else has changed since stay, unless it is said otherwise.
+//! A conversation with a folder of its own gives the new one a copy. One that works in a folder of the user's shares
+//! it: `--restore-files` puts that folder's files back, but for those that somebody else has changed since.
 
 use clap::Args;
-use windlass::machine::{Principal, Seq};
-use windlass::{FileFate, RestoreMode, Restored};
+use windlass::machine::{Principal, Seq, ThreadId};
+use windlass::port::journal::ThreadRow;
+use windlass::{FileFate, ForkFiles, RestoreMode, Restored, UnseenCall};
 
 use super::super::PlaceFlags;
 use super::open;
 use crate::console::{Console, shown_line};
+use crate::home::Homes;
+use crate::place::Place;
 use crate::trouble::{Exit, Trouble};
 
 /// Arguments of `threads fork`.
@@ -19,7 +23,7 @@ pub struct ForkArgs {
     /// The last event that the new thread has; `threads export` shows them [default: the last there is]
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     at: Option<u64>,
-    /// Put the files that tools changed since then back as they were
+    /// Put the files that tools changed since then back as they were. A fork with a copied folder has them so anyway
     #[arg(long)]
     restore_files: bool,
     /// Also those that somebody else has changed since
@@ -46,6 +50,9 @@ pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
             format!("event {} does not exist: the last one of thread `{thread}` is {}", at.0, row.head.0);
         return Err(Trouble::usage(what).hint("`windlass threads export` shows them").into());
     }
+    if Homes::is_own(row.view.folder.as_deref()) {
+        return copy(console, args, &place, (row, at)).await;
+    }
     if args.restore_files && !place.homes.has_files_of(row.view.folder.as_deref()) {
         let at = row.view.folder.as_deref().map_or("nowhere".into(), |at| format!("in `{}`", shown_line(at)));
         let what = format!("the files of thread `{thread}` are not here: it was begun {at}");
@@ -59,13 +66,66 @@ pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
         tell(console, args, None, Some(&seen));
         return Ok(Exit::Done);
     }
+    let shared = row.view.folder.clone();
     let fork = place.engine.fork(&thread, at, Principal::from("local"), row.view.folder).await?;
     let mode = if args.overwrite { RestoreMode::Overwrite } else { RestoreMode::Spare };
     let restored = if args.restore_files { Some(restore(mode).await?) } else { None };
+    if let (None, Some(folder)) = (&restored, &shared) {
+        let folder = shown_line(folder);
+        console.note(&format!("the fork works in the same folder, `{folder}`; its files stay as they are"));
+    }
     tell(console, args, Some(fork.as_str()), restored.as_ref());
     let is_left = |fate| matches!(fate, FileFate::ChangedSince | FileFate::NotKept | FileFate::Failed);
     let left = restored.iter().flat_map(|restored| &restored.files).any(|file| is_left(file.fate));
     Ok(if left { Exit::Failed } else { Exit::Done })
+}
+
+/// Forks a conversation with a folder of its own, which the new one gets a copy of.
+async fn copy(
+    console: &Console,
+    args: &ForkArgs,
+    place: &Place,
+    (row, at): (ThreadRow, Seq),
+) -> anyhow::Result<Exit> {
+    let engine = &place.engine;
+    let (fork, files) = if args.preview {
+        (None, engine.preview_fork(&row.thread, at).await?)
+    } else {
+        let by = Principal::from("local");
+        let made = engine.fork_with_files(&row.thread, at, by, row.view.folder).await?;
+        (Some(made.thread), made.files)
+    };
+    tell_copy(console, args, fork.as_ref().map(ThreadId::as_str), &files);
+    Ok(Exit::Done)
+}
+
+fn tell_copy(console: &Console, args: &ForkArgs, fork: Option<&str>, files: &ForkFiles) {
+    if args.json {
+        console.out_json(&serde_json::json!({ "thread": fork, "files": files }).to_string());
+        return;
+    }
+    for file in &files.restored {
+        let word = word(file.fate, fork.is_none());
+        console.out_line(&shown_line(&format!("{word:<13}  {}", file.path)));
+    }
+    for file in &files.not_restored {
+        console.out_line(&shown_line(&format!("{:<13}  {}: {}", "not restored", file.path, file.why)));
+    }
+    warn_of_unseen(console, &files.unseen, files.unseen_total);
+    if let Some(fork) = fork {
+        console.out_line(fork);
+    }
+}
+
+fn warn_of_unseen(console: &Console, unseen: &[UnseenCall], total: usize) {
+    if total == 0 {
+        return;
+    }
+    let mut tools: Vec<_> = unseen.iter().map(|call| call.tool.as_str()).collect();
+    tools.sort_unstable();
+    tools.dedup();
+    let tools = shown_line(&tools.join("`, `")).into_owned();
+    console.warn(&format!("{total} calls since then may have changed files unseen: `{tools}`"), &[]);
 }
 
 fn tell(console: &Console, args: &ForkArgs, fork: Option<&str>, restored: Option<&Restored>) {
@@ -82,12 +142,8 @@ fn tell(console: &Console, args: &ForkArgs, fork: Option<&str>, restored: Option
             file.path
         )));
     }
-    if let Some(restored) = restored.filter(|restored| restored.unseen_total > 0) {
-        let mut tools: Vec<_> = restored.unseen.iter().map(|call| call.tool.as_str()).collect();
-        tools.sort_unstable();
-        tools.dedup();
-        let (count, tools) = (restored.unseen_total, shown_line(&tools.join("`, `")).into_owned());
-        console.warn(&format!("{count} calls since then may have changed files unseen: `{tools}`"), &[]);
+    if let Some(restored) = restored {
+        warn_of_unseen(console, &restored.unseen, restored.unseen_total);
     }
     if let Some(fork) = fork {
         console.out_line(fork);

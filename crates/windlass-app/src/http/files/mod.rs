@@ -18,7 +18,7 @@ use windlass::machine::ThreadId;
 use windlass::tool::{Entry, EntryKind, FolderError, WorkingFolder};
 
 pub use self::attach::{Attachment, attach, mentioned};
-pub use self::upload::Uploading;
+pub use self::upload::{Uploading, room_for};
 use super::Shared;
 use super::caller::Caller;
 use super::input::{Path, Query};

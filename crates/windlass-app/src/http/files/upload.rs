@@ -139,19 +139,22 @@ async fn put(
         // What it takes the place of makes room.
         let replaced = folder.open_file(&target).ok().and_then(|file| file.metadata().ok());
         let replaced = replaced.map_or(0, |metadata| metadata.len());
-        let taken = held.homes.taken_bytes(&home).map_err(Problem::internal)?;
-        let taken = taken.ok_or_else(|| no_room("there are too many files to be counted".to_owned()))?;
-        let taken = taken.saturating_sub(replaced);
-        let limit = held.settings.files.max_total_bytes();
-        if taken.saturating_add(bytes.len() as u64) > limit {
-            return Err(no_room(format!(
-                "{taken} of {limit} bytes are taken; {} more do not fit",
-                bytes.len()
-            )));
-        }
+        room_for(&held, &home, bytes.len() as u64, replaced)?;
         write(&folder, &path, &bytes)
     })
     .await
+}
+
+/// Refuses more bytes than an owner has room for; `replaced` are those that make room. Blocks.
+pub fn room_for(app: &Shared, home: &Home, bytes: u64, replaced: u64) -> Result<(), Problem> {
+    let taken = app.homes.taken_bytes(home).map_err(Problem::internal)?;
+    let taken = taken.ok_or_else(|| no_room("there are too many files to be counted".to_owned()))?;
+    let taken = taken.saturating_sub(replaced);
+    let limit = app.settings.files.max_total_bytes();
+    if taken.saturating_add(bytes) > limit {
+        return Err(no_room(format!("{taken} of {limit} bytes are taken; {bytes} more do not fit")));
+    }
+    Ok(())
 }
 
 fn no_room(detail: String) -> Problem {

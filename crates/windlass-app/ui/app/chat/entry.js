@@ -27,7 +27,7 @@ export function EntryView({ entry, onFork, onBack, conversation }) {
   return html`${rolled && entry.seq === rollback.seq && html`<${RollbackLine} rollback=${rollback} onCancel=${() => (conversation.rollback.plan.value = null)} />`}
     ${entry.role === "note" && html`<p class="note" data-tone=${entry.tone} data-rolled=${rolled}>${entry.text}</p>
       ${entry.ends && onFork && html`<div class="after-note"><${TryAgain} entry=${entry} conversation=${conversation} onFork=${onFork} /></div>`}`}
-    ${entry.role === "user" && html`<${Said} entry=${entry} thread=${conversation.id} rolled=${rolled} onFork=${onFork} onBack=${onBack} />`}
+    ${entry.role === "user" && html`<${Said} entry=${entry} conversation=${conversation} rolled=${rolled} onFork=${onFork} onBack=${onBack} />`}
     ${entry.role === "assistant" && html`<${Answered} entry=${entry} rolled=${rolled} onFork=${onFork} conversation=${conversation} />`}`;
 }
 
@@ -50,8 +50,8 @@ function Answered({ entry, rolled, onFork, conversation }) {
   </article>`;
 }
 
-/** @param {Props & {thread: string, rolled: boolean}} props */
-function Said({ entry, thread, rolled, onFork, onBack }) {
+/** @param {Props & {conversation: import("../state/conversation.js").Conversation, rolled: boolean}} props */
+function Said({ entry, conversation, rolled, onFork, onBack }) {
   const { editing, setEditing, button, field } = useEditing();
   const [busy, setBusy] = useState(false);
   if (editing && onFork) {
@@ -63,19 +63,19 @@ function Said({ entry, thread, rolled, onFork, onBack }) {
       // What was written stays here until there is a conversation that has it.
       attempt(() => onFork(entry, text).then(() => setEditing(false))).finally(() => setBusy(false));
     }}><textarea ref=${field} name="text" rows="4" aria-label="The message" defaultValue=${entry.text}></textarea>
-      <p class="quiet">A new conversation begins here with what you write; this one stays as it is.</p>
+      <p class="quiet">Your message continues from here in a new conversation. This one stays as it is.</p>
       ${entry.media.length > 0 && html`<p class="quiet">${plural(entry.media.length, "file")} of this message go${entry.media.length === 1 ? "es" : ""} along.</p>`}
       <div class="row end"><button type="button" onClick=${() => setEditing(false)}>Cancel</button><button type="submit" class="primary" disabled=${busy}>Send</button></div></form></article>`;
   }
   return html`<article class="entry user" data-status=${entry.status} data-rolled=${rolled} aria-label="You">
     <div class="said">${entry.text}
-      ${entry.media.length > 0 && html`<ul class="chips">${entry.media.map((one) => html`<li data-kind=${one.kind}><${Media} thread=${thread} block=${one} /></li>`)}</ul>`}
+      ${entry.media.length > 0 && html`<ul class="chips">${entry.media.map((one) => html`<li data-kind=${one.kind}><${Media} thread=${conversation.id} block=${one} /></li>`)}</ul>`}
     </div>
     <div class="actions"><time title=${full(entry.at)}>${saidAt(entry.at)}</time>
       <${Copy} text=${entry.text} label="Copy" />
       ${onFork && entry.status !== "withdrawn" && !entry.steers && entry.isWhole && html`<button ref=${button} type="button" class="plain" onClick=${() => setEditing(true)}>Edit</button>`}
       ${entry.steers && html`<span class="quiet">told while the agent was at work</span>`}
-      ${onBack && entry.status === "complete" && !entry.steers && html`<button type="button" class="plain" title="Go back to before this message, with the files of then" onClick=${() => onBack(entry)}>Roll back</button>`}
+      ${onBack && isAtRest(conversation) && entry.status === "complete" && !entry.steers && html`<button type="button" class="plain" title="Continue from before this message in a new conversation, with the files of then" onClick=${() => onBack(entry)}>Roll back</button>`}
     </div>
   </article>`;
 }
@@ -93,7 +93,7 @@ function Actions({ entry, onFork, conversation }) {
   const figures = [entry.model, entry.durationMs === null ? "" : length(entry.durationMs), entry.costMicro ? microUsd(entry.costMicro) : ""].filter(Boolean).join(" · ");
   return html`<div class="actions">
     ${text && html`<${Copy} text=${() => plain(text)} label="Copy text" /><${Copy} text=${text} label="Copy Markdown" />`}
-    ${onFork && entry.status !== "withdrawn" && entry.calls().next().done && html`<button type="button" class="plain" title="Begin another conversation from here" disabled=${busy} onClick=${fork}><${Icon} name="fork" size=${14} /> Fork</button>`}
+    ${onFork && isAtRest(conversation) && entry.status !== "withdrawn" && entry.calls().next().done && html`<button type="button" class="plain" title="Begin another conversation from here" disabled=${busy} onClick=${fork}><${Icon} name="fork" size=${14} /> Fork</button>`}
     ${onFork && ["complete", "fallback"].includes(entry.status) && entry.calls().next().done && html`<${TryAgain} entry=${entry} conversation=${conversation} onFork=${onFork} />`}
     ${conversation.isMine.value && entry.run && html`<a class="button plain" href=${`/runs/${entry.run}`} title="What happened in this run, step by step">Steps</a>`}
     ${figures && html`<span class="quiet" title=${full(entry.at)}>${figures}</span>`}
@@ -102,6 +102,9 @@ function Actions({ entry, onFork, conversation }) {
 
 /** @param {{text: string | (() => string), label: string}} props */
 const Copy = ({ text, label }) => html`<button type="button" class="plain" onClick=${() => navigator.clipboard.writeText(typeof text === "string" ? text : text()).then(() => done("Copied"), failed)}>${label}</button>`;
+
+/** Whether its folder can be copied: while a run works it may change files. @param {import("../state/conversation.js").Conversation} conversation */
+const isAtRest = (conversation) => conversation.status.value !== "running";
 
 /** When something was said: of another day than today, with its date. @param {number} at */
 const saidAt = (at) => (group(at) === "Today" ? clock(at) : full(at));

@@ -1,14 +1,14 @@
 // A conversation: what was said, what waits, and the field.
 
-import { isOpen, post, told } from "../lib/api.js";
+import { told } from "../lib/api.js";
 import { html, useCallback, useEffect, useMemo } from "../lib/html.js";
 import { go } from "../lib/route.js";
 import { along } from "../state/again.js";
 import { Conversation, passes, shown } from "../state/conversation.js";
-import { keepDraft, keepFiles } from "../state/drafts.js";
+import { continueWith, fork } from "../state/fork.js";
 import { before, behind } from "../state/journal.js";
-import { attempt, done, failed } from "../state/notices.js";
-import { forget, upload } from "../state/outgoing.js";
+import { attempt, done } from "../state/notices.js";
+import { upload } from "../state/outgoing.js";
 import { mayRun, me } from "../state/session.js";
 import { refresh } from "../state/threads.js";
 import { CommandsButton } from "../view/commands.js";
@@ -45,40 +45,18 @@ export function ChatPage({ id }) {
     if (rollback === null) await conversation.sending.send(draft.text, draft.options, draft.key, draft.files);
     else {
       const more = { ...draft.options, ...(await upload(draft.files, () => {})) };
-      const made = await conversation.rollback.carryOut(rollback);
-      // A message that cannot be sent waits in the field of the conversation that was made for it.
-      const { text, key, files } = draft;
-      keepDraft(made, text, [{ text, model: null, mode: null, options: more, key }]);
-      try {
-        await post(`/threads/${made}/messages`, { message: text, ...more }, { once: key });
-        keepDraft(made, "");
-        await forget(files);
-      } catch (error) {
-        failed(error);
-        // What was refused is sent anew, with its files; what may have arrived names them.
-        if (!isOpen(error)) {
-          keepDraft(made, text);
-          keepFiles(made, files);
-        }
-      }
+      const made = await continueWith(id, rollback.at, { text: draft.text, options: more, key: draft.key, files: draft.files });
       conversation.rollback.plan.value = null;
       go(`/chat/${made}`);
     }
     refresh();
   };
-  const fork = useCallback(async (/** @type {Entry} */ entry, /** @type {string | undefined} */ text, said = [entry]) => {
+  const branch = useCallback(async (/** @type {Entry} */ entry, /** @type {string | undefined} */ text, said = [entry]) => {
     const at = text === undefined ? await behind(id, entry.seq) : await before(id, entry.seq);
-    const made = await post(`/threads/${id}/fork`, { at });
-    // A message that cannot be sent waits in the field of the conversation that was made for it.
-    if (text !== undefined) {
-      const options = along(id, said);
-      const key = crypto.randomUUID();
-      keepDraft(made.id, text, [{ text, model: null, mode: null, options, key }]);
-      await post(`/threads/${made.id}/messages`, { message: text, ...options }, { once: key }).then(() => keepDraft(made.id, ""), failed);
-    }
+    const made = text === undefined ? await fork(id, at) : await continueWith(id, at, { text, options: along(id, said), key: crypto.randomUUID() });
     refresh();
-    go(`/chat/${made.id}`);
-    done("This is a conversation of its own now; the other one is as it was.");
+    go(`/chat/${made}`);
+    done("Forked into a new conversation.");
   }, [id]);
   const back = useCallback((/** @type {Entry} */ entry) => attempt(() => conversation.rollback.look(entry.seq)), [conversation]);
   const may = own && mayRun.value;
@@ -95,7 +73,7 @@ export function ChatPage({ id }) {
       ${conversation.isMine.value && mayRun.value && html`<${ShareButton} thread=${id} />`}
     </header>
     <${ForkOf} of=${conversation.origin.value} />
-    <${Transcript} conversation=${conversation} onFork=${may ? fork : undefined} onBack=${may ? back : undefined} />
+    <${Transcript} conversation=${conversation} onFork=${may ? branch : undefined} onBack=${may ? back : undefined} />
     <div class="below">
       <${BatchBar} conversation=${conversation} />
       <${Queue} conversation=${conversation} />

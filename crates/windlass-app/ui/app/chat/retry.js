@@ -31,6 +31,6 @@ export function TryAgain({ entry, conversation, onFork }) {
     }
     setBusy(false);
   };
-  const title = answered ? "Says the same once more, in a conversation of its own" : "Sends the same message once more";
+  const title = answered ? "Sends the same message in a new conversation" : "Sends the same message again";
   return html`<button type="button" class="plain" title=${title} disabled=${busy} onClick=${again}>Try again</button>`;
 }

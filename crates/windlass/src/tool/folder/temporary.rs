@@ -69,7 +69,7 @@ const BEGIN: &str = ".windlass-";
 const END: &str = ".tmp";
 
 /// Whether a name is one that [`Temporary::create`] gives.
-fn is_temporary(name: &OsStr) -> bool {
+pub(super) fn is_temporary(name: &OsStr) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     name.to_str()
         .and_then(|name| name.strip_prefix(BEGIN)?.strip_suffix(END)?.split_once('-'))

@@ -1,0 +1,366 @@
+//! A folder's tree copied into an empty folder, within limits; files share their blocks where the file system can.
+//!
+//! No link is followed: a link is copied as a link, and an absolute one into the old folder leads into the new one.
+//! Pipes, sockets, devices and whatever cannot be read are left out and reported. Owners, extended attributes and hard
+//! links between files are not kept.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt, PermissionsExt as _};
+use thiserror::Error;
+
+use super::temporary::is_temporary;
+use super::{FolderError, WorkingFolder, io_error, is_same, show};
+
+/// Entries whose content is synced one by one; with more of them, one sync of the whole file system is cheaper.
+const SYNCED_EACH: u64 = if cfg!(target_os = "linux") { 256 } else { u64::MAX };
+
+/// What a copy has at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyLimits {
+    /// Files, directories and links together.
+    pub max_entries: u64,
+    /// Bytes of all files.
+    pub max_bytes: u64,
+    /// Directories inside each other.
+    pub max_depth: usize,
+}
+
+impl Default for CopyLimits {
+    /// 50,000 entries, 1 GiB, 64 directories deep: a code base with its dependencies, copied within seconds where the
+    /// file system shares no blocks.
+    fn default() -> Self {
+        Self { max_entries: 50_000, max_bytes: 1024 * 1024 * 1024, max_depth: 64 }
+    }
+}
+
+/// What a folder holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FolderContent {
+    /// Files, directories and links.
+    pub entries: u64,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Files that were modified at or after the given time.
+    pub modified_since: Vec<PathBuf>,
+    /// Entries that a copy does not have.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// An entry that a copy does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Relative to the folder.
+    pub path: PathBuf,
+    /// The reason, in words.
+    pub why: String,
+}
+
+/// Why a folder was not copied.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CopyError {
+    /// It has too many entries.
+    #[error("it has more than {max} files, directories and links")]
+    TooMany {
+        /// The limit.
+        max: u64,
+    },
+    /// Its files are too large.
+    #[error("its files have more than {max} bytes")]
+    TooLarge {
+        /// The limit.
+        max: u64,
+    },
+    /// A directory lies too deep in it.
+    #[error("`{path}` lies more than {max} directories deep")]
+    TooDeep {
+        /// The directory.
+        path: String,
+        /// The limit.
+        max: usize,
+    },
+    /// The target has files already.
+    #[error("the new folder `{}` is not empty", .0.display())]
+    NotEmpty(PathBuf),
+    /// One of the folders lies in the other.
+    #[error("the new folder `{}` lies in the old one", .0.display())]
+    Inside(PathBuf),
+    /// A folder could not be read or written.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+}
+
+impl WorkingFolder {
+    /// Whether both are the same directory.
+    pub(crate) fn is_same_folder(&self, other: &Self) -> Result<bool, FolderError> {
+        let look = |folder: &Self| folder.root.dir_metadata();
+        let failed = |source| io_error("look at", Path::new(""), source);
+        Ok(is_same(&look(self).map_err(failed)?, &look(other).map_err(failed)?))
+    }
+
+    /// Lists what a copy would have, without the content. Blocks.
+    pub fn content(
+        &self,
+        limits: &CopyLimits,
+        since: Option<SystemTime>,
+    ) -> Result<FolderContent, CopyError> {
+        Walk { source: self, limits, since, copy: None, found: FolderContent::default() }.run()
+    }
+
+    /// Refuses a folder that a copy cannot be made in: one with files, or inside this one.
+    pub(crate) fn require_target(&self, target: &Self) -> Result<(), CopyError> {
+        if target.canonical.starts_with(&self.canonical) {
+            return Err(CopyError::Inside(target.path.clone()));
+        }
+        let top = Path::new("");
+        let mut entries = target.open_directory(top)?.entries().map_err(|it| io_error("list", top, it))?;
+        if entries.next().is_some() {
+            return Err(CopyError::NotEmpty(target.path.clone()));
+        }
+        Ok(())
+    }
+
+    /// Copies the tree into another folder, which must be empty. The copy is on the disk when this returns. After an
+    /// error the target holds a part of it. Blocks.
+    pub fn copy_into(
+        &self,
+        target: &Self,
+        limits: &CopyLimits,
+        since: Option<SystemTime>,
+    ) -> Result<FolderContent, CopyError> {
+        self.require_target(target)?;
+        let copy = NewFolder { source: self, target, modes: Vec::new(), synced: 0 };
+        Walk { source: self, limits, since, copy: Some(copy), found: FolderContent::default() }.run()
+    }
+
+    /// Deletes the folder itself with everything in it. Blocks.
+    pub(crate) fn remove_whole(&self) -> io::Result<()> {
+        fs::remove_dir_all(&self.canonical)
+    }
+}
+
+/// One pass over a folder.
+struct Walk<'a> {
+    source: &'a WorkingFolder,
+    limits: &'a CopyLimits,
+    since: Option<SystemTime>,
+    /// Where the entries go; `None` if they are only counted.
+    copy: Option<NewFolder<'a>>,
+    found: FolderContent,
+}
+
+impl Walk<'_> {
+    fn run(mut self) -> Result<FolderContent, CopyError> {
+        let mut open = vec![PathBuf::new()];
+        while let Some(path) = open.pop() {
+            match self.source.open_directory(&path) {
+                Ok(directory) => self.directory(&directory, &path, &mut open)?,
+                Err(error) if path.as_os_str().is_empty() => return Err(error.into()),
+                Err(error) => self.leave_out(path, error),
+            }
+        }
+        if let Some(copy) = self.copy {
+            copy.finish()?;
+        }
+        Ok(self.found)
+    }
+
+    fn directory(&mut self, directory: &Dir, path: &Path, open: &mut Vec<PathBuf>) -> Result<(), CopyError> {
+        for entry in directory.entries().map_err(|source| io_error("list", path, source))? {
+            let name = entry.map_err(|source| io_error("list", path, source))?.file_name();
+            let at = path.join(&name);
+            if self.source.is_store(&at) || is_temporary(&name) {
+                continue;
+            }
+            match directory.symlink_metadata(&name) {
+                Ok(metadata) => self.entry(directory, (&name, at), &metadata, open)?,
+                // A command that goes on in the background may have deleted it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => self.leave_out(at, error),
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        directory: &Dir,
+        (name, at): (&OsStr, PathBuf),
+        metadata: &Metadata,
+        open: &mut Vec<PathBuf>,
+    ) -> Result<(), CopyError> {
+        self.found.entries += 1;
+        if self.found.entries > self.limits.max_entries {
+            return Err(CopyError::TooMany { max: self.limits.max_entries });
+        }
+        if metadata.is_dir() {
+            if at.components().count() > self.limits.max_depth {
+                return Err(CopyError::TooDeep { path: show(&at), max: self.limits.max_depth });
+            }
+            if let Some(copy) = &mut self.copy {
+                copy.directory(&at, metadata)?;
+            }
+            open.push(at);
+        } else if metadata.is_symlink() {
+            match directory.read_link_contents(name) {
+                Ok(target) => self.copy.iter().try_for_each(|copy| copy.link(&at, &target))?,
+                Err(error) => self.leave_out(at, error),
+            }
+        } else if metadata.is_file() {
+            self.file(directory, (name, at), metadata)?;
+        } else {
+            self.leave_out(at, "a pipe, socket or device is not copied");
+        }
+        Ok(())
+    }
+
+    fn file(
+        &mut self,
+        directory: &Dir,
+        (name, at): (&OsStr, PathBuf),
+        metadata: &Metadata,
+    ) -> Result<(), CopyError> {
+        let max = self.limits.max_bytes;
+        let left = max.saturating_sub(self.found.bytes);
+        if metadata.len() > left {
+            return Err(CopyError::TooLarge { max });
+        }
+        let file = match self.source.open_entry(directory, name, &at) {
+            Ok(file) => file,
+            Err(FolderError::Missing(_)) => return Ok(()),
+            Err(error) => {
+                self.leave_out(at, error);
+                return Ok(());
+            }
+        };
+        let size_bytes = match &mut self.copy {
+            Some(copy) => copy.file(&at, &file, metadata, left)?,
+            None => metadata.len(),
+        };
+        if size_bytes > left {
+            return Err(CopyError::TooLarge { max });
+        }
+        self.found.bytes += size_bytes;
+        let modified = metadata.modified().ok().map(|time| time.into_std());
+        if let (Some(since), Some(modified)) = (self.since, modified)
+            && modified >= since
+        {
+            self.found.modified_since.push(at);
+        }
+        Ok(())
+    }
+
+    fn leave_out(&mut self, path: PathBuf, why: impl ToString) {
+        self.found.left_out.push(LeftOut { path, why: why.to_string() });
+    }
+}
+
+/// The new folder while it is filled.
+struct NewFolder<'a> {
+    source: &'a WorkingFolder,
+    target: &'a WorkingFolder,
+    /// The permissions of directories, which are set once everything is in them.
+    modes: Vec<(PathBuf, u32)>,
+    /// Files that were synced by themselves.
+    synced: u64,
+}
+
+impl NewFolder<'_> {
+    fn directory(&mut self, at: &Path, metadata: &Metadata) -> Result<(), FolderError> {
+        let (parent, name) = self.place(at)?;
+        parent.create_dir(name).map_err(|source| io_error("create the directory", at, source))?;
+        self.modes.push((at.to_owned(), metadata.permissions().mode() & 0o777));
+        Ok(())
+    }
+
+    /// An absolute target inside the old folder becomes the same path in the new one: else tools and commands of the
+    /// new thread would reach the old folder.
+    fn link(&self, at: &Path, target: &Path) -> Result<(), FolderError> {
+        let inside = if target.is_absolute() { self.source.inside(target) } else { None };
+        let target = inside.map_or_else(|| target.to_owned(), |inside| self.target.canonical.join(inside));
+        let (parent, name) = self.place(at)?;
+        parent.symlink_contents(target, name).map_err(|source| io_error("create the link", at, source))
+    }
+
+    /// Copies at most one byte more than is left; returns how many the new file has.
+    fn file(&mut self, at: &Path, from: &File, metadata: &Metadata, left: u64) -> Result<u64, FolderError> {
+        let failed = |source| io_error("copy", at, source);
+        let (parent, name) = self.place(at)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        let mut to = parent.open_with(name, &options).map_err(failed)?.into_std();
+        if !shares_blocks(from, &to) {
+            io::copy(&mut from.take(left.saturating_add(1)), &mut to).map_err(failed)?;
+        }
+        to.set_permissions(Permissions::from_mode(metadata.permissions().mode() & 0o777)).map_err(failed)?;
+        if let Ok(modified) = metadata.modified() {
+            to.set_modified(modified.into_std()).map_err(failed)?;
+        }
+        self.synced += 1;
+        if self.synced <= SYNCED_EACH {
+            to.sync_all().map_err(failed)?;
+        }
+        Ok(to.metadata().map_err(failed)?.len())
+    }
+
+    /// Sets the permissions of directories and puts what was not synced on the disk.
+    fn finish(self) -> Result<(), FolderError> {
+        let syncs = self.synced <= SYNCED_EACH;
+        // Those inside come before the one they lie in, which may be closed to its owner.
+        for (path, mode) in self.modes.iter().rev() {
+            let failed = |source| io_error("copy", path, source);
+            let directory = self.target.open_directory(path)?.into_std_file();
+            if syncs {
+                sync(&directory).map_err(failed)?;
+            }
+            directory.set_permissions(Permissions::from_mode(*mode)).map_err(failed)?;
+        }
+        let failed = |source| io_error("sync", Path::new(""), source);
+        let top = self.target.open_directory(Path::new(""))?.into_std_file();
+        if syncs { sync(&top) } else { sync_all(&top) }.map_err(failed)
+    }
+
+    /// The directory of an entry, and its name there.
+    fn place<'p>(&self, at: &'p Path) -> Result<(Dir, &'p OsStr), FolderError> {
+        let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else {
+            return Err(FolderError::Directory(show(at)));
+        };
+        Ok((self.target.open_directory(parent)?, name))
+    }
+}
+
+/// Has the new file share the old one's blocks, where the file system can (`ioctl_ficlone(2)`).
+#[cfg(target_os = "linux")]
+fn shares_blocks(from: &File, to: &File) -> bool {
+    rustix::fs::ioctl_ficlone(to, from).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn shares_blocks(_: &File, _: &File) -> bool {
+    false
+}
+
+fn sync(directory: &File) -> io::Result<()> {
+    match directory.sync_all() {
+        // Some file systems cannot sync a directory and say so.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    }
+}
+
+/// Puts everything of the file system on the disk.
+#[cfg(target_os = "linux")]
+fn sync_all(directory: &File) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(directory)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sync_all(directory: &File) -> io::Result<()> {
+    sync(directory)
+}

@@ -1,0 +1,141 @@
+//! Random writes, commands and forks, with the folder of every conversation compared with what its own history says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use proptest::prelude::*;
+use serde_json::json;
+use windlass::machine::{Digest, Fact, Seq};
+use windlass::{Engine, ForkedThread};
+
+use super::fork_folder::{Homes, call, fork, runtime};
+use super::restore::writes;
+
+/// Something that happens in one of the conversations.
+#[derive(Clone, Debug)]
+enum Action {
+    Write(usize, &'static str, u8),
+    Remove(usize, &'static str),
+    /// A command, which changes a file without a record.
+    Command(usize, &'static str),
+    /// Continues before one of the messages, with this one: a fork, and what follows a retry, an edit or a roll back.
+    Fork(usize, usize),
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let path = || prop::sample::select(vec!["a.md", "b/c.md", "d.md"]);
+    prop_oneof![
+        4 => (any::<usize>(), path(), any::<u8>()).prop_map(|(of, path, text)| Action::Write(of, path, text)),
+        1 => (any::<usize>(), path()).prop_map(|(of, path)| Action::Remove(of, path)),
+        2 => (any::<usize>(), path()).prop_map(|(of, path)| Action::Command(of, path)),
+        3 => (any::<usize>(), any::<usize>()).prop_map(|(of, at)| Action::Fork(of, at)),
+    ]
+}
+
+/// A conversation as the test knows it.
+#[derive(Clone, Debug)]
+struct Known {
+    thread: String,
+    /// Where no run is active: a fork may begin there.
+    ends: Vec<Seq>,
+    /// Files that commands changed in its history, and where.
+    commands: Vec<(Seq, String)>,
+    /// Files that its fork named.
+    named: BTreeSet<String>,
+}
+
+impl Known {
+    /// What is known of its fork, which ends with `head`.
+    fn forked(&self, (at, head): (Seq, Seq), made: &ForkedThread, mut named: BTreeSet<String>) -> Self {
+        // A fork has an event more than a thread that is none: where it comes from.
+        let shift = |seq: Seq| Seq(seq.0 + u64::from(self.thread == "t"));
+        let mut ends: Vec<Seq> = self.ends.iter().filter(|end| **end <= at).map(|end| shift(*end)).collect();
+        ends.push(head);
+        let commands = self.commands.iter().filter(|(seq, _)| *seq <= at);
+        let commands: Vec<_> = commands.map(|(seq, path)| (shift(*seq), path.clone())).collect();
+        named.extend(self.named.iter().cloned());
+        // A restored file has lost the time at which a command of its history changed it.
+        let restored = made.files.restored.iter().map(|file| &file.path);
+        named.extend(restored.filter(|path| commands.iter().any(|(_, changed)| changed == *path)).cloned());
+        Self { thread: made.thread.to_string(), ends, commands, named }
+    }
+
+    fn is_excepted(&self, path: &str) -> bool {
+        self.named.contains(path) || self.commands.iter().any(|(_, changed)| changed == path)
+    }
+}
+
+/// The files of a conversation by its own history: what each recorded change left.
+async fn by_history(engine: &Engine, thread: &str) -> BTreeMap<String, Digest> {
+    let mut files = BTreeMap::new();
+    for recorded in engine.events(&thread.into(), Seq(0), 10_000).await.unwrap() {
+        if let Fact::FileChanging { change, .. } = &recorded.event.fact {
+            match change.after.digest() {
+                Some(digest) => drop(files.insert(change.path.clone(), digest)),
+                None => drop(files.remove(&change.path)),
+            }
+        }
+    }
+    files
+}
+
+async fn check(engine: &Engine, homes: &Homes, all: &[Known]) {
+    for known in all {
+        let is_compared = |path: &String| !known.is_excepted(path);
+        let mut expected = by_history(engine, &known.thread).await;
+        expected.retain(|path, _| is_compared(path));
+        let files = homes.files(&known.thread).into_iter();
+        let mut found: BTreeMap<_, _> = files.map(|(path, bytes)| (path, Digest::of(&bytes))).collect();
+        found.retain(|path, _| is_compared(path));
+        assert_eq!(found, expected, "{known:?}");
+    }
+}
+
+async fn play(actions: &[Action]) {
+    let homes = Homes::new();
+    let engine = homes.engine().await;
+    let first = call(&engine, "t", &writes("a.md", "first")).await;
+    let known = Known { thread: "t".into(), ends: vec![first], commands: vec![], named: BTreeSet::default() };
+    let mut all = vec![known];
+    for action in actions {
+        let (of, text, command) = match action {
+            Action::Write(of, path, text) => (*of, writes(path, &text.to_string()), None),
+            Action::Remove(of, path) => (*of, format!("Remove {}", json!({ "text": path })), None),
+            Action::Command(of, path) => (*of, format!("Round {}", json!({ "text": path })), Some(*path)),
+            Action::Fork(of, at) => {
+                let origin = all[of % all.len()].clone();
+                let at = origin.ends[at % origin.ends.len()];
+                let before = homes.files(&origin.thread);
+                let made = fork(&engine, &origin.thread, at).await.unwrap();
+                assert_eq!(homes.files(&origin.thread), before, "the other folder is never changed");
+                let named: BTreeSet<_> =
+                    made.files.not_restored.iter().map(|file| file.path.clone()).collect();
+                let is_known = |path: &String| origin.is_excepted(path);
+                assert!(named.iter().all(is_known), "no command changed one of {named:?} in {origin:?}");
+                let head = engine.thread(&made.thread).await.unwrap().head;
+                all.push(origin.forked((at, head), &made, named));
+                check(&engine, &homes, &all).await;
+                continue;
+            }
+        };
+        let index = of % all.len();
+        let known = &mut all[index];
+        if let Some(path) = command {
+            fs::create_dir_all(homes.folder(&known.thread).join("b")).unwrap();
+            let begun = engine.thread(&known.thread.as_str().into()).await.unwrap().head;
+            known.commands.push((Seq(begun.0 + 1), path.to_owned()));
+        }
+        known.ends.push(call(&engine, &known.thread, &text).await);
+        check(&engine, &homes, &all).await;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    /// Every conversation's folder equals what its own history says, except files named as changed by commands.
+    // rows: ZE-P9
+    #[test]
+    fn each_folder_is_what_its_own_history_says(actions in prop::collection::vec(action(), 1..16)) {
+        runtime().block_on(play(&actions));
+    }
+}
