@@ -31,6 +31,7 @@ mod trouble;
 mod trust;
 mod vault;
 mod view;
+mod wrap;
 
 use std::process::ExitCode;
 use std::time::Duration;

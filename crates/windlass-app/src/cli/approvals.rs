@@ -1,5 +1,6 @@
 //! `windlass approvals`: what all runs of a store wait for, answered from any terminal on any day.
 
+mod columns;
 mod find;
 mod word;
 
@@ -12,7 +13,7 @@ use windlass::port::journal::ThreadStatus;
 
 use super::follow::{Follow, From, Sight, conclude};
 use super::{ListFlags, ModelFlags, OutputFlags, PlaceFlags};
-use crate::console::{Console, first_line, shown};
+use crate::console::{Console, shown};
 use crate::editor::{Edited, edit};
 use crate::place::{Ask, Consent, Ground, Place, local, now};
 use crate::signals::{Signal, Signals};
@@ -22,6 +23,7 @@ use crate::view::card::{Card, Light, title, word as kind_word};
 use crate::view::question::{pretty, read};
 use crate::view::story::backgrounds;
 
+use columns::Columns;
 use find::{Waiting, all, find};
 use word::{AnswerArgs, fits};
 
@@ -164,15 +166,13 @@ async fn list(console: &Console, place: &Place, limit: usize, json: bool) -> any
         console.note("nothing waits for an answer");
         return Ok(());
     }
-    let head = format!("{:<9}{:<TITLE_CHARS$}  {:>8}  {:>10}  ID", "ASKS", "WHAT", "AGE", "EXPIRES");
-    console.out_line(&console.out_paint.dim(&head));
+    let columns = Columns::of(&waiting, console.out_width());
+    console.out_line(&console.out_paint.dim(&columns.head()));
     let now = now();
     for Waiting { open, .. } in &waiting {
-        let what = first_line(&title(open), TITLE_CHARS - 1);
         let expires = open.expires_at.map_or("-".to_owned(), |at| format!("in {}", span(at.since(now))));
-        let (asks, age) = (kind_word(&open.kind), span(now.since(open.since)));
-        let line = format!("{asks:<9}{what:<TITLE_CHARS$}  {age:>8}  {expires:>10}  {}", open.interrupt);
-        console.out_line(&line);
+        let cells = [kind_word(&open.kind), &title(open), &span(now.since(open.since)), &expires];
+        console.out_line(&columns.row(cells, open.interrupt.as_str()));
     }
     if more {
         console.note(&format!("there are more than these {limit}; `--limit` shows more"));
