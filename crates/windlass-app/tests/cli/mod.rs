@@ -22,6 +22,8 @@ mod tools;
 mod wait;
 
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
+mod width;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
