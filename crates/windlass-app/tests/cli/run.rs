@@ -91,6 +91,22 @@ fn chat_is_a_conversation_with_commands() {
 }
 
 #[test]
+fn flags_without_a_command_are_those_of_chat() {
+    let user = User::new();
+    let mut child = user.command(&["--yes", "-m", "demo/script"]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(format!("{TASK}\n").as_bytes()).unwrap();
+    said(child.wait_with_output().unwrap()).exits(0);
+    assert_eq!(user.read("insights.md"), INSIGHTS);
+    let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
+    let mut child = user.command(&["--thread", &thread]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
+    said(child.wait_with_output().unwrap()).exits(0);
+    assert_eq!(count(&user.events(), "run.started"), 2, "one conversation");
+    let unknown = user.run(&["--colour"]).exits(2);
+    assert!(unknown.err.contains("unexpected argument '--colour'"), "{unknown:#?}");
+}
+
+#[test]
 fn a_reader_that_is_gone_is_no_panic() {
     let user = User::new();
     let mut child = user.command(&["run", "--yes", "--stream-json", TASK]).spawn().unwrap();
