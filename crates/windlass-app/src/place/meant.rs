@@ -31,6 +31,18 @@ impl Place {
         }
     }
 
+    /// Finds a run by its id or the end of it; without one, the newest that has begun, whether it has ended or not.
+    pub async fn find_any_run(&self, id: Option<&str>) -> anyhow::Result<RunRow> {
+        if id.is_some() {
+            return self.find_run(id).await;
+        }
+        let newest = self.engine.runs(&RunQuery::newest(1)).await?.into_iter().next();
+        let none = || Trouble::usage(format!("no run in the folder `{}`", self.ground.folder.display()));
+        newest.ok_or_else(|| {
+            none().hint("`windlass run` starts one; `--dir` or `--store` name another place").into()
+        })
+    }
+
     /// The newest run that has not ended.
     async fn newest_open(&self) -> Result<Option<RunRow>, EngineError> {
         let open = RunQuery { active: Some(true), ..RunQuery::newest(1) };
