@@ -13,7 +13,7 @@ use windlass::port::journal::ThreadStatus;
 
 use super::follow::{Follow, From, Sight, conclude};
 use super::{ListFlags, ModelFlags, OutputFlags, PlaceFlags};
-use crate::console::{Console, shown};
+use crate::console::{Console, first_line, shown};
 use crate::editor::{Edited, edit};
 use crate::place::{Ask, Consent, Ground, Place, local, now};
 use crate::signals::{Signal, Signals};
@@ -24,7 +24,7 @@ use crate::view::question::{pretty, read};
 use crate::view::story::backgrounds;
 
 use columns::Columns;
-use find::{Waiting, all, find};
+use find::{Waiting, all, named};
 use word::{AnswerArgs, fits};
 
 pub use word::hints;
@@ -51,9 +51,9 @@ enum Command {
     },
     /// Show all of what one asks
     Show {
-        /// Its id, or the end of it
+        /// Its id, or the end of it [default: the only one that waits]
         #[arg(value_name = "ID")]
-        id: String,
+        id: Option<String>,
         /// Print it as JSON
         #[arg(long)]
         json: bool,
@@ -62,16 +62,16 @@ enum Command {
     },
     /// Let calls run once, or say yes to questions
     Approve {
-        /// Their ids, or the ends of them; those of one thread count together
-        #[arg(value_name = "ID", required = true)]
+        /// Their ids, or the ends of them; those of one thread count together [default: the only one that waits]
+        #[arg(value_name = "ID")]
         ids: Vec<String>,
         #[command(flatten)]
         go_on: GoOn,
     },
     /// Let calls not run, or decline questions
     Deny {
-        /// Their ids, or the ends of them; those of one thread count together
-        #[arg(value_name = "ID", required = true)]
+        /// Their ids, or the ends of them; those of one thread count together [default: the only one that waits]
+        #[arg(value_name = "ID")]
         ids: Vec<String>,
         /// Why; told to the model
         #[arg(long, value_name = "TEXT")]
@@ -81,9 +81,9 @@ enum Command {
     },
     /// Let a call run with other arguments
     Edit {
-        /// Its id, or the end of it
+        /// Its id, or the end of it [default: the only one that waits]
         #[arg(value_name = "ID")]
-        id: String,
+        id: Option<String>,
         /// The arguments: JSON, `@FILE`, or `-` for standard input [default: opens an editor]
         #[arg(long, value_name = "JSON")]
         arguments: Option<String>,
@@ -92,9 +92,9 @@ enum Command {
     },
     /// Answer a question, a call in doubt or a limit
     Answer {
-        /// Its id, or the end of it
+        /// Its id, or the end of it [default: the only one that waits]
         #[arg(value_name = "ID")]
-        id: String,
+        id: Option<String>,
         #[command(flatten)]
         answer: AnswerArgs,
         #[command(flatten)]
@@ -130,7 +130,7 @@ pub async fn run(console: &Console, args: &ApprovalsArgs) -> anyhow::Result<Exit
         }
         Command::Show { id, json, place } => {
             let place = open(console, place).await?;
-            let waiting = find(console, &place, id).await?;
+            let waiting = named(console, &place, id.as_slice()).await?.remove(0);
             show(console, &place, &waiting, *json).await?;
             Ok(Exit::Done)
         }
@@ -144,10 +144,12 @@ pub async fn run(console: &Console, args: &ApprovalsArgs) -> anyhow::Result<Exit
         Command::Deny { ids, reason, go_on } => {
             answer_each(console, go_on, ids, |_| Answer::Deny { reason: reason.clone() }).await
         }
-        Command::Edit { id, arguments, go_on } => edited(console, go_on, id, arguments.as_deref()).await,
+        Command::Edit { id, arguments, go_on } => {
+            edited(console, go_on, id.as_slice(), arguments.as_deref()).await
+        }
         Command::Answer { id, answer, go_on } => {
             let answer = answer.read()?;
-            answer_each(console, go_on, std::slice::from_ref(id), |kind| answer.for_kind(kind)).await
+            answer_each(console, go_on, id.as_slice(), |kind| answer.for_kind(kind)).await
         }
     }
 }
@@ -223,13 +225,11 @@ async fn found(console: &Console, go_on: &GoOn, ids: &[String]) -> anyhow::Resul
     let ground = Ground::find(console, &go_on.place, &model, Ask::Never)?;
     // Looked for first: what is not there needs no server.
     let place = ground.clone().open_store().await?;
-    let mut all = Vec::new();
-    for id in ids {
-        let waiting = find(console, &place, id).await?;
-        if all.iter().any(|known: &Waiting| known.open.interrupt == waiting.open.interrupt) {
-            return Err(Trouble::usage(format!("`{}` is named twice", waiting.open.interrupt)).into());
-        }
-        all.push(waiting);
+    let all = named(console, &place, ids).await?;
+    if let ([], [only]) = (ids, &all[..]) {
+        // Whoever named none sees what the answer is for.
+        let what = first_line(&title(&only.open), TITLE_CHARS);
+        console.note(&format!("{} {what} ({})", kind_word(&only.open.kind), only.open.interrupt));
     }
     if go_on.no_drive {
         return Ok((place, all));
@@ -258,8 +258,8 @@ async fn answer_each(
     give(console, &mut place, go_on, answers).await
 }
 
-async fn edited(console: &Console, go_on: &GoOn, id: &str, text: Option<&str>) -> anyhow::Result<Exit> {
-    let (mut place, mut all) = found(console, go_on, &[id.to_owned()]).await?;
+async fn edited(console: &Console, go_on: &GoOn, id: &[String], text: Option<&str>) -> anyhow::Result<Exit> {
+    let (mut place, mut all) = found(console, go_on, id).await?;
     let Some(waiting) = all.pop() else { return Ok(Exit::Failed) };
     let now = waiting.open.arguments.clone().unwrap_or_default();
     fits(&waiting.open, &Answer::Edit { arguments: Content::Inline(now.clone()) })?;
