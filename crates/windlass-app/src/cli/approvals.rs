@@ -2,16 +2,13 @@
 
 mod columns;
 mod find;
+mod give;
 mod word;
-
-use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use windlass::machine::{Answer, Content, Given, InterruptKind, Seq};
-use windlass::port::journal::ThreadStatus;
+use windlass::machine::{Answer, Content, InterruptKind};
 
-use super::follow::{Follow, From, Sight, conclude};
 use super::{ListFlags, ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::{Console, first_line, shown};
 use crate::editor::{Edited, edit};
@@ -25,6 +22,7 @@ use crate::view::story::backgrounds;
 
 use columns::Columns;
 use find::{Waiting, all, named};
+use give::give;
 use word::{AnswerArgs, fits};
 
 pub use word::hints;
@@ -110,10 +108,10 @@ struct GoOn {
     no_drive: bool,
     #[command(flatten)]
     output: OutputFlags,
-    /// Another address for the model's provider [env: WINDLASS_BASE_URL]
+    /// Another address for the model's provider [default: the run's own]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// The variable that holds that provider's key [env: WINDLASS_API_KEY_ENV]
+    /// The variable that holds that provider's key [default: the run's own]
     #[arg(long, value_name = "NAME")]
     api_key_env: Option<String>,
     #[command(flatten)]
@@ -291,95 +289,4 @@ async fn edited(console: &Console, go_on: &GoOn, id: &[String], text: Option<&st
     }
     let answer = Answer::Edit { arguments: Content::Inline(value.to_string()) };
     give(console, &mut place, go_on, vec![(waiting, answer)]).await
-}
-
-/// Sends answers, one batch for each thread, then goes on with the runs.
-async fn give(
-    console: &Console,
-    place: &mut Place,
-    go_on: &GoOn,
-    answers: Vec<(Waiting, Answer)>,
-) -> anyhow::Result<Exit> {
-    let mut batches: BTreeMap<String, (Waiting, Vec<Given>)> = BTreeMap::new();
-    for (waiting, answer) in answers {
-        let given = waiting.given(answer);
-        let batch = batches.entry(waiting.row.thread.to_string());
-        batch.or_insert_with(|| (waiting, Vec::new())).1.push(given);
-    }
-    let mut exit = Exit::Done;
-    if go_on.no_drive {
-        for (waiting, given) in batches.into_values() {
-            leave(console, place, &waiting, given).await?;
-        }
-        return Ok(exit);
-    }
-    // Nobody's answer waits for another run to end.
-    let mut taken = Vec::new();
-    let mut failed = None;
-    for (waiting, given) in batches.into_values() {
-        let (id, model) = (waiting.open.interrupt.clone(), waiting.row.view.model.clone());
-        let answered = match place.prepare(console, &model) {
-            Ok(()) => {
-                let answered = place.engine.answer_all(&waiting.row.thread, given, local()).await;
-                answered.map_err(anyhow::Error::from)
-            }
-            Err(error) => Err(error),
-        };
-        match answered {
-            Ok(seq) => taken.push((waiting, seq)),
-            Err(error) if failed.is_none() => failed = Some(error),
-            Err(error) => console.warn(&format!("`{id}` was not answered: {error}"), &[]),
-        }
-    }
-    for (waiting, seq) in taken {
-        let ended = drive(console, place, go_on, &waiting, seq).await?;
-        if exit == Exit::Done {
-            exit = ended;
-        }
-        if ended == Exit::Interrupted {
-            break;
-        }
-    }
-    failed.map_or(Ok(exit), Err)
-}
-
-async fn leave(
-    console: &Console,
-    place: &Place,
-    waiting: &Waiting,
-    given: Vec<Given>,
-) -> anyhow::Result<Exit> {
-    place.engine.leave_answers(&waiting.row.thread, given, local()).await?;
-    console.note("the answer is kept; whoever drives the run takes it");
-    let (run, flags) = (&waiting.row.view.run, place.ground.same_flags());
-    console.hint(&format!("`windlass resume {run}{flags}` goes on"));
-    Ok(Exit::Done)
-}
-
-async fn drive(
-    console: &Console,
-    place: &mut Place,
-    go_on: &GoOn,
-    waiting: &Waiting,
-    seq: Seq,
-) -> anyhow::Result<Exit> {
-    let row = &waiting.row;
-    place.prepare(console, &row.view.model)?;
-    let mut signals = Signals::listen()?;
-    // Asked first: what is driven here may come to rest meanwhile, and then nobody drives it.
-    let drives = place.engine.drives(&row.thread);
-    let status = place.engine.thread(&row.thread).await?.view.status;
-    if status == ThreadStatus::Running && !drives {
-        console.note("the answer counts; another process drives the run");
-        console.hint(&format!("`windlass watch {}{}` follows it", row.view.run, place.ground.same_flags()));
-        return Ok(Exit::Done);
-    }
-    let sight = Sight::of(console, go_on.output);
-    let ids = (row.thread.clone(), row.view.run.clone());
-    let follow = Follow::new(console, place, &mut signals, ids, sight);
-    let end = follow.follow_through(From {
-        after: Seq(row.view.from.0.saturating_sub(1)),
-        past: Seq(seq.0.saturating_sub(1)),
-    });
-    conclude(console, go_on.output, end.await?)
 }

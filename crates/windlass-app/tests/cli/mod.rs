@@ -1,5 +1,6 @@
 //! The command line as people and programs use it, without any key and in folders of its own.
 
+mod access;
 mod approvals;
 mod ask;
 #[cfg(target_os = "linux")]

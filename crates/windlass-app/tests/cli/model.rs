@@ -5,7 +5,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use super::{Said, User};
 /// A server that runs until the test's process ends.
 pub struct Model {
     url: String,
+    keys: Arc<Mutex<Vec<String>>>,
 }
 
 /// What the model says at one turn.
@@ -44,14 +45,21 @@ impl Model {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let turns = Arc::new(turns);
+        let keys = Arc::new(Mutex::new(Vec::new()));
+        let heard = keys.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let turns = turns.clone();
+                let (turns, heard) = (turns.clone(), heard.clone());
                 // A client that was killed ends its connection with an error.
-                std::thread::spawn(move || serve(&stream, &turns).ok());
+                std::thread::spawn(move || serve(&stream, &turns, &heard).ok());
             }
         });
-        Self { url }
+        Self { url, keys }
+    }
+
+    /// The keys of the requests so far, in lower case.
+    pub fn keys(&self) -> Vec<String> {
+        self.keys.lock().unwrap().clone()
     }
 
     /// Where it is.
@@ -71,7 +79,7 @@ impl Model {
     }
 }
 
-fn serve(stream: &TcpStream, turns: &[Turn]) -> std::io::Result<()> {
+fn serve(stream: &TcpStream, turns: &[Turn], keys: &Mutex<Vec<String>>) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     loop {
         let mut length = 0;
@@ -82,6 +90,9 @@ fn serve(stream: &TcpStream, turns: &[Turn]) -> std::io::Result<()> {
             }
             if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                 length = value.trim().parse().unwrap();
+            }
+            if let Some(key) = line.to_ascii_lowercase().strip_prefix("authorization: bearer ") {
+                keys.lock().unwrap().push(key.trim().to_owned());
             }
             if line == "\r\n" {
                 break;
