@@ -14,6 +14,7 @@ pub mod model;
 #[cfg(target_os = "linux")]
 mod output;
 mod outside;
+mod piped;
 mod policy;
 mod run;
 #[cfg(unix)]
@@ -21,10 +22,10 @@ pub mod terminal;
 mod threads;
 mod tools;
 mod wait;
-
-use std::path::{Path, PathBuf};
 #[cfg(unix)]
 mod width;
+
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
