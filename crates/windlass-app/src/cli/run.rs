@@ -28,6 +28,12 @@ pub struct RunArgs {
     /// Read the task from a file
     #[arg(long, short, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Send the task to the folder's newest conversation, after its run if one is active
+    #[arg(long = "continue", short = 'c', conflicts_with = "thread")]
+    continues: bool,
+    /// Send the task to this conversation, by its id or the end of it
+    #[arg(long, value_name = "THREAD")]
+    thread: Option<String>,
     /// Run every call that no rule denies, or wants somebody else's word for
     #[arg(long, short)]
     yes: bool,
@@ -54,8 +60,14 @@ pub async fn run(console: &Console, args: &RunArgs) -> anyhow::Result<Exit> {
     let consent = Consent::of(args.yes);
     let place = ground.open(&models, consent).await?;
     let agent = place.agent(console)?;
+    let thread = match &args.thread {
+        None if !args.continues => None,
+        None => Some(place.newest_thread_here().await?),
+        Some(thread) => Some(place.find_thread(Some(thread)).await?),
+    };
     let mut signals = Signals::listen()?;
     let mut task = place.task(&agent, text);
+    task.thread.clone_from(&thread);
     if let Some(bytes) = piped {
         task.message.blocks.push(piped::attach(console, &place, bytes).await?);
     }
@@ -69,7 +81,10 @@ pub async fn run(console: &Console, args: &RunArgs) -> anyhow::Result<Exit> {
     }
     let sight = Sight::of(console, args.output);
     let ids = (started.thread, started.run);
-    let follow = Follow::new(console, &place, &mut signals, ids, sight);
+    let mut follow = Follow::new(console, &place, &mut signals, ids, sight);
+    if thread.is_some() {
+        follow = follow.of_message();
+    }
     let from = From { after: Seq(started.seq.0.saturating_sub(1)), past: Seq(0) };
     let end = follow.follow_through(from).await?;
     conclude(console, args.output, end)

@@ -54,6 +54,25 @@ impl Place {
             .hint("`windlass threads list` shows what is here; `--dir` or `--store` name another place")
     }
 
+    /// The newest thread that works in this folder: a store may hold those of others.
+    pub async fn newest_thread_here(&self) -> anyhow::Result<ThreadId> {
+        let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
+        loop {
+            let threads = self.engine.threads(&query).await?;
+            let Some(last) = threads.last() else {
+                let what = format!("no conversation in the folder `{}`", self.ground.folder.display());
+                return Err(Trouble::usage(what)
+                    .hint("`windlass run` without `--continue` starts one")
+                    .into());
+            };
+            query.before = Some((last.view.updated_at, last.thread.clone()));
+            let here = |folder: &Option<String>| self.homes.is_ground(folder.as_deref());
+            if let Some(row) = threads.into_iter().find(|row| here(&row.view.folder)) {
+                return Ok(row.thread);
+            }
+        }
+    }
+
     /// Finds a thread by its id or the end of it; without one, the newest.
     pub async fn find_thread(&self, id: Option<&str>) -> anyhow::Result<ThreadId> {
         let Some(id) = id else {
