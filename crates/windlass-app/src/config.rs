@@ -72,7 +72,7 @@ back and asked about by the engine. If a call is denied, do not repeat it; find 
 pub const MODEL: &str = "WINDLASS_MODEL";
 
 /// The variable of `--base-url`. It is read here and not as a flag, since it does not mean every model.
-const BASE_URL: &str = "WINDLASS_BASE_URL";
+pub const BASE_URL: &str = "WINDLASS_BASE_URL";
 
 /// The variable of `--api-key-env`, for the same models.
 const API_KEY_ENV: &str = "WINDLASS_API_KEY_ENV";

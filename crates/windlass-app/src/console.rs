@@ -8,6 +8,9 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, OnceLock};
 
 use clap::ValueEnum;
+use terminal_size::{Width, terminal_size_of};
+
+use crate::wrap::hanging;
 
 /// When to colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -89,6 +92,21 @@ impl Console {
         self.out(&format!("{text}\n"));
     }
 
+    /// Writes a line to standard output: a head that takes `indent` columns, and a text that breaks between words.
+    pub fn out_hanging(&self, head: &str, indent: usize, text: &str) {
+        self.out_line(&format!("{head}{}", hanging(text, indent, self.out_width())));
+    }
+
+    /// Columns of the terminal of standard output; `None` without one.
+    pub fn out_width(&self) -> Option<usize> {
+        terminal_size_of(io::stdout()).map(|(Width(columns), _)| columns.into())
+    }
+
+    /// Columns of the terminal of standard error; `None` without one.
+    fn err_width(&self) -> Option<usize> {
+        terminal_size_of(io::stderr()).map(|(Width(columns), _)| columns.into())
+    }
+
     /// Writes a line of JSON to standard output.
     pub fn out_json(&self, json: &str) {
         self.out(&format!("{}\n", tame_json(json)));
@@ -116,15 +134,24 @@ impl Console {
 
     /// Writes a warning, and what to do about it on lines of their own.
     pub fn warn(&self, text: &str, hints: &[&str]) {
-        self.note(&format!("{} {}", self.paint.yellow("warning:"), shown_line(text)));
+        self.labelled(&self.paint.yellow("warning:"), "warning: ".len(), &shown_line(text));
         for hint in hints {
             self.hint(hint);
         }
     }
 
+    /// Writes what went wrong.
+    pub fn error(&self, text: &str) {
+        self.labelled(&self.paint.red("error:"), "error: ".len(), &shown(text));
+    }
+
     /// Writes what to do next.
     pub fn hint(&self, text: &str) {
-        self.note(&format!("{} {}", self.paint.cyan("hint:"), shown_line(text)));
+        self.labelled(&self.paint.cyan("hint:"), "hint: ".len(), &shown_line(text));
+    }
+
+    fn labelled(&self, label: &str, indent: usize, text: &str) {
+        self.note(&format!("{label} {}", hanging(text, indent, self.err_width())));
     }
 }
 

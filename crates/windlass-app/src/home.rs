@@ -134,7 +134,12 @@ impl Homes {
     /// Whether the files of a conversation are here, by what its record says: of the command line's folders the others
     /// than the one that is served hold other files by the same names.
     pub fn has_files_of(&self, recorded: Option<&str>) -> bool {
-        Self::is_own(recorded) || recorded.is_some_and(|recorded| Path::new(recorded) == self.ground.path())
+        Self::is_own(recorded) || self.is_ground(recorded)
+    }
+
+    /// Whether what is recorded of a conversation is the folder that this process works in.
+    pub fn is_ground(&self, recorded: Option<&str>) -> bool {
+        recorded.is_some_and(|recorded| Path::new(recorded) == self.ground.path())
     }
 
     /// Whether what is recorded of a conversation is a folder of the server's here, and not one of the command line's.

@@ -32,6 +32,7 @@ mod trouble;
 mod trust;
 mod vault;
 mod view;
+mod wrap;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -49,7 +50,7 @@ const WIND_DOWN: Duration = Duration::from_millis(200);
 pub fn main() -> ExitCode {
     windlass::reader::reader_main();
     crash::speak_carefully();
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(cli::with_command(std::env::args_os()));
     let console = Console::new(cli.color);
     telemetry::start(&console);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -3,12 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
+use windlass::adapter::sqlite::is_store;
 use windlass::machine::Digest;
 
 use crate::trouble::Trouble;
 
 /// Hexadecimal digits of a folder's digest that name its store.
 const DIGITS: usize = 16;
+
+/// Stores that are searched for a run at most: each is opened.
+const STORES: usize = 100;
 
 /// The file's name, in the user's configuration directory and in a folder.
 pub const CONFIG_FILE: &str = "windlass.toml";
@@ -50,6 +54,17 @@ impl UserPaths {
         let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let digest = Digest::of(whole.as_os_str().as_encoded_bytes()).to_string();
         self.data.join(&digest[..DIGITS])
+    }
+
+    /// The stores of folders, the one that changed last first, at most [`STORES`].
+    pub fn stores(&self) -> Vec<PathBuf> {
+        let named = |path: &PathBuf| path.file_name().is_some_and(|name| name.len() == DIGITS);
+        let entries = std::fs::read_dir(&self.data).into_iter().flatten().flatten();
+        let stores = entries.map(|entry| entry.path()).filter(|path| named(path) && is_store(path));
+        let changed = |path: &PathBuf| std::fs::metadata(path).and_then(|found| found.modified()).ok();
+        let mut stores: Vec<_> = stores.map(|path| (changed(&path), path)).collect();
+        stores.sort_by(|one, other| other.cmp(one));
+        stores.into_iter().take(STORES).map(|(_, path)| path).collect()
     }
 }
 

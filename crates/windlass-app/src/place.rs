@@ -2,19 +2,24 @@
 //!
 //! Everything is checked here, before anything is started or changed.
 
+mod access;
 mod commands;
+mod elsewhere;
 mod layer;
 mod meant;
 mod zone;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::SetOnce;
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
 use windlass::adapter::sqlite::{Durability, StoreOptions};
-use windlass::machine::{ADMIN, ModelName, ModelSettings, Party, Principal, Rule, Timestamp, Verdict};
+use windlass::machine::{
+    ADMIN, ModelAccess, ModelName, ModelSettings, Party, Principal, Rule, Timestamp, Verdict,
+};
 use windlass::outbound::Outbound;
 use windlass::port::clock::Clock;
 use windlass::port::model::{Ability, Model, ModelError, Models};
@@ -28,7 +33,7 @@ use self::layer::{FolderLayer, read_layer};
 use crate::account::Accounts;
 use crate::account::user::People;
 use crate::cli::{ModelFlags, PlaceFlags};
-use crate::config::{self, ConfigFile, Flags, ModelSource, Secrets, Settings};
+use crate::config::{self, ConfigFile, Flags, ModelSource, ProviderFile, Settings};
 use crate::connected;
 use crate::console::Console;
 use crate::endpoints::ClientEndpoints;
@@ -49,12 +54,13 @@ pub struct Opened {
     pub flags: String,
 }
 
-/// A process works in one place. It is kept here because an error that comes from deep inside knows nothing of it.
-static OPENED: OnceLock<Opened> = OnceLock::new();
+/// The last place that this process opened. It is kept here because an error that comes from deep inside does not know it.
+static OPENED: RwLock<Option<Arc<Opened>>> = RwLock::new(None);
 
 /// The place that this process works in, once it has tried to open it.
-pub fn opened() -> Option<&'static Opened> {
-    OPENED.get()
+pub fn opened() -> Option<Arc<Opened>> {
+    // A poisoned lock still holds a whole value.
+    OPENED.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// A folder with its settings, before anything is opened.
@@ -71,7 +77,14 @@ pub struct Ground {
     /// What flags say, for a model that is known only later.
     flags: Flags,
     place: PlaceFlags,
+    /// Flags that a later command has to repeat.
     model: ModelFlags,
+    /// What a new run records of how its model is reached.
+    access: Option<Box<ModelAccess>>,
+    /// Providers as the files have them.
+    configured: BTreeMap<String, ProviderFile>,
+    /// How providers of resumed runs are reached: address and variable.
+    reached: BTreeMap<String, (Option<String>, Option<String>)>,
     /// Whether tools are called although no model is named yet.
     starts_servers: bool,
     /// The files in the folder that settings start or read, which file tools do not change.
@@ -204,6 +217,7 @@ impl Ground {
             max_steps: model.max_steps,
         };
         let settings = Settings::resolve(layers, flags.clone(), &config::environment)?;
+        let configured = settings.providers.clone();
         Ok(Self {
             folder,
             user,
@@ -212,6 +226,9 @@ impl Ground {
             flags,
             place: place.clone(),
             model: model.clone(),
+            access: None,
+            configured,
+            reached: BTreeMap::new(),
             starts_servers: false,
             programs,
         })
@@ -227,20 +244,6 @@ impl Ground {
         let named = self.settings.store.as_ref();
         let whole = |store: &PathBuf| std::path::absolute(store).unwrap_or_else(|_| store.clone());
         named.map_or_else(|| self.user.store_of(&self.folder), whole)
-    }
-
-    /// Applies `--base-url` and `--api-key-env` to a model's provider.
-    pub fn reach(&mut self, console: &Console, model: &ModelName) -> Result<(), Trouble> {
-        let flags = self.settings.beside(model, self.flags.clone(), &config::environment);
-        let secrets = self.settings.reach(model, &flags, &config::environment)?;
-        // What a later command has to be told, wherever it is typed.
-        (self.model.base_url, self.model.api_key_env) = (flags.base_url, flags.api_key_env);
-        if let Secrets::Withheld { address } = secrets {
-            let provider = config::provider_of(model);
-            let what = format!("the configured key and headers of `{provider}` are not sent to `{address}`");
-            console.warn(&what, &["`--api-key-env NAME` names the variable with the key for that address"]);
-        }
-        Ok(())
     }
 
     /// Opens the store, and makes it where it is missing. `used` are the models that will be called.
@@ -286,7 +289,8 @@ impl Ground {
         back: Back,
         finish: impl FnOnce(Builder) -> Builder,
     ) -> anyhow::Result<Place> {
-        OPENED.get_or_init(|| Opened { store: self.store(), flags: self.same_flags() });
+        let opened = Opened { store: self.store(), flags: self.same_flags() };
+        *OPENED.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(opened));
         let models = Arc::new(Catalog::open(&self.settings, used)?);
         let folder = WorkingFolder::open(&self.folder)?
             .with_store(&self.user.data)
@@ -380,7 +384,7 @@ impl Ground {
         Ok(named.fold(registry, |registry, (name, tool)| registry.adjust(name.as_str(), tool.adjustment())))
     }
 
-    /// Flags that a later command needs to find the same place and the same model.
+    /// Flags that a later command needs to find the same place, and the same model where no run has recorded it.
     pub fn same_flags(&self) -> String {
         let mut flags = String::new();
         let mut add = |flag: &str, value: Option<String>| {
@@ -436,17 +440,9 @@ impl Place {
     pub fn task(&self, agent: &AgentConfig, text: impl Into<String>) -> Task {
         let mut task = Task::new(agent.clone(), text);
         task.options.utc_offset_minutes = Some(zone::utc_offset_minutes());
+        task.options.access.clone_from(&self.ground.access);
         task.folder = Some(self.homes.ground().path().display().to_string());
         task
-    }
-
-    /// Makes a run's model callable before the run is picked up: a missing key must not end the run.
-    pub fn prepare(&mut self, console: &Console, model: &ModelName) -> anyhow::Result<()> {
-        let ready = self.ground.reach(console, model).map_err(anyhow::Error::from).and_then(|()| {
-            self.models.replace(self.ground.settings.catalog(std::slice::from_ref(model))?);
-            check_model(console, &self.models.now(), model, &self.ground.settings.agent().settings)
-        });
-        ready.map_err(|error| crate::trouble::explain(&error).hint("the run is left as it is").into())
     }
 }
 
@@ -463,12 +459,15 @@ pub fn check_model(
         let hint = "choose another one with `--model provider/name`";
         return Err(Trouble::usage(ability.refusal(model)).hint(hint).into());
     }
-    let hint = "say what it can in the configuration: `[providers.<name>.models.\"<model>\"]`";
+    let provider = config::provider_of(model);
+    let name = model.as_str().split_once('/').map_or(model.as_str(), |(_, name)| name);
+    let describe = format!("describe it under `[providers.{provider}.models.\"{name}\"]`");
     if resolved.info().can(Ability::ToolCalls).is_none() {
-        console.warn(&format!("nothing is known of model `{model}`; it has to call tools"), &[hint]);
-    } else if settings.output_schema.is_some() && resolved.info().can(Ability::StructuredOutput).is_none() {
         console
-            .warn(&format!("it is not known whether model `{model}` can be held to a JSON schema"), &[hint]);
+            .warn(&format!("unknown model `{model}`: assuming that it supports tool calls; {describe}"), &[]);
+    } else if settings.output_schema.is_some() && resolved.info().can(Ability::StructuredOutput).is_none() {
+        let what = "assuming that it supports answers by a JSON schema";
+        console.warn(&format!("model `{model}`: {what}; {describe}"), &[]);
     }
     Ok(())
 }

@@ -157,7 +157,7 @@ impl std::error::Error for Trouble {}
 /// Says on standard error what went wrong; returns how the process ends.
 pub fn report(console: &Console, error: &anyhow::Error) -> Exit {
     let trouble = explain(error);
-    console.note(&format!("{} {}", console.paint.red("error:"), shown(&trouble.message)));
+    console.error(&trouble.message);
     for hint in trouble.hints.iter().chain(&of_place(trouble.about)) {
         console.hint(&shown(hint));
     }

@@ -88,6 +88,22 @@ fn tools_of_a_single_run_are_kept_by_name() {
 }
 
 #[test]
+fn model_access_is_kept_as_references() {
+    let access = ModelAccess {
+        provider: "openai".into(),
+        base_url: Some("https://gw/v1".into()),
+        base_url_withheld: false,
+        api_key_env: Some("GW_KEY".into()),
+    };
+    let kept = RunOptions { access: Some(Box::new(access)), ..options() };
+    let line = serde_json::to_string(&kept).unwrap();
+    let wanted = r#""access":{"provider":"openai","base_url":"https://gw/v1","api_key_env":"GW_KEY"}}"#;
+    assert!(line.ends_with(wanted), "{line}");
+    assert_eq!(serde_json::from_str::<RunOptions>(&line).unwrap(), kept);
+    assert!(!serde_json::to_string(&options()).unwrap().contains("access"));
+}
+
+#[test]
 fn a_whole_journal_is_read_and_written_the_same_for_ever() {
     let text = golden("story.jsonl", || tell(7, Tale::Crashing).journal);
     let read: Vec<Event> = text.lines().map(|line| Event::decode(line).unwrap()).collect();

@@ -35,6 +35,7 @@ mod wait;
 pub use windlass_machine as machine;
 
 pub use crate::allowance::Allowance;
+pub use crate::attach::media_type;
 pub use crate::builder::{Attend, Builder};
 pub use crate::drive::genai;
 pub use crate::drive::watch::Update;

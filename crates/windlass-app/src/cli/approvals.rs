@@ -1,16 +1,14 @@
 //! `windlass approvals`: what all runs of a store wait for, answered from any terminal on any day.
 
+mod columns;
 mod find;
+mod give;
 mod word;
-
-use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use windlass::machine::{Answer, Content, Given, InterruptKind, Seq};
-use windlass::port::journal::ThreadStatus;
+use windlass::machine::{Answer, Content, InterruptKind};
 
-use super::follow::{Follow, From, Sight, conclude};
 use super::{ListFlags, ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::{Console, first_line, shown};
 use crate::editor::{Edited, edit};
@@ -22,7 +20,9 @@ use crate::view::card::{Card, Light, title, word as kind_word};
 use crate::view::question::{pretty, read};
 use crate::view::story::backgrounds;
 
-use find::{Waiting, all, find};
+use columns::Columns;
+use find::{Waiting, all, named};
+use give::give;
 use word::{AnswerArgs, fits};
 
 pub use word::hints;
@@ -49,9 +49,9 @@ enum Command {
     },
     /// Show all of what one asks
     Show {
-        /// Its id, or the end of it
+        /// Its id, or the end of it [default: the only one that waits]
         #[arg(value_name = "ID")]
-        id: String,
+        id: Option<String>,
         /// Print it as JSON
         #[arg(long)]
         json: bool,
@@ -60,16 +60,16 @@ enum Command {
     },
     /// Let calls run once, or say yes to questions
     Approve {
-        /// Their ids, or the ends of them; those of one thread count together
-        #[arg(value_name = "ID", required = true)]
+        /// Their ids, or the ends of them; those of one thread count together [default: the only one that waits]
+        #[arg(value_name = "ID")]
         ids: Vec<String>,
         #[command(flatten)]
         go_on: GoOn,
     },
     /// Let calls not run, or decline questions
     Deny {
-        /// Their ids, or the ends of them; those of one thread count together
-        #[arg(value_name = "ID", required = true)]
+        /// Their ids, or the ends of them; those of one thread count together [default: the only one that waits]
+        #[arg(value_name = "ID")]
         ids: Vec<String>,
         /// Why; told to the model
         #[arg(long, value_name = "TEXT")]
@@ -79,9 +79,9 @@ enum Command {
     },
     /// Let a call run with other arguments
     Edit {
-        /// Its id, or the end of it
+        /// Its id, or the end of it [default: the only one that waits]
         #[arg(value_name = "ID")]
-        id: String,
+        id: Option<String>,
         /// The arguments: JSON, `@FILE`, or `-` for standard input [default: opens an editor]
         #[arg(long, value_name = "JSON")]
         arguments: Option<String>,
@@ -90,9 +90,9 @@ enum Command {
     },
     /// Answer a question, a call in doubt or a limit
     Answer {
-        /// Its id, or the end of it
+        /// Its id, or the end of it [default: the only one that waits]
         #[arg(value_name = "ID")]
-        id: String,
+        id: Option<String>,
         #[command(flatten)]
         answer: AnswerArgs,
         #[command(flatten)]
@@ -108,10 +108,10 @@ struct GoOn {
     no_drive: bool,
     #[command(flatten)]
     output: OutputFlags,
-    /// Another address for the model's provider [env: WINDLASS_BASE_URL]
+    /// Another address for the model's provider [default: the run's own]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// The variable that holds that provider's key [env: WINDLASS_API_KEY_ENV]
+    /// The variable that holds that provider's key [default: the run's own]
     #[arg(long, value_name = "NAME")]
     api_key_env: Option<String>,
     #[command(flatten)]
@@ -128,7 +128,7 @@ pub async fn run(console: &Console, args: &ApprovalsArgs) -> anyhow::Result<Exit
         }
         Command::Show { id, json, place } => {
             let place = open(console, place).await?;
-            let waiting = find(console, &place, id).await?;
+            let waiting = named(console, &place, id.as_slice()).await?.remove(0);
             show(console, &place, &waiting, *json).await?;
             Ok(Exit::Done)
         }
@@ -142,10 +142,12 @@ pub async fn run(console: &Console, args: &ApprovalsArgs) -> anyhow::Result<Exit
         Command::Deny { ids, reason, go_on } => {
             answer_each(console, go_on, ids, |_| Answer::Deny { reason: reason.clone() }).await
         }
-        Command::Edit { id, arguments, go_on } => edited(console, go_on, id, arguments.as_deref()).await,
+        Command::Edit { id, arguments, go_on } => {
+            edited(console, go_on, id.as_slice(), arguments.as_deref()).await
+        }
         Command::Answer { id, answer, go_on } => {
             let answer = answer.read()?;
-            answer_each(console, go_on, std::slice::from_ref(id), |kind| answer.for_kind(kind)).await
+            answer_each(console, go_on, id.as_slice(), |kind| answer.for_kind(kind)).await
         }
     }
 }
@@ -164,15 +166,13 @@ async fn list(console: &Console, place: &Place, limit: usize, json: bool) -> any
         console.note("nothing waits for an answer");
         return Ok(());
     }
-    let head = format!("{:<9}{:<TITLE_CHARS$}  {:>8}  {:>10}  ID", "ASKS", "WHAT", "AGE", "EXPIRES");
-    console.out_line(&console.out_paint.dim(&head));
+    let columns = Columns::of(&waiting, console.out_width());
+    console.out_line(&console.out_paint.dim(&columns.head()));
     let now = now();
     for Waiting { open, .. } in &waiting {
-        let what = first_line(&title(open), TITLE_CHARS - 1);
         let expires = open.expires_at.map_or("-".to_owned(), |at| format!("in {}", span(at.since(now))));
-        let (asks, age) = (kind_word(&open.kind), span(now.since(open.since)));
-        let line = format!("{asks:<9}{what:<TITLE_CHARS$}  {age:>8}  {expires:>10}  {}", open.interrupt);
-        console.out_line(&line);
+        let cells = [kind_word(&open.kind), &title(open), &span(now.since(open.since)), &expires];
+        console.out_line(&columns.row(cells, open.interrupt.as_str()));
     }
     if more {
         console.note(&format!("there are more than these {limit}; `--limit` shows more"));
@@ -223,13 +223,11 @@ async fn found(console: &Console, go_on: &GoOn, ids: &[String]) -> anyhow::Resul
     let ground = Ground::find(console, &go_on.place, &model, Ask::Never)?;
     // Looked for first: what is not there needs no server.
     let place = ground.clone().open_store().await?;
-    let mut all = Vec::new();
-    for id in ids {
-        let waiting = find(console, &place, id).await?;
-        if all.iter().any(|known: &Waiting| known.open.interrupt == waiting.open.interrupt) {
-            return Err(Trouble::usage(format!("`{}` is named twice", waiting.open.interrupt)).into());
-        }
-        all.push(waiting);
+    let all = named(console, &place, ids).await?;
+    if let ([], [only]) = (ids, &all[..]) {
+        // Whoever named none sees what the answer is for.
+        let what = first_line(&title(&only.open), TITLE_CHARS);
+        console.note(&format!("{} {what} ({})", kind_word(&only.open.kind), only.open.interrupt));
     }
     if go_on.no_drive {
         return Ok((place, all));
@@ -258,8 +256,8 @@ async fn answer_each(
     give(console, &mut place, go_on, answers).await
 }
 
-async fn edited(console: &Console, go_on: &GoOn, id: &str, text: Option<&str>) -> anyhow::Result<Exit> {
-    let (mut place, mut all) = found(console, go_on, &[id.to_owned()]).await?;
+async fn edited(console: &Console, go_on: &GoOn, id: &[String], text: Option<&str>) -> anyhow::Result<Exit> {
+    let (mut place, mut all) = found(console, go_on, id).await?;
     let Some(waiting) = all.pop() else { return Ok(Exit::Failed) };
     let now = waiting.open.arguments.clone().unwrap_or_default();
     fits(&waiting.open, &Answer::Edit { arguments: Content::Inline(now.clone()) })?;
@@ -291,95 +289,4 @@ async fn edited(console: &Console, go_on: &GoOn, id: &str, text: Option<&str>) -
     }
     let answer = Answer::Edit { arguments: Content::Inline(value.to_string()) };
     give(console, &mut place, go_on, vec![(waiting, answer)]).await
-}
-
-/// Sends answers, one batch for each thread, then goes on with the runs.
-async fn give(
-    console: &Console,
-    place: &mut Place,
-    go_on: &GoOn,
-    answers: Vec<(Waiting, Answer)>,
-) -> anyhow::Result<Exit> {
-    let mut batches: BTreeMap<String, (Waiting, Vec<Given>)> = BTreeMap::new();
-    for (waiting, answer) in answers {
-        let given = waiting.given(answer);
-        let batch = batches.entry(waiting.row.thread.to_string());
-        batch.or_insert_with(|| (waiting, Vec::new())).1.push(given);
-    }
-    let mut exit = Exit::Done;
-    if go_on.no_drive {
-        for (waiting, given) in batches.into_values() {
-            leave(console, place, &waiting, given).await?;
-        }
-        return Ok(exit);
-    }
-    // Nobody's answer waits for another run to end.
-    let mut taken = Vec::new();
-    let mut failed = None;
-    for (waiting, given) in batches.into_values() {
-        let (id, model) = (waiting.open.interrupt.clone(), waiting.row.view.model.clone());
-        let answered = match place.prepare(console, &model) {
-            Ok(()) => {
-                let answered = place.engine.answer_all(&waiting.row.thread, given, local()).await;
-                answered.map_err(anyhow::Error::from)
-            }
-            Err(error) => Err(error),
-        };
-        match answered {
-            Ok(seq) => taken.push((waiting, seq)),
-            Err(error) if failed.is_none() => failed = Some(error),
-            Err(error) => console.warn(&format!("`{id}` was not answered: {error}"), &[]),
-        }
-    }
-    for (waiting, seq) in taken {
-        let ended = drive(console, place, go_on, &waiting, seq).await?;
-        if exit == Exit::Done {
-            exit = ended;
-        }
-        if ended == Exit::Interrupted {
-            break;
-        }
-    }
-    failed.map_or(Ok(exit), Err)
-}
-
-async fn leave(
-    console: &Console,
-    place: &Place,
-    waiting: &Waiting,
-    given: Vec<Given>,
-) -> anyhow::Result<Exit> {
-    place.engine.leave_answers(&waiting.row.thread, given, local()).await?;
-    console.note("the answer is kept; whoever drives the run takes it");
-    let (run, flags) = (&waiting.row.view.run, place.ground.same_flags());
-    console.hint(&format!("`windlass resume {run}{flags}` goes on"));
-    Ok(Exit::Done)
-}
-
-async fn drive(
-    console: &Console,
-    place: &mut Place,
-    go_on: &GoOn,
-    waiting: &Waiting,
-    seq: Seq,
-) -> anyhow::Result<Exit> {
-    let row = &waiting.row;
-    place.prepare(console, &row.view.model)?;
-    let mut signals = Signals::listen()?;
-    // Asked first: what is driven here may come to rest meanwhile, and then nobody drives it.
-    let drives = place.engine.drives(&row.thread);
-    let status = place.engine.thread(&row.thread).await?.view.status;
-    if status == ThreadStatus::Running && !drives {
-        console.note("the answer counts; another process drives the run");
-        console.hint(&format!("`windlass watch {}{}` follows it", row.view.run, place.ground.same_flags()));
-        return Ok(Exit::Done);
-    }
-    let sight = Sight::of(console, go_on.output);
-    let ids = (row.thread.clone(), row.view.run.clone());
-    let follow = Follow::new(console, place, &mut signals, ids, sight);
-    let end = follow.follow_through(From {
-        after: Seq(row.view.from.0.saturating_sub(1)),
-        past: Seq(seq.0.saturating_sub(1)),
-    });
-    conclude(console, go_on.output, end.await?)
 }

@@ -1,10 +1,12 @@
 //! `windlass doctor`: what works, what does not, and how to mend it. It never shows a key.
 
+mod check;
+mod servers;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
-use serde::Serialize;
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::model::DEMO_MODEL;
 use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
@@ -13,12 +15,13 @@ use windlass::port::journal::{Journal, StoreError, ThreadQuery, ThreadStatus};
 use windlass::port::model::{Ability, ModelInfo, Models};
 use windlass::{AgentConfig, Engine, Task};
 
+use self::check::{Check, State};
 use super::{ModelFlags, PlaceFlags};
 use crate::config::ModelSource;
-use crate::console::{Console, shown};
+use crate::console::Console;
 use crate::paths::UserPaths;
 use crate::place::{Ask, Ground};
-use crate::trouble::{Exit, explain};
+use crate::trouble::Exit;
 use crate::trust::{FolderFiles, Standing, Trusted};
 use crate::view::preview::plural;
 
@@ -37,6 +40,9 @@ pub struct DoctorArgs {
     /// Also send the model a tiny request
     #[arg(long)]
     online: bool,
+    /// Start and reach no tool server
+    #[arg(long, conflicts_with = "online")]
+    offline: bool,
     /// Print the checks as JSON
     #[arg(long)]
     json: bool,
@@ -44,44 +50,6 @@ pub struct DoctorArgs {
     model: ModelFlags,
     #[command(flatten)]
     place: PlaceFlags,
-}
-
-#[derive(Serialize)]
-struct Check {
-    name: &'static str,
-    state: State,
-    message: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    hints: Vec<String>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    Ok,
-    Warning,
-    Broken,
-}
-
-impl Check {
-    fn new(name: &'static str, state: State, message: impl Into<String>) -> Self {
-        Self { name, state, message: message.into(), hints: Vec::new() }
-    }
-    fn ok(name: &'static str, message: impl Into<String>) -> Self {
-        Self::new(name, State::Ok, message)
-    }
-    fn warning(name: &'static str, message: impl Into<String>) -> Self {
-        Self::new(name, State::Warning, message)
-    }
-    fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hints.push(hint.into());
-        self
-    }
-    fn broken(name: &'static str, error: &anyhow::Error) -> Self {
-        let trouble = explain(error);
-        let (message, hints) = trouble.parts();
-        Self { hints: hints.to_vec(), ..Self::new(name, State::Broken, message) }
-    }
 }
 
 /// Runs `doctor`.
@@ -103,6 +71,9 @@ pub async fn run(console: &Console, args: &DoctorArgs) -> anyhow::Result<Exit> {
             checks.extend(outside(&ground));
             checks.extend(model(console, &mut ground, args.online).await);
             checks.extend(store(&ground).await);
+            if !args.offline {
+                checks.extend(servers::servers(&ground).await);
+            }
         }
     }
     let broken = checks.iter().any(|check| check.state == State::Broken);
@@ -110,22 +81,9 @@ pub async fn run(console: &Console, args: &DoctorArgs) -> anyhow::Result<Exit> {
         let report = serde_json::json!({"ok": !broken, "checks": checks});
         console.out_json(&report.to_string());
     } else {
-        checks.iter().for_each(|check| print(console, check));
+        checks.iter().for_each(|check| check.print(console));
     }
     Ok(if broken { Exit::Failed } else { Exit::Done })
-}
-
-fn print(console: &Console, check: &Check) {
-    let paint = console.out_paint;
-    let mark = match check.state {
-        State::Ok => paint.green("✓ ok     "),
-        State::Warning => paint.yellow("! warning"),
-        State::Broken => paint.red("✗ broken "),
-    };
-    console.out_line(&format!("{mark}  {:<13}  {}", check.name, shown(&check.message)));
-    for hint in &check.hints {
-        console.out_line(&format!("{:<26}{} {}", "", paint.cyan("hint:"), shown(hint)));
-    }
 }
 
 fn configuration(ground: &Ground) -> Check {

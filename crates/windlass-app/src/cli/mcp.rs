@@ -96,7 +96,7 @@ async fn added(ground: Ground) -> anyhow::Result<Vec<(String, Option<Draft>)>> {
 }
 
 /// Starts servers over an opened store. One that is named has to be there.
-async fn over(place: &Place, which: Which<'_>) -> anyhow::Result<Arc<Servers>> {
+pub(super) async fn over(place: &Place, which: Which<'_>) -> anyhow::Result<Arc<Servers>> {
     let (ground, records) = (&place.ground, place.engine.records().clone());
     let own = ground.tools()?;
     let store = ground.store();

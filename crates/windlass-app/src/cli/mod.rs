@@ -19,6 +19,7 @@ mod tools;
 pub mod trust;
 mod watch;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -57,7 +58,7 @@ pub struct Cli {
 enum Command {
     /// Do one task and print the answer
     Run(run::RunArgs),
-    /// Talk with an agent (also what `windlass` alone does)
+    /// Talk with an agent (also what `windlass` alone does, with the same flags)
     Chat(chat::ChatArgs),
     /// Serve the web UI to people and the API to programs, over HTTP
     Serve(serve::ServeArgs),
@@ -159,6 +160,30 @@ pub struct OutputFlags {
     pub stream_json: bool,
 }
 
+/// A command line with the command that it leaves out: flags alone are those of `chat`.
+pub fn with_command(line: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut line: Vec<OsString> = line.into_iter().collect();
+    let mut at = 1;
+    // The only flag that stands before a command.
+    while let Some(word) = line.get(at).and_then(|word| word.to_str()) {
+        match word {
+            "--color" => at += 2,
+            _ if word.starts_with("--color=") => at += 1,
+            _ => break,
+        }
+    }
+    let first = line.get(at).map(|word| word.to_string_lossy().into_owned());
+    let is_chat = match first.as_deref() {
+        None => at <= line.len(),
+        Some("-h" | "--help" | "-V" | "--version" | "--") => false,
+        Some(word) => word.starts_with('-'),
+    };
+    if is_chat {
+        line.insert(at, "chat".into());
+    }
+    line
+}
+
 /// Runs a command.
 pub async fn run(cli: Cli, console: &Console) -> anyhow::Result<Exit> {
     match cli.command {
@@ -183,6 +208,36 @@ pub async fn run(cli: Cli, console: &Console) -> anyhow::Result<Exit> {
         Some(Command::Completions(args)) => {
             completions::run(console, &args, &mut Cli::command());
             Ok(Exit::Done)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_alone_are_those_of_chat() {
+        let with = |line: &str| {
+            let words = line.split(' ').map(OsString::from);
+            let words = with_command(words).into_iter().map(|word| word.into_string().unwrap());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let cases = [
+            ("w", "w chat"),
+            ("w -m a/b --yes", "w chat -m a/b --yes"),
+            ("w --thread run", "w chat --thread run"),
+            ("w --color never", "w --color never chat"),
+            ("w --color=never -y", "w --color=never chat -y"),
+            ("w --color", "w --color"),
+            ("w --color never run x", "w --color never run x"),
+            ("w run -m a/b x", "w run -m a/b x"),
+            ("w rnu", "w rnu"),
+            ("w --help", "w --help"),
+            ("w -V", "w -V"),
+        ];
+        for (line, wanted) in cases {
+            assert_eq!(with(line), wanted);
         }
     }
 }

@@ -39,7 +39,7 @@ enum Command {
     },
     /// Say what decided about a run's calls, and who answered
     Explain {
-        /// The run, or the end of its id [default: the newest unfinished one]
+        /// The run, or the end of its id [default: the newest one]
         #[arg(value_name = "RUN")]
         run: Option<String>,
         /// One call, by its step and its place in it, such as `2.1`

@@ -25,10 +25,10 @@ pub struct ResumeArgs {
     yes: bool,
     #[command(flatten)]
     output: OutputFlags,
-    /// Another address for the model's provider [env: WINDLASS_BASE_URL]
+    /// Another address for the model's provider [default: the run's own]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// The variable that holds that provider's key [env: WINDLASS_API_KEY_ENV]
+    /// The variable that holds that provider's key [default: the run's own]
     #[arg(long, value_name = "NAME")]
     api_key_env: Option<String>,
     #[command(flatten)]
@@ -44,15 +44,15 @@ pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
     };
     let consent = Consent::of(args.yes);
     let ground = Ground::find(console, &args.place, &model, Ask::OnTerminal)?;
-    // What has ended needs no server.
-    let looked = ground.clone().open_store().await?;
-    let row = looked.find_run(args.run.as_deref()).await?;
+    // A run that has ended needs no server.
+    let found = Box::pin(ground.with_run(console, args.run.as_deref(), Ask::OnTerminal)).await?;
+    let (ground, looked, row) = found;
     if row.view.status.is_some() {
         return finished(console, args, &looked, &row.view.run).await;
     }
     drop(looked);
     let mut place = ground.open_to_go_on(consent).await?;
-    place.prepare(console, &row.view.model)?;
+    place.prepare(console, &row).await?;
     let mut signals = Signals::listen()?;
     let past = place.engine.thread(&row.thread).await?.head;
     place.engine.resume(&row.view.run).await?;

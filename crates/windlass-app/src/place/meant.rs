@@ -31,6 +31,18 @@ impl Place {
         }
     }
 
+    /// Finds a run by its id or the end of it; without one, the newest that has begun, whether it has ended or not.
+    pub async fn find_any_run(&self, id: Option<&str>) -> anyhow::Result<RunRow> {
+        if id.is_some() {
+            return self.find_run(id).await;
+        }
+        let newest = self.engine.runs(&RunQuery::newest(1)).await?.into_iter().next();
+        let none = || Trouble::usage(format!("no run in the folder `{}`", self.ground.folder.display()));
+        newest.ok_or_else(|| {
+            none().hint("`windlass run` starts one; `--dir` or `--store` name another place").into()
+        })
+    }
+
     /// The newest run that has not ended.
     async fn newest_open(&self) -> Result<Option<RunRow>, EngineError> {
         let open = RunQuery { active: Some(true), ..RunQuery::newest(1) };
@@ -40,6 +52,25 @@ impl Place {
     fn nothing_open(&self) -> Trouble {
         Trouble::usage(format!("no unfinished run in the folder `{}`", self.ground.folder.display()))
             .hint("`windlass threads list` shows what is here; `--dir` or `--store` name another place")
+    }
+
+    /// The newest thread that works in this folder: a store may hold those of others.
+    pub async fn newest_thread_here(&self) -> anyhow::Result<ThreadId> {
+        let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
+        loop {
+            let threads = self.engine.threads(&query).await?;
+            let Some(last) = threads.last() else {
+                let what = format!("no conversation in the folder `{}`", self.ground.folder.display());
+                return Err(Trouble::usage(what)
+                    .hint("`windlass run` without `--continue` starts one")
+                    .into());
+            };
+            query.before = Some((last.view.updated_at, last.thread.clone()));
+            let here = |folder: &Option<String>| self.homes.is_ground(folder.as_deref());
+            if let Some(row) = threads.into_iter().find(|row| here(&row.view.folder)) {
+                return Ok(row.thread);
+            }
+        }
     }
 
     /// Finds a thread by its id or the end of it; without one, the newest.

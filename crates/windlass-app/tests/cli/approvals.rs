@@ -81,6 +81,28 @@ fn an_approval_on_another_day_drives_the_run_to_its_end() {
     assert_eq!(waiting(&user), Vec::<String>::new());
 }
 
+#[test]
+fn without_an_id_the_only_one_that_waits_is_meant() {
+    let user = User::new();
+    let nothing = user.run(&["approvals", "approve"]).exits(2);
+    assert!(nothing.err.contains("error: nothing waits for an answer\n"), "{nothing:#?}");
+    user.run(&["run", TASK]).exits(3);
+    let id = waiting(&user).remove(0);
+    assert!(user.run(&["approvals", "show"]).exits(0).out.contains("Write insights.md"));
+    let model = Model::start(vec![Turn::Call(vec![write("a")])]);
+    model.run(&user, &["run", "go"]).exits(3);
+    let several = user.run(&["approvals", "approve"]).exits(2);
+    assert!(several.err.contains("error: 2 wait for an answer; name one by its id\n"), "{several:#?}");
+    for waits in [format!("hint: `{id}`: approve Write insights.md\n"), ": approve Write a\n".to_owned()] {
+        assert!(several.err.contains(&waits), "{several:#?}");
+    }
+    assert_eq!(waiting(&user).len(), 2, "nothing was answered");
+    user.run(&["approvals", "deny", &waiting(&user)[0]]).exits(0);
+    let said = user.run(&["approvals", "approve"]).exits(0);
+    assert!(said.err.contains(&format!("approve Write insights.md ({id})\n")), "{said:#?}");
+    assert_eq!((user.read("insights.md"), user.read("a")), (INSIGHTS.to_owned(), String::new()));
+}
+
 // rows: OV-2
 #[test]
 fn several_are_one_batch_and_all_or_none() {
@@ -168,8 +190,8 @@ fn a_limit_is_raised_from_another_process() {
     let said = chat();
     assert!(said.err.contains("  limit `max_steps`: 1 of 1 used\n"), "{said:#?}");
     let id = waiting(&user).remove(0);
-    let hint = format!("hint: `windlass approvals answer {id} --raise N --base-url ");
-    assert!(said.err.contains(&hint) && said.err.contains("` (or `--stop`)\n"), "{said:#?}");
+    let hint = format!("hint: `windlass approvals answer {id} --raise N` (or `--stop`)\n");
+    assert!(said.err.contains(&hint), "{said:#?}");
     let low = model.run(&user, &["approvals", "answer", &id, "--raise", "1"]).exits(2);
     assert!(low.err.contains("raise `max_steps` above 1"), "{low:#?}");
     model.run(&user, &["approvals", "answer", &id, "--raise", "5"]).exits(0);

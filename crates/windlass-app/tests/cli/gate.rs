@@ -190,3 +190,17 @@ fn ten_thousand_waiting_runs_are_only_rows() {
     assert_eq!(waiting["message"], "10000 threads wait for an answer");
     assert_eq!(count(&user.events(), "run.started"), 1);
 }
+
+#[test]
+fn without_a_run_the_newest_one_is_explained_whether_it_has_ended_or_not() {
+    let user = User::new();
+    let none = user.run(&["policy", "explain"]).exits(2);
+    assert!(none.err.contains("error: no run in the folder"), "{none:#?}");
+    user.run(&["run", "--yes", TASK]).exits(0);
+    let run = user.events().iter().find_map(|event| Some(event["run"].as_str()?.to_owned())).unwrap();
+    let explained = user.run(&["policy", "explain"]).exits(0);
+    assert_eq!(explained.err, format!("run {run}\n"));
+    assert_eq!(explained.out, user.run(&["policy", "explain", &run]).exits(0).out);
+    user.run(&["run", TASK]).exits(3);
+    assert_ne!(user.run(&["policy", "explain"]).exits(0).err, format!("run {run}\n"));
+}

@@ -52,6 +52,26 @@ fn whoever_only_looks_at_servers_makes_no_store_and_is_told_where_there_are_none
     assert!(!user.store().join("vault.key").exists());
 }
 
+#[test]
+fn doctor_reaches_the_servers_unless_it_is_offline() {
+    let user = configured(
+        "[mcp.gone]\ncommand = 'windlass-test-no-such-program'\n[mcp.off]\ncommand = 'x'\nenabled = false\n",
+    );
+    let doctor = user.run(&["doctor"]).exits(1).out;
+    for line in [
+        "✓ ok       tool server    `sh`: 1 tool\n",
+        "✗ broken   tool server    `gone` is not available: ",
+        "hint: `windlass mcp test gone` shows what it says\n",
+        "✓ ok       tool server    `off` is switched off\n",
+    ] {
+        assert!(doctor.contains(line), "{line}: {doctor}");
+    }
+    let offline = user.run(&["doctor", "--offline"]).exits(0).out;
+    assert!(!offline.contains("tool server"), "{offline}");
+    let none = User::new().run(&["doctor"]).exits(0).out;
+    assert!(!none.contains("tool server"), "{none}");
+}
+
 /// A word for a name alone would be one for any server that takes the name.
 #[test]
 fn a_grant_is_for_the_tool_of_its_server_and_for_one_that_is_there() {

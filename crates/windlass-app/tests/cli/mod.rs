@@ -1,5 +1,6 @@
 //! The command line as people and programs use it, without any key and in folders of its own.
 
+mod access;
 mod approvals;
 mod ask;
 #[cfg(target_os = "linux")]
@@ -13,6 +14,7 @@ pub mod model;
 #[cfg(target_os = "linux")]
 mod output;
 mod outside;
+mod piped;
 mod policy;
 mod run;
 #[cfg(unix)]
@@ -20,6 +22,8 @@ pub mod terminal;
 mod threads;
 mod tools;
 mod wait;
+#[cfg(unix)]
+mod width;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

@@ -71,6 +71,15 @@ impl Model {
         heard.iter().filter(|heard| heard.body["tools"].is_array()).cloned().collect()
     }
 
+    /// The keys of the requests so far, in lower case.
+    pub fn keys(&self) -> Vec<String> {
+        let heard = self.heard.lock().unwrap();
+        let key = |heard: &Heard| {
+            heard.authorization.to_ascii_lowercase().strip_prefix("bearer ").map(str::to_owned)
+        };
+        heard.iter().filter_map(key).collect()
+    }
+
     /// Where it is.
     pub fn url(&self) -> &str {
         &self.url

@@ -91,6 +91,37 @@ fn chat_is_a_conversation_with_commands() {
 }
 
 #[test]
+fn flags_without_a_command_are_those_of_chat() {
+    let user = User::new();
+    let mut child = user.command(&["--yes", "-m", "demo/script"]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(format!("{TASK}\n").as_bytes()).unwrap();
+    said(child.wait_with_output().unwrap()).exits(0);
+    assert_eq!(user.read("insights.md"), INSIGHTS);
+    let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
+    let mut child = user.command(&["--thread", &thread]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"hello\n").unwrap();
+    said(child.wait_with_output().unwrap()).exits(0);
+    assert_eq!(count(&user.events(), "run.started"), 2, "one conversation");
+    let unknown = user.run(&["--colour"]).exits(2);
+    assert!(unknown.err.contains("unexpected argument '--colour'"), "{unknown:#?}");
+}
+
+#[test]
+fn a_task_continues_the_newest_conversation_or_one_that_is_named() {
+    let user = User::new();
+    let none = user.run(&["run", "--continue", "hello"]).exits(2);
+    assert!(none.err.contains("no conversation in the folder"), "{none:#?}");
+    user.run(&["run", "hello"]).exits(0);
+    user.run(&["run", "--continue", "and again"]).exits(0);
+    let events = user.events();
+    assert_eq!((count(&events, "thread.created"), count(&events, "run.started")), (1, 2));
+    let thread = events[0]["thread"].as_str().unwrap().to_owned();
+    user.run(&["run", "another one"]).exits(0);
+    user.run(&["run", "--thread", &thread, "back"]).exits(0);
+    assert_eq!(count(&user.events(), "run.started"), 3);
+}
+
+#[test]
 fn a_reader_that_is_gone_is_no_panic() {
     let user = User::new();
     let mut child = user.command(&["run", "--yes", "--stream-json", TASK]).spawn().unwrap();

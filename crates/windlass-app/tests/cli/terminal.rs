@@ -25,11 +25,17 @@ impl Terminal {
     }
 
     /// Starts a command on a terminal of its own.
-    pub fn open(mut command: Command) -> Self {
+    pub fn open(command: Command) -> Self {
+        Self::open_sized(command, 0)
+    }
+
+    /// Starts a command on a terminal of so many columns; 0: of unknown width.
+    pub fn open_sized(mut command: Command, columns: u16) -> Self {
         let (mut outer, mut inner) = (0, 0);
         let none = std::ptr::null_mut();
-        // SAFETY: the two numbers are filled by the call; the other pointers may be null.
-        let made = unsafe { libc::openpty(&mut outer, &mut inner, none, none.cast(), none.cast()) };
+        let mut size = libc::winsize { ws_row: columns.min(40), ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        // SAFETY: the two numbers are filled by the call, `size` is valid for it; the other pointers may be null.
+        let made = unsafe { libc::openpty(&mut outer, &mut inner, none, none.cast(), &raw mut size) };
         assert_eq!(made, 0);
         // SAFETY: both were just opened and belong to nobody else.
         let (outer, inner) = unsafe { (OwnedFd::from_raw_fd(outer), OwnedFd::from_raw_fd(inner)) };

@@ -105,7 +105,7 @@ fn another_process_tells_the_result() {
     let waits = said(command(&doubt.user, &doubt.server, &["resume", "--yes"])).exits(3);
     let id = doubt.user.run(&["approvals", "list", "--json"]).exits(0).json();
     let id = id["interrupt"].as_str().unwrap();
-    let hint = format!("`windlass approvals answer {id} --done RESULT --base-url");
+    let hint = format!("`windlass approvals answer {id} --done RESULT` (or ");
     let waits = waits.tells(&["  in doubt Edit log.txt", "now: `log.txt` ", "effect ", ", started ", &hint]);
     assert!(waits.err.contains("(or `--retry`, `--fail REASON`)"), "{waits:#?}");
     let wrong = said(command(&doubt.user, &doubt.server, &["approvals", "approve", id])).exits(2);

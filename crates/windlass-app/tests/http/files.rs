@@ -189,6 +189,7 @@ async fn a_file_goes_with_a_message_by_name_or_by_mention() {
     let kinds: Vec<_> = blocks.iter().map(|block| block["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["text", "image", "file"], "{message:#}");
     assert_eq!(blocks[2]["name"], "notes.txt");
+    assert_eq!(blocks[2]["blob"]["media_type"], "text/plain");
     // Said once more, it has the files of then, each once.
     put(&server, "/api/v1/files/notes.txt", &key, b"the sum is 43").await.is(StatusCode::CREATED);
     let again = json!({
@@ -204,6 +205,12 @@ async fn a_file_goes_with_a_message_by_name_or_by_mention() {
     let path = format!("/api/v1/threads/{}/messages", twice["thread"].as_str().unwrap());
     let said = server.get(&path, &key).await.is(StatusCode::OK).body;
     assert_eq!(said["data"][0]["blocks"].as_array().unwrap().len(), 2, "{said:#}");
+    put(&server, "/api/v1/files/figures.csv", &key, b"a,b\n1,2\n").await.is(StatusCode::CREATED);
+    let figures = json!({"message": "@figures.csv"});
+    let figures = server.post("/api/v1/runs", &key, &figures).await.is(StatusCode::CREATED).body;
+    let path = format!("/api/v1/threads/{}/messages", figures["thread"].as_str().unwrap());
+    let said = server.get(&path, &key).await.is(StatusCode::OK).body;
+    assert_eq!(said["data"][0]["blocks"][1]["blob"]["media_type"], "text/csv", "{said:#}");
     let missing = json!({"message": "x", "attachments": [{"upload": "gone.txt"}]});
     server.post("/api/v1/runs", &key, &missing).await.is_problem(404, "not_found");
     // The tools of a conversation see its own folder and nothing else.

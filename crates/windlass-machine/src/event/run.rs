@@ -67,6 +67,27 @@ pub struct RunOptions {
     /// goes on without, and does not take others of the same name for them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub own_tools: Vec<ToolName>,
+    /// How the run's model is reached, where its person said so beside the settings; for the process that resumes the
+    /// run. The machine ignores it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access: Option<Box<ModelAccess>>,
+}
+
+/// How a provider is reached: an address and the name of a variable, and never a secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelAccess {
+    /// The provider, such as `openai`. Models of other providers are not concerned.
+    pub provider: String,
+    /// The address that the key was meant for; `None`: the provider's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_url: Option<String>,
+    /// Whether the address is left out because it holds a secret; whoever resumes the run has to give it again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub base_url_withheld: bool,
+    /// The name of the environment variable with the key; `None`: the key that the settings have for that address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
 }
 
 /// From which size on the model sees a summary of a result, and fetches what it needs of it. (LM-O1)

@@ -65,6 +65,7 @@ pub fn options() -> RunOptions {
         offload: None,
         utc_offset_minutes: Some(-90),
         own_tools: Vec::new(),
+        access: None,
     }
 }
 

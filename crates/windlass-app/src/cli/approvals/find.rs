@@ -4,9 +4,11 @@ use windlass::machine::{Answer, Fact, Given, InterruptId, InterruptKind, RunId};
 use windlass::port::journal::{RunRow, ThreadQuery};
 use windlass::{EngineError, OpenInterrupt};
 
-use crate::console::Console;
+use super::TITLE_CHARS;
+use crate::console::{Console, first_line};
 use crate::place::Place;
 use crate::trouble::Trouble;
+use crate::view::card::{title, word};
 use crate::view::transcript::{answered, events};
 
 /// Threads read at a time, each from its journal.
@@ -63,8 +65,44 @@ pub async fn all(
 /// Characters of a run's id that the end of a question's id has at least.
 const RUN_MIN_CHARS: usize = 4;
 
+/// Names listed where several could be meant.
+const NAMED: usize = 20;
+
+/// Finds what is named by ids, or the only one that waits where none is named. Never empty.
+pub async fn named(console: &Console, place: &Place, ids: &[String]) -> anyhow::Result<Vec<Waiting>> {
+    let mut found = Vec::new();
+    for id in ids {
+        let waiting = find(console, place, id).await?;
+        if found.iter().any(|known: &Waiting| known.open.interrupt == waiting.open.interrupt) {
+            return Err(Trouble::usage(format!("`{}` is named twice", waiting.open.interrupt)).into());
+        }
+        found.push(waiting);
+    }
+    if ids.is_empty() {
+        found.push(only(console, place).await?);
+    }
+    Ok(found)
+}
+
+async fn only(console: &Console, place: &Place) -> anyhow::Result<Waiting> {
+    let (mut all, more) = all(console, place, NAMED).await?;
+    if let ([_], false) = (&all[..], more) {
+        return Ok(all.remove(0));
+    }
+    if all.is_empty() {
+        return Err(Trouble::usage("nothing waits for an answer").into());
+    }
+    let count = if more { format!("more than {NAMED}") } else { all.len().to_string() };
+    let trouble = Trouble::usage(format!("{count} wait for an answer; name one by its id"));
+    let names = all.iter().map(|waiting| {
+        let open = &waiting.open;
+        format!("`{}`: {} {}", open.interrupt, word(&open.kind), first_line(&title(open), TITLE_CHARS))
+    });
+    Err(names.fold(trouble, Trouble::hint).into())
+}
+
 /// Finds what waits by its id, or the end of it that begins in the run's id.
-pub async fn find(console: &Console, place: &Place, id: &str) -> anyhow::Result<Waiting> {
+async fn find(console: &Console, place: &Place, id: &str) -> anyhow::Result<Waiting> {
     if let Some((run, _)) = id.split_once('.') {
         match place.engine.run_row(&RunId::from(run)).await {
             Ok(row) => return of_run(place, row, id).await,

@@ -23,7 +23,10 @@ pub async fn run(
     call: Option<&str>,
     json: bool,
 ) -> anyhow::Result<Exit> {
-    let row = place.find_run(run).await?;
+    let row = place.find_any_run(run).await?;
+    if run.is_none() && !json {
+        console.note(&console.paint.dim(&format!("run {}", row.view.run)));
+    }
     let mut calls = read(place, &row).await?;
     if let Some(wanted) = call {
         calls.retain(|key, _| name(*key) == wanted);
