@@ -1,6 +1,5 @@
-//! What was recorded: the only type that is serialised for ever.
-//!
-//! An [`Event`] is a [`Fact`] with its time and place, versioned by [`VERSION`] and lifted by [`upcast`].
+//! What was recorded, the only type that is serialised for ever: an [`Event`] is a [`Fact`] with its time and place,
+//! versioned by [`VERSION`] and lifted by [`upcast`].
 
 mod ask;
 mod call;
@@ -8,7 +7,6 @@ mod file;
 mod run;
 mod version;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -19,8 +17,7 @@ pub use self::file::{FileChange, FileImage};
 pub use self::run::*;
 pub use self::version::{Event, UnreadableEvent, VERSION, upcast};
 use crate::agent::{Agent, EffectClass};
-use crate::id::{Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal};
-use crate::id::{Seq, ThreadId, Timestamp};
+use crate::id::*;
 use crate::message::{BlobRef, Block, Content, Message, MicroUsd, StopReason, Usage};
 use crate::policy::{Approver, FailureClass, Terms};
 
@@ -207,6 +204,9 @@ pub enum Fact {
         /// When it is tried again; absent where it is tried at once or not at all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_at: Option<Timestamp>,
+        /// Attempts at the step in all, if each further one fails in the same way; absent if it is not retried.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempts_max: Option<u32>,
     },
     /// The gate judged a call.
     #[serde(rename = "call.judged")]
@@ -314,7 +314,7 @@ pub enum Fact {
         /// Which.
         interrupt: InterruptId,
         /// Who is told.
-        to: BTreeSet<Approver>,
+        to: std::collections::BTreeSet<Approver>,
     },
     /// The outside reply came, or is no longer needed.
     #[serde(rename = "interrupt.closed")]

@@ -87,13 +87,16 @@ pub fn told(fact: &Fact) -> String {
             let said = message.plain_text();
             format!("step.replied {}.{} {said:?} {calls} calls {}", attempt.step, attempt.attempt, text(stop))
         }
-        Fact::StepFailed { attempt, class, partial, retry_at, .. } => {
+        Fact::StepFailed { attempt, class, partial, retry_at, attempts_max, .. } => {
             let mut line = format!("step.failed {}.{} {}", attempt.step, attempt.attempt, text(class));
             if let Some(partial) = partial {
                 write!(line, " partial {:?}", shown(partial)).unwrap();
             }
             if let Some(at) = retry_at {
                 write!(line, " retry at {}", time(*at)).unwrap();
+            }
+            if let Some(most) = attempts_max {
+                write!(line, ", attempt {} of {most}", attempt.attempt + 1).unwrap();
             }
             line
         }

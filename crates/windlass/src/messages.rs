@@ -147,6 +147,21 @@ pub struct Answered {
     pub at: Timestamp,
     /// What, in a word.
     pub word: AnswerWord,
+    /// The option that was chosen, of a question with options.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selected: Option<String>,
+}
+
+impl Answered {
+    /// An answer with its word; `None` for one that has none.
+    fn of(answer: &Answer, by: &Principal, at: Timestamp) -> Option<Self> {
+        let word = AnswerWord::of(answer)?;
+        let selected = match answer {
+            Answer::Reply(reply) => reply.selected.clone(),
+            _ => None, // tidy: no other answer chooses an option
+        };
+        Some(Self { by: by.clone(), at, word, selected })
+    }
 }
 
 /// An answer to a call, in a word; what was said beside it stands in the journal.

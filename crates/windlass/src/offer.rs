@@ -2,6 +2,9 @@
 //!
 //! It calls nothing; whether a call may run is the gate's to say.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde_json::Value;
 use windlass_machine::{EffectClass, ModelName, ToolName, ToolSpec};
 
 use crate::drive::tools::Offered;
@@ -67,6 +70,17 @@ impl Engine {
         };
         tools.shelf.groups().into_iter().map(of).collect()
     }
+
+    /// The tool server that a call goes to; `None` for a tool of the engine, and for one that is not offered here.
+    pub(crate) fn server_of(&self, tool: &str, arguments: &str) -> Option<String> {
+        let tool = self.deps.tools.now().registry.get(tool)?;
+        let Ok(arguments) = serde_json::from_str::<Value>(arguments) else {
+            return tool.server().map(str::to_owned);
+        };
+        // A tool that panics when it is asked about a call says nothing of it.
+        catch_unwind(AssertUnwindSafe(|| tool.server_for(&arguments))).ok().flatten()
+    }
+
     /// What is known of a model; an error where it cannot be called as things are configured.
     pub fn model(&self, name: &ModelName) -> Result<ModelInfo, ModelError> {
         Ok(self.deps.models.resolve(name)?.info().clone())

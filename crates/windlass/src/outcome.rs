@@ -109,6 +109,9 @@ pub struct OpenInterrupt {
     /// The tool of the call that waits; absent where the run as a whole does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
+    /// The tool server that the call goes to; absent for a tool of the engine, and for one that is not offered here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// The arguments that will be sent, whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,

@@ -58,6 +58,8 @@ impl Engine {
                 Some(call) => (Some(call.tool.to_string()), Some(self.deps.text_of(&call.arguments).await?)),
                 None => (None, None),
             };
+            let server = tool.as_deref().zip(arguments.as_deref());
+            let server = server.and_then(|(tool, arguments)| self.server_of(tool, arguments));
             let preview = match &asked.kind {
                 InterruptKind::Approval { preview: Some(preview), .. } => {
                     Some(self.deps.text_of(preview).await?)
@@ -73,6 +75,7 @@ impl Engine {
                 interrupt: asked.interrupt.clone(),
                 kind: asked.kind.clone(),
                 tool,
+                server,
                 arguments,
                 preview,
                 evidence,

@@ -2,6 +2,8 @@
 //!
 //! A build for development reads the files from the checkout, so that a reload shows what was changed.
 
+mod modules;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::OnceLock;
@@ -86,7 +88,8 @@ fn takes_page(headers: &HeaderMap) -> bool {
 /// The page, whose addresses of files are those of this build.
 async fn page(headers: HeaderMap) -> Response {
     let Some(index) = Files::get("index.html") else { return missing() };
-    let text = String::from_utf8_lossy(&index.data).replace("/ui/-/", &format!("/ui/{}/", digest()));
+    let text = String::from_utf8_lossy(&index.data).replace(MODULES, preloads());
+    let text = text.replace("/ui/-/", &format!("/ui/{}/", digest()));
     let mut response = whole("text/html; charset=utf-8", text.into_bytes().into(), &headers);
     let own = response.headers_mut();
     own.insert(header::CACHE_CONTROL, ASK_AGAIN);
@@ -96,6 +99,19 @@ async fn page(headers: HeaderMap) -> Response {
     own.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
     own.insert("permissions-policy", HeaderValue::from_static("camera=(), microphone=(), geolocation=()"));
     response
+}
+
+/// Where the page names the modules that it needs at once.
+const MODULES: &str = "<!-- modules -->";
+
+/// A link for each module that the page needs at once, so that the browser loads them side by side.
+fn preloads() -> &'static str {
+    static LINKS: OnceLock<String> = OnceLock::new();
+    LINKS.get_or_init(|| {
+        let read = |path: &str| Some(String::from_utf8_lossy(&Files::get(path)?.data).into_owned());
+        let link = |path: &String| format!("<link rel=\"modulepreload\" href=\"/ui/-/{path}\">");
+        modules::imported_by("app/main.js", read).iter().map(link).collect::<Vec<_>>().join("\n")
+    })
 }
 
 /// One of the files. An address of another build, such as that of a page that was open during an upgrade, gets what

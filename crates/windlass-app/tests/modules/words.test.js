@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { group, length, money, short, size, tidyJson, when } from "../../ui/app/lib/words.js";
+import { ago, group, length, money, retrying, sentence, short, size, ticks, tidyJson, when } from "../../ui/app/lib/words.js";
 
 test("prices keep two significant digits", () => {
   assert.deepEqual([null, 0, 0.000123, 0.5, 12.3456].map(money), ["–", "$0", "$0.00012", "$0.500", "$12.35"]);
@@ -36,4 +36,31 @@ test("JSON keeps the digits of its numbers, and shows what has no width", () => 
   assert.equal(tidyJson('{"a":12345678901234567890,"b":1.0}'), '{\n  "a": 12345678901234567890,\n  "b": 1.0\n}');
   assert.equal(tidyJson("no JSON\u202e"), "no JSON\\u202e");
   assert.equal(short(undefined), "–");
+});
+
+test("an age is told in its largest unit", () => {
+  const now = 1e12;
+  const cases = [0, 59_999, 60_000, 3_599_999, 3_600_000, 172_799_999, 172_800_000];
+  assert.deepEqual(cases.map((past) => ago(now - past, now)), ["just now", "just now", "1 min ago", "59 min ago", "1 h ago", "47 h ago", "2 d ago"]);
+});
+
+// rows: SK-L6, SK-L7
+test("a retry says which attempt comes next, of how many, and in how many seconds", () => {
+  const retry = { attempt: 2, most: 4, at: 10_000 };
+  assert.equal(retrying(retry, 6_000), "Retrying (attempt 2 of 4, in 4 s)");
+  assert.equal(retrying(retry, 9_001), "Retrying (attempt 2 of 4, in 1 s)");
+  assert.equal(retrying(retry, 10_000), "Retrying (attempt 2 of 4)");
+  assert.equal(retrying({ ...retry, most: 0 }, 10_000), "Retrying");
+});
+
+test("neighbours on an axis are told apart", () => {
+  assert.deepEqual(ticks([0, 0.05, 0.1, 0.15]), ["0.00", "0.05", "0.10", "0.15"]);
+  assert.deepEqual(ticks([0, 0.5, 1]), ["0.0", "0.5", "1.0"]);
+  assert.deepEqual(ticks([0, 2e-6, 4e-6]), ["0.000000", "0.000002", "0.000004"]);
+  assert.deepEqual(ticks([0, 500, 1000, 1500]), ["0", "500", "1K", "1.5K"]);
+  assert.deepEqual([ticks([]), ticks([3])], [[], ["3"]]);
+});
+
+test("a sentence begins with a capital letter", () => {
+  assert.deepEqual(["a run is active", "`plna` is no mode", ""].map(sentence), ["A run is active", "`plna` is no mode", ""]);
 });

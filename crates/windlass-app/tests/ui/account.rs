@@ -19,6 +19,8 @@ async fn signing_out_everywhere_ends_every_session() {
     let other = Page::signed_in(&server).await;
     one.go("/settings/sessions").await;
     one.until("both", "return all('.item').length === 2 && text().includes('this one')").await;
+    let named = "return all('.item').every((one) => / on Linux/.test(one.innerText) && !one.innerText.includes('Mozilla'))";
+    one.until("what people call it", named).await;
     one.press("Sign out everywhere").await;
     one.sees("Sign in to Windlass").await;
     other.go("/settings/sessions").await;

@@ -61,7 +61,29 @@ async fn whoever_reads_further_up_is_left_there_and_whoever_is_at_the_end_follow
     let after = page.run(PLACE, vec![]).await;
     assert_eq!(before[1], after[1], "the view was moved: {before} {after}");
     page.press("↓ To the end").await;
-    page.until("it follows again", "const own = document.querySelector('.transcript'); return own.scrollHeight - own.scrollTop - own.clientHeight < 40").await;
+    page.until("it follows again", AT_END).await;
+    page.ends().await;
+}
+
+/// Whether the window is at the end.
+const AT_END: &str = "const own = document.querySelector('.transcript'); return own.scrollHeight - own.scrollTop - own.clientHeight < 40";
+
+// rows: SK-U2
+#[tokio::test]
+async fn who_sends_a_message_is_taken_to_the_end_and_follows() {
+    let long = || Turn::spoken(Duration::from_millis(1), &paragraphs(60), 400);
+    let server = scripted(vec![long(), long()]);
+    let page = Page::signed_in(&server).await;
+    page.say("Tell me.").await;
+    page.until("it is over", "return all('.entry.assistant').length === 1 && all('.stop').length === 0")
+        .await;
+    page.run("document.querySelector('.transcript').scrollTop = 0", vec![]).await;
+    page.sees("↓ To the end").await;
+    page.say("And more.").await;
+    page.until("the end", AT_END).await;
+    page.until("it is over", "return all('.entry.user').length === 2 && all('.stop').length === 0").await;
+    page.until("the end of what came", AT_END).await;
+    page.misses("↓ To the end").await;
     page.ends().await;
 }
 

@@ -110,7 +110,7 @@ async fn a_call_is_denied_with_a_reason_that_the_agent_is_told() {
 async fn a_batch_is_approved_with_one_word() {
     let server = two_writers();
     let page = asked(&server).await;
-    page.sees("2 calls wait: Write").await;
+    page.sees("2 calls need approval: Write").await;
     page.press("Approve all").await;
     page.sees("All is settled.").await;
     for name in ["a.md", "b.md"] {
@@ -170,6 +170,10 @@ async fn a_question_is_answered_by_an_option() {
     page.until("what it waits for, after a reload", waits).await;
     page.press("later").await;
     page.sees("All is settled.").await;
+    let answered = "return all('.call .standing')[0]?.innerText.startsWith('answered: later')";
+    page.until("what was chosen", answered).await;
+    page.driver.refresh().await.unwrap();
+    page.until("what was chosen, after a reload", answered).await;
     page.element("details.call summary").await.click().await.unwrap();
     page.until("the result has the choice", "return all('.result')[0].innerText.includes('later')").await;
     page.ends().await;

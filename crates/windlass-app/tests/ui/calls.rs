@@ -43,6 +43,7 @@ async fn a_card_shows_the_call_its_standing_its_approval_and_its_result() {
     page.press("Deny").await;
     page.sees("All is settled.").await;
     assert_eq!(page.run(STANDINGS, vec![]).await, json!(["done", "failed", "denied"]));
+    assert_eq!(page.number_of(".call summary time").await, 3, "when each was");
     page.run("document.querySelectorAll('.call').forEach((one) => (one.open = true))", vec![]).await;
     // Where people were shown what it would do, the arguments are folded beneath that.
     page.until("arguments by name", "document.querySelectorAll('.call details').forEach((one) => (one.open = true)); return [...document.querySelectorAll('.call dl dt')].map((one) => one.innerText).join() === 'file_path,content,file_path,file_path,content'").await;

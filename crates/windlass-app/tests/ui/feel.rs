@@ -13,7 +13,7 @@ use crate::http::Server;
 const PAGES: &[(&str, &str)] = &[
     ("/", "What shall be done"),
     ("/inbox", "Inbox"),
-    ("/runs", "How it ended"),
+    ("/runs", "Status"),
     ("/library", "load_toolset"),
     ("/library/toolsets", "A model is given"),
     ("/library/servers", "No tool servers"),

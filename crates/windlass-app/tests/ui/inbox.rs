@@ -64,6 +64,37 @@ async fn what_comes_later_stands_below_what_is_being_read() {
 }
 
 #[tokio::test]
+async fn the_age_of_an_ask_goes_on_while_it_is_looked_at() {
+    let server = scripted(turns());
+    let page = asked(&server).await;
+    let age = "return all('.ask time')[0]?.innerText === arguments[0]";
+    page.until_of("its age", age, vec!["just now".into()]).await;
+    page.run("const now = Date.now; Date.now = () => now() + 5 * 60_000", vec![]).await;
+    page.until_of("its age, later", age, vec!["5 min ago".into()]).await;
+    page.ends().await;
+}
+
+// rows: SK-U5
+#[tokio::test]
+async fn the_calls_of_one_run_are_answered_together_in_the_inbox_too() {
+    let server = scripted(vec![
+        Turn::Call(vec![write("a.md"), write("b.md"), write("c.md")]),
+        Turn::Say("All is settled."),
+    ]);
+    let page = asked(&server).await;
+    page.press("Inbox 3").await;
+    page.sees("3 calls need approval: Write").await;
+    let files = "return all('.ask').map((one) => /[abc]\\.md/.exec(one.innerText)[0]).join()";
+    assert_eq!(page.run(files, vec![]).await, "a.md,b.md,c.md");
+    page.press("Approve").await;
+    page.sees("2 calls need approval: Write").await;
+    page.until("how far it is", "return all('.batch')[0].innerText.includes('1/3')").await;
+    page.press("Deny all").await;
+    page.sees("Nothing waits for you").await;
+    page.ends().await;
+}
+
+#[tokio::test]
 async fn whom_a_rule_names_is_led_to_no_conversation_that_is_not_theirs() {
     let user = User::new();
     user.configure("");

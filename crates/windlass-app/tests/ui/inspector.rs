@@ -119,9 +119,9 @@ async fn a_limit_and_who_raised_it_are_told_in_words() {
     page.sees("1 of 1 are used").await;
     // A run that waits says so, in the list and where it is looked into.
     page.go("/runs").await;
-    page.sees("waits for a word").await;
+    page.sees("needs approval").await;
     page.element("table.list a[href^='/runs/']").await.click().await.unwrap();
-    page.until("it waits", "return all('h1 + .state')[0]?.innerText === 'waits for a word'").await;
+    page.until("it waits", "return all('h1 + .state')[0]?.innerText === 'needs approval'").await;
     page.press("The conversation").await;
     page.write("[name=to]", "9").await;
     page.press("Go on").await;
@@ -277,24 +277,24 @@ async fn runs_are_looked_for_by_how_they_stand() {
     page.go("/runs").await;
     let shown = "return all('td .state').map((one) => one.innerText).join() === arguments[0]";
     for (status, wanted) in [
-        ("", "waits for a word,done"),
+        ("", "needs approval,done"),
         ("done", "done"),
-        ("waiting", "waits for a word"),
-        ("active", "waits for a word"),
+        ("waiting", "needs approval"),
+        ("active", "needs approval"),
         ("failed", ""),
         ("cancelled", ""),
     ] {
-        choose(&page, "[aria-label='How they stand']", status).await;
+        choose(&page, "[aria-label='Status']", status).await;
         page.until_of(&format!("those that are `{status}`"), shown, vec![wanted.into()]).await;
         // It stays over a reload.
         page.driver.refresh().await.unwrap();
         page.until_of(&format!("`{status}` again"), shown, vec![wanted.into()]).await;
         if wanted.is_empty() {
-            page.sees("No run stands so.").await;
+            page.sees("No run has this status.").await;
         }
     }
     page.press("Show all").await;
-    page.until_of("all of them", shown, vec!["waits for a word,done".into()]).await;
+    page.until_of("all of them", shown, vec!["needs approval,done".into()]).await;
     page.ends().await;
 }
 
@@ -321,7 +321,7 @@ async fn more_runs_of_another_filter_do_not_come_into_the_list() {
     page.until_of("the first", LISTED, vec!["done1".into()]).await;
     page.press("More").await;
     page.until("it is asked for", "return Boolean(window.release)").await;
-    choose(&page, "[aria-label='How they stand']", "failed").await;
+    choose(&page, "[aria-label='Status']", "failed").await;
     page.until_of("the others", LISTED, vec!["failed1".into()]).await;
     page.run("window.release(); window.release = null", vec![]).await;
     page.until("it has come", "return window.taken === 3").await;
@@ -340,7 +340,7 @@ async fn runs_that_cannot_be_looked_for_are_not_those_from_before() {
     page.press("Runs").await;
     page.until_of("the first", LISTED, vec!["done1".into()]).await;
     page.run("window.broken = true", vec![]).await;
-    choose(&page, "[aria-label='How they stand']", "failed").await;
+    choose(&page, "[aria-label='Status']", "failed").await;
     page.sees("It could not be loaded").await;
     page.until_of("none", LISTED, vec!["".into()]).await;
     page.run("window.broken = false", vec![]).await;

@@ -15,7 +15,7 @@ const AT_FIELD: &str = "return matchMedia('(hover: hover)').matches ? document.a
 
 /// Two calls that wait; what is said to them stands in `window.answers`.
 async fn two(page: &Page) {
-    page.sees("2 calls wait: Write").await;
+    page.sees("2 calls need approval: Write").await;
     page.until("each in its card", "return all('.call .ask').length === 2 && all('.ask').length === 2").await;
     let hear = "if (url.endsWith('/answer')) (window.answers ??= []).push(JSON.parse(options.body).answer.kind); return real()";
     otherwise(page, hear).await;

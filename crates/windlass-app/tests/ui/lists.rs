@@ -92,7 +92,7 @@ async fn what_goes_wrong_in_a_dialog_is_said_in_it() {
     page.write("dialog [name=password]", "long enough for it").await;
     otherwise(&page, refuse).await;
     page.run("all('dialog form')[0].requestSubmit()", vec![]).await;
-    page.until_of("the problem", HEARD, vec!["not at this moment".into()]).await;
+    page.until_of("the problem", HEARD, vec!["Not at this moment".into()]).await;
     page.press("Cancel").await;
     let beside = "return all('.notice').length === 1 && all('.notice')[0].closest('dialog') === null";
     page.until("it stays when the dialog goes", beside).await;
@@ -104,7 +104,7 @@ async fn what_goes_wrong_in_a_dialog_is_said_in_it() {
     page.sees("Only you and the workspace's administrators").await;
     otherwise(&page, refuse).await;
     page.press("Make a link").await;
-    page.until_of("the problem", HEARD, vec!["not at this moment".into()]).await;
+    page.until_of("the problem", HEARD, vec!["Not at this moment".into()]).await;
     page.ends_but_for(&["Problem"]).await;
 }
 

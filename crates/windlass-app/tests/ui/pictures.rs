@@ -22,7 +22,7 @@ const ANSWER: &str = "I looked at `data.csv`. Here is what stands out:\n\n\
 const PAGES: &[(&str, &str, &str)] = &[
     ("begin", "/", "What shall be done"),
     ("inbox", "/inbox", "May Edit run?"),
-    ("runs", "/runs", "How it ended"),
+    ("runs", "/runs", "Status"),
     ("library", "/library", "Library"),
     ("toolsets", "/library/toolsets", "planning"),
     ("servers", "/library/servers", "No tool servers"),

@@ -63,6 +63,8 @@ async fn each_kind_of_result_is_shown_as_what_it_is() {
     let cases: Vec<(String, &str)> = vec![
         ("plain words".into(), "pre:nth-child(1)"),
         (json!({"name": "Rome", "parts": {"north": [1, 2]}}).to_string(), "details.tree .key"),
+        // JSON that stands as a text in JSON.
+        (json!({"payload": json!({"city": "Rome"}).to_string()}).to_string(), ".branch [data-type=string]"),
         (table.to_string(), ".table tbody tr:nth-child(2) td"),
         ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new".into(), ".diff [data-kind=added]"),
         ("<!doctype html><p>A page</p>".into(), "iframe[sandbox='allow-same-origin']"),

@@ -132,7 +132,12 @@ async fn the_session_is_refreshed_before_anybody_notices() {
 async fn the_welcome_page_suggests_four_things() {
     let server = scripted(vec![Turn::Say("It is said.")]);
     let page = Page::signed_in(&server).await;
+    // A single model is nothing to choose, and is named all the same.
+    page.until("the model", "return all('.composer .model')[0]?.innerText === 'openai-compatible/scripted'")
+        .await;
     assert_eq!(page.number_of(".suggestions button").await, 4);
+    // A conversation on a server begins without files.
+    page.misses("files in this folder").await;
     page.element(".suggestions button:nth-child(3)").await.click().await.unwrap();
     let written = page.until("it is written", "return all('[data-key=composer]')[0].value").await;
     assert!(written.as_str().unwrap().starts_with("Make a plan"), "{written}");

@@ -113,7 +113,13 @@ async fn a_grant_names_the_server_of_its_tool_and_is_taken_back() {
     let page = Page::signed_in(&server).await;
     state(&server, &server.key(&[]), "far", "connected").await;
     page.say("Do it.").await;
-    page.sees("May once run?").await;
+    // Whose tool it is stands on the card and in the inbox.
+    page.sees("May once (server far) run?").await;
+    page.until("the server, on the card", "return all('.call .tag')[0]?.innerText === 'far'").await;
+    let thread = page.thread().await;
+    page.go("/inbox").await;
+    page.sees("May once (server far) run?").await;
+    page.go(&format!("/chat/{thread}")).await;
     page.press("Approve and do not ask again…").await;
     page.press("Approve, and do not ask again").await;
     page.sees("Once.").await;
@@ -127,6 +133,6 @@ async fn a_grant_names_the_server_of_its_tool_and_is_taken_back() {
     page.go(&format!("/chat/{chat}")).await;
     page.sees("Twice.").await;
     page.say("Once more.").await;
-    page.sees("May once run?").await;
+    page.sees("May once (server far) run?").await;
     page.ends().await;
 }

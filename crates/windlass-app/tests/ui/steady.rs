@@ -94,7 +94,7 @@ async fn nobody_is_signed_out_whose_session_did_not_end() {
     )
     .await;
     page.press("Sign out of this browser").await;
-    page.sees("it is broken").await;
+    page.sees("It is broken").await;
     page.sees("Sign out of this browser").await;
     otherwise(&page, "return real()").await;
     page.press("Sign out of this browser").await;
@@ -121,7 +121,7 @@ async fn what_could_not_be_loaded_says_so_and_is_loaded_again() {
     assert_eq!(page.number_of("dialog").await, 0);
     otherwise(&page, "return real()").await;
     page.press("Try again").await;
-    page.sees("How it ended").await;
+    page.sees("Status").await;
     page.press("Usage").await;
     page.press("custom").await;
     page.sees("Choose when it begins").await;
@@ -132,14 +132,14 @@ async fn what_could_not_be_loaded_says_so_and_is_loaded_again() {
 async fn a_batch_that_does_not_count_is_told_and_stays() {
     let server = scripted(vec![Turn::Call(vec![write("a.md"), write("b.md")]), Turn::Say("All is settled.")]);
     let page = asked(&server).await;
-    page.sees("2 calls wait: Write").await;
+    page.sees("2 calls need approval: Write").await;
     let refused = "if (!url.endsWith('/interrupts/answers')) return real();
         const problem = { status: 409, title: 'Conflict', detail: 'somebody was faster' };
         return Response.json({ results: [{ thread: null, interrupts: [], answered: [], problem }] })";
     otherwise(&page, refused).await;
     page.press("Approve all").await;
-    page.sees("somebody was faster").await;
-    page.sees("2 calls wait: Write").await;
+    page.sees("Somebody was faster").await;
+    page.sees("2 calls need approval: Write").await;
     otherwise(&page, "return real()").await;
     page.press("Approve all").await;
     page.sees("All is settled.").await;
@@ -157,10 +157,10 @@ async fn a_choice_that_is_refused_is_not_shown_as_made() {
     let choose = "const field = all('[aria-label=\"When it asks\"]')[0]; field.value = 'everything'; field.dispatchEvent(new Event('change', { bubbles: true }))";
     page.until("the choice", "return all('[aria-label=\"When it asks\"]')[0]").await;
     page.run(choose, vec![]).await;
-    page.sees("you may not").await;
+    page.sees("You may not").await;
     page.until("what counts", "return all('[aria-label=\"When it asks\"]')[0].value === ''").await;
     page.press("Settings").await;
-    page.press("When it asks").await;
+    page.press("Approvals").await;
     page.press("everything Asks only where a rule says so").await;
     page.until("what counts", "return all('[type=radio]').length === 3 && !all('[type=radio]')[2].checked")
         .await;

@@ -52,7 +52,7 @@ async fn an_edited_message_is_kept_until_a_conversation_has_it() {
     otherwise(&page, &format!("return url.endsWith('/fork') ? {REFUSED} : real()")).await;
     let send = "all('.entry.user form')[0].requestSubmit()";
     page.run(send, vec![]).await;
-    page.sees("not at this moment").await;
+    page.sees("Not at this moment").await;
     assert_eq!(page.run("return all('.entry.user textarea')[0]?.value", vec![]).await, "Three.");
     // The conversation is made, and its message refused: it waits in the field there.
     otherwise(&page, &format!("return url.endsWith('/messages') ? {REFUSED} : real()")).await;

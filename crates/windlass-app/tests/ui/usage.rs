@@ -86,6 +86,9 @@ async fn a_run_of_known_tokens_is_in_every_card_chart_and_table() {
             ["First word after", took, "on average"],
         ])
     );
+    // No card stands alone in a row.
+    let rows = "const rows = Map.groupBy(all('.cards > div'), (one) => one.getBoundingClientRect().top); return new Set([...rows.values()].map((row) => row.length)).size";
+    assert_eq!(page.run(rows, vec![]).await, 1);
     page.until("the charts", "return document.querySelectorAll('.chart canvas').length === 4").await;
     let charts = "return all('.chart [role=img]').slice(0, 2).map((one) => one.getAttribute('aria-label'))";
     assert_eq!(

@@ -48,6 +48,40 @@ async fn escape_stops_the_run_from_where_somebody_writes() {
 }
 
 #[tokio::test]
+async fn escape_never_ends_a_run_that_waits_for_an_answer() {
+    let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("All is settled.")]);
+    let page = asked(&server).await;
+    page.run("document.activeElement.blur()", vec![]).await;
+    page.types(Key::Escape + "").await;
+    page.element("[data-key=composer]").await.click().await.unwrap();
+    page.types(Key::Escape + "").await;
+    page.run("document.querySelector('.ask').focus()", vec![]).await;
+    page.types(Key::Escape + "").await;
+    let stands = page.asks(&format!("/runs?thread={}", page.thread().await)).await;
+    assert_eq!(stands["data"][0]["status"], json!(null), "the run goes on");
+    page.press("Approve").await;
+    page.sees("All is settled.").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn escape_closes_a_message_before_it_stops_a_reply() {
+    let deltas = vec![json!({"content": "It begins."}), json!({"content": " It ends."})];
+    let server = scripted(vec![Turn::Slowly(std::time::Duration::from_secs(60), deltas)]);
+    let page = Page::signed_in(&server).await;
+    page.say("Begin.").await;
+    page.sees("It begins.").await;
+    page.run("return module('state/notices.js').then((notices) => notices.warn('look out'))", vec![]).await;
+    page.sees("Look out").await;
+    page.types(Key::Escape + "").await;
+    page.misses("Look out").await;
+    assert_eq!(page.number_of("[data-key=stop]").await, 1);
+    page.types(Key::Escape + "").await;
+    page.until("it has stopped", "return all('[data-key=stop]').length === 0").await;
+    page.ends().await;
+}
+
+#[tokio::test]
 async fn the_search_is_reached_by_its_key_where_the_sidebar_is_closed() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
@@ -128,7 +162,7 @@ async fn a_page_that_comes_late_leaves_whoever_types_alone() {
     };
     let comes = async || {
         page.run("window.come()", vec![]).await;
-        page.sees("How it ended").await;
+        page.sees("Status").await;
     };
     let typed = "return document.activeElement === document.querySelector(arguments[0]) && document.activeElement.value === arguments[1]";
     goes().await;

@@ -30,6 +30,27 @@ async fn the_first_page_is_seen_at_once() {
     page.ends().await;
 }
 
+/// The modules that the page names, and those that it loaded, by their paths.
+const MODULES: &str = "
+    const path = (address) => new URL(address).pathname;
+    const links = [...document.querySelectorAll('link[rel=modulepreload]')].map((one) => path(one.href));
+    const main = path(document.querySelector('script[type=module]').src);
+    const loaded = performance.getEntriesByType('resource').map((one) => path(one.name)).filter((one) => one.endsWith('.js') && one !== main);
+    return [[...new Set(links)].sort(), [...new Set(loaded)].sort(), links.length]";
+
+#[tokio::test]
+async fn the_page_names_the_modules_that_it_loads_at_once_and_no_others() {
+    let server = Server::start(&[]);
+    let page = Page::signed_in(&server).await;
+    page.go("/").await;
+    page.sees("What shall be done").await;
+    let found = page.run(MODULES, vec![]).await;
+    assert_eq!(found[0], found[1], "named, and loaded");
+    assert_eq!(found[2].as_u64().unwrap() as usize, found[0].as_array().unwrap().len(), "each once");
+    assert!(found[2].as_u64().unwrap() > 50, "{found}");
+    page.ends().await;
+}
+
 /// What the browser itself counted: paths, and the bytes that each took on its way, its head included.
 const COUNTED: &str = "
     const entries = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];

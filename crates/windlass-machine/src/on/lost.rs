@@ -12,7 +12,7 @@ use crate::event::{Fact, Outcome, Verdict};
 use crate::id::{Attempt, CallKey};
 use crate::input::{CallView, View};
 use crate::message::Block;
-use crate::policy::{FailureClass, LOST_ATTEMPTS_MAX, error_code, retry_delay_ms};
+use crate::policy::{FailureClass, LOST_ATTEMPTS_MAX, error_code, retries_left, retry_delay_ms};
 use crate::reject::Reject;
 use crate::state::{Call, CallStatus, Line, Phase, Run};
 
@@ -41,6 +41,7 @@ fn lost_model(d: &mut Decision<'_>, attempt: Attempt) -> Result<(), Reject> {
         message: "the process that made the call is gone".into(),
         partial: None,
         retry_at: delay_ms.filter(|ms| *ms > 0).map(|ms| d.now.plus_ms(ms)),
+        attempts_max: delay_ms.map(|_| attempt.attempt + retries_left(FailureClass::Lost, run.failures)),
     });
     if run.cancel.is_some() {
         return cancel::settle(d, run, None, &run.totals);

@@ -13,7 +13,7 @@ use crate::event::{Fact, Output, StepMode, Surface, Totals};
 use crate::id::{Attempt, Digest, ModelName, Principal};
 use crate::input::{ModelFailed, ModelReplied};
 use crate::message::{Block, Content, Message, Role, StopReason, Usage};
-use crate::policy::{FailureClass, error_code, retry_delay_ms, shorten_failure};
+use crate::policy::{FailureClass, error_code, retries_left, retry_delay_ms, shorten_failure};
 use crate::reject::Reject;
 use crate::state::{Phase, Run};
 
@@ -160,6 +160,7 @@ pub(super) fn failed(d: &mut Decision<'_>, failure: &ModelFailed) -> Result<(), 
         message: message.clone(),
         partial: failure.partial.clone(),
         retry_at: delay.map(|ms| d.now.plus_ms(ms)),
+        attempts_max: delay.map(|_| failure.attempt.attempt + retries_left(failure.class, run.failures)),
     });
     if run.cancel.is_some() {
         return cancel::settle(d, run, None, &run.totals);
@@ -216,6 +217,7 @@ pub(super) fn stopped(
             message: "the process that made the call ended in order".into(),
             partial: None,
             retry_at: Some(d.now),
+            attempts_max: None,
         });
         return Ok(());
     }
@@ -241,6 +243,7 @@ pub(super) fn stopped(
             message: "stopped before any text had come".into(),
             partial: None,
             retry_at: None,
+            attempts_max: None,
         }),
     }
     cancel::settle(d, run, None, &run.totals)

@@ -14,7 +14,9 @@ pub use limit::{
     shorten_result,
 };
 pub use mode::{Area, Mode, only_reads};
-pub use retry::{FailureClass, Failures, LOST_ATTEMPTS_MAX, RETRY_AFTER_MAX_MS, error_code, retry_delay_ms};
+pub use retry::{
+    FailureClass, Failures, LOST_ATTEMPTS_MAX, RETRY_AFTER_MAX_MS, error_code, retries_left, retry_delay_ms,
+};
 pub use rule::{
     Approver, CONDITIONS_MAX, Condition, Direction, Expiry, Finding, GLOB_MAX_BYTES, Glob, LIST_MAX,
     PATTERN_MAX_BYTES, POINTER_MAX_DEPTH, PathArgument, PathTarget, Pattern, Predicate, Quorum, RULES_MAX,

@@ -81,6 +81,33 @@ impl Failures {
 /// resets the count.
 pub const LOST_ATTEMPTS_MAX: u32 = 3;
 
+/// Attempts that may still follow a failure, if each of them fails in the same way: 0 if the step is not retried.
+///
+/// `before` holds the failures before this one.
+pub fn retries_left(class: FailureClass, before: Failures) -> u32 {
+    match class {
+        FailureClass::RateLimited => RETRIES_MAX.saturating_sub(before.rate_limited),
+        FailureClass::Overloaded => OVERLOADED_RETRIES_MAX.saturating_sub(before.overloaded),
+        FailureClass::Transient | FailureClass::Timeout | FailureClass::Truncated => {
+            RETRIES_MAX.saturating_sub(before.transient)
+        }
+        FailureClass::Lost => (LOST_ATTEMPTS_MAX - 1).saturating_sub(before.lost),
+        FailureClass::Malformed
+        | FailureClass::Auth
+        | FailureClass::ContextTooLong
+        | FailureClass::InvalidRequest
+        | FailureClass::Config
+        | FailureClass::Empty
+        | FailureClass::MissingBlob
+        | FailureClass::Cancelled => 0,
+    }
+}
+
+/// Retries after a 429, and after a failure that may pass. (SK-L6, SK-L7)
+const RETRIES_MAX: u32 = 3;
+/// Retries after a 529: the fifth in a row ends the run. (LM-X6)
+const OVERLOADED_RETRIES_MAX: u32 = 4;
+
 /// How long to wait before the next try, in milliseconds; `None` where there is none.
 ///
 /// 429: min(60, 2^n) s, three retries (SK-L6). Transient: min(30, 2^n) s, three (SK-L7). 529: min(60, 2^(n+1)) s,
@@ -89,27 +116,24 @@ pub const LOST_ATTEMPTS_MAX: u32 = 3;
 /// `before` holds the failures before this one.
 pub fn retry_delay_ms(class: FailureClass, before: Failures, retry_after_ms: Option<u64>) -> Option<u64> {
     let seconds = |n: u32, cap: u64| 2u64.saturating_pow(n).min(cap);
+    if retries_left(class, before) == 0 {
+        return None;
+    }
     let own = match class {
-        FailureClass::RateLimited if before.rate_limited < 3 => seconds(before.rate_limited + 1, 60),
-        FailureClass::Overloaded if before.overloaded < 4 => seconds(before.overloaded + 2, 60),
-        FailureClass::Transient | FailureClass::Timeout | FailureClass::Truncated if before.transient < 3 => {
+        FailureClass::RateLimited => seconds(before.rate_limited + 1, 60),
+        FailureClass::Overloaded => seconds(before.overloaded + 2, 60),
+        FailureClass::Transient | FailureClass::Timeout | FailureClass::Truncated => {
             seconds(before.transient + 1, 30)
         }
         FailureClass::Lost if before.lost == 0 => 0,
-        FailureClass::Lost if before.lost + 1 < LOST_ATTEMPTS_MAX => seconds(before.lost + 1, 30),
-        FailureClass::RateLimited
-        | FailureClass::Overloaded
-        | FailureClass::Transient
-        | FailureClass::Timeout
-        | FailureClass::Truncated
-        | FailureClass::Malformed
+        FailureClass::Lost => seconds(before.lost + 1, 30),
+        FailureClass::Malformed
         | FailureClass::Auth
         | FailureClass::ContextTooLong
         | FailureClass::InvalidRequest
         | FailureClass::Config
         | FailureClass::Empty
         | FailureClass::MissingBlob
-        | FailureClass::Lost
         | FailureClass::Cancelled => return None,
     };
     match retry_after_ms {
@@ -138,5 +162,35 @@ pub fn error_code(class: FailureClass) -> (&'static str, bool) {
         FailureClass::MissingBlob => ("ERR_STORE", true),
         FailureClass::Lost => ("ERR_LOST", true),
         FailureClass::Cancelled => ("CANCELLED", false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLASSES: [FailureClass; 6] = [
+        FailureClass::RateLimited,
+        FailureClass::Overloaded,
+        FailureClass::Transient,
+        FailureClass::Lost,
+        FailureClass::Auth,
+        FailureClass::Cancelled,
+    ];
+
+    #[test]
+    fn a_failure_that_repeats_is_retried_as_often_as_the_first_one_says() {
+        for class in CLASSES {
+            let mut before = Failures::default();
+            let most = retries_left(class, before);
+            let mut retries = 0;
+            while retry_delay_ms(class, before, None).is_some() {
+                assert_eq!(retries_left(class, before), most - retries, "{class:?}");
+                before.count(class);
+                retries += 1;
+            }
+            assert_eq!(retries, most, "{class:?}");
+        }
+        assert_eq!(CLASSES.map(|class| retries_left(class, Failures::default())), [3, 4, 3, 2, 0, 0]);
     }
 }

@@ -206,6 +206,7 @@ fn step_facts() -> Vec<Fact> {
         message: "it broke".into(),
         partial: Some("so f".into()),
         retry_at: Some(Timestamp(1_795_236_190_000)),
+        attempts_max: None,
     };
     let replied = |stop| Fact::StepReplied {
         attempt,
@@ -251,6 +252,7 @@ fn step_facts() -> Vec<Fact> {
             message: "gone".into(),
             partial: None,
             retry_at: None,
+            attempts_max: None,
         },
     ]
 }

@@ -9,7 +9,7 @@ use windlass_machine::{
     Seq, StopReason, ToolResult, Verdict,
 };
 
-use super::{AnswerWord, Answered, CallState, MessageStatus, StoredCall, StoredMessage};
+use super::{Answered, CallState, MessageStatus, StoredCall, StoredMessage};
 use crate::port::journal::Recorded;
 
 /// The messages of a journal as far as it was read.
@@ -116,8 +116,7 @@ impl Fold {
             | Fact::ToolDeferred { call, .. }
             | Fact::ToolInDoubt { call, .. } => self.call_changed(*call, &event.fact),
             Fact::InterruptClosed { interrupt, answer, by, .. } => {
-                let word = AnswerWord::of(answer);
-                let answered = word.map(|word| Answered { by: by.clone(), at: event.at, word });
+                let answered = Answered::of(answer, by, event.at);
                 let calls = self.messages.iter_mut().rev().flat_map(|message| &mut message.calls);
                 for call in calls.filter(|call| call.interrupt.as_ref() == Some(interrupt)) {
                     (call.interrupt, call.state) = (None, CallState::Waiting);

@@ -48,7 +48,7 @@ pub struct Interrupt {
     /// The limit that is reached.
     #[schema(value_type = Option<Object>)]
     limit: Option<Value>,
-    /// The server to sign in at.
+    /// The tool server that the call goes to, or the one to sign in at; null for a tool of the engine.
     server: Option<String>,
     /// Where to sign in.
     url: Option<String>,
@@ -164,7 +164,7 @@ impl Interrupt {
             reason: None,
             question: None,
             limit: None,
-            server: None,
+            server: open.server,
             url: None,
             runner: None,
             effect: None,

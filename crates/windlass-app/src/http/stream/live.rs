@@ -93,7 +93,9 @@ enum OnLeave {
 /// Each event has its wire name as `event` and one JSON object as `data`. Those with an `id` are the thread's: events
 /// of the journal, and between them the fragments of the reply that is being generated, numbered from 1 for each
 /// `step.started`. `message.snapshot` takes the place of all fragments of its reply so far; `step.failed` makes them
-/// void; `step.replied` has the whole. A client that comes back sends the last `id` as `Last-Event-ID`, and is told
+/// void; `step.replied` has the whole. A `step.failed` that is retried says how many attempts there are at most
+/// (`attempts_max`) and when the next one begins (`retry_at`, in milliseconds since the Unix epoch; at once if absent); the
+/// failed one is its `attempt`, 1 if absent. A client that comes back sends the last `id` as `Last-Event-ID`, and is told
 /// neither less nor anything twice.
 #[utoipa::path(get, path = "/threads/{thread}/stream", tag = "streams",
     params(("thread" = String, Path, description = "the thread's id"), Begin,

@@ -13,6 +13,7 @@ fn open(kind: InterruptKind) -> OpenInterrupt {
         interrupt: "run_1.1.0.0".into(),
         kind,
         tool: Some("Send".into()),
+        server: None,
         arguments: Some(r#"{"to":"ann"}"#.into()),
         preview: None,
         evidence: None,

@@ -9,7 +9,7 @@ import { refresh } from "../state/threads.js";
 import { Composer } from "./composer.js";
 
 const SUGGESTIONS = [
-  ["Look around", "List the files in this folder and say what they are for."],
+  ["Write a draft", "Draft a one-page project plan as plan.md. Ask me what you need to know first."],
   ["Sum up", "Sum up the attached file: what it says, and what is missing."],
   ["Plan first", "Make a plan of what is to be done here, as a list, and wait for my word."],
   ["What can you do?", "Which tools do you have, and what would you use each for?"],

@@ -1,8 +1,8 @@
 // A call of a tool: what is asked of it, how far it is, whose word it waits for, and what came of it. (SK-U4, ZE-H8)
 
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
-import { parse, written } from "../lib/exact.js";
-import { count, full, length } from "../lib/words.js";
+import { parse, visible, written } from "../lib/exact.js";
+import { clock, count, full, length } from "../lib/words.js";
 import { Arguments } from "../view/arguments.js";
 import { Ask } from "../view/ask.js";
 import { Changes } from "../view/changes.js";
@@ -44,22 +44,26 @@ export function CallCard({ call, at, conversation }) {
   const [icon, words] = STANDINGS[standing] ?? ["tool", standing];
   const open = conversation.open.value;
   const asked = open.find((one) => one.id === call.interrupt);
-  const [chosen, choose] = useState(/** @type {boolean | null} */ (null));
-  const isOpen = asked !== undefined || (chosen ?? (standing === "running" && call.progress !== ""));
+  const [unfolded, unfold] = useState(/** @type {boolean | null} */ (null));
+  const isOpen = asked !== undefined || (unfolded ?? (standing === "running" && call.progress !== ""));
   // A page of messages has room for so much text, and names the rest; what is asked has it whole.
-  const preview = asked?.preview;
+  const { preview, server } = asked ?? {};
   useEffect(() => {
     if (preview && preview !== call.preview) call.change({ preview });
-  }, [preview]);
+    if (server && server !== call.server) call.change({ server });
+  }, [preview, server]);
   const waits = standing === "asking" ? ASKS[asked?.kind ?? call.asks] : undefined;
   const writes = standing === "writing";
   const until = standing === "sleeping" && call.until ? `goes on at ${full(call.until)}` : undefined;
-  const told = writes && call.args ? `${words}, ${count(call.args.length)} characters` : (until ?? waits ?? words);
-  return html`<details class="call" data-standing=${standing} open=${isOpen} onToggle=${(/** @type {any} */ event) => event.target.open !== isOpen && choose(event.target.open)}>
+  const chosen = standing === "done" && call.answered?.selected ? `answered: ${visible(call.answered.selected)}` : undefined;
+  const told = writes && call.args ? `${words}, ${count(call.args.length)} characters` : (until ?? waits ?? chosen ?? words);
+  const begun = call.at || at;
+  return html`<details class="call" data-standing=${standing} open=${isOpen} onToggle=${(/** @type {any} */ event) => event.target.open !== isOpen && unfold(event.target.open)}>
     <summary>
       <span class="mark" aria-hidden="true">${standing === "running" || writes ? html`<span class="spinner"></span>` : html`<${Icon} name=${icon} size=${16} />`}</span>
-      <strong>${call.tool || "a tool"}</strong> <span class="brief fill">${writes ? growing(call.args) : brief(call.args)}</span>
+      <strong>${call.tool || "a tool"}</strong> ${(server || call.server) && html`<span class="tag clip" title="The tool server that this call goes to">${server || call.server}</span>`} <span class="brief fill">${writes ? growing(call.args) : brief(call.args)}</span>
       <span class="quiet standing">${told}${call.durationMs > 0 ? `, ${length(call.durationMs)}` : ""}</span>
+      <time class="quiet wide-only" title=${full(begun)}>${clock(begun)}</time>
     </summary>
     ${isOpen && html`<div class="inside">
       ${asked
@@ -70,7 +74,7 @@ export function CallCard({ call, at, conversation }) {
       ${call.asked && !asked && html`<${Asked} call=${call} />`}
       ${call.progress && standing === "running" && html`<h3>So far</h3><pre tabindex="0">${call.progress}</pre>`}
       ${call.result && html`<h3>${call.error ? "Error" : "Result"}</h3><${Result} thread=${conversation.id} blocks=${call.result} error=${call.error} />`}
-      <${Decided} call=${call} at=${call.at || at} />
+      <${Decided} call=${call} at=${begun} />
     </div>`}
   </details>`;
 }

@@ -219,6 +219,7 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
         ${!(mode ?? was.mode) && html`<option value="">${leaves ? "usual mode" : "mode as before"}</option>`}
         ${Object.entries(MODES).map(([name, words]) => html`<option value=${name}>${name}: ${words}</option>`)}
       </select>
+      ${models.value.length === 1 && html`<span class="quiet model clip" title=${`Model: ${models.value[0].name}`}>${models.value[0].name}</span>`}
       ${models.value.length > 1 &&
       html`<select aria-label="Model" value=${resolved(model, mode, was).model ?? models.value[0].name} onChange=${(/** @type {any} */ event) => setModel(event.target.value)}>
         ${models.value.map((one) => html`<option value=${one.name} disabled=${!one.available} title=${one.reason}>${one.name}${one.available ? "" : ` (${one.reason})`}</option>`)}

@@ -29,10 +29,10 @@ export const Decided = ({ call, at }) => html`<p class="quiet">${full(at)}${call
   ${call.answered && html`<${Answered} answered=${call.answered} />`}`;
 
 /** @param {{answered: import("../state/entry.js").Answered}} props */
-function Answered({ answered: { by, at, word } }) {
+function Answered({ answered: { by, at, word, selected } }) {
   usePeople();
   const who = by === me.value?.id ? "you" : (OTHERS[by] ?? nameOf(by));
-  return html`<p class="quiet" data-key="answered">${WORDS[word] ?? word} ${who}, ${full(at)}</p>`;
+  return html`<p class="quiet" data-key="answered">${WORDS[word] ?? word} ${who}${selected ? ` with “${visible(selected)}”` : ""}, ${full(at)}</p>`;
 }
 
 /** What people were shown that a call would do. @param {{text: string}} props */

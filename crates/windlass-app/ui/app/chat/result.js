@@ -1,7 +1,7 @@
 // A tool's result by its kind: text, JSON, a difference, a table, HTML in a frame that can do nothing, and what a tool
 // itself names a kind of. (ZE-H15)
 
-import { isRaw, parse } from "../lib/exact.js";
+import { embedded, isRaw } from "../lib/exact.js";
 import { html, useState } from "../lib/html.js";
 import { wordsOf } from "../state/entry.js";
 import { Diff, isDiff } from "../view/diff.js";
@@ -26,25 +26,15 @@ function One({ thread, block }) {
 function Text({ text }) {
   const [all, setAll] = useState(false);
   if (isDiff(text)) return html`<${Diff} text=${text} />`;
-  const value = parsed(text);
+  const value = embedded(text);
   const typed = typedOf(value);
   if (typed) return html`<${Typed} ...${typed} />`;
   const table = rowsOf(value);
   if (table) return html`<${Table} rows=${table} />`;
-  if (value !== undefined) return html`<${Tree} value=${value} />`;
+  if (value !== null) return html`<${Tree} value=${value} />`;
   if (/^\s*<(!doctype html|html)[\s>]/i.test(text)) return html`<${Frame} text=${text} />`;
   const shown = all ? text : text.slice(0, SHOWN);
   return html`<pre tabindex="0">${shown}</pre>${shown.length < text.length && html`<button type="button" onClick=${() => setAll(true)}>Show all ${text.length.toLocaleString()} characters</button>`}`;
-}
-
-/** The value of a JSON text that is worth more than its text, with its numbers as they are written. @param {string} text */
-function parsed(text) {
-  if (!/^\s*[[{]/.test(text) || text.length > 500_000) return undefined;
-  try {
-    return parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Rows of a list of flat objects. @param {any} value @returns {Record<string, any>[] | null} */
@@ -91,7 +81,7 @@ function Typed({ type, data, language, title, message, path }) {
       case "code":
         return html`<${Markdown} text=${fenced(text, language ?? "")} />`;
       case "json":
-        return html`<${Tree} value=${typeof data === "string" ? (parsed(data) ?? data) : data} />`;
+        return html`<${Tree} value=${typeof data === "string" ? (embedded(data) ?? data) : data} />`;
       case "image": {
         const address = text.startsWith("data:") ? text : `data:image/png;base64,${text}`;
         return PICTURE.test(address) ? html`<img class="picture" src=${address} alt=${plainly(title ?? "A picture that a tool returned")} />` : html`<p class="quiet">A picture elsewhere, which is not fetched: ${text.slice(0, 200)}</p>`;

@@ -2,6 +2,8 @@
 
 import { told } from "../lib/api.js";
 import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
+import { retrying } from "../lib/words.js";
+import { Ticking } from "../view/ticking.js";
 import { Blocks, Watch } from "./blocks.js";
 import { Interrupts } from "./interrupts.js";
 
@@ -23,6 +25,16 @@ export function Transcript({ conversation, onFork, onBack }) {
   const entries = conversation.entries.value;
   const { prepended } = conversation;
 
+  // At once: an end that moves on meanwhile is never reached by gliding.
+  const down = () => scroller.current?.scrollTo({ top: scroller.current.scrollHeight, behavior: "instant" });
+  // Whoever sends something looks at what comes of it.
+  const sent = conversation.sending.all.value.at(-1)?.key;
+  useLayoutEffect(() => {
+    if (!sent) return;
+    sticks.current = true;
+    setAway(false);
+    down();
+  }, [sent]);
   // What comes before what is shown moves nothing under the eye; what comes after is followed by whoever is at the end.
   useLayoutEffect(() => {
     const own = scroller.current;
@@ -58,9 +70,8 @@ export function Transcript({ conversation, onFork, onBack }) {
     sticks.current = own.scrollHeight - own.scrollTop - own.clientHeight < NEAR_PX;
     setAway(!sticks.current);
   };
-  // At once: an end that moves on meanwhile is never reached by gliding.
-  const down = () => scroller.current?.scrollTo({ top: scroller.current.scrollHeight, behavior: "instant" });
   const live = conversation.live.value !== null;
+  const retry = conversation.open.value.length === 0 ? conversation.retry.value : null;
   const waits = conversation.isActive.value && !live && conversation.open.value.length === 0;
   return html`<div class="transcript" ref=${scroller} onScroll=${scrolled} role="region" tabindex="0" aria-label="Conversation">
     <div class="inside" aria-busy=${!conversation.ready.value || live}>
@@ -69,7 +80,7 @@ export function Transcript({ conversation, onFork, onBack }) {
       <${Blocks} entries=${entries} prepended=${prepended} conversation=${conversation} watch=${watch} scroller=${scroller} onFork=${onFork} onBack=${onBack} />
       ${conversation.sending.all.value.map((one) => html`<article class="entry user" key=${one.key} data-status="sending"><div class="said">${one.text}</div>${one.state && html`<p class="quiet">${one.state}</p>`}</article>`)}
       <${Interrupts} conversation=${conversation} />
-      ${waits && html`<p class="working" role="status"><span class="spinner"></span> at work</p>`}
+      ${retry ? html`<p class="working retry"><span class="spinner"></span> <span><${Ticking} words=${(/** @type {number} */ now) => retrying(retry, now)} of=${[retry]} /></span></p>` : waits && html`<p class="working" role="status"><span class="spinner"></span> Running</p>`}
     </div>
     ${away && html`<button type="button" class="down" onClick=${down}>↓ To the end</button>`}
   </div>`;

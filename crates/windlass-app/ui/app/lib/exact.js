@@ -29,5 +29,18 @@ export function parse(text) {
   return JSON.parse(text, /** @type {any} */ (exact));
 }
 
+/** A text longer than this stays a text. */
+const EMBEDDED_MAX = 500_000;
+
+/** The object or list that a text is as JSON, with its numbers as they are written; null of any other text. @param {string} text @returns {any} */
+export function embedded(text) {
+  if (!/^\s*[[{]/.test(text) || text.length > EMBEDDED_MAX) return null;
+  try {
+    return parse(text);
+  } catch {
+    return null;
+  }
+}
+
 /** A value as a text with indents, in which everything can be seen. @param {unknown} value */
 export const written = (value) => visible(JSON.stringify(value, null, 2));

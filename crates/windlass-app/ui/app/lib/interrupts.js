@@ -6,9 +6,9 @@ import { limitName } from "./limits.js";
 export function summary(open) {
   switch (open.kind) {
     case "approval":
-      return `May ${open.tool} run?`;
+      return `May ${open.tool}${open.server ? ` (server ${open.server})` : ""} run?`;
     case "hook":
-      return `${open.tool}: ${open.reason}`;
+      return `${open.tool}${open.server ? ` (server ${open.server})` : ""}: ${open.reason}`;
     case "question":
       return open.question?.summary || "A question";
     case "sign_in":

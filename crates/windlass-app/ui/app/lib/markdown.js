@@ -9,6 +9,9 @@ const escaped = (text) => text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeA
 /** A language as a class may name it. @param {string | undefined} name */
 const language = (name) => (name ?? "").trim().split(/\s/)[0].replace(/[^\w+#.-]/g, "").slice(0, 32);
 
+/** Where the text of a cell stands: styles in a text are refused, classes are not. @param {string | null} align */
+const aligned = (align) => (align === "right" || align === "center" ? ` class="to-${align}"` : "");
+
 const marked = new Marked({
   gfm: true,
   breaks: false,
@@ -24,7 +27,7 @@ const marked = new Marked({
     // A picture's address would tell its server what was said.
     image: ({ href, text }) => `<a href="${escaped(href)}">${escaped(text || "picture")}</a>`,
     table({ header, rows }) {
-      const cell = (/** @type {any} */ one, /** @type {string} */ tag) => `<${tag}>${this.parser.parseInline(one.tokens)}</${tag}>`;
+      const cell = (/** @type {any} */ one, /** @type {string} */ tag) => `<${tag}${aligned(one.align)}>${this.parser.parseInline(one.tokens)}</${tag}>`;
       const head = header.map((/** @type {any} */ one) => cell(one, "th")).join("");
       const body = rows.map((/** @type {any[]} */ row) => `<tr>${row.map((one) => cell(one, "td")).join("")}</tr>`).join("");
       return `<div class="table" tabindex="0"><table><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;

@@ -58,6 +58,39 @@ export function when(at, now = Date.now()) {
   return new Date(at).toDateString() === new Date(now).toDateString() ? CLOCK.format(at) : DAY.format(at);
 }
 
+/** How long ago something was. @param {number} at @param {number} [now] */
+export function ago(at, now = Date.now()) {
+  const minutes = Math.floor((now - at) / 60000);
+  if (minutes < 1) return "just now";
+  if (minutes < 60) return `${minutes} min ago`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ago` : `${Math.floor(hours / 24)} d ago`;
+}
+
+/**
+ * A failed model call that is made again: which attempt comes next, and in how many seconds. (SK-L6, SK-L7)
+ * @param {{attempt: number, most: number, at: number}} retry `attempt`: the next one; `most`: 0 if unknown; `at`: when it begins @param {number} [now]
+ */
+export function retrying({ attempt, most, at }, now = Date.now()) {
+  const seconds = Math.ceil((at - now) / 1000);
+  const parts = [most > 0 ? `attempt ${attempt} of ${most}` : "", seconds > 0 ? `in ${seconds} s` : ""].filter(Boolean);
+  return parts.length > 0 ? `Retrying (${parts.join(", ")})` : "Retrying";
+}
+
+/** A sentence of the server's, which begin with a small letter, as one of the page. @param {string} text */
+export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+const DECIMALS_MAX = 12;
+
+/** The figures of an axis, with the decimals that tell each from its neighbours. @param {number[]} values in order, equally far apart */
+export function ticks(values) {
+  const step = Math.abs((values[1] ?? 0) - (values[0] ?? 0));
+  if (step === 0 || step >= 1) return values.map((value) => short(value));
+  let decimals = 1;
+  while (decimals < DECIMALS_MAX && Math.abs(Number(step.toFixed(decimals)) - step) > step / 100) decimals += 1;
+  return values.map((value) => value.toFixed(decimals));
+}
+
 /** The group of a list by time that something belongs to. (SK-U11) @param {number} at @param {number} [now] */
 export function group(at, now = Date.now()) {
   const today = new Date(now).setHours(0, 0, 0, 0);

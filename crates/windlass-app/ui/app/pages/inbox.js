@@ -4,6 +4,7 @@ import { html, useEffect, useState } from "../lib/html.js";
 import { inbox, load, mine } from "../state/inbox.js";
 import { attempt } from "../state/notices.js";
 import { Ask } from "../view/ask.js";
+import { Batch } from "../view/batch.js";
 
 /** The page. */
 export function Page() {
@@ -17,7 +18,10 @@ export function Page() {
     ${all.length === 0
       ? html`<div class="empty"><h2>Nothing waits for you</h2><p>When a run wants to change something that needs your word, has a question, or has reached a limit, it stands here, whichever conversation it is in. Runs wait as long as it takes, also over a restart.</p></div>`
       : html`<p class="quiet" role="status">${said(mine.value.length, all.length - mine.value.length)}</p>`}
-    ${all.map((open) => html`<${Ask} key=${open.id} open=${open} onAnswered=${reload} where />`)}
+    ${all.flatMap((open, at) => {
+      const ask = html`<${Ask} key=${open.id} open=${open} onAnswered=${reload} where />`;
+      return all[at - 1]?.run === open.run ? [ask] : [html`<${Batch} key=${`batch ${open.run}`} asks=${all.filter((one) => one.run === open.run)} onAnswered=${reload} />`, ask];
+    })}
   </div>`;
 }
 

@@ -4,11 +4,12 @@ import { get, isAborted, query, signedIn, wait } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { go, place } from "../lib/route.js";
 import { follow } from "../lib/stream.js";
-import { count, full, length, microUsd, short, when } from "../lib/words.js";
+import { count, full, length, microUsd, short } from "../lib/words.js";
 import { attempt } from "../state/notices.js";
 import { isAdmin } from "../state/session.js";
 import { Icon } from "../view/icon.js";
 import { Missing, useLoaded } from "../view/loaded.js";
+import { When } from "../view/ticking.js";
 import { isEnd, readEvents, readRun } from "./run/events.js";
 import { Timeline } from "./timeline.js";
 
@@ -23,15 +24,18 @@ export function Page() {
 
 /** How runs stand, as people look for them. @type {[string, string][]} */
 const STANDS = [
-  ["active", "go on"],
-  ["waiting", "wait for a word"],
+  ["active", "running"],
+  ["waiting", "needs approval"],
   ["done", "done"],
   ["failed", "failed"],
-  ["cancelled", "stopped"],
+  ["cancelled", "cancelled"],
 ];
 
 /** How a run stands, and in which colour. @param {any} run */
-const standing = (run) => (run.status ? [run.status, run.status] : run.waits ? ["waiting", "waits for a word"] : ["active", "goes on"]);
+function standing(run) {
+  const state = run.status ?? (run.waits ? "waiting" : "active");
+  return [state, STANDS.find(([name]) => name === state)?.[1] ?? state];
+}
 
 function List() {
   const thread = place.value.query.get("thread");
@@ -48,7 +52,7 @@ function List() {
   return html`<div class="page wide">
     <header class="row wrap"><h1 class="fill">${thread ? "Runs of this conversation" : "Runs"}</h1>
       ${isAdmin.value && !thread && html`<label class="check"><input type="checkbox" checked=${all} onChange=${() => look({ all: all ? null : true })} /> of everybody</label>`}
-      <select aria-label="How they stand" value=${status ?? ""} onChange=${(/** @type {any} */ event) => look({ status: event.target.value })}><option value="">all</option>${STANDS.map(([name, words]) => html`<option value=${name}>${words}</option>`)}</select>
+      <select aria-label="Status" value=${status ?? ""} onChange=${(/** @type {any} */ event) => look({ status: event.target.value })}><option value="">all</option>${STANDS.map(([name, words]) => html`<option value=${name}>${words}</option>`)}</select>
       <button type="button" disabled=${chosen.length !== 2} onClick=${() => go(`/compare${query({ a: chosen[0], b: chosen[1] })}`)}>Compare two</button></header>
     ${thread && html`<${Origin} thread=${thread} />`}
     <${Rows} key=${which} filter=${filter} chosen=${chosen} choose=${choose} onAll=${() => look({ status: null })} />
@@ -75,14 +79,14 @@ function Rows({ filter, chosen, choose, onAll }) {
     });
   return html`
     ${page.data.length === 0 && status
-      ? html`<div class="empty"><h2>None of them</h2><p>No run stands so. <button type="button" class="plain" onClick=${onAll}>Show all</button></p></div>`
+      ? html`<div class="empty"><h2>No runs</h2><p>No run has this status. <button type="button" class="plain" onClick=${onAll}>Show all</button></p></div>`
       : page.data.length === 0
       ? html`<div class="empty"><h2>No runs yet</h2><p>Each message that you send starts a run. What happens in it is recorded before it happens, and can be read here afterwards.</p><p><a class="button primary" href="/">Begin a conversation</a></p></div>`
-      : html`<div class="table" tabindex="0"><table class="list"><thead><tr><th><span class="hidden">Compare</span></th><th>Run</th>${!thread && html`<th>Conversation</th>`}<th>Model</th><th>How it ended</th><th>Began</th><th class="number">Took</th><th class="number">Steps</th><th class="number">Calls</th><th class="number">Tokens</th><th class="number">Cost</th></tr></thead>
+      : html`<div class="table" tabindex="0"><table class="list"><thead><tr><th><span class="hidden">Compare</span></th><th>Run</th><th>Status</th>${!thread && html`<th>Conversation</th>`}<th>Model</th><th>Began</th><th class="number">Took</th><th class="number">Steps</th><th class="number">Calls</th><th class="number">Tokens</th><th class="number">Cost</th></tr></thead>
           <tbody>${page.data.map((run) => html`<tr key=${run.id}>
             <td><input type="checkbox" aria-label=${`Compare ${run.id}`} checked=${chosen.includes(run.id)} onChange=${() => choose(run.id)} /></td>
-            <td><a href=${`/runs/${run.id}`}><code>${run.id.slice(4)}</code></a></td>${!thread && html`<td><a href=${`/chat/${run.thread}`}>${run.thread_title || "Without a title"}</a></td>`}<td>${breakable(run.model)}</td>
-            <td><${Stand} run=${run} /></td><td><time title=${full(run.started_at)}>${when(run.started_at)}</time></td>
+            <td><a href=${`/runs/${run.id}`}><code>${run.id.slice(4)}</code></a></td><td><${Stand} run=${run} /></td>${!thread && html`<td><a href=${`/chat/${run.thread}`}>${run.thread_title || "Without a title"}</a></td>`}<td>${breakable(run.model)}</td>
+            <td><${When} at=${run.started_at} /></td>
             <td class="number">${length(run.finished_at && run.finished_at - run.started_at)}</td><td class="number">${run.steps}</td><td class="number">${run.tool_calls}</td>
             <td class="number">${short((run.input_tokens ?? 0) + (run.output_tokens ?? 0))}</td><td class="number">${microUsd(run.cost_micro_usd)}</td></tr>`)}</tbody></table></div>`}
     ${page.next_cursor && html`<button type="button" onClick=${more}>More</button>`}`;
@@ -147,9 +151,9 @@ function One({ id }) {
   const meta = outcome.meta;
   return html`<div class="page wide">
     <header class="row wrap"><h1 class="fill">Run <code>${id.slice(4)}</code></h1>
-      <span class="state" role="status" data-state=${outcome.status}>${outcome.status === "paused" ? "waits for a word" : outcome.status}</span><a class="button" href=${`/chat/${meta.threadId}`}>The conversation</a></header>
+      <span class="state" role="status" data-state=${outcome.status}>${outcome.status === "paused" ? "needs approval" : outcome.status}</span><a class="button" href=${`/chat/${meta.threadId}`}>The conversation</a></header>
     <${Origin} thread=${meta.threadId} />
-    <dl class="cards"><div><dt>Model</dt><dd>${breakable(meta.model)}</dd></div><div><dt>Steps</dt><dd>${meta.turns}</dd></div><div><dt>Calls</dt><dd>${meta.toolCalls}</dd></div>
+    <dl class="cards six"><div><dt>Model</dt><dd>${breakable(meta.model)}</dd></div><div><dt>Steps</dt><dd>${meta.turns}</dd></div><div><dt>Calls</dt><dd>${meta.toolCalls}</dd></div>
       <div><dt>Tokens</dt><dd>${count(meta.tokensUsed?.input)} in, ${count(meta.tokensUsed?.output)} out</dd></div><div><dt>Cost</dt><dd>${meta.costUsd == null ? "–" : `$${meta.costUsd.toFixed(4)}`}</dd></div><div><dt>Took</dt><dd>${length(meta.durationMs)}</dd></div></dl>
     ${outcome.errors.map((/** @type {any} */ error) => html`<p class="note" data-tone="error">${error.message} <code>${error.code}</code></p>`)}
     <div class="tabs" role="group" aria-label="What is shown of it">${[["steps", "Steps"], ["events", `Events (${run.events.length})`]].map(([name, words]) => html`<button type="button" key=${name} aria-pressed=${view === name} onClick=${() => setView(name)}>${words}</button>`)}</div>

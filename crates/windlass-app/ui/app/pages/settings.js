@@ -8,7 +8,7 @@ import { Later } from "../view/later.js";
 
 const SECTIONS = [
   { path: "profile", name: "Profile", load: () => import("./settings/profile.js") },
-  { path: "asking", name: "When it asks", load: () => import("./settings/asking.js") },
+  { path: "asking", name: "Approvals", load: () => import("./settings/asking.js") },
   { path: "grants", name: "Grants", load: () => import("./settings/grants.js") },
   { path: "shared", name: "Shared", load: () => import("./settings/shared.js") },
   { path: "keys", name: "API keys", load: () => import("./settings/keys.js") },

@@ -2,7 +2,7 @@
 
 import { all, get, query } from "../lib/api.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { count, length, money, plural, short } from "../lib/words.js";
+import { count, length, money, plural, short, ticks } from "../lib/words.js";
 import { usageFrom, usageRange, usageUntil } from "../state/look.js";
 import { failed } from "../state/notices.js";
 import { isAdmin } from "../state/session.js";
@@ -68,7 +68,7 @@ function Figures({ answer, people }) {
     ["First word after", length(all.avg_ttft_ms), "on average"],
   ];
   if (all.runs === 0) return html`<div class="empty"><h2>Nothing ran in this time</h2><p>Choose a longer range, or <a href="/">begin a conversation</a>.</p></div>`;
-  return html`<dl class="cards">${cards.map(([name, value, beside]) => html`<div><dt>${name}</dt><dd>${value}<small>${beside}</small></dd></div>`)}</dl>
+  return html`<dl class="cards six">${cards.map(([name, value, beside]) => html`<div><dt>${name}</dt><dd>${value}<small>${beside}</small></dd></div>`)}</dl>
     <div class="charts">
       <${Chart} title="Tokens" answer=${answer} lines=${[["in", (/** @type {any} */ point) => point.prompt_tokens, short(all.prompt_tokens)], ["out", (/** @type {any} */ point) => point.completion_tokens, short(all.completion_tokens)], ["cached", (/** @type {any} */ point) => point.cached_tokens, short(all.cached_tokens)]]} />
       <${Chart} title="Cost in US dollars" answer=${answer} lines=${[["cost", (/** @type {any} */ point) => point.cost_usd, cost]]} />
@@ -81,7 +81,7 @@ function Figures({ answer, people }) {
 }
 
 /** @param {{part: number}} props */
-const Gauge = ({ part }) => html`<figure class="chart"><figcaption>Prompt tokens that a cache had</figcaption><div class="gauge"><meter min="0" max="1" value=${part} aria-label="Cache hit rate">${Math.round(part * 100)} %</meter><strong>${Math.round(part * 100)} %</strong></div></figure>`;
+const Gauge = ({ part }) => html`<figure class="chart"><figcaption>Cached prompt tokens</figcaption><div class="gauge"><meter min="0" max="1" value=${part} aria-label="Cache hit rate">${Math.round(part * 100)} %</meter><strong class="number">${Math.round(part * 100)} %</strong></div></figure>`;
 
 /** @param {{title: string, rows: any[]}} props */
 const Shares = ({ title, rows }) => html`<h2>${title}</h2><div class="table" tabindex="0"><table class="list"><thead><tr><th>Name</th><th class="number">Runs</th><th class="number">Tokens in</th><th class="number">out</th><th class="number">Cost</th></tr></thead>
@@ -109,7 +109,7 @@ function Chart({ title, answer, lines }) {
           height: 180,
           legend: { show: lines.length > 1 },
           cursor: { y: false },
-          axes: [axis, { ...axis, size: 54, values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map((value) => short(value)) }],
+          axes: [axis, { ...axis, size: 54, values: (/** @type {any} */ _, /** @type {number[]} */ values) => ticks(values) }],
           series: [{}, ...lines.map(([label], at) => ({ label, stroke: colour(COLOURS[at]), fill: at === 0 ? `${colour(COLOURS[0])}22` : undefined, width: 2, points: { show: answer.series.length < 40 } }))],
         },
         data,

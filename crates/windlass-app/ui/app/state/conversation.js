@@ -5,11 +5,12 @@
 import { get, isAborted, post, Problem, query, signedIn, wait } from "../lib/api.js";
 import { batch, computed, signal } from "../lib/html.js";
 import { follow } from "../lib/stream.js";
+import { retrying } from "../lib/words.js";
 import { Call, Entry, textOf } from "./entry.js";
 import { pulse, Sums, took } from "./figures.js";
 import { Rollback } from "./fork.js";
 import * as inbox from "./inbox.js";
-import { underWay } from "./journal.js";
+import { retryOf, underWay } from "./journal.js";
 import { Line } from "./line.js";
 import { Sending } from "./sending.js";
 import { isAdmin, me } from "./session.js";
@@ -30,6 +31,8 @@ export const passes = (error) => !(error instanceof Problem) || error.status >= 
 
 /** Whether a conversation of this owner is this person's, or theirs to look after. @param {string} owner */
 const looksAfter = (owner) => owner === me.value?.id || isAdmin.value;
+
+/** @typedef {import("./journal.js").Retry} Retry */
 
 /** The one that is shown. @type {import("../../vendor/signals.js").Signal<Conversation | null>} */
 export const shown = signal(null);
@@ -72,11 +75,15 @@ export class Conversation {
     this.olderFailure = signal(null);
     /** @type {import("../../vendor/signals.js").Signal<unknown>} */
     this.failure = signal(null);
+    /** The model call that failed and is made again. @type {import("../../vendor/signals.js").Signal<Retry | null>} */
+    this.retry = signal(null);
     /** The run that goes on. @type {import("../../vendor/signals.js").Signal<{id: string, since: number} | null>} */
     this.run = signal(null);
     this.open = computed(() => inbox.inbox.value.filter((open) => open.thread === this.id));
     /** Whether it is this person's own, or theirs to look after: others read it because it is shared. */
     this.isMine = computed(() => looksAfter(this.owner.value));
+    /** Whether a reply is being written, and nothing waits for a person. */
+    this.isStreaming = computed(() => this.live.value !== null && this.status.value === "running" && this.open.value.length === 0);
     this.isActive = computed(() => !["", "idle"].includes(this.status.value));
     /** The run of the newest message to the agent. */
     this.newest = computed(() => this.entries.value.findLast((one) => one.role === "user")?.run ?? "");
@@ -160,6 +167,8 @@ export class Conversation {
       this.entries.value = this.read(page.data.filter((/** @type {any} */ message) => message.seq <= thread.head));
       for (const message of page.data) if (message.seq > thread.head) this.later.set(message.id, message);
       this.run.value = going && { id: going.id, since: going.since };
+      this.retry.value = null;
+      if (going?.failed) this.failed(going.failed);
       // Keep a reply that is already shown: the stream sends its text again, but only after it has connected.
       if (growing && growing.begun === going?.step?.seq) this.add(growing);
       else if (going?.step) this.step(going.step);
@@ -333,6 +342,7 @@ export class Conversation {
         this.line.promote(update.id);
         break;
       case "step.started":
+        this.retry.value = null;
         this.step(update).heardAt = Date.now();
         break;
       case "message.delta":
@@ -351,8 +361,8 @@ export class Conversation {
         break;
       }
       case "step.failed":
-        this.step(update).fail(update);
-        this.live.value = null;
+        this.failed(update);
+        if (this.retry.value) this.news.value = { words: `The model call failed: ${update.message}. ${retrying(this.retry.value)}.` };
         this.sums.read();
         break;
       case "run.withdrawn":
@@ -416,9 +426,17 @@ export class Conversation {
     this.add(entry);
   }
 
+  /** @param {any} update a `step.failed` */
+  failed(update) {
+    this.step(update).fail(update);
+    this.live.value = null;
+    this.retry.value = retryOf(update);
+  }
+
   /** @param {any} update */
   finish(update) {
     this.run.value = null;
+    this.retry.value = null;
     this.live.value = null;
     const last = this.entries.value.findLast((one) => one.run === update.run && one.role === "assistant");
     last?.set({ totals: update.totals });

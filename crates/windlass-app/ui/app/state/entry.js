@@ -3,6 +3,7 @@
 
 import { signal } from "../lib/html.js";
 import { limitAmount, limitName } from "../lib/limits.js";
+import { sentence } from "../lib/words.js";
 
 /** The text of blocks. @param {any[]} blocks */
 export const textOf = (blocks) =>
@@ -23,7 +24,7 @@ export const isWhole = (blocks) => blocks.every((block) => block.kind !== "text"
 /** An answer to a call, in a word; of a limit there is none. @type {Record<string, string>} */
 const WORDS = { approve: "approved", edit: "edited", deny: "denied", reply: "replied", done: "done", retry: "retried", fail: "failed" };
 
-/** @typedef {{by: string, at: number, word: string}} Answered Who said what to a call, and when. */
+/** @typedef {{by: string, at: number, word: string, selected?: string}} Answered Who said what to a call, when, and which option they chose. */
 
 /** A call of a tool. */
 export class Call {
@@ -35,6 +36,8 @@ export class Call {
     this.index = known.index;
     this.id = known.id ?? "";
     this.tool = name;
+    /** The tool server that it goes to, once it has asked. */
+    this.server = "";
     this.args = known.arguments ? wordsOf(known.arguments) : args;
     /** What the model asked, where that is not what is sent. */
     this.asked = known.arguments ? args : "";
@@ -107,7 +110,7 @@ export class Call {
   /** @param {any} update an `interrupt.closed` */
   answeredBy({ answer, by, at }) {
     const word = WORDS[answer.answer];
-    return word ? { answered: { by, at, word } } : {};
+    return word ? { answered: { by, at, word, ...(answer.selected ? { selected: answer.selected } : {}) } } : {};
   }
 
   /** Something else is sent than what the model asked. @param {any} args */
@@ -347,6 +350,6 @@ export class Entry {
     this.giveUp();
     const partial = wordsOf(update.partial);
     const parts = partial ? [{ type: "text", text: partial }] : this.parts;
-    this.set({ status: "partial", parts, trouble: update.message + (update.retry_at ? " It is tried again." : "") });
+    this.set({ status: "partial", parts, trouble: sentence(update.message) });
   }
 }

@@ -4,6 +4,7 @@ import { all, post, Problem } from "../lib/api.js";
 import { computed, signal } from "../lib/html.js";
 import { summary } from "../lib/interrupts.js";
 import { mayNotify, notify } from "./notify.js";
+import { note } from "./threads.js";
 
 /**
  * @typedef {{id: string, thread: string, run: string, kind: string, tool: string | null, arguments: string | null, approval: string | null,
@@ -39,6 +40,7 @@ export async function load() {
 export function replace(thread, open) {
   changes += 1;
   show([...inbox.value.filter((one) => one.thread !== thread), ...open]);
+  note({ id: thread, interrupts: open.length });
 }
 
 /**
@@ -48,7 +50,7 @@ export function replace(thread, open) {
  */
 function show(open) {
   const before = new Map(inbox.value.map((one) => [one.id, { one, text: JSON.stringify(one) }]));
-  const now = [...open].sort(bySince).map((one) => {
+  const now = ordered(open).map((one) => {
     const known = before.get(one.id);
     return known?.text === JSON.stringify(one) ? known.one : one;
   });
@@ -56,8 +58,19 @@ function show(open) {
   announce();
 }
 
-/** What one thread asks at once keeps its order. @param {Interrupt} one @param {Interrupt} other */
-const bySince = (one, other) => one.since - other.since || (one.thread < other.thread ? -1 : one.thread > other.thread ? 1 : 0);
+/** Since when a run has asked something without a break, so that nothing moves when one of its asks is answered. @type {Map<string, number>} */
+const begun = new Map();
+
+/** The run that asked first comes first. Those of one run stand together in the order of its calls, as the server tells them. @param {Interrupt[]} open */
+function ordered(open) {
+  /** @type {Map<string, Interrupt[]>} */
+  const runs = new Map();
+  for (const one of open) runs.set(one.run, [...(runs.get(one.run) ?? []), one]);
+  for (const run of begun.keys()) if (!runs.has(run)) begun.delete(run);
+  for (const [run, asks] of runs) begun.set(run, Math.min(begun.get(run) ?? Infinity, ...asks.map((one) => one.since)));
+  const since = (/** @type {[string, Interrupt[]]} */ [run]) => begun.get(run) ?? 0;
+  return [...runs].sort((one, other) => since(one) - since(other) || (one[0] < other[0] ? -1 : 1)).flatMap(([, asks]) => asks);
+}
 
 /** Tells the browser of what is new. */
 function announce() {
@@ -84,7 +97,9 @@ export async function answer(open, answer, grant) {
 function settled(answered) {
   const closed = new Set(answered.filter((one) => one.state === "closed").map((one) => one.interrupt));
   changes += 1;
+  const threads = new Set(inbox.value.filter((one) => closed.has(one.id)).map((one) => one.thread));
   show(inbox.value.filter((one) => !closed.has(one.id)));
+  for (const id of threads) note({ id, interrupts: inbox.value.filter((one) => one.thread === id).length });
 }
 
 /**

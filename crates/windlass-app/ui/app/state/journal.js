@@ -23,8 +23,8 @@ async function events(thread, after, until, stop) {
 }
 
 /**
- * The run that goes on up to a place, the `step.started` of its step if that has no reply yet, and what has happened
- * since. Whoever reads what is shared learns of runs by their events alone.
+ * The run that goes on up to a place, the `step.started` of its step if that has no reply yet or the `step.failed` that it is
+ * to repeat, and what has happened since. Whoever reads what is shared learns of runs by their events alone.
  * @param {string} thread @param {number} head @param {boolean} isMine @param {AbortSignal} stop
  */
 export async function underWay(thread, head, isMine, stop) {
@@ -39,9 +39,22 @@ export async function underWay(thread, head, isMine, stop) {
     after = [...some.slice(at + 1), ...after];
     if (at < 0) continue;
     const mark = some[at];
-    return { id: run?.id ?? mark.run, since: run?.started_at ?? mark.at, step: mark.type === "step.started" ? mark : null, after };
+    const [step, failed] = ["step.started", "step.failed"].map((type) => (mark.type === type ? mark : null));
+    return { id: run?.id ?? mark.run, since: run?.started_at ?? mark.at, step, failed, after };
   }
-  return run && { id: run.id, since: run.started_at, step: null, after };
+  return run && { id: run.id, since: run.started_at, step: null, failed: null, after };
+}
+
+/**
+ * @typedef {{attempt: number, most: number, at: number}} Retry
+ * A model call that is made again: which attempt comes next, of how many at most (0 if that is not recorded), and when.
+ */
+
+/** The attempt that follows a `step.failed`; null if none does. @param {any} failed @param {number} [now] @returns {Retry | null} */
+export function retryOf({ attempt = 1, attempts_max: most = 0, retry_at: at, at: failedAt }, now = Date.now()) {
+  if (!at && !most) return null;
+  // The clocks of the server and of this browser may differ: nobody waits longer than the server said.
+  return { attempt: attempt + 1, most, at: Math.min(at ?? now, now + Math.max(0, (at ?? 0) - failedAt)) };
 }
 
 /**

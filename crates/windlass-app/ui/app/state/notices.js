@@ -2,36 +2,56 @@
 
 import { isAborted, told } from "../lib/api.js";
 import { signal } from "../lib/html.js";
+import { sentence } from "../lib/words.js";
 
 /** @typedef {{id: number, kind: "error" | "done", title: string, hint: string}} Notice */
 
 /** @type {import("../../vendor/signals.js").Signal<Notice[]>} */
 export const notices = signal([]);
 let last = 0;
-const SHOWN_MS = 8000;
+/** How long a notice stays; what went wrong takes longer to read. */
+const SHOWN_MS = { done: 8000, error: 20_000 };
+/** @type {Map<number, ReturnType<typeof setTimeout>>} */
+const timers = new Map();
 
 /** @param {Omit<Notice, "id">} notice */
 function show(notice) {
   const id = (last += 1);
   notices.value = [...notices.value.slice(-3), { id, ...notice }];
-  // Nobody has to read as fast as something goes wrong.
-  if (notice.kind === "done") setTimeout(() => dismiss(id), SHOWN_MS);
+  resume(id);
 }
 
 /** @param {number} id */
-export const dismiss = (id) => (notices.value = notices.value.filter((notice) => notice.id !== id));
+export function dismiss(id) {
+  hold(id);
+  notices.value = notices.value.filter((notice) => notice.id !== id);
+}
+
+/** Keeps a notice for as long as somebody points at it or has the focus in it. @param {number} id */
+export function hold(id) {
+  clearTimeout(timers.get(id));
+  timers.delete(id);
+}
+
+/** Lets a notice go after its time. @param {number} id */
+export function resume(id) {
+  hold(id);
+  const notice = notices.value.find((one) => one.id === id);
+  if (notice) timers.set(id, setTimeout(() => dismiss(id), SHOWN_MS[notice.kind]));
+}
 
 /** @param {string} title */
 export const done = (title) => show({ kind: "done", title, hint: "" });
 
 /** Says that something is not as it should be, although nothing failed here. @param {string} title */
-export const warn = (title) => show({ kind: "error", title, hint: "" });
+export const warn = (title) => show({ kind: "error", title: sentence(title), hint: "" });
 
 /** Says what went wrong; that somebody left is nothing wrong. @param {unknown} error */
 export function failed(error) {
   if (isAborted(error)) return;
   console.error(error);
-  show({ kind: "error", ...told(error) });
+  const { title, hint } = told(error);
+  show({ kind: "error", title: sentence(title), hint: sentence(hint) });
 }
 
 /** Does something and says what went wrong with it. @template T @param {() => Promise<T>} act @returns {Promise<T | undefined>} */

@@ -1,13 +1,13 @@
 // Arguments of a call, readable: each by its name, long texts as they are, and JSON inside of a text as a tree.
 
-import { isRaw, parse, visible, written } from "../lib/exact.js";
+import { embedded, isRaw, visible, written } from "../lib/exact.js";
 import { html } from "../lib/html.js";
 import { tidyJson } from "../lib/words.js";
 import { Tree } from "./tree.js";
 
 /** @param {{text: string}} props */
 export function Arguments({ text }) {
-  const values = parsed(text);
+  const values = embedded(text);
   if (values === null || Array.isArray(values) || Object.keys(values).length === 0) return html`<pre tabindex="0">${tidyJson(text)}</pre>`;
   return html`<dl class="arguments">${Object.entries(values).map(([name, value]) => html`<dt>${visible(name)}</dt><dd><${Value} value=${value} /></dd>`)}</dl>`;
 }
@@ -15,20 +15,10 @@ export function Arguments({ text }) {
 /** @param {{value: any}} props */
 function Value({ value }) {
   if (typeof value === "string") {
-    const inner = parsed(value);
+    const inner = embedded(value);
     if (inner !== null) return html`<${Tree} value=${inner} />`;
     return html`<pre tabindex="0">${visible(value)}</pre>`;
   }
   if (value !== null && typeof value === "object" && !isRaw(value)) return html`<${Tree} value=${value} />`;
   return html`<code>${written(value)}</code>`;
-}
-
-/** The object or list that a text is, if it is one. @param {string} text */
-function parsed(text) {
-  if (!/^\s*[[{]/.test(text)) return null;
-  try {
-    return parse(text);
-  } catch {
-    return null;
-  }
 }

@@ -3,7 +3,7 @@
 import { visible } from "../lib/exact.js";
 import { html, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { isBudget, isMoney, limitAmount } from "../lib/limits.js";
-import { full, length, tidyJson } from "../lib/words.js";
+import { full, tidyJson } from "../lib/words.js";
 import { summary } from "../lib/interrupts.js";
 import { answer } from "../state/inbox.js";
 import { attempt } from "../state/notices.js";
@@ -14,6 +14,7 @@ import { Diff, isDiff } from "./diff.js";
 import { Edit } from "./edit.js";
 import { Fields, like, valuesOf } from "./fields.js";
 import { Icon } from "./icon.js";
+import { Ago } from "./ticking.js";
 
 /** @param {{open: import("../state/inbox.js").Interrupt, onAnswered?: () => void, where?: boolean}} props `where`: whether to say what it belongs to */
 export function Ask({ open, onAnswered, where = false }) {
@@ -36,7 +37,7 @@ export function Ask({ open, onAnswered, where = false }) {
   return html`<section class="ask" ref=${own} tabindex="0" data-kind=${open.kind} aria-label=${summary(open)} onClickCapture=${onlyMeant}>
     <header class="row"><${Icon} name="warn" size=${16} /><strong class="fill">${summary(open)}</strong>
       ${where && open.readable && html`<a href=${`/chat/${open.thread}`}>Open the conversation</a>`}
-      <time class="quiet" title=${full(open.since)}>${length(Date.now() - open.since)}</time></header>
+      <${Ago} at=${open.since} /></header>
     ${where && html`<p class="quiet whose">${whose(open)}</p>`}
     ${!open.counts && open.kind === "approval" && html`<p class="quiet">${open.approved_by.length > 0 ? `${open.approved_by.join(", ")} said yes; somebody else's word is needed.` : "Somebody else has to say yes; you can still deny it."}</p>`}
     ${open.expires_at && html`<p class="quiet">${silence(open, open.expires_at)}</p>`}
@@ -171,7 +172,7 @@ function InDoubt({ open, give, busy }) {
   const [mode, setMode] = useState("");
   return html`<p>It was begun, and how it ended is not known. Look whether its effect is there before you say.</p>
     <dl class="facts">
-      ${open.begun_at && html`<div><dt>Begun</dt><dd><time>${full(open.begun_at)}</time>, ${length(Date.now() - open.begun_at)} ago</dd></div>`}
+      ${open.begun_at && html`<div><dt>Begun</dt><dd><time>${full(open.begun_at)}</time>, <${Ago} at=${open.begun_at} /></dd></div>`}
       ${open.reason && html`<div><dt>Why nobody knows</dt><dd>${visible(open.reason)}</dd></div>`}
       ${open.effect && html`<div><dt>What its tool knows it by</dt><dd><code class="long">${open.effect}</code></dd></div>`}
     </dl>

@@ -8,6 +8,7 @@ import { mayRun } from "../state/session.js";
 import { goOn } from "./asks.js";
 import { Dialog } from "./dialog.js";
 import { Icon } from "./icon.js";
+import { Ticking } from "./ticking.js";
 
 /** @typedef {{id: string, command: string, run: string, begun_at: number}} Command */
 
@@ -61,7 +62,7 @@ function Row({ thread, command, onEnd }) {
   };
   return html`<li>
     <pre tabindex="0">${command.command}</pre>
-    <div class="row wrap"><span class="fill quiet"><code>${command.id}</code> ${busy ? "is being ended" : html`at work since <time>${full(command.begun_at)}</time>, ${length(Date.now() - command.begun_at)}`}</span>
+    <div class="row wrap"><span class="fill quiet"><code>${command.id}</code> ${busy ? "is being ended" : html`at work since <time>${full(command.begun_at)}</time>, <${Ticking} words=${(/** @type {number} */ now) => length(now - command.begun_at)} of=${[command.begun_at]} />`}</span>
       ${mayRun.value && html`<button type="button" class="danger" aria-label=${`End ${command.id}`} disabled=${busy} onClick=${end}>End it</button>`}</div>
   </li>`;
 }

@@ -24,7 +24,10 @@ function useRead(read, path) {
 /** While there is nothing yet, and where nothing came. @param {{of?: import("./loaded.js").Loaded[]}} props */
 export const Wait = ({ of = [] }) => html`<${Missing} of=${of.find((one) => one.error) ?? { error: null }} />`;
 
+/** Once: a row of parts that is wider than a phone shows the one that is open. @param {HTMLElement | null} own */
+const inSight = (own) => own?.parentElement?.scrollTo({ left: own.offsetLeft - own.parentElement.offsetLeft - 40 });
+
 /** The parts of a page. @param {{base: string, sections: {path: string, name: string}[], current: string, label: string}} props */
 export const Tabs = ({ base, sections, current, label }) => html`<nav class="tabs" aria-label=${label}>
-  ${sections.map(({ path, name }) => html`<a key=${path} href=${`${base}/${path}`} aria-current=${path === current ? "page" : undefined}>${name}</a>`)}
+  ${sections.map(({ path, name }) => html`<a key=${path} ref=${path === current ? inSight : undefined} href=${`${base}/${path}`} aria-current=${path === current ? "page" : undefined}>${name}</a>`)}
 </nav>`;

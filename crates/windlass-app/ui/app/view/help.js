@@ -2,7 +2,9 @@
 
 import { html, signal, useEffect } from "../lib/html.js";
 import { go } from "../lib/route.js";
+import { shown } from "../state/conversation.js";
 import { letters, sidebar } from "../state/look.js";
+import { dismiss, notices } from "../state/notices.js";
 import { answerOf, walk } from "./asks.js";
 import { Dialog } from "./dialog.js";
 
@@ -24,7 +26,7 @@ const WALKING = { w: 0, j: 1, k: -1 };
 /** @param {string} name */
 const press = (name) => document.querySelector(`[data-key="${name}"]`);
 
-/** Listens for shortcuts. Letters are none in a field; those with Ctrl are everywhere, and Escape stops the run from the composer too. */
+/** Listens for shortcuts. Letters are none in a field; those with Ctrl are everywhere, and Escape stops a reply from the composer too. */
 export function useShortcuts() {
   useEffect(() => {
     let afterG = -Infinity;
@@ -37,7 +39,7 @@ export function useShortcuts() {
       if (command && event.key === "b") return act(event, () => (sidebar.value = sidebar.value === "open" ? "closed" : "open"));
       const field = event.target instanceof HTMLElement ? event.target.closest("input, textarea, select, [contenteditable]") : null;
       const plain = !command && !event.altKey && !event.isComposing;
-      // Whoever writes on while a run goes on stops it from there; in other fields the key belongs to the field.
+      // Whoever writes on while a reply comes stops it from there; in other fields the key belongs to the field.
       if (plain && event.key === "Escape" && (!field || field === press("composer"))) return escaped(event);
       if (field || !plain) return undefined;
       if (letters.value === "off") return undefined;
@@ -59,11 +61,16 @@ export function useShortcuts() {
   }, []);
 }
 
-/** Closes a menu; only where none is open, it stops the run. @param {KeyboardEvent} event */
+/**
+ * Closes what lies above the page, a menu or a message. Only where nothing does, it stops a reply that is being written: a run
+ * that waits for a person is ended by the button alone. @param {KeyboardEvent} event
+ */
 function escaped(event) {
   const menu = document.querySelector(":popover-open");
   if (menu instanceof HTMLElement) return act(event, () => menu.hidePopover());
-  const stop = press("stop");
+  const notice = notices.value.at(-1);
+  if (notice) return act(event, () => dismiss(notice.id));
+  const stop = shown.value?.isStreaming.value && press("stop");
   return stop instanceof HTMLElement ? act(event, () => stop.click()) : undefined;
 }
 
@@ -96,7 +103,7 @@ export function Help() {
     ["w", "Go to the first that waits"],
     ["j · k", "Go to the next that waits, or to the one before"],
     ["a · d", "Approve or deny the call that has the focus"],
-    ["Esc", "Stop the run"],
+    ["Esc", "Close a menu or a message, else stop the reply"],
     ["Ctrl Shift Enter", "Tell the agent at work now, after its current step"],
     ...GOING.map(([key, what]) => [`g ${key}`, what]),
   ];

@@ -2,13 +2,13 @@
 // is said in there.
 
 import { html } from "../lib/html.js";
-import { dismiss, notices } from "../state/notices.js";
+import { dismiss, hold, notices, resume } from "../state/notices.js";
 
 /** @param {{here?: boolean}} props `here`: whether it is said in this place now */
 export const Notices = ({ here = true }) => html`<div class="notices" role="status" aria-live="polite" aria-label="Messages">
   ${here &&
   notices.value.map(
-    (notice) => html`<div class="notice" data-kind=${notice.kind} key=${notice.id}>
+    (notice) => html`<div class="notice" data-kind=${notice.kind} key=${notice.id} onPointerEnter=${() => hold(notice.id)} onPointerLeave=${() => resume(notice.id)} onFocusIn=${() => hold(notice.id)} onFocusOut=${() => resume(notice.id)}>
       <div><strong>${notice.title}</strong>${notice.hint && html`<p>${notice.hint}</p>`}</div>
       <button type="button" class="plain" aria-label="Dismiss" onClick=${() => dismiss(notice.id)}>×</button>
     </div>`,

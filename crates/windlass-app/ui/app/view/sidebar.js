@@ -3,8 +3,8 @@
 import { BASE } from "../lib/api.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { go, place } from "../lib/route.js";
-import { group, when } from "../lib/words.js";
-import { mine } from "../state/inbox.js";
+import { group } from "../lib/words.js";
+import { inbox, mine } from "../state/inbox.js";
 import { sidebar } from "../state/look.js";
 import { attempt } from "../state/notices.js";
 import { mayRun, me } from "../state/session.js";
@@ -14,6 +14,7 @@ import { Confirm } from "./dialog.js";
 import { showHelp } from "./help.js";
 import { Icon } from "./icon.js";
 import { Menu } from "./menu.js";
+import { When } from "./ticking.js";
 
 const SEARCH_WAIT_MS = 250;
 
@@ -133,11 +134,13 @@ function Row({ thread, current, onGo }) {
     }}><input name="title" aria-label="Title" maxlength="60" defaultValue=${thread.title ?? ""} ref=${selected} onBlur=${(/** @type {any} */ event) => save(event.target.value)} onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Escape" && setMode("")} /></form>`;
   }
   const busy = thread.status === "running";
+  // The list may be older than what is known of the conversation that is open.
+  const asks = thread.interrupts > 0 || inbox.value.some((open) => open.thread === thread.id);
   return html`<div class="thread" data-current=${current}>
     <a href=${`/chat/${thread.id}`} ref=${link} aria-current=${current ? "page" : undefined} onClick=${onGo}>
       ${thread.forked_from && html`<span class="forked" role="img" aria-label="A fork" title="A fork of another conversation"><${Icon} name="fork" size=${13} /></span>`}
       <${Title} text=${thread.title || "Without a title"} />
-      ${thread.interrupts > 0 ? html`<span class="dot asks" title="Waits for somebody"></span>` : busy ? html`<span class="dot busy" title="At work"></span>` : html`<time>${when(thread.updated_at)}</time>`}
+      ${asks ? html`<span class="dot asks" title="Needs approval"></span>` : busy ? html`<span class="dot busy" title="At work"></span>` : html`<${When} at=${thread.updated_at} />`}
     </a>
     <${Menu} name=${`What can be done with ${thread.title ?? "it"}`}>
       <button type="button" onClick=${() => setMode("name")}>Rename</button>

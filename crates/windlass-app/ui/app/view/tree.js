@@ -1,13 +1,15 @@
-// A JSON value that opens part by part.
+// A JSON value that opens part by part, also one that stands as a text inside of another. (SK-U4)
 
-import { isRaw, visible } from "../lib/exact.js";
-import { html, useState } from "../lib/html.js";
+import { embedded, isRaw, visible } from "../lib/exact.js";
+import { html, useMemo, useState } from "../lib/html.js";
 
 /** Members that are drawn at once. */
 const MEMBERS = 100;
 
 /** @param {{value: any, name?: string, depth?: number}} props */
-export function Tree({ value, name, depth = 0 }) {
+export function Tree({ value: given, name, depth = 0 }) {
+  const inner = useMemo(() => (typeof given === "string" ? embedded(given) : null), [given]);
+  const value = inner ?? given;
   const [open, setOpen] = useState(depth < 2);
   const [shown, setShown] = useState(MEMBERS);
   const label = name === undefined ? null : html`<span class="key">${visible(name)}: </span>`;
@@ -19,7 +21,7 @@ export function Tree({ value, name, depth = 0 }) {
     event.stopPropagation();
     setOpen(event.target.open);
   }}>
-    <summary>${label}<span class="quiet">${brackets}</span></summary>
+    <summary>${label}<span class="quiet">${brackets}${inner === null ? "" : " as JSON in a text"}</span></summary>
     ${open && html`<div class="members">${members.slice(0, shown).map(([key, member]) => html`<${Tree} key=${key} name=${key} value=${member} depth=${depth + 1} />`)}
       ${members.length > shown && html`<button type="button" class="plain" onClick=${() => setShown(shown + MEMBERS)}>${members.length - shown} more</button>`}</div>`}
   </details>`;

@@ -94,6 +94,7 @@ impl Stage {
             interrupt: InterruptId::from(asked["interrupt"].as_str().expect("an id")),
             kind: serde_json::from_value(asked["kind"].clone()).expect("a kind"),
             tool: text(&asked["tool"]),
+            server: None,
             arguments: text(&asked["arguments"]),
             preview: text(&asked["preview"]),
             evidence: None,

@@ -2,11 +2,12 @@
 
 import { get, post, remove } from "../../lib/api.js";
 import { html, useEffect, useState } from "../../lib/html.js";
-import { full, plural, when } from "../../lib/words.js";
+import { full, plural } from "../../lib/words.js";
 import { attempt, done } from "../../state/notices.js";
 import { isOperator } from "../../state/session.js";
 import { useData, Wait } from "../../view/data.js";
 import { Confirm, Dialog } from "../../view/dialog.js";
+import { When } from "../../view/ticking.js";
 import { Prompts } from "./prompts.js";
 import { AddServer } from "./server_add.js";
 import { SignIn } from "./sign_in.js";
@@ -56,7 +57,7 @@ function Server({ server, onDo, onChange }) {
   const reconnect = () => attempt(() => post(`/mcp/servers/${encodeURIComponent(server.name)}/reconnect`, {}, { once: false }).then(onChange));
   return html`<section class="item server" aria-label=${server.name} data-state=${server.state}>
     <div class="row wrap"><strong>${server.name}</strong><span class="state" data-tone=${tone}>${words}</span>
-      ${server.since && html`<span class="quiet">since ${when(server.since)}</span>`}
+      ${server.since && html`<span class="quiet">since <${When} at=${server.since} /></span>`}
       ${server.required && html`<span class="tag" data-tone="warn">required</span>`}
       ${!server.trusted && html`<span class="tag">hints not believed</span>`}
       <span class="fill"></span>

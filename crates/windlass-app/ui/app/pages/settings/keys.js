@@ -2,11 +2,12 @@
 
 import { post, remove } from "../../lib/api.js";
 import { html, useState } from "../../lib/html.js";
-import { full, when } from "../../lib/words.js";
+import { full } from "../../lib/words.js";
 import { attempt, failed } from "../../state/notices.js";
 import { isAdmin } from "../../state/session.js";
 import { useData, Wait } from "../../view/data.js";
 import { Dialog } from "../../view/dialog.js";
+import { When } from "../../view/ticking.js";
 
 /** The section. */
 export function Page() {
@@ -25,7 +26,7 @@ export function Page() {
     });
   };
   return html`${data.data.length === 0 && html`<p class="empty">Programs use this API by a key of yours. None has been made.</p>`}
-    ${data.data.map((/** @type {any} */ key) => html`<div class="item row wrap" key=${key.id}><strong>${key.name}</strong><code>${key.begins}…</code><span class="fill quiet">${key.scopes.length > 0 ? key.scopes.join(", ") : "all that you may"}; made ${when(key.created_at)}${key.expires_at ? `, until ${full(key.expires_at)}` : ""}</span><button type="button" class="danger" onClick=${() => attempt(() => remove(`/keys/${key.id}`).then(load))}>Revoke</button></div>`)}
+    ${data.data.map((/** @type {any} */ key) => html`<div class="item row wrap" key=${key.id}><strong>${key.name}</strong><code>${key.begins}…</code><span class="fill quiet">${key.scopes.length > 0 ? key.scopes.join(", ") : "all that you may"}; made <${When} at=${key.created_at} />${key.expires_at ? `, until ${full(key.expires_at)}` : ""}</span><button type="button" class="danger" onClick=${() => attempt(() => remove(`/keys/${key.id}`).then(load))}>Revoke</button></div>`)}
     <h2>Make a key</h2><form class="stack" onSubmit=${make}><label>What it is for <input name="name" required maxlength="100" placeholder="the nightly script" /></label>
       <div class="row wrap" role="group" aria-label="What it may">${["read", "run", "approve", ...(isAdmin.value ? ["admin"] : [])].map((scope) => html`<label class="check"><input type="checkbox" name="scope" value=${scope} /> ${scope}</label>`)}<span class="quiet">nothing chosen: all that you may</span></div>
       <div class="row"><button type="submit" class="primary">Make it</button></div></form>

@@ -1,17 +1,18 @@
 // Where somebody is signed in.
 
 import { remove } from "../../lib/api.js";
+import { device } from "../../lib/device.js";
 import { html } from "../../lib/html.js";
-import { when } from "../../lib/words.js";
 import { attempt } from "../../state/notices.js";
 import { find } from "../../state/session.js";
 import { useData, Wait } from "../../view/data.js";
+import { Ago } from "../../view/ticking.js";
 
 /** The section. */
 export function Page() {
   const { data, load, loaded } = useData("/auth/sessions");
   if (!data) return html`<${Wait} of=${[loaded]} />`;
-  return html`${data.data.map((/** @type {any} */ one) => html`<div class="item row wrap" key=${one.id}><span class="fill">${one.agent ?? "an unknown browser"}<br /><span class="quiet">${one.from ?? ""} seen ${when(one.seen_at)}${one.current ? ", this one" : ""}</span></span>
+  return html`${data.data.map((/** @type {any} */ one) => html`<div class="item row wrap" key=${one.id}><span class="fill" title=${one.agent ?? ""}>${device(one.agent)}<br /><span class="quiet">${one.from ? `${one.from}, ` : ""}last seen <${Ago} at=${one.seen_at} />${one.current ? ", this one" : ""}</span></span>
       ${!one.current && html`<button type="button" onClick=${() => attempt(() => remove(`/auth/sessions/${one.id}`).then(load))}>End it</button>`}</div>`)}
     <p><button type="button" class="danger" onClick=${() => attempt(async () => (await remove("/auth/sessions"), await find()))}>Sign out everywhere</button></p>`;
 }

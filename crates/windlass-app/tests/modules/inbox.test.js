@@ -1,0 +1,40 @@
+// What waits for a person: its order, its words, and what the list of conversations knows of it.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+globalThis.location = { pathname: "/", search: "" };
+globalThis.document = { hidden: false };
+const { inbox, replace } = await import("../../ui/app/state/inbox.js");
+const { threads } = await import("../../ui/app/state/threads.js");
+const { summary } = await import("../../ui/app/lib/interrupts.js");
+
+const ask = (id, run, since) => ({ id, run, thread: `of ${run}`, since, kind: "approval", tool: "Write", counts: true });
+const order = () => inbox.value.map((open) => open.id);
+
+test("the calls of a run stand in their order, and the run that asked first comes first", () => {
+  replace("of one", [ask("one.1", "one", 30), ask("one.2", "one", 10), ask("one.3", "one", 20)]);
+  replace("of two", [ask("two.1", "two", 15)]);
+  assert.deepEqual(order(), ["one.1", "one.2", "one.3", "two.1"]);
+  // An answer moves none of the others, whenever they were asked.
+  replace("of one", [ask("one.1", "one", 30), ask("one.3", "one", 20)]);
+  assert.deepEqual(order(), ["one.1", "one.3", "two.1"]);
+  replace("of one", []);
+  replace("of one", [ask("one.4", "one", 40)]);
+  assert.deepEqual(order(), ["two.1", "one.4"]);
+  replace("of one", []);
+  replace("of two", []);
+});
+
+test("the list of conversations knows what one asks as soon as it is read", () => {
+  threads.value = [{ id: "of one", interrupts: 0 }, { id: "of two", interrupts: 0 }];
+  replace("of one", [ask("one.1", "one", 1), ask("one.2", "one", 1)]);
+  assert.deepEqual(threads.value.map((thread) => thread.interrupts), [2, 0]);
+  replace("of one", []);
+  assert.deepEqual(threads.value.map((thread) => thread.interrupts), [0, 0]);
+});
+
+test("a call of a tool server names the server", () => {
+  assert.equal(summary({ ...ask("i", "r", 1), tool: "echo", server: "everything" }), "May echo (server everything) run?");
+  assert.equal(summary({ ...ask("i", "r", 1), server: null }), "May Write run?");
+});

@@ -1,0 +1,35 @@
+// The one clock of ages and countdowns.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+/** @type {(() => void)[]} */
+const heard = [];
+globalThis.document = { hidden: false, addEventListener: (_, hear) => heard.push(hear), removeEventListener: (_, hear) => heard.splice(heard.indexOf(hear), 1) };
+const { keep, now } = await import("../../ui/app/view/ticking.js");
+
+test("one clock runs for all who look, and stands where nobody does", (context) => {
+  context.mock.timers.enable({ apis: ["setInterval", "Date"], now: 5000 });
+  let times = 0;
+  const unsubscribe = now.subscribe(() => (times += 1));
+  const ends = [keep(), keep()];
+  assert.equal(now.value, 5000);
+  for (let second = 0; second < 3; second += 1) context.mock.timers.tick(1000);
+  assert.equal(now.value, 8000);
+  // At first, when it starts, and once a second for both together.
+  assert.equal(times, 5);
+  ends[0]();
+  context.mock.timers.tick(1000);
+  assert.equal(now.value, 9000);
+  document.hidden = true;
+  heard.forEach((hear) => hear());
+  context.mock.timers.tick(10_000);
+  assert.equal(now.value, 9000, "nothing is drawn for a page that nobody sees");
+  document.hidden = false;
+  heard.forEach((hear) => hear());
+  assert.equal(now.value, 19_000, "it is right as soon as somebody looks again");
+  ends[1]();
+  context.mock.timers.tick(10_000);
+  assert.deepEqual([now.value, heard.length], [19_000, 0]);
+  unsubscribe();
+});
