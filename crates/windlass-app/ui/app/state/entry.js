@@ -347,6 +347,6 @@ export class Entry {
     this.giveUp();
     const partial = wordsOf(update.partial);
     const parts = partial ? [{ type: "text", text: partial }] : this.parts;
-    this.set({ status: "partial", parts, trouble: update.message + (update.retry_at ? " It is tried again." : "") });
+    this.set({ status: "partial", parts, trouble: update.message.replace(/[.]?$/, ".") + (update.retry_at ? " Retrying." : "") });
   }
 }
