@@ -450,12 +450,15 @@ pub fn check_model(
         let hint = "choose another one with `--model provider/name`";
         return Err(Trouble::usage(ability.refusal(model)).hint(hint).into());
     }
-    let hint = "say what it can in the configuration: `[providers.<name>.models.\"<model>\"]`";
+    let provider = config::provider_of(model);
+    let name = model.as_str().split_once('/').map_or(model.as_str(), |(_, name)| name);
+    let describe = format!("describe it under `[providers.{provider}.models.\"{name}\"]`");
     if resolved.info().can(Ability::ToolCalls).is_none() {
-        console.warn(&format!("nothing is known of model `{model}`; it has to call tools"), &[hint]);
-    } else if settings.output_schema.is_some() && resolved.info().can(Ability::StructuredOutput).is_none() {
         console
-            .warn(&format!("it is not known whether model `{model}` can be held to a JSON schema"), &[hint]);
+            .warn(&format!("unknown model `{model}`: assuming that it supports tool calls; {describe}"), &[]);
+    } else if settings.output_schema.is_some() && resolved.info().can(Ability::StructuredOutput).is_none() {
+        let what = "assuming that it supports answers by a JSON schema";
+        console.warn(&format!("model `{model}`: {what}; {describe}"), &[]);
     }
     Ok(())
 }
