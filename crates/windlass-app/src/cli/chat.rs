@@ -1,6 +1,8 @@
 //! `windlass chat`: a conversation, one run for each message. What is typed while a run goes on is queued.
 
-use std::collections::BTreeMap;
+mod command;
+mod resume;
+
 use std::io::BufRead;
 use std::path::PathBuf;
 
@@ -9,18 +11,16 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
 use windlass::AgentConfig;
-use windlass::machine::{Fact, Mode, ModelName, RunId, Seq, Surface, ThreadId};
+use windlass::machine::{Mode, RunId, Seq, Surface, ThreadId};
 use windlass::port::journal::RunQuery;
 
-use super::follow::{End, Follow, From, Sight};
+use super::follow::{End, Follow, From, Sight, Typing};
 use super::{ModeFlag, ModelFlags, OutputFlags, PlaceFlags};
-use crate::console::{Console, first_line, shown, shown_line};
+use crate::console::{Console, shown_line};
 use crate::paths::private_directory;
 use crate::place::{Ask, Consent, Ground, Place};
 use crate::signals::{Screen, Signal, Signals};
 use crate::trouble::{Exit, Trouble, report};
-use crate::view::preview::plural;
-use crate::view::transcript;
 
 /// Lines of history that are kept.
 const HISTORY: usize = 1_000;
@@ -28,24 +28,15 @@ const HISTORY: usize = 1_000;
 /// Runs listed by `/turns`.
 const TURNS: usize = 50;
 
-/// Characters of a message in `/turns`.
-const TITLE_CHARS: usize = 60;
-
-const HELP: &str = "\
-/help         this list
-/turns        the messages so far, and what they took
-/mode NAME    go on in another mode (`agent`, `ask`, `plan`); without a name, say which
-/model NAME   go on with another model (`provider/name`); without a name, say which
-/clear        start a new conversation
-/quit         leave (also Ctrl-D, or Ctrl-C twice)
-Ctrl-C stops a run; what is typed during a run is sent after it";
-
 /// Arguments of `chat`.
 #[derive(Args, Debug, Default)]
 pub struct ChatArgs {
-    /// Go on with a thread, or the end of its id
+    /// Continue a conversation: its id, or the end of it
     #[arg(long, value_name = "THREAD")]
     thread: Option<String>,
+    /// Continue the newest conversation
+    #[arg(long = "continue", short = 'c', conflicts_with = "thread")]
+    newest: bool,
     /// Run every call that no rule denies, or wants somebody else's word for
     #[arg(long, short)]
     yes: bool,
@@ -65,6 +56,10 @@ struct Chat<'a> {
     thread: Option<ThreadId>,
     /// The mode of the messages from now on; `None`: as before in the thread.
     mode: Option<Mode>,
+    /// Messages that were typed and not sent: they return to the input.
+    unsent: Vec<String>,
+    /// The conversations that `/resume` has listed, by their numbers.
+    listed: Vec<ThreadId>,
 }
 
 /// What a line led to.
@@ -81,24 +76,34 @@ pub async fn run(console: &Console, args: &ChatArgs) -> anyhow::Result<Exit> {
     let consent = Consent::of(args.yes);
     let place = ground.open(&models, consent).await?;
     let agent = place.agent(console)?;
-    let thread = match &args.thread {
-        Some(thread) => Some(place.find_thread(Some(thread)).await?),
-        None => None,
+    let thread = match (&args.thread, args.newest) {
+        (Some(thread), _) => Some(place.find_thread(Some(thread)).await?),
+        (None, true) => Some(place.find_thread(None).await?),
+        (None, false) => None,
     };
     let signals = Signals::listen()?;
-    let mut chat = Chat { console, place, signals, agent, thread, mode: args.mode.mode };
-    if console.can_ask() { chat.on_terminal().await } else { chat.on_pipe().await }
+    let mode = args.mode.mode;
+    let (unsent, listed) = (Vec::new(), Vec::new());
+    let mut chat = Chat { console, place, signals, agent, thread: None, mode, unsent, listed };
+    if console.can_ask() { chat.on_terminal(thread).await } else { chat.on_pipe(thread).await }
 }
 
 impl Chat<'_> {
     /// A person types.
-    async fn on_terminal(&mut self) -> anyhow::Result<Exit> {
+    async fn on_terminal(&mut self, thread: Option<ThreadId>) -> anyhow::Result<Exit> {
         let folder = std::path::absolute(&self.place.ground.folder)?;
         let paint = self.console.paint;
         let line = format!("{} in {}", self.agent.models[0], shown_line(&folder.display().to_string()));
         self.console.note(&format!("{} {}", paint.bold("windlass"), paint.dim(&line)));
         self.console.note(&paint.dim("/help lists the commands"));
-        self.open_runs().await?;
+        match thread {
+            Some(thread) => {
+                if let Next::Leave(exit) = self.enter(thread).await? {
+                    return Ok(exit);
+                }
+            }
+            None => self.open_runs().await?,
+        }
         let history = self.place.ground.user.data.join("chat-history");
         let mut editor = Some(editor(&history)?);
         let mut interrupted = false;
@@ -106,8 +111,9 @@ impl Chat<'_> {
             // The editor blocks its thread, and comes back with what was typed.
             let Some(mut asked) = editor.take() else { return Ok(Exit::Done) };
             let screen = Screen::now();
+            let unsent = self.take_unsent(&mut asked);
             let reading = tokio::task::spawn_blocking(move || {
-                let typed = asked.readline("› ");
+                let typed = asked.readline_with_initial("› ", (&unsent, ""));
                 (asked, typed)
             });
             let (back, typed) = tokio::select! {
@@ -145,7 +151,8 @@ impl Chat<'_> {
     }
 
     /// A program writes: each line is a message, one after the other.
-    async fn on_pipe(&mut self) -> anyhow::Result<Exit> {
+    async fn on_pipe(&mut self, thread: Option<ThreadId>) -> anyhow::Result<Exit> {
+        self.thread = thread;
         let mut last = Exit::Done;
         loop {
             let mut line = Vec::new();
@@ -171,40 +178,26 @@ impl Chat<'_> {
         }
     }
 
+    /// Messages that were typed and not sent, as the text of the next input. Each is in the history, too.
+    fn take_unsent(&mut self, editor: &mut Editor<(), FileHistory>) -> String {
+        for text in &self.unsent {
+            // A history that cannot be kept is no reason to stop talking.
+            let _ = editor.add_history_entry(text.as_str());
+        }
+        std::mem::take(&mut self.unsent).join("\n")
+    }
+
     /// Says what a crash or an open question has left behind.
     async fn open_runs(&self) -> anyhow::Result<()> {
         let open = RunQuery { active: Some(true), ..RunQuery::newest(TURNS) };
         for row in self.place.engine.runs(&open).await? {
             let flags = self.place.ground.same_flags();
             let run = &row.view.run;
-            self.console
-                .hint(&format!("`windlass resume {run}{flags}` goes on with a run that has not ended"));
+            let hint =
+                format!("`/resume` or `windlass resume {run}{flags}` continues a run that has not ended");
+            self.console.hint(&hint);
         }
         Ok(())
-    }
-
-    async fn line(&mut self, line: &str) -> anyhow::Result<Next> {
-        if line.is_empty() {
-            return Ok(Next::Go);
-        }
-        let Some(command) = line.strip_prefix('/') else { return self.say(line).await };
-        let (word, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
-        match word {
-            "quit" | "exit" | "q" => return Ok(Next::Leave(Exit::Done)),
-            "help" | "h" | "?" => self.console.note(HELP),
-            "clear" => {
-                self.thread = None;
-                self.console.note("a new conversation; the old one is kept in `windlass threads list`");
-            }
-            "turns" => self.turns().await?,
-            "mode" => self.mode(rest.trim()).await?,
-            "model" => self.model(rest.trim())?,
-            other => {
-                self.console.note(&format!("there is no command `/{}`", shown(other)));
-                self.console.hint("/help lists the commands");
-            }
-        }
-        Ok(Next::Go)
     }
 
     async fn say(&mut self, text: &str) -> anyhow::Result<Next> {
@@ -214,94 +207,27 @@ impl Chat<'_> {
         task.options.mode = self.mode;
         let started = self.place.engine.start(task).await?;
         self.thread = Some(started.thread.clone());
+        let from = From { after: Seq(started.seq.0.saturating_sub(1)), past: Seq(0) };
+        self.follow((started.thread, started.run), from).await
+    }
+
+    /// Follows a run of this conversation to its end, or until the person leaves it.
+    async fn follow(&mut self, ids: (ThreadId, RunId), from: From) -> anyhow::Result<Next> {
         let sight = Sight::of(self.console, OutputFlags::default());
-        let ids = (started.thread, started.run);
         let mut follow = Follow::new(self.console, &self.place, &mut self.signals, ids, sight);
         follow = follow.of_message();
         if self.console.can_ask() {
-            follow = follow.in_chat(self.agent.clone());
+            follow = follow.in_chat(Typing { agent: self.agent.clone(), unsent: &mut self.unsent });
         }
-        let from = From { after: Seq(started.seq.0.saturating_sub(1)), past: Seq(0) };
         Ok(match follow.follow_through(from).await? {
             End::Left(exit) => Next::Leave(exit),
+            End::Kept => Next::Go,
             End::Outcome(outcome) => match Exit::of(&outcome) {
                 Exit::Done => Next::Go,
                 exit if self.console.can_ask() && exit != Exit::Waiting => Next::Go,
                 exit => Next::Leave(exit),
             },
         })
-    }
-
-    async fn turns(&self) -> anyhow::Result<()> {
-        let Some(thread) = &self.thread else {
-            self.console.note("nothing has been said yet");
-            return Ok(());
-        };
-        let mut rows = self.place.engine.runs(&RunQuery::of(thread, TURNS)).await?;
-        rows.reverse();
-        self.console.note(&self.console.paint.dim(&format!("thread {thread}")));
-        let said = self.said(thread).await?;
-        for (nth, row) in rows.iter().enumerate() {
-            let totals = &row.view.totals;
-            let status = row.view.status.map_or("unfinished", super::threads::run_word);
-            let tokens = match (totals.usage.input, totals.usage.output) {
-                (Some(input), Some(output)) => format!(", {input} + {output} tokens"),
-                (None, _) | (_, None) => String::new(),
-            };
-            let said = said.get(&row.view.run).map_or("", String::as_str);
-            let (steps, calls) = (totals.steps, totals.calls);
-            self.console.note(&format!("{:>3}  {said}", nth + 1));
-            let steps = format!("{steps} {}", plural(steps as usize, "step"));
-            let calls = format!("{calls} {}", plural(calls as usize, "call"));
-            self.console.note(&format!("     {status}: {steps}, {calls}{tokens} ({})", row.view.model));
-        }
-        Ok(())
-    }
-
-    /// The messages that runs began with, each in a line.
-    async fn said(&self, thread: &ThreadId) -> anyhow::Result<BTreeMap<RunId, String>> {
-        let (mut said, mut queued) = (BTreeMap::new(), BTreeMap::new());
-        for recorded in transcript::events(&self.place.engine, thread).await? {
-            let (message, run) = match (&recorded.event.fact, recorded.event.run) {
-                (Fact::MessageQueued { id, queued: waits }, _) => {
-                    queued.insert(id.clone(), waits.message.clone());
-                    continue;
-                }
-                (Fact::MessageReceived { message, .. }, Some(run)) => (message.clone(), run),
-                (Fact::MessageTaken { id }, Some(run)) => match queued.remove(id) {
-                    Some(message) => (message, run),
-                    None => continue,
-                },
-                _ => continue, // tidy: the other kinds carry no message of a person
-            };
-            said.entry(run).or_insert_with(|| first_line(&shown(&message.plain_text()), TITLE_CHARS));
-        }
-        Ok(said)
-    }
-
-    async fn mode(&mut self, word: &str) -> anyhow::Result<()> {
-        if !word.is_empty() {
-            self.mode = Some(word.parse().map_err(Trouble::usage)?);
-        }
-        let last = match &self.thread {
-            Some(thread) => self.place.engine.peek(thread).await?.state().mode,
-            None => None,
-        };
-        let mode = self.mode.or(last).or(self.agent.mode).unwrap_or_default();
-        self.console.note(&format!("the mode is `{}`", mode.word()));
-        Ok(())
-    }
-
-    fn model(&mut self, name: &str) -> anyhow::Result<()> {
-        if name.is_empty() {
-            self.console.note(&format!("the model is `{}`", self.agent.models[0]));
-            return Ok(());
-        }
-        let model = ModelName::from(name);
-        crate::place::check_model(self.console, &self.place.models.now(), &model, &self.agent.settings)?;
-        self.console.note(&format!("going on with `{model}`"));
-        self.agent.models = vec![model];
-        Ok(())
     }
 }
 

@@ -63,6 +63,16 @@ pub enum End {
     Outcome(Box<Outcome>),
     /// The person left it.
     Left(Exit),
+    /// The person left the question in a chat: the run keeps waiting, and the chat continues.
+    Kept,
+}
+
+/// What a person types in a chat while a run is followed.
+pub struct Typing<'a> {
+    /// The agent that gets the messages.
+    pub agent: AgentConfig,
+    /// Messages that were typed and not sent, oldest first.
+    pub unsent: &'a mut Vec<String>,
 }
 
 /// A run that is followed.
@@ -76,7 +86,7 @@ pub struct Follow<'a> {
     /// Whether its message is taken back where the thread comes to rest before it.
     takes_back: bool,
     /// In a chat: who gets what is typed meanwhile.
-    chat: Option<AgentConfig>,
+    chat: Option<Typing<'a>>,
     keyboard: Option<Keyboard>,
     open: Vec<InterruptId>,
     asking: Option<Asking>,
@@ -131,8 +141,8 @@ impl<'a> Follow<'a> {
     }
 
     /// What a person types meanwhile is sent to this agent.
-    pub fn in_chat(mut self, agent: AgentConfig) -> Self {
-        self.chat = Some(agent);
+    pub fn in_chat(mut self, typing: Typing<'a>) -> Self {
+        self.chat = Some(typing);
         self.keyboard = self.console.can_ask().then(Keyboard::open);
         self
     }
@@ -286,12 +296,16 @@ impl<'a> Follow<'a> {
 
     /// After a run that did not end well, what was typed meanwhile is not sent behind the person's back. In a pipe
     /// that is one message; others may be another process's.
-    async fn unqueue(&self, state: &State) -> anyhow::Result<()> {
-        let ours = |queued: &Queued| self.chat.is_some() || queued.run == self.run;
+    async fn unqueue(&mut self, state: &State) -> anyhow::Result<()> {
+        let in_chat = self.chat.is_some();
+        let ours = |queued: &Queued| in_chat || queued.run == self.run;
         for Waiting { id, queued, .. } in state.queue.iter().filter(|waiting| ours(&waiting.queued)) {
             self.place.engine.withdraw(&self.thread, id, queued.by.clone()).await?;
             let text = queued.message.plain_text();
             self.console.note(&format!("not sent: {}", first_line(&shown(&text), ECHO_CHARS)));
+            if let Some(typing) = &mut self.chat {
+                typing.unsent.push(text);
+            }
         }
         Ok(())
     }
@@ -305,17 +319,20 @@ impl<'a> Follow<'a> {
 
     /// Sends what was typed during a run; it is taken when the run is done.
     async fn queue(&mut self, line: String) -> anyhow::Result<()> {
-        let Some(agent) = self.chat.as_ref().filter(|_| !line.trim().is_empty()) else { return Ok(()) };
+        let Some(typing) = self.chat.as_mut().filter(|_| !line.trim().is_empty()) else { return Ok(()) };
         if line.trim_start().starts_with('/') {
             self.console.note("commands have to wait until the run has ended; Ctrl-C stops it");
             return Ok(());
         }
-        let mut task = self.place.task(agent, line.trim());
+        let mut task = self.place.task(&typing.agent, line.trim());
         task.thread = Some(self.thread.clone());
         task.options.surface = windlass::machine::Surface::Chat;
         match self.place.engine.start(task).await {
             Ok(_) => self.console.note(&self.console.paint.dim("(queued: sent when this run is done)")),
-            Err(error) => self.console.note(&format!("not queued: {error}")),
+            Err(error) => {
+                self.console.note(&format!("not queued: {error}"));
+                typing.unsent.push(line.trim().to_owned());
+            }
         }
         Ok(())
     }
@@ -324,6 +341,8 @@ impl<'a> Follow<'a> {
         Ok(match signal {
             Signal::End(code) => Some(self.leave(Exit::Signal(code))),
             Signal::Interrupt if self.interrupts > 0 => Some(self.leave(Exit::Interrupted)),
+            // A question may wait for months: Ctrl-C leaves it and never cancels its run.
+            Signal::Interrupt if self.is_parked().await? => Some(self.keep()),
             Signal::Interrupt => {
                 self.interrupts += 1;
                 if let Sight::People(live) = &mut self.sight {
@@ -335,6 +354,23 @@ impl<'a> Follow<'a> {
                 None
             }
         })
+    }
+
+    /// Whether the run waits for an answer or for its time, so that nothing of it can be interrupted.
+    async fn is_parked(&self) -> Result<bool, EngineError> {
+        let status = self.place.engine.thread(&self.thread).await?.view.status;
+        Ok(self.asking.is_some() || matches!(status, ThreadStatus::Waiting | ThreadStatus::Sleeping))
+    }
+
+    /// Leaves a waiting run as it is.
+    fn keep(&mut self) -> End {
+        self.console.note("");
+        let left = self.leave(Exit::Waiting);
+        if self.chat.is_none() {
+            return left;
+        }
+        self.console.hint("/continue asks again, and so does your next message");
+        End::Kept
     }
 
     /// Records the wish to stop. The run's end comes as an event; a refusal means that it ended by itself.
@@ -376,6 +412,7 @@ pub fn resume_hint(console: &Console, place: &Place, run: &RunId) {
 pub fn conclude(console: &Console, output: OutputFlags, end: End) -> anyhow::Result<Exit> {
     match end {
         End::Left(exit) => Ok(exit),
+        End::Kept => Ok(Exit::Waiting),
         End::Outcome(outcome) => {
             if output.json {
                 let text =

@@ -136,7 +136,8 @@ fn list(console: &Console, rows: &[ThreadRow], json: bool) {
     }
 }
 
-fn age(now: Timestamp, then: Timestamp) -> String {
+/// How long ago something was.
+pub fn age(now: Timestamp, then: Timestamp) -> String {
     match now.since(then) / 1000 {
         0..60 => "now".to_owned(),
         seconds @ 60..3_600 => format!("{} min", seconds / 60),
@@ -145,7 +146,8 @@ fn age(now: Timestamp, then: Timestamp) -> String {
     }
 }
 
-fn thread_word(status: ThreadStatus) -> &'static str {
+/// What a thread does, in a word.
+pub fn thread_word(status: ThreadStatus) -> &'static str {
     match status {
         ThreadStatus::Idle => "idle",
         ThreadStatus::Running => "running",

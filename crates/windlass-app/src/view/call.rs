@@ -3,7 +3,7 @@
 use serde_json::Value;
 use windlass::machine::Timestamp;
 
-use crate::console::{first_line, shown};
+use crate::console::{first_line, shown, shown_line};
 
 /// Characters of a call's arguments in one line.
 const LABEL_CHARS: usize = 60;
@@ -18,6 +18,14 @@ pub fn label(tool: &str, arguments: &str) -> String {
         format!("{tool} {}", first_line(&about, LABEL_CHARS))
     };
     shown(&label).into_owned()
+}
+
+/// A call's label with the tool server that the tool belongs to; the engine's own tools have none.
+pub fn of_server(server: Option<&str>, label: String) -> String {
+    match server {
+        Some(server) => format!("{}: {label}", shown_line(server)),
+        None => label,
+    }
 }
 
 fn about(arguments: &str) -> String {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use windlass::OpenInterrupt;
 use windlass::machine::{Expiry, InterruptKind, LimitAsked, Question, Terms, Timestamp};
 
-use super::call::{label, moment, span};
+use super::call::{label, moment, of_server, span};
 use super::preview;
 use super::story::Background;
 use crate::console::{Paint, shown, shown_line};
@@ -74,6 +74,24 @@ impl Card {
                 card.notes.extend(preview::evidence(tool, arguments, light.folder));
             }
             InterruptKind::Limit(_) => card.lines = Vec::new(),
+        }
+        match (&open.kind, &background.server) {
+            (
+                InterruptKind::Approval { .. } | InterruptKind::Hook { .. } | InterruptKind::InDoubt { .. },
+                server,
+            ) => {
+                card.title = of_server(server.as_deref(), card.title);
+            }
+            (InterruptKind::Question(_), Some(server)) => {
+                card.notes.push(format!("asked by the tool server `{}`", shown_line(server)));
+            }
+            (
+                InterruptKind::Question(_)
+                | InterruptKind::SignIn { .. }
+                | InterruptKind::Handoff { .. }
+                | InterruptKind::Limit(_),
+                _,
+            ) => {}
         }
         card.background(background, light.now);
         card.notes.extend(terms(open, light.now));

@@ -14,8 +14,9 @@ use windlass::port::journal::Recorded;
 use windlass::port::model::Delta;
 use windlass::{Engine, EngineError, Outcome, Status, Update};
 
-use super::call::{label, seconds};
+use super::call::{label, of_server, seconds};
 use super::preview::plural;
+use super::story::servers;
 use crate::console::{Console, first_line, shown};
 
 /// Columns that the status line takes at most: it must not wrap, or it could not be erased.
@@ -162,6 +163,8 @@ impl Live {
             }
             Fact::ToolUndispatched { call } => self.running.retain(|(running, _)| running != call),
             Fact::ToolFinished { call, outcome, content, error, duration_ms } => {
+                // A call that was denied never started, and its result separates the texts just the same.
+                self.answer.clear();
                 self.running.retain(|(running, _)| running != call);
                 self.finished(*call, *outcome, content, *error, *duration_ms);
             }
@@ -193,10 +196,15 @@ impl Live {
         step: u32,
         message: &Message,
     ) -> Result<(), EngineError> {
+        if message.calls().next().is_none() {
+            return Ok(());
+        }
+        let servers = servers(engine);
         for (index, call) in message.calls().enumerate() {
             let arguments = engine.text(&call.asked).await?;
             let key = CallKey { step, index: index as u32 };
-            self.labels.insert(key, label(call.name.as_str(), &arguments));
+            let label = label(call.name.as_str(), &arguments);
+            self.labels.insert(key, of_server(servers.get(&call.name).map(String::as_str), label));
         }
         Ok(())
     }

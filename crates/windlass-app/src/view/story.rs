@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use windlass::machine::{CallKey, EffectId, Event, Fact, InterruptId, Seq, ThreadId, Timestamp};
+use windlass::machine::{CallKey, EffectId, Event, Fact, InterruptId, Seq, ThreadId, Timestamp, ToolName};
 use windlass::port::journal::RunQuery;
-use windlass::{Engine, EngineError};
+use windlass::{Engine, EngineError, OfferedTool};
 
 /// Events read at a time.
 const PAGE: usize = 512;
@@ -18,6 +18,14 @@ pub struct Background {
     pub effect: Option<EffectId>,
     /// When it was last started.
     pub started_at: Option<Timestamp>,
+    /// The tool server that its tool belongs to; absent for the engine's own tools.
+    pub server: Option<String>,
+}
+
+/// The tool servers of the tools that come from one, by tool.
+pub fn servers(engine: &Engine) -> BTreeMap<ToolName, String> {
+    let of = |tool: OfferedTool| tool.server.map(|server| (tool.spec.name, server));
+    engine.tools().into_iter().filter_map(of).collect()
 }
 
 impl Background {
@@ -33,7 +41,7 @@ pub async fn backgrounds(
     thread: &ThreadId,
 ) -> Result<BTreeMap<InterruptId, Background>, EngineError> {
     let newest = engine.runs(&RunQuery::of(thread, 1)).await?;
-    let mut story = Story::default();
+    let mut story = Story { servers: servers(engine), ..Story::default() };
     let Some(row) = newest.first() else { return Ok(story.asked) };
     let mut after = Seq(row.view.from.0.saturating_sub(1));
     loop {
@@ -46,6 +54,7 @@ pub async fn backgrounds(
 
 #[derive(Default)]
 struct Story {
+    servers: BTreeMap<ToolName, String>,
     calls: BTreeMap<CallKey, Background>,
     asked: BTreeMap<InterruptId, Background>,
 }
@@ -53,6 +62,12 @@ struct Story {
 impl Story {
     fn see(&mut self, event: &Event) {
         match &event.fact {
+            Fact::StepReplied { attempt, message, .. } => {
+                for (index, asked) in message.calls().enumerate() {
+                    let call = CallKey { step: attempt.step, index: index as u32 };
+                    self.calls.entry(call).or_default().server = self.servers.get(&asked.name).cloned();
+                }
+            }
             Fact::CallJudged { call, rule, .. } => {
                 self.calls.entry(*call).or_default().rule = Some(rule.clone());
             }

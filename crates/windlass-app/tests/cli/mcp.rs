@@ -72,6 +72,21 @@ fn doctor_reaches_the_servers_unless_it_is_offline() {
     assert!(!none.contains("tool server"), "{none}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_call_of_a_servers_tool_asks_with_the_servers_name() {
+    use super::model::{Model, Turn};
+    use super::terminal::{APPROVE, Terminal};
+    let user = User::new();
+    let server = SERVER.replace(r#""name":"Read""#, r#""name":"echo""#);
+    user.configure(&format!("[mcp.sh]\ncommand = 'sh'\nargs = ['-c', '''{server}''']"));
+    let calls = vec![Turn::Call(vec![("echo", serde_json::json!({ "text": "hi" }))])];
+    let mut terminal = Terminal::open(Model::start(calls).command(&user, &["run", "go"]));
+    terminal.until("? approve").until("sh: echo hi").until(APPROVE).enter("d\n").until("why?").enter("\n");
+    terminal.until("• sh: echo hi  ").until("Done.");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
 /// A word for a name alone would be one for any server that takes the name.
 #[test]
 fn a_grant_is_for_the_tool_of_its_server_and_for_one_that_is_there() {

@@ -5,7 +5,11 @@ use std::io::{Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, OnceLock};
 
+use serde_json::json;
+
+use super::model::{Model, Turn};
 use super::{INSIGHTS, TASK, User, count, mode};
 
 /// How long a text may take to appear: a busy machine is slow, and a question that is not asked never comes.
@@ -146,7 +150,9 @@ fn a_denial_carries_its_reason_to_the_model() {
     let mut terminal = Terminal::start(&user, &["run", TASK]);
     terminal.until(APPROVE).enter("d\n").until("why?").enter("wrong file\n");
     terminal.until("denied: wrong file").until("was not written");
-    assert_eq!(terminal.end().0, Some(0));
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0));
+    assert_eq!(seen.matches("was not written").count(), 1, "the answer is printed once: {seen}");
     assert_eq!(user.read("insights.md"), "");
 }
 
@@ -164,11 +170,76 @@ fn an_answer_from_another_terminal_ends_the_question() {
 }
 
 #[test]
-fn ctrl_c_at_a_question_stops_the_run() {
+fn ctrl_c_at_a_question_leaves_the_run_waiting() {
     let user = User::new();
     let mut terminal = Terminal::start(&user, &["run", TASK]);
-    terminal.until(APPROVE).enter("\x03").until("stopping the run").until("cancelled");
-    assert_eq!(terminal.end().0, Some(4));
+    terminal.until(APPROVE).enter("\x03").until("the run is kept as it is").until("windlass resume run_");
+    assert_eq!(terminal.end().0, Some(3));
+    assert_eq!(count(&user.events(), "cancel.requested"), 0);
+    let mut terminal = Terminal::start(&user, &["resume"]);
+    terminal.until(APPROVE).enter("a\n").until("Done.");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(user.read("insights.md"), INSIGHTS);
+}
+
+#[test]
+fn ctrl_c_at_a_question_of_a_chat_returns_to_the_prompt_and_the_next_message_asks_again() {
+    let user = User::new();
+    let mut terminal = Terminal::start(&user, &["chat"]);
+    terminal.until("› ").enter(&format!("{TASK}\r")).until(APPROVE).enter("\x03");
+    terminal.until("the run is kept as it is").until("/continue asks again").until("› ");
+    terminal.enter("/continue\r").until(APPROVE).enter("\x03").until("the run is kept as it is").until("› ");
+    terminal.enter("and then?\r").until(APPROVE).enter("a\n").until("approved once").until("Done.");
+    terminal.until("› and then?").until("I am the demo model").until("› ").enter("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(user.read("insights.md"), INSIGHTS);
+    assert_eq!(count(&user.events(), "cancel.requested"), 0);
+}
+
+#[test]
+fn a_second_ctrl_c_leaves_the_chat_and_its_run_still_waits() {
+    let user = User::new();
+    let mut terminal = Terminal::start(&user, &["chat"]);
+    terminal.until("› ").enter(&format!("{TASK}\r")).until(APPROVE).enter("\x03");
+    terminal.until("the run is kept as it is").until("› ").enter("\x03").until("Ctrl-C again").until("› ");
+    terminal.enter("\x03");
+    assert_eq!(terminal.end().0, Some(0));
+    let mut terminal = Terminal::start(&user, &["chat", "--continue"]);
+    terminal.until(APPROVE).enter("a\n").until("Done.").until("› ").enter("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+    assert_eq!(user.read("insights.md"), INSIGHTS);
+}
+
+#[test]
+fn a_message_queued_behind_a_run_that_is_interrupted_returns_to_the_input() {
+    let user = User::new();
+    let held = Arc::new(OnceLock::new());
+    let begun = vec![json!({ "content": "Wait for it" }), json!({ "content": " ended" })];
+    let model = Model::start(vec![Turn::Held(held.clone(), begun)]);
+    let mut terminal = Terminal::open(model.command(&user, &["chat"]));
+    terminal.until("› ").enter("go\r").until("Wait for it").enter("what about East?\n");
+    terminal.until("queued: sent when this run is done").enter("\x03").until("not sent: what about East?");
+    held.set(()).unwrap();
+    terminal.until("› what about East?").enter("\r").until("1 step · ").until("› ").enter("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+    let events = user.events();
+    assert_eq!((count(&events, "message.withdrawn"), count(&events, "message.received")), (1, 2));
+}
+
+#[test]
+fn a_conversation_is_picked_from_a_list() {
+    let user = User::new();
+    user.run(&["run", "the first"]).exits(0);
+    user.run(&["run", "the second"]).exits(0);
+    let mut terminal = Terminal::start(&user, &["chat"]);
+    terminal.until("› ").enter("/resume\r").until("  1  the second").until("  2  the first");
+    terminal.until("`/resume N` continues conversation N").until("› ").enter("/resume 3\r");
+    terminal.until("there is no conversation 3").until("› ").enter("/resume 2\r");
+    terminal.until("I am the demo model").until("› ").enter("and then\r").until("I am the demo model");
+    terminal.until("› ").enter("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+    let said = user.run(&["threads", "show"]).exits(0).out;
+    assert!(said.contains("the first") && said.contains("and then"), "{said}");
 }
 
 #[test]
@@ -227,8 +298,8 @@ fn a_chat_goes_on_with_a_thread_whose_run_waits() {
     user.run(&["run", TASK]).exits(3);
     let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
     let mut terminal = Terminal::start(&user, &["chat", "--thread", &thread]);
-    terminal.until("› ").enter("hello\r").until(APPROVE).enter("a\n").until("approved once");
-    terminal.until("› hello").until("I am the demo model").until("› ").enter("/quit\r");
+    terminal.until(APPROVE).enter("a\n").until("approved once").until("› ");
+    terminal.enter("hello\r").until("I am the demo model").until("› ").enter("/quit\r");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(user.read("insights.md"), INSIGHTS);
 }
@@ -239,8 +310,9 @@ fn a_message_behind_a_run_that_is_stopped_is_not_sent() {
     user.run(&["run", TASK]).exits(3);
     let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
     let mut terminal = Terminal::start(&user, &["chat", "--thread", &thread]);
-    terminal.until("› ").enter("hello\r").until(APPROVE).enter("s\n").until("not sent: hello");
-    terminal.until("› ").enter("/quit\r");
+    terminal.until(APPROVE).enter("\x03").until("› ");
+    terminal.enter("hello\r").until(APPROVE).enter("s\n").until("not sent: hello");
+    terminal.until("› hello").enter("\x15/quit\r");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(count(&user.events(), "message.withdrawn"), 1);
 }

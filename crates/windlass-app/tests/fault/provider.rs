@@ -84,7 +84,7 @@ fn what_a_provider_gets_wrong_is_told() {
     silent.fails("ERR_API", &["no byte for 1000 ms", again, "hint: try again later"]);
     let ended = "the provider's stream ended before the reply did";
     cut.fails("ERR_STREAM_INCOMPLETE", &[ended, again, "hint: try again later"]);
-    reset.fails("ERR_STREAM_INCOMPLETE", &["the connection broke: ", again]);
+    reset.fails("ERR_STREAM_INCOMPLETE", &["the connection broke before the reply was complete; ", again]);
 }
 
 #[test]

@@ -90,7 +90,7 @@ async fn a_cut_stream_is_no_end() {
     );
     assert_eq!(
         failure("anth-cut@reset").await,
-        r#"error Truncated: the connection broke: unexpected EOF during chunk size line"#
+        r#"error Truncated: the connection broke before the reply was complete"#
     );
     assert_eq!(
         failure("anth-cut-afterdelta").await,
@@ -110,7 +110,7 @@ async fn a_cut_stream_is_no_end() {
     );
     assert_eq!(
         failure("oai-cut@reset").await,
-        r#"error Truncated: the connection broke: unexpected EOF during chunk size line"#
+        r#"error Truncated: the connection broke before the reply was complete"#
     );
     assert_eq!(
         failure("resp-cut").await,
@@ -118,7 +118,7 @@ async fn a_cut_stream_is_no_end() {
     );
     assert_eq!(
         failure("resp-cut@reset").await,
-        r#"error Truncated: the connection broke: unexpected EOF during chunk size line"#
+        r#"error Truncated: the connection broke before the reply was complete"#
     );
     assert_eq!(
         failure("gem-cut").await,
@@ -126,7 +126,7 @@ async fn a_cut_stream_is_no_end() {
     );
     assert_eq!(
         failure("gem-cut@reset").await,
-        r#"error Truncated: the connection broke: unexpected EOF during chunk size line"#
+        r#"error Truncated: the connection broke before the reply was complete"#
     );
 }
 
@@ -148,7 +148,7 @@ async fn what_came_before_a_failure_is_known() {
     insta::assert_snapshot!(transcript("anth-cut@reset").await, @r#"
         ~ 0 reasoning: Let me think.
         ~ 1 text: I will
-        error Truncated: the connection broke: unexpected EOF during chunk size line
+        error Truncated: the connection broke before the reply was complete
     "#);
     insta::assert_snapshot!(transcript("anth-ok-stall").await, @r#"
         ~ 0 reasoning: Let me think.

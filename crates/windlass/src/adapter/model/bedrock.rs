@@ -236,7 +236,8 @@ where
             Ok(None) => None,
             Ok(Some(Ok(frame))) => Some((Ok(frame), Some((frames, Begun::Yes)))),
             Ok(Some(Err(ProviderError::Http(error)))) if matches!(begun, Begun::Yes) => {
-                Some((Err(link(LinkError::Cut(root_cause(error.as_ref())))), None))
+                tracing::debug!(cause = %root_cause(error.as_ref()), "the connection broke in a reply");
+                Some((Err(link(LinkError::Cut)), None))
             }
             Ok(Some(Err(error))) => Some((Err(error), None)),
         }

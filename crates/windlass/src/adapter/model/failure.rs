@@ -74,7 +74,7 @@ fn link(error: &HttpError) -> ModelError {
         Some(error @ LinkError::Stalled(_)) => {
             return ModelError::new(FailureClass::Timeout, error.to_string());
         }
-        Some(error @ LinkError::Cut(_)) => {
+        Some(error @ LinkError::Cut) => {
             return ModelError::new(FailureClass::Truncated, error.to_string());
         }
         None => {}

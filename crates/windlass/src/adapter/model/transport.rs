@@ -38,8 +38,8 @@ pub(super) enum LinkError {
     Unready(Box<ModelError>),
     /// Nothing came for too long.
     Stalled(Duration),
-    /// The body broke off after it had begun.
-    Cut(String),
+    /// The body broke off after it had begun. The library's cause names its parser's state, so it is only logged.
+    Cut,
 }
 
 impl fmt::Display for LinkError {
@@ -47,7 +47,7 @@ impl fmt::Display for LinkError {
         match self {
             Self::Unready(error) => error.fmt(f),
             Self::Stalled(limit) => write!(f, "no byte for {} ms", limit.as_millis()),
-            Self::Cut(why) => write!(f, "the connection broke: {why}"),
+            Self::Cut => f.write_str("the connection broke before the reply was complete"),
         }
     }
 }
@@ -378,7 +378,8 @@ fn cut(error: Error) -> Error {
         | Error::StreamEnded
         | Error::InvalidContentType(_) => error.to_string(),
     };
-    Error::instance(LinkError::Cut(why))
+    tracing::debug!(cause = %why, "the connection broke in a reply");
+    Error::instance(LinkError::Cut)
 }
 
 /// The innermost cause: the outer ones repeat it and show addresses, which may hold keys.

@@ -1,0 +1,128 @@
+//! The commands of a chat: lines that begin with a slash.
+
+use std::collections::BTreeMap;
+
+use windlass::machine::{Fact, ModelName, RunId, ThreadId};
+use windlass::port::journal::RunQuery;
+
+use super::{Chat, Next, TURNS};
+use crate::console::{first_line, shown};
+use crate::trouble::{Exit, Trouble};
+use crate::view::preview::plural;
+use crate::view::transcript;
+
+/// Characters of a message in `/turns`.
+const TITLE_CHARS: usize = 60;
+
+const HELP: &str = "\
+/help         list the commands
+/turns        list the messages so far, and what they took
+/resume       list conversations; `/resume N` continues one of them
+/continue     continue this conversation's run, or the newest conversation
+/mode NAME    switch to another mode (`agent`, `ask`, `plan`); without a name, show it
+/model NAME   switch to another model (`provider/name`); without a name, show it
+/clear        start a new conversation
+/quit         leave (also Ctrl-D, or Ctrl-C twice)
+Ctrl-C interrupts a run that is working; a run that waits for you keeps waiting
+A message that you send during a run is queued and sent after it";
+
+impl Chat<'_> {
+    /// Sends a message or carries out a command.
+    pub(super) async fn line(&mut self, line: &str) -> anyhow::Result<Next> {
+        if line.is_empty() {
+            return Ok(Next::Go);
+        }
+        let Some(command) = line.strip_prefix('/') else { return self.say(line).await };
+        let (word, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+        match word {
+            "quit" | "exit" | "q" => return Ok(Next::Leave(Exit::Done)),
+            "help" | "h" | "?" => self.console.note(HELP),
+            "clear" => {
+                self.thread = None;
+                self.console.note("a new conversation; the old one is kept in `windlass threads list`");
+            }
+            "turns" => self.turns().await?,
+            "resume" => return self.resume(rest.trim()).await,
+            "continue" => return self.continue_run().await,
+            "mode" => self.mode(rest.trim()).await?,
+            "model" => self.model(rest.trim())?,
+            other => {
+                self.console.note(&format!("there is no command `/{}`", shown(other)));
+                self.console.hint("/help lists the commands");
+            }
+        }
+        Ok(Next::Go)
+    }
+
+    async fn turns(&self) -> anyhow::Result<()> {
+        let Some(thread) = &self.thread else {
+            self.console.note("nothing has been said yet");
+            return Ok(());
+        };
+        let mut rows = self.place.engine.runs(&RunQuery::of(thread, TURNS)).await?;
+        rows.reverse();
+        self.console.note(&self.console.paint.dim(&format!("thread {thread}")));
+        let said = self.said(thread).await?;
+        for (nth, row) in rows.iter().enumerate() {
+            let totals = &row.view.totals;
+            let status = row.view.status.map_or("unfinished", crate::cli::threads::run_word);
+            let tokens = match (totals.usage.input, totals.usage.output) {
+                (Some(input), Some(output)) => format!(", {input} + {output} tokens"),
+                (None, _) | (_, None) => String::new(),
+            };
+            let said = said.get(&row.view.run).map_or("", String::as_str);
+            let (steps, calls) = (totals.steps, totals.calls);
+            self.console.note(&format!("{:>3}  {said}", nth + 1));
+            let steps = format!("{steps} {}", plural(steps as usize, "step"));
+            let calls = format!("{calls} {}", plural(calls as usize, "call"));
+            self.console.note(&format!("     {status}: {steps}, {calls}{tokens} ({})", row.view.model));
+        }
+        Ok(())
+    }
+
+    /// The messages that runs began with, each in a line.
+    async fn said(&self, thread: &ThreadId) -> anyhow::Result<BTreeMap<RunId, String>> {
+        let (mut said, mut queued) = (BTreeMap::new(), BTreeMap::new());
+        for recorded in transcript::events(&self.place.engine, thread).await? {
+            let (message, run) = match (&recorded.event.fact, recorded.event.run) {
+                (Fact::MessageQueued { id, queued: waits }, _) => {
+                    queued.insert(id.clone(), waits.message.clone());
+                    continue;
+                }
+                (Fact::MessageReceived { message, .. }, Some(run)) => (message.clone(), run),
+                (Fact::MessageTaken { id }, Some(run)) => match queued.remove(id) {
+                    Some(message) => (message, run),
+                    None => continue,
+                },
+                _ => continue, // tidy: the other kinds carry no message of a person
+            };
+            said.entry(run).or_insert_with(|| first_line(&shown(&message.plain_text()), TITLE_CHARS));
+        }
+        Ok(said)
+    }
+
+    async fn mode(&mut self, word: &str) -> anyhow::Result<()> {
+        if !word.is_empty() {
+            self.mode = Some(word.parse().map_err(Trouble::usage)?);
+        }
+        let last = match &self.thread {
+            Some(thread) => self.place.engine.peek(thread).await?.state().mode,
+            None => None,
+        };
+        let mode = self.mode.or(last).or(self.agent.mode).unwrap_or_default();
+        self.console.note(&format!("the mode is `{}`", mode.word()));
+        Ok(())
+    }
+
+    fn model(&mut self, name: &str) -> anyhow::Result<()> {
+        if name.is_empty() {
+            self.console.note(&format!("the model is `{}`", self.agent.models[0]));
+            return Ok(());
+        }
+        let model = ModelName::from(name);
+        crate::place::check_model(self.console, &self.place.models.now(), &model, &self.agent.settings)?;
+        self.console.note(&format!("going on with `{model}`"));
+        self.agent.models = vec![model];
+        Ok(())
+    }
+}
