@@ -3,6 +3,7 @@
 //! It reads files and variables and decides nothing about a run. A secret is only ever a reference here.
 
 mod connected;
+mod dialect;
 #[cfg(test)]
 pub mod documented;
 mod file;
@@ -30,6 +31,7 @@ use windlass::machine::{CacheMarks, Limits, ModelName, ModelSettings, Reasoning}
 use crate::trouble::Trouble;
 
 pub use connected::{ConnectedFile, Part};
+pub use dialect::Dialect;
 pub use file::{AgentFile, ConfigFile, ProviderFile};
 pub use files::FilesFile;
 pub use mcp::McpFile;
@@ -37,7 +39,7 @@ pub use money::Dollars;
 pub use operate::{Range, ServerLimits, TlsFile};
 pub use outside::{ApiFile, Kept, OutboundFile, Search, WebFile};
 pub use reference::Reference;
-pub use server::{Dialect, ServerFile, TitleModel};
+pub use server::{ServerFile, TitleModel};
 pub use tools::{SandboxWord, ToolsFile};
 pub use toolsets::{ToolsetFile, toolsets};
 

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use windlass::machine::ModelName;
 use windlass::outbound::Host;
 
+use super::dialect::DialectsFile;
 use super::operate::{Range, ServerLimits, TlsFile};
 use super::reference::Reference;
 use crate::account::{Registration, Role};
@@ -39,24 +40,10 @@ pub struct ServerFile {
     pub registration: Option<Registration>,
     /// The model that makes titles of new conversations.
     pub title_model: TitleModel,
-    /// The outward dialects that are served; none named: all.
-    pub dialects: Option<Vec<Dialect>>,
+    /// The interfaces of other products that are served beside the API.
+    pub dialect: DialectsFile,
     /// Providers that people sign in by, by the name in their address.
     pub oidc: BTreeMap<String, OidcFile>,
-}
-
-/// An interface of another product, under a prefix of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Dialect {
-    /// `/skyflo`.
-    Skyflo,
-    /// `/zeus`.
-    Zeus,
-    /// `/skillchat`.
-    Skillchat,
-    /// `/agui`.
-    Agui,
 }
 
 /// `title_model`: which model makes titles of new conversations.
@@ -143,14 +130,8 @@ impl ServerFile {
             tls: self.tls.or(weaker.tls),
             metrics_token: self.metrics_token.or(weaker.metrics_token),
             limits: self.limits.over(weaker.limits),
-            dialects: self.dialects.or(weaker.dialects),
+            dialect: self.dialect.over(weaker.dialect),
         }
-    }
-
-    /// Whether a dialect is served. All are unless the settings name some: each request passes the same sign-in and
-    /// limits as one of the API.
-    pub fn serves(&self, dialect: Dialect) -> bool {
-        self.dialects.as_ref().is_none_or(|named| named.contains(&dialect))
     }
 
     /// Who may register.
@@ -171,8 +152,9 @@ impl ServerFile {
         self.public_urls.iter().flatten().map(read).collect()
     }
 
-    /// Refuses providers that nobody could sign in by.
+    /// Refuses providers that nobody could sign in by, and figures of dialects that no run could have.
     pub fn check(&self) -> Result<(), Trouble> {
+        self.dialect.check()?;
         if let Some(name) = self.oidc.keys().next()
             && !cfg!(feature = "openid")
         {

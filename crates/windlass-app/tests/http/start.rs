@@ -21,9 +21,12 @@ async fn it_says_that_it_lives_and_who_it_is() {
 }
 
 #[tokio::test]
-async fn dialects_that_are_not_named_are_not_there() {
+async fn a_disabled_dialect_has_no_routes() {
     let user = crate::cli::User::new();
-    user.configure("[server]\ndialects = ['zeus']\n");
+    user.configure(
+        "[server.dialect.skyflo]\nenabled = false\n[server.dialect.skillchat]\nenabled = false\n\
+         [server.dialect.agui]\nenabled = false\n",
+    );
     let server = Server::start_for(user, &[]);
     for (method, path, there) in [
         (Method::GET, "/skyflo/api/v1/health", false),

@@ -25,7 +25,7 @@ use crate::config::Dialect;
 
 /// Whether a dialect's own cookie is that of somebody who is known.
 pub async fn knows_cookie(headers: &HeaderMap, app: &Shared) -> bool {
-    app.settings.server.serves(Dialect::Skyflo) && skyflo::knows_cookie(headers, app).await
+    app.settings.server.dialect.serves(Dialect::Skyflo) && skyflo::knows_cookie(headers, app).await
 }
 
 /// The routes of every dialect that is served.
@@ -36,6 +36,6 @@ pub fn routes(app: &Shared) -> Router<Shared> {
         (Dialect::Skillchat, skillchat::routes()),
         (Dialect::Agui, agui::routes()),
     ];
-    let served = all.into_iter().filter(|(dialect, _)| app.settings.server.serves(*dialect));
+    let served = all.into_iter().filter(|(dialect, _)| app.settings.server.dialect.serves(*dialect));
     served.fold(Router::new(), |router, (_, routes)| router.merge(routes))
 }
