@@ -7,6 +7,7 @@ mod attempts;
 pub mod audit;
 pub mod error;
 mod failed;
+pub mod guest;
 pub mod hands;
 pub mod key;
 pub mod link;
@@ -90,6 +91,8 @@ pub struct Identity {
 pub enum Credential {
     /// A login, by the id of its session.
     Session(String),
+    /// The session of a guest, by its id: a visitor of a dialect who has not signed in.
+    Guest(String),
     /// An API key, by its id, with what it may do; none named means all that its user may.
     Key {
         /// Its id.
@@ -102,7 +105,7 @@ pub enum Credential {
 impl fmt::Display for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Session(id) | Self::Key { id, .. } => f.write_str(id),
+            Self::Session(id) | Self::Guest(id) | Self::Key { id, .. } => f.write_str(id),
         }
     }
 }
@@ -134,6 +137,8 @@ impl Identity {
     pub fn has(&self, scope: Scope) -> bool {
         match &self.credential {
             Credential::Session(_) => true,
+            // Nothing that outlives the visit: no keys, no changes of the account.
+            Credential::Guest(_) => scope != Scope::Admin,
             Credential::Key { scopes, .. } => scopes.is_empty() || scopes.contains(&scope),
         }
     }

@@ -7,6 +7,7 @@ pub mod auth;
 mod backup;
 pub mod browser;
 mod client;
+mod clients;
 #[cfg(target_os = "linux")]
 mod commands;
 mod cuts;

@@ -1,5 +1,7 @@
 //! The skills-chat interface: golden exchanges with the real binary, and what they cannot show.
 
+mod sign_in;
+
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use windlass::testing::provider::ProviderServer;
