@@ -147,6 +147,11 @@ impl Homes {
         recorded.is_some_and(|recorded| recorded.starts_with(HOME) || recorded.starts_with(SHARED))
     }
 
+    /// Whether what is recorded of a conversation is a folder that no other conversation works in.
+    pub fn is_own_of_thread(recorded: Option<&str>) -> bool {
+        recorded.is_some_and(|recorded| recorded.starts_with(HOME))
+    }
+
     /// How many bytes a user has in uploads and conversations; `None` where there are too many files to be counted.
     /// Blocks.
     pub fn taken_bytes(&self, home: &Home) -> io::Result<Option<u64>> {

@@ -1,4 +1,5 @@
-//! Where tests name rows: comments of the form `// rows: A-1, B-2` in Rust and JavaScript.
+//! Where tests name rows: comments of the form `// rows: A-1, B-2` in Rust and JavaScript, and `# rows: A-1` in golden
+//! transcripts, which are tests themselves.
 //!
 //! Only comments count, never the same text inside a string.
 
@@ -29,6 +30,8 @@ pub fn in_tree(root: &Path) -> Result<Vec<Mention>> {
         let is_script = path.ends_with(".js") || path.ends_with(".mjs");
         if path.ends_with(".rs") || is_script {
             found.extend(in_file(&SourceFile::new(path.clone(), tree::read(root, &path)?)));
+        } else if path.ends_with(".txt") && path.contains("/golden/") {
+            found.extend(in_transcript(&path, &tree::read(root, &path)?));
         }
     }
     Ok(found)
@@ -51,6 +54,21 @@ fn in_file(file: &SourceFile) -> Vec<Mention> {
         }
     }
     found
+}
+
+/// A transcript names the rows that it alone shows, so that none is named that no transcript is about.
+fn in_transcript(path: &str, text: &str) -> Vec<Mention> {
+    let named = text.lines().enumerate().filter_map(|(index, line)| {
+        let ids = line.strip_prefix("# rows:")?;
+        let mention = move |id: &str| Mention {
+            id: id.trim().to_owned(),
+            path: path.to_owned(),
+            line: index + 1,
+            is_test: true,
+        };
+        Some(ids.split(',').map(mention))
+    });
+    named.flatten().collect()
 }
 
 /// Whether a comment stands right above a test.
@@ -96,6 +114,13 @@ mod tests {
     fn comments_elsewhere_are_no_tests() {
         check("crates/windlass/src/a.rs", "// rows: SK-G3\n", &[("SK-G3", 1, false)]);
         check("crates/windlass-app/ui/chat.js", "// rows: SK-U1\n", &[("SK-U1", 1, false)]);
+    }
+
+    #[test]
+    fn a_transcript_names_its_own_rows() {
+        let found = in_transcript("tests/golden/a.txt", "# rows: WT-H6, OV-2\n> message \"# rows: SK-G1\"\n");
+        let found: Vec<_> = found.iter().map(|it| (it.id.as_str(), it.line, it.is_test)).collect();
+        assert_eq!(found, [("WT-H6", 1, true), ("OV-2", 1, true)]);
     }
 
     #[test]

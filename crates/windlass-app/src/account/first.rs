@@ -5,7 +5,7 @@
 use windlass::port::records::Expect;
 
 use super::error::AccountError;
-use super::login::{Admission, Registrant, checked};
+use super::login::{Admission, FirstRefresh, Registrant, checked};
 use super::record::put;
 use super::session::{Client, Tokens};
 use super::user::DEFAULT_WORKSPACE;
@@ -24,7 +24,7 @@ impl Accounts {
         let workspace = DEFAULT_WORKSPACE.to_owned();
         let used = put(FIRST, FIRST, &workspace, &self.clock.now(), Expect::Absent);
         let admission = Admission { workspace, role: Role::Admin, vouched: true, used: Some(used) };
-        self.enrol(draft, admission, client).await
+        self.enrol(draft, admission, client, FirstRefresh::Now).await
     }
 }
 

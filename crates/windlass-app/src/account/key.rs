@@ -119,7 +119,7 @@ impl Accounts {
     /// What holds a change to the credential of whoever asks.
     async fn credential_stands(&self, identity: &Identity) -> Result<RecordChange, AccountError> {
         let record = match &identity.credential {
-            Credential::Session(id) => self.records.get(SESSION, id).await?,
+            Credential::Session(id) | Credential::Guest(id) => self.records.get(SESSION, id).await?,
             Credential::Key { id, .. } => {
                 let keys = self.every(KEY, Some(identity.user.as_str())).await?;
                 keys.into_iter().find(|record| record.value["id"] == *id)

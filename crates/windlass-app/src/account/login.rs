@@ -41,6 +41,10 @@ pub enum FirstRefresh {
     Now,
     /// When they ask for it, which they must do soon.
     OnRequest,
+    /// Never: their client cannot refresh, so the access token lasts as long as the session, a day.
+    Never,
+    /// Never: a guest has nothing but the access token, which lasts as long as the session.
+    Guest,
 }
 
 /// An account that is to be registered.
@@ -200,9 +204,20 @@ impl Accounts {
         registration: Registration,
         client: &Client,
     ) -> Result<Tokens, AccountError> {
+        self.register_for(draft, registration, client, FirstRefresh::Now).await
+    }
+
+    /// The same for a client that wants its first refresh token at another time.
+    pub async fn register_for(
+        &self,
+        draft: Registrant,
+        registration: Registration,
+        client: &Client,
+        first: FirstRefresh,
+    ) -> Result<Tokens, AccountError> {
         let draft = checked(draft)?;
         let admission = self.admission(&draft, registration).await?;
-        self.enrol(draft, admission, client).await
+        self.enrol(draft, admission, client, first).await
     }
 
     /// Makes the account of somebody who may register, and signs it in.
@@ -211,6 +226,7 @@ impl Accounts {
         draft: Registrant,
         admission: Admission,
         client: &Client,
+        first: FirstRefresh,
     ) -> Result<Tokens, AccountError> {
         let Registrant { email, name, password, invite: _ } = draft;
         let Admission { workspace, role, vouched, used } = admission;
@@ -235,9 +251,7 @@ impl Accounts {
         let (mut changes, note) = self.new_user(&user, note).await?;
         changes.push(self.new_password(&user.id, &user.workspace, password).await?);
         changes.extend(used);
-        self.open_session(&user, client, FirstRefresh::Now, changes, note)
-            .await
-            .map_err(|error| taken(error, &email))
+        self.open_session(&user, client, first, changes, note).await.map_err(|error| taken(error, &email))
     }
 
     /// Whether and as what somebody may register.
@@ -292,7 +306,7 @@ impl Accounts {
         let mut changes = vec![RecordChange { expected: stands.expected, ..new }];
         changes.extend(self.reset_ends(&identity.workspace, &identity.user).await?);
         let own = match &identity.credential {
-            Credential::Session(id) => Some(id.as_str()),
+            Credential::Session(id) | Credential::Guest(id) => Some(id.as_str()),
             Credential::Key { .. } => None,
         };
         changes.extend(self.session_ends(&identity.user, own).await?);
@@ -310,7 +324,7 @@ impl Accounts {
     /// permanent access to the account.
     async fn require_fresh_sign_in(&self, identity: &Identity) -> Result<(), AccountError> {
         let session = match &identity.credential {
-            Credential::Session(id) => self.records.get(SESSION, id).await?,
+            Credential::Session(id) | Credential::Guest(id) => self.records.get(SESSION, id).await?,
             Credential::Key { .. } => None,
         };
         let session = session.map(read::<Session>).transpose()?;

@@ -8,6 +8,7 @@ pub mod audit;
 pub mod error;
 mod failed;
 mod first;
+pub mod guest;
 pub mod hands;
 pub mod key;
 pub mod link;
@@ -91,6 +92,8 @@ pub struct Identity {
 pub enum Credential {
     /// A login, by the id of its session.
     Session(String),
+    /// The session of a guest, by its id: a visitor of a dialect who has not signed in.
+    Guest(String),
     /// An API key, by its id, with what it may do; none named means all that its user may.
     Key {
         /// Its id.
@@ -103,7 +106,7 @@ pub enum Credential {
 impl fmt::Display for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Session(id) | Self::Key { id, .. } => f.write_str(id),
+            Self::Session(id) | Self::Guest(id) | Self::Key { id, .. } => f.write_str(id),
         }
     }
 }
@@ -135,6 +138,8 @@ impl Identity {
     pub fn has(&self, scope: Scope) -> bool {
         match &self.credential {
             Credential::Session(_) => true,
+            // Nothing that outlives the visit: no keys, no changes of the account.
+            Credential::Guest(_) => scope != Scope::Admin,
             Credential::Key { scopes, .. } => scopes.is_empty() || scopes.contains(&scope),
         }
     }

@@ -16,6 +16,7 @@ use windlass::port::records::{Expect, Record, RecordChange, RecordError, RecordW
 
 use super::audit::Note;
 use super::error::AccountError;
+use super::guest::GUEST_S;
 use super::login::FirstRefresh;
 use super::record::{put, read};
 use super::token::{Purpose, Read};
@@ -31,10 +32,12 @@ const PREFIX: &str = "ses_";
 
 /// How long an access token counts, in seconds. (SK-P8)
 pub const ACCESS_S: u64 = 15 * 60;
+/// How long the access token of a client counts that cannot refresh, in seconds. (WT-E7)
+pub const LASTING_S: u64 = 24 * 3_600;
 /// How long a refresh token counts, in seconds. (SK-P8)
 pub const REFRESH_S: u64 = 7 * 24 * 3_600;
 /// How long a session may be refreshed at most, in seconds.
-const SESSION_MAX_S: u64 = 90 * 24 * 3_600;
+pub(super) const SESSION_MAX_S: u64 = 90 * 24 * 3_600;
 /// Sessions of a user: every browser and program, with room. The one not used for longest ends for a new one.
 const SESSIONS_MAX: usize = 50;
 /// Sessions in memory.
@@ -60,6 +63,9 @@ pub struct Session {
     /// Whether its first refresh token is still to be asked for.
     #[serde(default)]
     pub awaits_refresh: bool,
+    /// Whether it is a guest's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub guest: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -125,17 +131,23 @@ impl Accounts {
         note: Note,
     ) -> Result<Tokens, RecordError> {
         let now = self.clock.now();
-        let awaits_refresh = first == FirstRefresh::OnRequest;
+        let (lasts_s, access_s) = match first {
+            FirstRefresh::Now => (REFRESH_S, ACCESS_S),
+            // What is never asked for leaves nothing behind that outlives the access token.
+            FirstRefresh::OnRequest => (ACCESS_S, ACCESS_S),
+            FirstRefresh::Never => (LASTING_S, LASTING_S),
+            FirstRefresh::Guest => (GUEST_S, GUEST_S),
+        };
         let session = Session {
             id: format!("{PREFIX}{}", secret::draw::<9>()),
             user: user.id.clone(),
             created_at: now,
             seen_at: now,
-            // What is never asked for leaves nothing behind that outlives the access token.
-            expires_at: later(now, if awaits_refresh { ACCESS_S } else { REFRESH_S }),
+            expires_at: later(now, lasts_s),
             agent: client.agent.clone(),
             from: client.from.map(|address| address.to_string()),
-            awaits_refresh,
+            awaits_refresh: first == FirstRefresh::OnRequest,
+            guest: first == FirstRefresh::Guest,
         };
         changes.push(put(SESSION, &session.id, user.id.as_str(), &session, Expect::Absent));
         let refresh = match first {
@@ -144,7 +156,7 @@ impl Accounts {
                 changes.push(kept);
                 Some(refresh)
             }
-            FirstRefresh::OnRequest => None,
+            FirstRefresh::OnRequest | FirstRefresh::Never | FirstRefresh::Guest => None,
         };
         let surplus = self.surplus(&user.id, now).await?;
         changes.extend(surplus.iter().map(|id| RecordChange::delete(SESSION, id, Expect::Any)));
@@ -153,13 +165,14 @@ impl Accounts {
         self.commit(changes, note).await?;
         self.forget_sessions(&ended).await?;
         self.refresh().await?;
-        let access = self.access(&session).await?;
+        let access = self.access(&session, access_s).await?;
         Ok(Tokens { access, refresh, session: session.id, user: user.clone() })
     }
 
-    async fn access(&self, session: &Session) -> Result<String, StoreError> {
+    /// An access token of a session, for some seconds.
+    pub(super) async fn access(&self, session: &Session, seconds: u64) -> Result<String, StoreError> {
         let about = Access { sub: session.user.clone(), sid: session.id.clone() };
-        self.signer().await?.sign(Purpose::Access, about, self.clock.now(), ACCESS_S)
+        self.signer().await?.sign(Purpose::Access, about, self.clock.now(), seconds)
     }
 
     /// Who comes with an access token.
@@ -185,7 +198,10 @@ impl Accounts {
                 user: user.id.clone(),
                 workspace: user.workspace.clone(),
                 role: user.role,
-                credential: Credential::Session(session.id.clone()),
+                credential: match session.guest {
+                    true => Credential::Guest(session.id.clone()),
+                    false => Credential::Session(session.id.clone()),
+                },
                 settled_at: user.settled_at,
                 from: None,
             }),
@@ -306,7 +322,7 @@ pub(super) fn ends_in(changes: &[RecordChange]) -> Vec<String> {
     ends.map(|it| it.key.clone()).collect()
 }
 
-fn later(at: Timestamp, seconds: u64) -> Timestamp {
+pub(super) fn later(at: Timestamp, seconds: u64) -> Timestamp {
     Timestamp(at.0.saturating_add(seconds * 1_000))
 }
 

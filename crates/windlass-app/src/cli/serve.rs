@@ -16,7 +16,7 @@ use windlass::machine::Principal;
 use super::{ModelFlags, PlaceFlags};
 use crate::account::link::LinkUse;
 use crate::account::user::LOCAL;
-use crate::account::{Accounts, Role};
+use crate::account::{Accounts, Registration, Role};
 use crate::config::{Dialect, ServerFile, TitleModel};
 use crate::console::Console;
 use crate::http::limit::Limiter;
@@ -64,6 +64,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     };
     let public_urls = [args.public_urls.clone(), server.public_urls()?].concat();
     check_address(address, &public_urls)?;
+    check_guests(&server, address, &public_urls)?;
     let mut models = ground.settings.models.clone();
     for model in &models {
         ground.reach(console, model)?;
@@ -136,6 +137,20 @@ fn check_address(address: SocketAddr, public_urls: &[Uri]) -> Result<(), Trouble
     }
     Err(Trouble::usage(format!("`{address}` is reached from elsewhere, and by which name is not said"))
         .hint("name the address that people type with `--public-url https://…`, or listen on 127.0.0.1"))
+}
+
+/// Refuses guests on a server that others reach and nobody may register at.
+fn check_guests(server: &ServerFile, address: SocketAddr, public_urls: &[Uri]) -> Result<(), Trouble> {
+    let is_exposed = !address.ip().is_loopback() || !public_urls.is_empty();
+    if !server.dialect.skillchat.admits_guests() || !is_exposed || server.registration() == Registration::Open
+    {
+        return Ok(());
+    }
+    Err(Trouble::usage(
+        "`[server.dialect.skillchat] guest = true` admits everybody who reaches the server, and others than this machine \
+         do",
+    )
+    .hint("leave the key away, or let everybody register with `[server] registration = \"open\"`"))
 }
 
 fn unbound(address: SocketAddr, error: &std::io::Error) -> Trouble {

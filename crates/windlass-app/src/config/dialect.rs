@@ -55,6 +55,15 @@ pub struct ZeusFile {
 pub struct SkillchatFile {
     /// Whether it is served.
     pub enabled: Option<bool>,
+    /// Whether a caller without a credential becomes a guest. (WT-E7)
+    pub guest: Option<bool>,
+}
+
+impl SkillchatFile {
+    /// Whether guests are admitted.
+    pub fn admits_guests(&self) -> bool {
+        self.guest.unwrap_or_default() && self.enabled.unwrap_or(true)
+    }
 }
 
 /// `[server.dialect.agui]`.
@@ -105,7 +114,10 @@ impl DialectsFile {
                 client_endpoints: self.zeus.client_endpoints.or(weaker.zeus.client_endpoints),
                 max_steps: self.zeus.max_steps.or(weaker.zeus.max_steps),
             },
-            skillchat: SkillchatFile { enabled: self.skillchat.enabled.or(weaker.skillchat.enabled) },
+            skillchat: SkillchatFile {
+                enabled: self.skillchat.enabled.or(weaker.skillchat.enabled),
+                guest: self.skillchat.guest.or(weaker.skillchat.guest),
+            },
             agui: AguiFile { enabled: self.agui.enabled.or(weaker.agui.enabled) },
         }
     }
@@ -160,13 +172,15 @@ mod tests {
     fn a_stronger_layer_changes_single_keys() {
         let weaker = file(
             "[skyflo]\nfirst_registration = true\n[zeus]\nclient_endpoints = true\nmax_steps = 999\n\
-             [agui]\nenabled = false\n",
+             [agui]\nenabled = false\n[skillchat]\nguest = true\n",
         );
         let stronger = file("[zeus]\nclient_endpoints = false\n[agui]\nenabled = true\n");
         let both = stronger.over(weaker);
         assert_eq!(both.skyflo.first_registration, Some(true));
         assert_eq!((both.zeus.client_endpoints, both.zeus.max_steps), (Some(false), Some(999)));
-        assert!(both.serves(Dialect::Agui));
+        assert!(both.serves(Dialect::Agui) && both.skillchat.admits_guests());
+        let disabled = file("[skillchat]\nenabled = false\n").over(both);
+        assert!(!disabled.skillchat.admits_guests());
     }
 
     #[test]

@@ -17,6 +17,10 @@ use crate::account::key::{PREFIX, Scope};
 use crate::account::session::Client;
 use crate::account::{Credential, Identity, Role, Unknown};
 
+/// Marks a request to a dialect that admits guests. Elsewhere a guest's credential lets nobody in.
+#[derive(Clone, Copy, Debug)]
+pub struct GuestsWelcome;
+
 /// An account that is known and active.
 #[derive(Clone, Debug)]
 pub struct Caller(pub Identity);
@@ -32,6 +36,11 @@ impl FromRequestParts<Shared> for Caller {
         // A stream looks again who it is for; the credential stays with the request until then.
         let identity = identify(parts, app).await?;
         let mut identity = identity.map_err(|unknown| Problem::unauthenticated(unknown.to_string()))?;
+        let is_guest = matches!(identity.credential, Credential::Guest(_));
+        if is_guest && parts.extensions.get::<GuestsWelcome>().is_none() {
+            let problem = Problem::forbidden("a guest may use only the dialect that admitted them");
+            return Err(problem.hint("register an account, and sign in"));
+        }
         identity.from = parts.extensions.get::<super::peer::Client>().map(|client| client.address);
         app.limiter.admit(&identity, parts)?;
         Ok(Self(identity))
@@ -141,6 +150,9 @@ impl Caller {
     pub fn session(&self) -> Result<&str, Problem> {
         match &self.0.credential {
             Credential::Session(id) => Ok(id),
+            Credential::Guest(_) => {
+                Err(Problem::forbidden("a guest cannot do this").hint("register an account, and sign in"))
+            }
             Credential::Key { .. } => {
                 Err(Problem::forbidden("an API key cannot do this").hint("sign in with your password"))
             }

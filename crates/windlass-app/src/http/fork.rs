@@ -141,19 +141,24 @@ async fn fork(
         return Err(Problem::invalid("`at` is 0, where nothing has happened yet; the first event is 1"));
     }
     let home = Home::of(caller.workspace(), caller.user());
-    let is_own = Homes::is_own(row.view.folder.as_deref());
+    let is_own = Homes::is_own_of_thread(row.view.folder.as_deref());
     if is_own {
         has_room(&app, home.clone(), &row).await?;
     }
     let is_owner = row.view.owner == *caller.user();
-    // A folder of the command line is the operator's own: it is shared with its owner, and copied for nobody.
+    // A folder of the command line, and one that a user's conversations share, stays shared with its owner. Other users
+    // get no copy of it.
     let uncopied = || ForkFiles::without_copy(if is_owner { ForkFolder::Shared } else { ForkFolder::Empty });
     if new.preview {
         let files = if is_own { app.engine.preview_fork(&thread, at).await? } else { uncopied() };
         return Ok(Json(ForkPreview { files: files.into() }).into_response());
     }
-    // Whoever forks somebody else's gets a folder of their own.
-    let folder = if is_owner { row.view.folder.clone() } else { Some(home.recorded()) };
+    let folder = match (is_owner, is_own) {
+        (true, _) => row.view.folder.clone(),
+        // A copy needs a folder of its own.
+        (false, true) => Some(home.recorded()),
+        (false, false) => Some(home.folder(app.settings.files.folder())),
+    };
     let by = caller.user().clone();
     let (fork, files) = if is_own {
         let fork = app.engine.fork_with_files(&thread, at, by, folder).await?;

@@ -169,11 +169,16 @@ fn questions_and_limits_are_answered_from_the_command_line() {
         let finished = events.iter().find(|event| event["type"] == "tool.finished").unwrap();
         finished["content"][0]["text"].as_str().unwrap().to_owned()
     };
-    assert_eq!(answered(&["answer", "--select", "2"]), r#"{"approved":true,"selected":"that"}"#);
-    assert_eq!(answered(&["answer", "--select", "this"]), r#"{"approved":true,"selected":"this"}"#);
-    assert_eq!(answered(&["answer", "--text", "both"]), r#"{"approved":true,"free_input":"both"}"#);
-    assert_eq!(answered(&["answer", "--values", r#"{"n":2}"#]), r#"{"approved":true,"overrides":{"n":2}}"#);
-    assert_eq!(answered(&["approve"]), r#"{"approved":true}"#);
+    let yes = |overrides: &str, selected: &str, free_input: &str| {
+        format!(
+            r#"{{"approved":true,"overrides":{overrides},"selected":{selected},"free_input":{free_input}}}"#
+        )
+    };
+    assert_eq!(answered(&["answer", "--select", "2"]), yes("null", r#""that""#, "null"));
+    assert_eq!(answered(&["answer", "--select", "this"]), yes("null", r#""this""#, "null"));
+    assert_eq!(answered(&["answer", "--text", "both"]), yes("null", "null", r#""both""#));
+    assert_eq!(answered(&["answer", "--values", r#"{"n":2}"#]), yes(r#"{"n":2}"#, "null", "null"));
+    assert_eq!(answered(&["approve"]), yes("null", "null", "null"));
     assert_eq!(answered(&["deny"]), r#"{"approved":false,"cancelled":true}"#);
 }
 

@@ -174,7 +174,8 @@ fn a_question_is_answered_by_an_option_and_the_steps_other_calls_still_run() {
     let choices = "[a]pprove, [e]dit the values, [d]ecline, [v]iew all, [s]top the run: ";
     terminal.until(choices).enter("3\n").until(choices).enter("2\n").until("chosen: later").until("Done.");
     assert_eq!(terminal.end().0, Some(0));
-    assert_eq!(result(&user), r#"{"approved":true,"selected":"later"}"#);
+    let later = r#"{"approved":true,"overrides":null,"selected":"later","free_input":null}"#;
+    assert_eq!(result(&user), later);
     assert_eq!(user.read("after"), "x");
 }
 
@@ -201,11 +202,12 @@ fn a_question_is_answered_in_free_words_with_other_values_or_declined() {
             .until("[s]top the run: ");
         terminal.enter("t\n").until("your answer").enter("twice\n").until("answered: twice");
     });
-    assert_eq!(words, r#"{"approved":true,"free_input":"twice"}"#);
+    assert_eq!(words, r#"{"approved":true,"overrides":null,"selected":null,"free_input":"twice"}"#);
     let values = ask(json!({ "params": { "to": "ann", "sum": 1.50 } }), &|terminal| {
         terminal.enter("e\n").until("edited");
     });
-    assert_eq!(values, r#"{"approved":true,"overrides":{"to":"eve"}}"#);
+    let edited = r#"{"approved":true,"overrides":{"to":"eve"},"selected":null,"free_input":null}"#;
+    assert_eq!(values, edited);
     let declined = ask(json!({}), &|terminal| {
         terminal.enter("t\n").until("[s]top the run: ").enter("d\n").until("why?").enter("too soon\n");
         terminal.until("denied: too soon");

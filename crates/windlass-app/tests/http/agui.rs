@@ -1,7 +1,7 @@
 //! AG-UI as its own client uses it: golden exchanges with the real binary, the protocol's packages, and cut streams.
 
 mod cuts;
-mod play;
+pub mod play;
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};

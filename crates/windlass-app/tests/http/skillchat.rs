@@ -1,5 +1,7 @@
 //! The skills-chat interface: golden exchanges with the real binary, and what they cannot show.
 
+mod sign_in;
+
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use windlass::testing::provider::ProviderServer;
@@ -113,6 +115,22 @@ async fn a_provider_that_refuses() {
     let url = format!("{}/v1", provider.url("oai-x-401"));
     let server = Server::start(&["--model", "openai-compatible/model-x", "--base-url", &url]);
     check(&server, "skillchat", "a_provider_that_refuses").await;
+}
+
+// rows: WT-L12, WT-H7
+#[tokio::test]
+async fn a_provider_that_refuses_after_an_answer() {
+    let server = scripted(vec![Turn::Call(vec![ask("one")]), Turn::Refuse("no")]);
+    let key = server.key(&[]);
+    let asked =
+        server.post(CHAT, &key, &json!({"message": "go", "session_id": "s"})).await.is(StatusCode::OK);
+    let checkpoint = &asked.body["hitl"]["checkpoint_id"];
+    let no = json!({"session_id": "s", "checkpoint_id": checkpoint, "response": {"approved": false}});
+    let done = server.post(&format!("{CHAT}/hitl-response"), &key, &no).await.is(StatusCode::OK).body;
+    assert_eq!(done["message"]["content"], "Done. Anything else?", "{done:#}");
+    assert_eq!((&done["model_fallback"], &done["error"]["code"]), (&json!(true), &json!("ERR_AUTH")));
+    let told = server.user.run(&["threads", "export"]).exits(0).out;
+    assert!(told.contains(r#"{\"approved\":false}"#), "{told}");
 }
 
 // rows: WT-L4, WT-L11, CF-4

@@ -62,7 +62,8 @@ impl Stage {
                 };
                 known.value = read(&shown(arguments));
             }
-            for word in words {
+            // Behind the interrupt and the answer: `deny` is the person's word there, not a hook's.
+            for word in &words[2..] {
                 mark(call, word);
             }
         }

@@ -136,6 +136,7 @@ async fn assert_each_call_has_one_result(engine: &Engine, thread: &ThreadId) {
     assert_eq!((calls, results), (6, 6));
 }
 
+// rows: ZE-P3
 #[test]
 fn an_append_whose_outcome_is_unknown_happens_once() {
     // How many events a run without a fault has.

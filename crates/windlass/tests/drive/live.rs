@@ -33,6 +33,18 @@ async fn answers_in_one_step() {
     assert_eq!(engine.status(&outcome.run_id).await.unwrap().data, outcome.data);
 }
 
+// rows: LM-G10
+#[tokio::test]
+async fn a_program_that_registers_no_tools_offers_none() {
+    let models = ScriptedModels::new(|call| {
+        assert!(call.request.tools.is_none(), "{:?}", call.request.tools);
+        Line::Say("hello".into())
+    });
+    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    assert!(engine.tools().is_empty());
+    assert_eq!(engine.run(task("hi")).await.unwrap().status, Status::Done);
+}
+
 // rows: WT-L4, WT-L5, LM-L5
 #[tokio::test]
 async fn runs_tools_until_the_model_is_done() {
@@ -416,7 +428,7 @@ async fn a_queued_run_whose_turn_does_not_come_is_said_to_be_queued() {
     assert_eq!(gone.to_string(), format!("run `{queued}` does not exist in this store"));
 }
 
-// rows: LM-R12
+// rows: LM-R12, LM-A8
 #[tokio::test]
 async fn a_run_stands_the_same_for_whoever_waits_and_whoever_looks() {
     let (engine, first, second) = busy().await;

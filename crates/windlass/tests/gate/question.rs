@@ -77,15 +77,17 @@ async fn the_model_asks_people_and_reads_what_they_said() {
         assert_eq!(waits.meta.interrupts[0].expires_at, None);
         assert_eq!(serde_json::from_str::<Value>(&said).unwrap(), wanted);
     };
-    check(reply(Reply::default()), json!({"approved": true})).await;
+    let yes = |overrides: Value, selected: Value, free_input: Value| json!({"approved": true, "overrides": overrides, "selected": selected, "free_input": free_input});
+    check(reply(Reply::default()), yes(Value::Null, Value::Null, Value::Null)).await;
     let values = Some(json!({"amount": 5}));
-    let wanted = json!({"approved": true, "overrides": {"amount": 5}});
+    let wanted = yes(json!({"amount": 5}), Value::Null, Value::Null);
     check(reply(Reply { values, ..Reply::default() }), wanted).await;
     let selected = Some("later".to_owned());
-    check(reply(Reply { selected, ..Reply::default() }), json!({"approved": true, "selected": "later"}))
-        .await;
+    let wanted = yes(Value::Null, json!("later"), Value::Null);
+    check(reply(Reply { selected, ..Reply::default() }), wanted).await;
     let text = Some("twice".to_owned());
-    check(reply(Reply { text, ..Reply::default() }), json!({"approved": true, "free_input": "twice"})).await;
+    check(reply(Reply { text, ..Reply::default() }), yes(Value::Null, Value::Null, json!("twice"))).await;
+    check(Answer::Deny { reason: Some(String::new()) }, json!({"approved": false})).await;
     check(Answer::Deny { reason: None }, json!({"approved": false, "cancelled": true})).await;
 }
 

@@ -16,7 +16,7 @@ use super::super::record::{put, read};
 use super::super::token::Signer;
 use super::super::user::User;
 use super::super::{Accounts, Identity, Unknown, secret};
-use super::{Client, PREFIX, REFRESH_S, SESSION, SESSION_MAX_S, Session, Tokens, later};
+use super::{ACCESS_S, Client, PREFIX, REFRESH_S, SESSION, SESSION_MAX_S, Session, Tokens, later};
 
 /// The kind of refresh tokens, by digest; their owner is the session.
 pub(in crate::account) const REFRESH: &str = "refresh";
@@ -91,7 +91,7 @@ impl Accounts {
             match refresh.used_at {
                 Some(used_at) if now.0.saturating_sub(used_at.0) <= RACE_MS => {
                     return Ok(Tokens {
-                        access: self.access(&session).await?,
+                        access: self.access(&session, ACCESS_S).await?,
                         refresh: None,
                         session: session.id,
                         user,
@@ -117,7 +117,7 @@ impl Accounts {
                 Err(error) => return Err(error.into()),
                 Ok(_) => {
                     return Ok(Tokens {
-                        access: self.access(&session).await?,
+                        access: self.access(&session, ACCESS_S).await?,
                         refresh: Some(next),
                         session: session.id,
                         user,

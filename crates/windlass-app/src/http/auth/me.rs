@@ -170,7 +170,10 @@ async fn sessions(State(app): State<Shared>, caller: Caller) -> Result<Json<Sess
 impl Sessions {
     /// Sessions of an account, as a caller sees them.
     pub fn of(sessions: Vec<Session>, caller: &Caller) -> Self {
-        let own = |session: &Session| caller.0.credential == Credential::Session(session.id.clone());
+        let own = |session: &Session| match &caller.0.credential {
+            Credential::Session(id) | Credential::Guest(id) => *id == session.id,
+            Credential::Key { .. } => false,
+        };
         let info = |session: Session| SessionInfo {
             current: own(&session),
             id: session.id,

@@ -25,7 +25,9 @@ use crate::config::Dialect;
 
 /// Whether a dialect's own cookie is that of somebody who is known.
 pub async fn knows_cookie(headers: &HeaderMap, app: &Shared) -> bool {
-    app.settings.server.dialect.serves(Dialect::Skyflo) && skyflo::knows_cookie(headers, app).await
+    let dialects = &app.settings.server.dialect;
+    (dialects.serves(Dialect::Skyflo) && skyflo::knows_cookie(headers, app).await)
+        || (dialects.serves(Dialect::Skillchat) && skillchat::knows_cookie(headers, app).await)
 }
 
 /// The routes of every dialect that is served.
@@ -33,7 +35,7 @@ pub fn routes(app: &Shared) -> Router<Shared> {
     let all = [
         (Dialect::Skyflo, skyflo::routes(app)),
         (Dialect::Zeus, zeus::routes()),
-        (Dialect::Skillchat, skillchat::routes()),
+        (Dialect::Skillchat, skillchat::routes(app)),
         (Dialect::Agui, agui::routes()),
     ];
     let served = all.into_iter().filter(|(dialect, _)| app.settings.server.dialect.serves(*dialect));

@@ -15,7 +15,7 @@ use windlass::port::journal::StoreError;
 use windlass::{Backlog, Position, Update};
 
 use crate::http::Shared;
-use crate::http::caller::Caller;
+use crate::http::caller::{Caller, GuestsWelcome};
 use crate::http::problem::Problem;
 
 /// One thing to tell.
@@ -54,6 +54,8 @@ impl Reader {
     async fn look_again(&self, app: &Shared, thread: &ThreadId) -> Result<(), Problem> {
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.headers = self.credentials.clone();
+        // The route that opened the stream has asked whether guests may.
+        parts.extensions.insert(GuestsWelcome);
         let caller = Caller::from_request_parts(&mut parts, app).await?;
         caller.reads()?;
         caller.reads_thread(app, thread).await.map(drop)

@@ -3,6 +3,8 @@
 //!
 //! What single answers look like in full is shown beside each dialect.
 
+mod agui;
+mod skillchat;
 mod skyflo;
 mod zeus;
 

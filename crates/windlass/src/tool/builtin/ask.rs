@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass_machine::{Annotations, Answer, Area, EffectClass, InterruptKind, Question, Terms, ToolSpec};
+use windlass_machine::{
+    Annotations, Answer, Area, EffectClass, InterruptKind, Question, Reply, Terms, ToolSpec,
+};
 
 use crate::port::tool::{Ask, CallContext, Tool, ToolOutput};
 use crate::tool::schema_for;
@@ -101,23 +103,15 @@ fn question(arguments: &Value) -> Result<InterruptKind, String> {
     Ok(kind)
 }
 
-/// What the model reads of a reply. (WT-H7)
+/// What the model reads of a reply: all four members, `null` where nothing was given. A person who dismisses the question
+/// gives no reason; an empty reason is a plain "no". (WT-H7)
 fn result(answer: Option<Answer>) -> Value {
     match answer {
         Some(Answer::Reply(reply)) => {
-            let mut result = json!({ "approved": true });
-            let parts = [
-                ("overrides", reply.values),
-                ("selected", reply.selected.map(Value::String)),
-                ("free_input", reply.text.map(Value::String)),
-            ];
-            for (name, part) in parts {
-                if let (Some(part), Some(members)) = (part, result.as_object_mut()) {
-                    members.insert(name.into(), part);
-                }
-            }
-            result
+            let Reply { selected, text, values } = *reply;
+            json!({ "approved": true, "overrides": values, "selected": selected, "free_input": text })
         }
+        Some(Answer::Deny { reason: Some(reason) }) if reason.is_empty() => json!({ "approved": false }),
         Some(Answer::Deny { reason: Some(reason) }) => {
             json!({ "approved": false, "cancelled": true, "reason": reason })
         }
@@ -128,32 +122,38 @@ fn result(answer: Option<Answer>) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use windlass_machine::Reply;
-
     use super::*;
 
     // rows: WT-H7
     #[test]
     fn each_reply_has_its_result() {
         let reply = |reply: Reply| result(Some(Answer::Reply(Box::new(reply))));
-        assert_eq!(reply(Reply::default()), json!({ "approved": true }));
+        let yes = |overrides: Value, selected: Value, free_input: Value| {
+            json!({
+                "approved": true, "overrides": overrides, "selected": selected, "free_input": free_input,
+            })
+        };
+        assert_eq!(reply(Reply::default()), yes(Value::Null, Value::Null, Value::Null));
         let values = Some(json!({ "amount": 5 }));
         assert_eq!(
             reply(Reply { values, ..Reply::default() }),
-            json!({ "approved": true, "overrides": { "amount": 5 } })
+            yes(json!({ "amount": 5 }), Value::Null, Value::Null)
         );
         let selected = Some("later".to_owned());
         assert_eq!(
             reply(Reply { selected, ..Reply::default() }),
-            json!({ "approved": true, "selected": "later" })
+            yes(Value::Null, json!("later"), Value::Null)
         );
         let text = Some("do it twice".to_owned());
         assert_eq!(
             reply(Reply { text, ..Reply::default() }),
-            json!({ "approved": true, "free_input": "do it twice" })
+            yes(Value::Null, Value::Null, json!("do it twice"))
         );
-        let declined = result(Some(Answer::Deny { reason: None }));
-        assert_eq!(declined, json!({ "approved": false, "cancelled": true }));
+        let no = |reason: Option<&str>| result(Some(Answer::Deny { reason: reason.map(str::to_owned) }));
+        assert_eq!(no(None), json!({ "approved": false, "cancelled": true }));
+        assert_eq!(no(Some("")), json!({ "approved": false }));
+        let words = json!({ "approved": false, "cancelled": true, "reason": "too soon" });
+        assert_eq!(no(Some("too soon")), words);
         assert_eq!(result(None), json!({ "approved": false }));
     }
 

@@ -207,6 +207,10 @@ fn answer(open: &OpenInterrupt, entry: &Resume) -> Result<Answer, Problem> {
                 _ => unfit("it says whether the call is `approved`"), // tidy: JSON of any other shape
             }
         }
+        // A client that puts "reject" on a button sends this whatever is asked; it is no reply.
+        InterruptKind::Question(_) if payload["approved"] == false => {
+            Ok(Answer::Deny { reason: text("reason") })
+        }
         InterruptKind::Question(question) => Ok(Answer::Reply(Box::new(match payload {
             Value::String(said) if question.options.contains(said) => {
                 Reply { selected: Some(said.clone()), ..Reply::default() }
@@ -239,5 +243,38 @@ fn answer(open: &OpenInterrupt, entry: &Resume) -> Result<Answer, Problem> {
             Some(to) => Ok(Answer::Raise { to }),
             None => unfit("`to` is the new figure"),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass::machine::{Question, Terms};
+
+    use super::*;
+
+    fn answered(payload: Value) -> Value {
+        let open = OpenInterrupt {
+            interrupt: "i".into(),
+            kind: InterruptKind::Question(Box::new(Question::default())),
+            tool: None,
+            arguments: None,
+            preview: None,
+            evidence: None,
+            since: Timestamp(1),
+            expires_at: None,
+            terms: Terms::default(),
+            approved_by: Vec::new(),
+        };
+        let entry = json!({"interruptId": "i", "status": "resolved", "payload": payload});
+        let entry = serde_json::from_value(entry).unwrap();
+        serde_json::to_value(answer(&open, &entry).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_rejected_question_is_denied() {
+        assert_eq!(answered(json!({"approved": false})), json!({"answer": "deny"}));
+        let words = json!({"approved": false, "reason": "too soon"});
+        assert_eq!(answered(words), json!({"answer": "deny", "reason": "too soon"}));
+        assert_eq!(answered(json!({"approved": true})), json!({"answer": "reply"}));
     }
 }

@@ -9,7 +9,7 @@ use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::{
-    Answer, AtLimit, Block, Given, Message, Reject, Role, RunOptions, Surface, ThreadId, WhenBusy,
+    Answer, AtLimit, Block, Given, Message, Reject, Role, RunError, RunOptions, Surface, ThreadId, WhenBusy,
 };
 use windlass::port::journal::ThreadStatus;
 use windlass::{EngineError, OpenInterrupt, Outcome, Started, Status, Task};
@@ -40,6 +40,10 @@ const HISTORY_MAX: usize = 100;
 const HISTORY_TOLD: usize = 12;
 /// Where the time zone stands: never in a body. (WT-E9)
 const TIMEZONE: &str = "x-user-timezone";
+/// The answer where a run has none of its own. (WT-L12)
+pub const LAST_RESORT: &str = "I'm here! Something went wrong on my side—please try again or rephrase.";
+/// The same after an answer to what a run asked. (WT-L12)
+const LAST_RESORT_RESUMED: &str = "Done. Anything else?";
 /// What the model reads of a question whose time was up.
 const NOBODY: &str = "nobody answered within 30 minutes";
 
@@ -74,7 +78,7 @@ pub async fn chat(
 ) -> Result<Json<Value>, Problem> {
     let (session, started) = start(&app, &caller, &headers, chat).await?;
     let outcome = app.engine.wait(&started.run).await?;
-    told_of(&session.name, outcome).map(Json)
+    told_of(&session.name, outcome, LAST_RESORT).map(Json)
 }
 
 /// A message, told as a stream.
@@ -124,7 +128,7 @@ pub async fn respond_to(
         given => given?,
     }
     let outcome = app.engine.wait(&run).await?;
-    told_of(&session.name, outcome).map(Json)
+    told_of(&session.name, outcome, LAST_RESORT_RESUMED).map(Json)
 }
 
 async fn give(
@@ -170,7 +174,7 @@ async fn start(
     caller.runs()?;
     let (message, history) = chat.read()?;
     if chat.doc_id.as_deref().is_some_and(|id| !id.is_empty()) {
-        return Err(missing().await.hint("leave `doc_id` away"));
+        return Err(missing().hint("leave `doc_id` away"));
     }
     let zone = headers.get(TIMEZONE).map(|zone| zone.to_str().unwrap_or("?"));
     let utc_offset_minutes = zone.map(timezone::offset_minutes).transpose()?;
@@ -200,26 +204,34 @@ async fn start(
     Ok((session, started))
 }
 
-/// What became of a run, in one answer.
-fn told_of(session: &str, outcome: Outcome) -> Result<Value, Problem> {
-    match outcome.status {
-        Status::Done => {}
+/// What became of a run, in one answer. A run that failed is answered like one that said nothing, in fixed words: clients
+/// of this dialect show every answer as the agent's. The reason stands beside it, in `error`. (WT-L12)
+fn told_of(session: &str, outcome: Outcome, last_resort: &str) -> Result<Value, Problem> {
+    let created_at = iso(outcome.timestamp);
+    let has_fallback = outcome.meta.model_fallback;
+    let (content, has_fallback, error) = match outcome.status {
+        Status::Done => match outcome.data.filter(|text| !text.trim().is_empty()) {
+            Some(text) => (text, has_fallback, None),
+            None => (last_resort.to_owned(), true, None),
+        },
         Status::Paused => return paused(session, &outcome),
-        Status::Failed => return Err(failed(outcome)),
+        Status::Failed => (last_resort.to_owned(), true, Some(failed(outcome)?)),
         Status::Cancelled => return Err(refused("invalid_request", "The run was stopped.")),
         Status::Queued | Status::Running => {
             let words = "The message waits: the run before it has not ended well. It is kept.";
             return Err(Problem::conflict("busy", words));
         }
-    }
-    let created_at = iso(outcome.timestamp);
-    let content = outcome.data.unwrap_or_default();
-    Ok(json!({
+    };
+    let mut told = json!({
         "message": {"role": "assistant", "content": content, "created_at": created_at},
         "mood": MOOD,
         "session_id": session,
-        "model_fallback": outcome.meta.model_fallback,
-    }))
+        "model_fallback": has_fallback,
+    });
+    if let (Some(error), Some(members)) = (error, told.as_object_mut()) {
+        members.insert("error".into(), error);
+    }
+    Ok(told)
 }
 
 /// The first of what it asks; what else it asks comes after the answer. (WT-H5, WT-H9)
@@ -240,15 +252,18 @@ fn asked<'a>(open: &'a OpenInterrupt, arguments: &'a Value) -> Asked<'a> {
     Asked { interrupt: &open.interrupt, kind: &open.kind, tool, arguments }
 }
 
-/// Why the run failed, in words.
-fn failed(outcome: Outcome) -> Problem {
+/// Why the run failed: the code, and what to do.
+fn failed(outcome: Outcome) -> Result<Value, Problem> {
     let Some(error) = outcome.errors.into_iter().next() else {
-        return Problem::internal(format!("run `{}` failed without an error", outcome.run_id));
+        return Err(Problem::internal(format!("run `{}` failed without an error", outcome.run_id)));
     };
-    let error =
-        windlass::machine::RunError { code: error.code, message: error.message, retryable: error.retryable };
-    let Failure { code, words, hint } = explain(&error);
-    Problem::new(StatusCode::BAD_GATEWAY, code.to_owned(), words).hint(hint)
+    Ok(reason(&RunError { code: error.code, message: error.message, retryable: error.retryable }))
+}
+
+/// An error as the member `error` of an answer tells it.
+pub fn reason(error: &RunError) -> Value {
+    let Failure { code, words, hint } = explain(error);
+    json!({"code": code, "message": format!("{words}; {hint}")})
 }
 
 /// The tutor has no first words of its own. (WT-E5)

@@ -106,11 +106,14 @@ impl Asked<'_> {
         payload
     }
 
-    /// What is said, as an answer. Whatever is neither cancelled nor refused is a yes.
+    /// What is said, as an answer. Whatever is neither cancelled nor refused is a yes. A refused question is denied with a
+    /// reason, if only an empty one; a cancelled one without: so the model reads the two apart. (WT-H7)
     pub fn answer(&self, said: Said) -> Answer {
         let is_yes = !said.cancelled && said.approved != Some(false);
         let text = said.free_input.filter(|text| !text.trim().is_empty());
         match (self.kind, is_yes) {
+            (InterruptKind::Question(_), false) if said.cancelled => Answer::Deny { reason: None },
+            (InterruptKind::Question(_), false) => Answer::Deny { reason: Some(text.unwrap_or_default()) },
             (InterruptKind::Question(_), true) => {
                 let values = said.overrides.map(Value::Object);
                 Answer::Reply(Box::new(Reply { selected: said.selected, text, values }))
@@ -129,8 +132,7 @@ impl Asked<'_> {
             (InterruptKind::Limit(limit), true) => Answer::Raise { to: limit.figure.max(limit.used) + 1 },
             (InterruptKind::Limit(_), false) => Answer::Stop,
             (
-                InterruptKind::Question(_)
-                | InterruptKind::Approval { .. }
+                InterruptKind::Approval { .. }
                 | InterruptKind::Hook { .. }
                 | InterruptKind::SignIn { .. }
                 | InterruptKind::Handoff { .. },
@@ -175,7 +177,12 @@ mod tests {
             (&question, json!({"selected": "later"}), json!({"answer": "reply", "selected": "later"})),
             (&question, json!({"free_input": "twice"}), json!({"answer": "reply", "text": "twice"})),
             (&question, json!({"cancelled": true}), json!({"answer": "deny"})),
-            (&question, json!({"approved": false}), json!({"answer": "deny"})),
+            (&question, json!({"approved": false}), json!({"answer": "deny", "reason": ""})),
+            (
+                &question,
+                json!({"approved": false, "free_input": "no"}),
+                json!({"answer": "deny", "reason": "no"}),
+            ),
             (&approval, json!({"approved": true}), json!({"answer": "approve"})),
             (
                 &approval,

@@ -22,7 +22,7 @@ pub fn expired() -> Problem {
 }
 
 /// What the tutor does beside chatting, and this server does not.
-pub async fn missing() -> Problem {
+pub fn missing() -> Problem {
     Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", "this server has no such feature")
 }
 

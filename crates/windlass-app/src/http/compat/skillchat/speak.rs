@@ -16,8 +16,8 @@ use super::super::skyflo::call::{Call, args, text};
 use super::super::skyflo::reply::{Flow, said};
 use super::super::stream::Speaker;
 use super::super::turn::{Heard, Turn};
+use super::chat::{LAST_RESORT, reason};
 use super::checkpoint::Asked;
-use crate::http::failure::{Failure, explain};
 
 /// The mood of an answer: faces are the tutor's own.
 pub const MOOD: &str = "neutral";
@@ -118,6 +118,10 @@ impl SkillChat {
             whole.extend(self.replies.range(first..=last).map(|(_, reply)| reply.as_str()));
         }
         whole.push_str(own);
+        if *status == RunStatus::Done && whole.trim().is_empty() {
+            frames.extend(self.says_nothing());
+            return frames;
+        }
         frames.extend(match (status, error) {
             (RunStatus::Failed, Some(error)) => self.fails(error),
             (RunStatus::Done | RunStatus::Cancelled | RunStatus::Failed, _) => {
@@ -127,16 +131,23 @@ impl SkillChat {
         frames
     }
 
-    /// The run cannot go on: clients know no event for that, so it is said as an answer. (WT-L12)
+    /// The run cannot go on: clients know no event for that, so fixed words are the answer, and the reason stands in
+    /// `error`. (WT-L12)
     fn fails(&mut self, error: &RunError) -> Vec<String> {
-        let Failure { words, hint, code } = explain(error);
-        self.says_instead(code, &format!("Something went wrong: {words}; {hint}."))
+        self.says_instead(LAST_RESORT, reason(error))
     }
 
-    fn says_instead(&mut self, code: &str, words: &str) -> Vec<String> {
+    /// The run is done and said nothing, also not in the engine's own words.
+    fn says_nothing(&mut self) -> Vec<String> {
+        self.is_fresh = self.is_shown;
+        let mut frames = self.token(Some(LAST_RESORT.to_owned()));
+        frames.extend(self.done(json!({"message": LAST_RESORT, "model_fallback": true})));
+        frames
+    }
+
+    fn says_instead(&mut self, words: &str, error: Value) -> Vec<String> {
         self.is_fresh = self.is_shown;
         let mut frames = self.token(Some(words.to_owned()));
-        let error = json!({"code": code, "message": words});
         frames.extend(self.done(json!({"message": words, "model_fallback": true, "error": error})));
         frames
     }
@@ -176,7 +187,10 @@ impl Speaker for SkillChat {
         match update {
             Update::Event(recorded) => match self.turn.hear(&recorded.event) {
                 Heard::Own => self.own(&recorded.event),
-                Heard::TakenBack => self.says_instead("CANCELLED", "The message was taken back."),
+                Heard::TakenBack => {
+                    let words = "The message was taken back.";
+                    self.says_instead(words, json!({"code": "CANCELLED", "message": words}))
+                }
                 Heard::Nothing => Vec::new(),
             },
             Update::Delta { delta: Delta::Text { text, .. }, .. } if self.turn.is_now() => {
@@ -196,7 +210,7 @@ impl Speaker for SkillChat {
             Update::Status(ThreadStatus::Waiting) if self.turn.is_now() => self.pauses(),
             Update::Status(ThreadStatus::Waiting | ThreadStatus::Idle) if self.turn.is_queued() => {
                 let words = "The message waits: the run before it has not ended well. It is kept.";
-                self.says_instead("ERR_QUEUED", words)
+                self.says_instead(words, json!({"code": "ERR_QUEUED", "message": words}))
             }
             Update::Status(
                 ThreadStatus::Waiting | ThreadStatus::Idle | ThreadStatus::Running | ThreadStatus::Sleeping,
