@@ -79,9 +79,7 @@ impl Chat<'_> {
         let machine = self.place.engine.peek(thread).await?;
         let Some(run) = machine.state().run.as_ref().map(|run| run.id.clone()) else { return Ok(None) };
         let row = self.place.engine.run_row(&run).await?;
-        if row.view.model != self.agent.models[0] {
-            self.place.prepare(self.console, &row.view.model)?;
-        }
+        self.place.prepare(self.console, &row).await?;
         self.place.engine.resume(&run).await?;
         let line = format!("continuing run {run} ({})", row.view.model);
         self.console.note(&self.console.paint.dim(&line));

@@ -257,6 +257,7 @@ mod tests {
             interrupt: "i".into(),
             kind: InterruptKind::Question(Box::new(Question::default())),
             tool: None,
+            server: None,
             arguments: None,
             preview: None,
             evidence: None,
