@@ -23,6 +23,7 @@ mod place;
 mod policy;
 mod programs;
 mod reach;
+mod screen;
 mod servers;
 mod signals;
 mod telemetry;

@@ -16,6 +16,8 @@ mod outside;
 mod policy;
 mod run;
 #[cfg(unix)]
+mod screen;
+#[cfg(unix)]
 pub mod terminal;
 mod threads;
 mod tools;
