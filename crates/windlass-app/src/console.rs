@@ -12,6 +12,8 @@ use terminal_size::{Width, terminal_size_of};
 
 use crate::wrap::hanging;
 
+use crate::screen::{ChatScreen, wrap_notes};
+
 /// When to colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorChoice {
@@ -38,6 +40,8 @@ pub struct Console {
     muted: bool,
     /// Why something could not be written to standard output, first.
     lost: Arc<OnceLock<String>>,
+    /// The screen of a chat, above whose input everything is printed.
+    screen: Option<Arc<ChatScreen>>,
 }
 
 impl Console {
@@ -58,7 +62,24 @@ impl Console {
             paint: wanted(err_terminal),
             muted: false,
             lost: Arc::default(),
+            screen: None,
         }
+    }
+
+    /// The same console on a chat's screen.
+    pub fn on_screen(&self, screen: Arc<ChatScreen>) -> Self {
+        Self { screen: Some(screen), ..self.clone() }
+    }
+
+    /// The screen of a chat.
+    pub fn screen(&self) -> Option<&Arc<ChatScreen>> {
+        self.screen.as_ref()
+    }
+
+    /// Whether a chat can have an input of its own: a terminal with colours, which also moves the cursor.
+    pub fn has_screen(&self) -> bool {
+        let colors = [self.paint, self.out_paint].iter().all(|paint| *paint == Paint::Colored);
+        cfg!(unix) && self.in_terminal && self.out_terminal && self.err_terminal && colors
     }
 
     /// Whether questions can be asked: a person reads them and may type.
@@ -68,6 +89,10 @@ impl Console {
 
     /// Writes to standard output. A closed pipe is no error: its reader has seen enough.
     pub fn out(&self, text: &str) {
+        if let Some(screen) = &self.screen {
+            screen.print(text);
+            return;
+        }
         if let Err(error) = self.try_out(text)
             && error.kind() != io::ErrorKind::BrokenPipe
         {
@@ -123,6 +148,10 @@ impl Console {
         if self.muted {
             return;
         }
+        if let Some(screen) = &self.screen {
+            screen.print(&wrap_notes(text, screen.columns()));
+            return;
+        }
         let mut err = io::stderr().lock();
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
@@ -171,7 +200,8 @@ pub enum Paint {
 }
 
 impl Paint {
-    fn with<'t>(self, code: &str, text: &'t str) -> Cow<'t, str> {
+    /// A text in the style of these codes.
+    pub fn with<'t>(self, code: &str, text: &'t str) -> Cow<'t, str> {
         match self {
             Self::Colored => Cow::Owned(format!("\x1b[{code}m{text}\x1b[0m")),
             Self::Plain => Cow::Borrowed(text),

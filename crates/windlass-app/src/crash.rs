@@ -10,6 +10,7 @@ use std::panic::{PanicHookInfo, set_hook};
 /// Says it so from now on, in every thread.
 pub fn speak_carefully() {
     set_hook(Box::new(|panic| {
+        crate::screen::restore_terminal();
         let backtrace = Backtrace::capture();
         eprintln!("{}", told(panic));
         if backtrace.status() == BacktraceStatus::Captured {

@@ -28,6 +28,10 @@ pub enum Typed {
     Line(String),
     /// Ctrl-D. On a terminal more may come after it.
     End,
+    /// Ctrl-C, where it comes as a key and not as a signal.
+    Interrupt,
+    /// The terminal is gone.
+    Gone,
 }
 
 impl Keyboard {

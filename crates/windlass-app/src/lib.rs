@@ -24,6 +24,7 @@ mod place;
 mod policy;
 mod programs;
 mod reach;
+mod screen;
 mod servers;
 mod signals;
 mod telemetry;

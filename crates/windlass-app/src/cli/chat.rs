@@ -2,6 +2,8 @@
 
 mod command;
 mod resume;
+mod shell;
+mod typing;
 
 use std::io::BufRead;
 use std::path::PathBuf;
@@ -14,6 +16,7 @@ use windlass::AgentConfig;
 use windlass::machine::{Mode, RunId, Seq, Surface, ThreadId};
 use windlass::port::journal::RunQuery;
 
+use self::typing::Input;
 use super::follow::{End, Follow, From, Sight, Typing};
 use super::{ModeFlag, ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::{Console, shown_line};
@@ -84,26 +87,35 @@ pub async fn run(console: &Console, args: &ChatArgs) -> anyhow::Result<Exit> {
     let signals = Signals::listen()?;
     let mode = args.mode.mode;
     let (unsent, listed) = (Vec::new(), Vec::new());
+    if let Some(mut input) = Input::open(console, &place)? {
+        let console = console.on_screen(input.screen.clone());
+        let mut chat = Chat { console: &console, place, signals, agent, thread: None, mode, unsent, listed };
+        return chat.on_screen(&mut input, thread).await;
+    }
     let mut chat = Chat { console, place, signals, agent, thread: None, mode, unsent, listed };
     if console.can_ask() { chat.on_terminal(thread).await } else { chat.on_pipe(thread).await }
 }
 
 impl Chat<'_> {
-    /// A person types.
-    async fn on_terminal(&mut self, thread: Option<ThreadId>) -> anyhow::Result<Exit> {
+    /// Says where the chat is, and continues a conversation.
+    async fn open_chat(&mut self, thread: Option<ThreadId>) -> anyhow::Result<Next> {
         let folder = std::path::absolute(&self.place.ground.folder)?;
         let paint = self.console.paint;
         let line = format!("{} in {}", self.agent.models[0], shown_line(&folder.display().to_string()));
         self.console.note(&format!("{} {}", paint.bold("windlass"), paint.dim(&line)));
         self.console.note(&paint.dim("/help lists the commands"));
         match thread {
-            Some(thread) => {
-                if let Next::Leave(exit) = self.enter(thread).await? {
-                    return Ok(exit);
-                }
-            }
-            None => self.open_runs().await?,
+            Some(thread) => self.enter(thread).await,
+            None => self.open_runs().await.map(|()| Next::Go),
         }
+    }
+
+    /// A person types lines, on a terminal that can do no more.
+    async fn on_terminal(&mut self, thread: Option<ThreadId>) -> anyhow::Result<Exit> {
+        if let Next::Leave(exit) = self.open_chat(thread).await? {
+            return Ok(exit);
+        }
+        let paint = self.console.paint;
         let history = self.place.ground.user.data.join("chat-history");
         let mut editor = Some(editor(&history)?);
         let mut interrupted = false;

@@ -4,6 +4,7 @@
 
 mod ask;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -14,6 +15,7 @@ use windlass::{AgentConfig, EngineError, Outcome, Status, Update};
 use crate::console::{Console, first_line, shown};
 use crate::keyboard::{Keyboard, Typed};
 use crate::place::{Place, local};
+use crate::screen::ChatScreen;
 use crate::signals::{Signal, Signals};
 use crate::trouble::{Exit, explain};
 use crate::view::events;
@@ -143,7 +145,7 @@ impl<'a> Follow<'a> {
     /// What a person types meanwhile is sent to this agent.
     pub fn in_chat(mut self, typing: Typing<'a>) -> Self {
         self.chat = Some(typing);
-        self.keyboard = self.console.can_ask().then(Keyboard::open);
+        self.open_keyboard();
         self
     }
 
@@ -159,7 +161,7 @@ impl<'a> Follow<'a> {
             let ended = tokio::select! {
                 biased;
                 signal = self.signals.next() => self.signalled(signal).await?,
-                typed = typed(&mut self.keyboard) => self.typed(typed).await?,
+                typed = typed(&mut self.keyboard, self.console.screen()) => self.typed(typed).await?,
                 update = updates.next() => match update {
                     Some(update) => self.update(update?, from.past).await?,
                     None => return Err(EngineError::NoRun(self.run.clone()).into()),
@@ -176,10 +178,19 @@ impl<'a> Follow<'a> {
                     self.need().await?
                 }
             };
+            if let (Some(screen), None) = (self.console.screen(), &self.asking) {
+                screen.take_answers("");
+            }
             if let Some(end) = ended {
                 return Ok(end);
             }
         }
+    }
+
+    /// Reads lines from now on; a chat's screen reads keys by itself.
+    fn open_keyboard(&mut self) {
+        let reads = self.console.can_ask() && self.console.screen().is_none();
+        self.keyboard = reads.then(Keyboard::open);
     }
 
     /// A run that waits for tools which this process does not have is not followed for ever.
@@ -320,9 +331,16 @@ impl<'a> Follow<'a> {
     /// Sends what was typed during a run; it is taken when the run is done.
     async fn queue(&mut self, line: String) -> anyhow::Result<()> {
         let Some(typing) = self.chat.as_mut().filter(|_| !line.trim().is_empty()) else { return Ok(()) };
-        if line.trim_start().starts_with('/') {
+        if line.trim_start().starts_with(['/', '!']) {
             self.console.note("commands have to wait until the run has ended; Ctrl-C stops it");
+            match self.console.screen() {
+                Some(screen) => screen.put_back(&line),
+                None => typing.unsent.push(line),
+            }
             return Ok(());
+        }
+        if let Some(screen) = self.console.screen() {
+            screen.remember(&line);
         }
         let mut task = self.place.task(&typing.agent, line.trim());
         task.thread = Some(self.thread.clone());
@@ -395,10 +413,11 @@ impl<'a> Follow<'a> {
     }
 }
 
-async fn typed(keyboard: &mut Option<Keyboard>) -> Typed {
-    match keyboard {
-        Some(keyboard) => keyboard.next().await,
-        None => std::future::pending().await,
+async fn typed(keyboard: &mut Option<Keyboard>, screen: Option<&Arc<ChatScreen>>) -> Typed {
+    match (keyboard, screen) {
+        (Some(keyboard), _) => keyboard.next().await,
+        (None, Some(screen)) => screen.next().await,
+        (None, None) => std::future::pending().await,
     }
 }
 

@@ -3,7 +3,11 @@
 //! On a terminal the text goes to standard output while it is generated; in a pipe only the answer does, whole,
 //! once it is recorded. What is shown of a reply that broke off is called void.
 
-use std::collections::BTreeMap;
+mod end;
+mod reply;
+mod result;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use windlass::adapter::clock::SystemClock;
 use windlass::machine::{
@@ -12,10 +16,11 @@ use windlass::machine::{
 use windlass::port::clock::Clock;
 use windlass::port::journal::Recorded;
 use windlass::port::model::Delta;
-use windlass::{Engine, EngineError, Outcome, Status, Update};
+use windlass::{Engine, EngineError, Update};
 
+use self::reply::ReplyText;
+use self::result::EndedCall;
 use super::call::{label, of_server, seconds};
-use super::preview::plural;
 use super::story::servers;
 use crate::console::{Console, first_line, shown};
 
@@ -66,6 +71,12 @@ pub struct Live {
     /// Text since the last results, recorded and on the screen: what the answer is compared with.
     answer: String,
     labels: BTreeMap<CallKey, String>,
+    /// On a chat's screen: the reply, as it is rendered.
+    reply: Option<ReplyText>,
+    /// On a chat's screen: tools and arguments of the calls.
+    calls: BTreeMap<CallKey, (String, String)>,
+    /// Calls that a person was asked about.
+    asked: BTreeSet<CallKey>,
     running: Vec<(CallKey, u64)>,
     /// Messages that wait, so that they can be repeated when their turn comes.
     queued: BTreeMap<InputId, String>,
@@ -84,6 +95,9 @@ impl Live {
             gap: false,
             answer: String::new(),
             labels: BTreeMap::new(),
+            reply: ReplyText::on(console),
+            calls: BTreeMap::new(),
+            asked: BTreeSet::new(),
             running: Vec::new(),
             queued: BTreeMap::new(),
         }
@@ -115,7 +129,10 @@ impl Live {
             }
             Delta::Reasoning { text, .. } => {
                 self.start(Line::Reasoning);
-                self.console.out(&self.console.out_paint.dim(&shown(text)));
+                for line in shown(text).split_inclusive('\n') {
+                    self.console.out(&self.console.out_paint.dim(line.trim_end_matches('\n')));
+                    self.console.out(if line.ends_with('\n') { "\n" } else { "" });
+                }
             }
             Delta::Call { .. } => {}
         }
@@ -147,8 +164,11 @@ impl Live {
                 (self.said, self.gap) = (String::new(), false);
                 self.doing = Doing::Asking { model: model.to_string(), since_ms: self.clock.monotonic_ms() };
             }
-            Fact::StepReplied { attempt, message, .. } => {
+            Fact::StepReplied { attempt, message, usage, cost, .. } => {
                 self.doing = Doing::Nothing;
+                if let Some(screen) = self.console.screen() {
+                    screen.update_status(|status| status.add(usage, *cost));
+                }
                 self.learn_labels(engine, attempt.step, message).await?;
                 let text = text_of(engine, message).await?;
                 self.replied(&text, message.calls().next().is_some());
@@ -167,6 +187,12 @@ impl Live {
                 self.answer.clear();
                 self.running.retain(|(running, _)| running != call);
                 self.finished(*call, *outcome, content, *error, *duration_ms);
+                if (*outcome, *error) == (CallOutcome::Returned, false) {
+                    self.show_output(engine, *call, content).await?;
+                }
+            }
+            Fact::InterruptOpened { call: Some(call), .. } => {
+                self.asked.insert(*call);
             }
             Fact::ToolInDoubt { call, reason, .. } => {
                 self.running.retain(|(running, _)| running != call);
@@ -205,6 +231,9 @@ impl Live {
             let key = CallKey { step, index: index as u32 };
             let label = label(call.name.as_str(), &arguments);
             self.labels.insert(key, of_server(servers.get(&call.name).map(String::as_str), label));
+            if self.reply.is_some() {
+                self.calls.insert(key, (call.name.to_string(), arguments.to_string()));
+            }
         }
         Ok(())
     }
@@ -276,6 +305,31 @@ impl Live {
         self.note(&format!("• {label}  {ended}"));
     }
 
+    /// On a chat's screen: what a call returned, in a few lines.
+    async fn show_output(
+        &mut self,
+        engine: &Engine,
+        call: CallKey,
+        content: &[Block],
+    ) -> Result<(), EngineError> {
+        let Some(screen) = self.console.screen().cloned() else { return Ok(()) };
+        let mut text = String::new();
+        for block in content {
+            if let Block::Text { text: part, .. } = block {
+                text.push_str(&engine.text(part).await?);
+            }
+        }
+        let number = screen.keep_output(&self.label(call), &text);
+        let Some((tool, arguments)) = self.calls.get(&call) else { return Ok(()) };
+        let was_asked = self.asked.contains(&call);
+        let ended = EndedCall { tool, arguments, text: &text, number, was_asked };
+        let bar = self.console.paint.dim("│").into_owned();
+        for line in result::lines(&ended, self.console.paint) {
+            self.note(&format!("  {bar} {line}"));
+        }
+        Ok(())
+    }
+
     /// Shows what was done before this process came, in short.
     pub async fn past(&mut self, engine: &Engine, recorded: &Recorded) -> Result<(), EngineError> {
         match &recorded.event.fact {
@@ -303,66 +357,6 @@ impl Live {
         self.note(&format!("? {label} is in doubt: {}", first_line(&shown(reason), REASON_CHARS)));
     }
 
-    /// Shows how the run stands at the end.
-    pub fn end(&mut self, outcome: &Outcome) {
-        let paint = self.console.paint;
-        let text = outcome.meta.output.as_deref().unwrap_or_default();
-        let is_shown = self.answer == text;
-        self.start(Line::Empty);
-        match (self.show, outcome.status) {
-            (Show::Terminal, Status::Done) if !is_shown => self.text(text),
-            (Show::Answer, Status::Done) => {
-                self.console.out(text);
-                if !text.ends_with('\n') {
-                    self.console.out("\n");
-                }
-            }
-            (Show::Terminal | Show::Answer | Show::Progress, _) => {}
-        }
-        self.start(Line::Empty);
-        for error in &outcome.errors {
-            let line = format!("{} (`{}`)", shown(&error.message), error.code);
-            if outcome.status == Status::Cancelled {
-                self.note(&paint.yellow("cancelled"));
-            } else {
-                self.note(&format!("{} {line}", paint.red("failed:")));
-                self.hint(&error.code, &error.message);
-            }
-        }
-        let meta = &outcome.meta;
-        let mut figures = vec![
-            format!("{} {}", meta.turns, plural(meta.turns as usize, "step")),
-            format!("{} {}", meta.tool_calls, plural(meta.tool_calls as usize, "call")),
-        ];
-        if let (Some(input), Some(output)) = (meta.tokens_used.input, meta.tokens_used.output) {
-            figures.push(format!("{input} + {output} tokens"));
-        }
-        if let Some(cost) = meta.cost_usd.filter(|cost| *cost > 0.0) {
-            figures.push(format!("${cost:.4}"));
-        }
-        figures.push(seconds(meta.duration_ms));
-        self.note(&paint.dim(&figures.join(" · ")));
-    }
-
-    fn hint(&self, code: &str, message: &str) {
-        let hint = match code {
-            "ERR_API" if message.starts_with("cannot reach ") => {
-                "look at the address (`--base-url`), whether something listens there, and the network"
-            }
-            "ERR_STREAM_PARSE" => {
-                "look at the address (`--base-url`) and at what answers there: a model's endpoint, or something else"
-            }
-            "ERR_AUTH" => "look at the provider's key; `windlass doctor` shows which ones are found",
-            "ERR_MAX_TURNS" => "raise `--max-steps`, or make the task smaller",
-            "ERR_CONFIG" => "`windlass doctor` says what is wrong",
-            "ERR_RATE_LIMIT" | "ERR_API_OVERLOADED" | "ERR_API" | "ERR_STREAM_INCOMPLETE" => {
-                "try again later, or name a fallback in `agent.models`"
-            }
-            _ => return,
-        };
-        self.console.hint(hint);
-    }
-
     /// Writes a line of progress.
     pub fn note(&mut self, text: &str) {
         self.start(Line::Empty);
@@ -375,6 +369,10 @@ impl Live {
             return;
         }
         self.start(Line::Text);
+        if let Some(reply) = &mut self.reply {
+            reply.push(text);
+            return;
+        }
         self.console.out(&shown(text));
         if text.ends_with('\n') {
             self.line = Line::Empty;
@@ -385,6 +383,9 @@ impl Live {
     fn start(&mut self, line: Line) {
         match (self.line, line) {
             (Line::Status, _) => self.console.err("\r\x1b[2K"),
+            (Line::Text, Line::Empty | Line::Reasoning) if self.reply.is_some() => {
+                self.reply.iter_mut().for_each(ReplyText::finish);
+            }
             (Line::Text, Line::Empty | Line::Reasoning) | (Line::Reasoning, Line::Empty | Line::Text) => {
                 self.console.out("\n");
             }
@@ -396,10 +397,17 @@ impl Live {
     /// Leaves the screen to somebody else.
     pub fn pause(&mut self) {
         self.start(Line::Empty);
+        if let Some(screen) = self.console.screen() {
+            screen.show_activity("");
+        }
     }
 
     /// Draws the status line again; only on a terminal, and never behind text.
     pub fn tick(&mut self) {
+        if let Some(screen) = self.console.screen() {
+            screen.show_activity(&self.status().unwrap_or_default());
+            return;
+        }
         if !self.console.err_terminal || matches!(self.line, Line::Text | Line::Reasoning) {
             return;
         }

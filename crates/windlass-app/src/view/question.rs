@@ -102,6 +102,41 @@ impl Asking {
         self.items.get(self.at?)
     }
 
+    /// The characters that answer by themselves; none while a text is asked for.
+    fn answers(&self) -> String {
+        let numbers =
+            |count: usize| (1..=count.min(9)).filter_map(|number| char::from_digit(number as u32, 10));
+        match (&self.stage, self.item()) {
+            (Stage::Choice, Some(item)) => {
+                let options = match &item.open.kind {
+                    InterruptKind::Question(question) => question.options.len(),
+                    _ => 0, // tidy: nothing else has options
+                };
+                let several = self.items.len() > 1;
+                let letters =
+                    item.choices(&self.party, several).into_iter().filter_map(|it| it.word.chars().next());
+                // Of ten and more, a number has two digits.
+                letters.chain(numbers(options).filter(|_| options < 10)).collect()
+            }
+            (Stage::Choice, None) => {
+                let count = self.items.len();
+                "advs".chars().chain(numbers(count).filter(|_| count < 10)).collect()
+            }
+            (Stage::Faulty(_), _) => "e".into(),
+            (
+                Stage::DenyReason
+                | Stage::Result
+                | Stage::FailReason
+                | Stage::Text
+                | Stage::Raise
+                | Stage::GrantCount
+                | Stage::GrantTime(_)
+                | Stage::GrantScope(_),
+                _,
+            ) => String::new(),
+        }
+    }
+
     fn show(&self, console: &Console, extent: Extent) {
         console.note("");
         match self.item() {
@@ -127,6 +162,9 @@ impl Asking {
             (Stage::GrantScope(_), _) => "for [e]xactly these arguments, or [a]ny? [e]".into(),
             (Stage::Faulty(_), _) => "[e]dit again, or Enter to leave it as it was".into(),
         };
+        if let Some(screen) = console.screen() {
+            screen.take_answers(&self.answers());
+        }
         console.err(&format!("  {text}: "));
     }
 
@@ -187,7 +225,12 @@ impl Asking {
             return self.give(&Answer::Reply(Box::new(reply)), &said("chosen", option));
         }
         let is = |choice: &&Choice| *word == choice.word[..1] || word == choice.word.replace(' ', "");
-        let Some(choice) = known.iter().find(is) else { return self.again(console) };
+        let Some(choice) = known.iter().find(is) else {
+            if !word.is_empty() {
+                console.note(&format!("  `{}` is none of the answers", first_line(&shown(word), ECHO_CHARS)));
+            }
+            return self.again(console);
+        };
         match choice.means {
             Means::Approve => {
                 return match item.open.kind {

@@ -18,6 +18,8 @@ mod piped;
 mod policy;
 mod run;
 #[cfg(unix)]
+mod screen;
+#[cfg(unix)]
 pub mod terminal;
 mod threads;
 mod tools;

@@ -28,17 +28,23 @@ impl Terminal {
         Self::open(user.command(arguments))
     }
 
-    /// Starts a command on a terminal of its own.
-    pub fn open(command: Command) -> Self {
-        Self::open_sized(command, 0)
+    /// Starts a command without colours, so that a chat reads lines and moves no cursor.
+    pub fn plain(mut command: Command) -> Self {
+        command.env("NO_COLOR", "1");
+        Self::open(command)
     }
 
-    /// Starts a command on a terminal of so many columns; 0: of unknown width.
-    pub fn open_sized(mut command: Command, columns: u16) -> Self {
+    /// Starts a command on a terminal of its own, whose width is unknown.
+    pub fn open(command: Command) -> Self {
+        Self::sized(command, 0, 0)
+    }
+
+    /// Starts a command on a terminal of some size.
+    pub fn sized(mut command: Command, columns: u16, rows: u16) -> Self {
         let (mut outer, mut inner) = (0, 0);
         let none = std::ptr::null_mut();
-        let mut size = libc::winsize { ws_row: columns.min(40), ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        // SAFETY: the two numbers are filled by the call, `size` is valid for it; the other pointers may be null.
+        let mut size = size(columns, rows);
+        // SAFETY: the two numbers are filled by the call; the size is valid, and the other pointers may be null.
         let made = unsafe { libc::openpty(&mut outer, &mut inner, none, none.cast(), &raw mut size) };
         assert_eq!(made, 0);
         // SAFETY: both were just opened and belong to nobody else.
@@ -60,18 +66,51 @@ impl Terminal {
 
     /// Waits until a text appears after what was waited for before.
     pub fn until(&mut self, text: &str) -> &mut Self {
-        let mut bytes = [0; 4096];
         loop {
             if let Some(at) = self.seen[self.read_to..].find(text) {
                 self.read_to += at + text.len();
                 return self;
             }
-            assert!(self.has_more(), "`{text}` has not come yet: {}", self.seen);
-            // The far end is closed with an error once the process is gone.
-            let count = self.screen.read(&mut bytes).unwrap_or(0);
-            assert!(count > 0, "`{text}` never came: {}", self.seen);
-            self.seen.push_str(&String::from_utf8_lossy(&bytes[..count]));
+            self.more(text);
         }
+    }
+
+    /// Waits for more output, of which something is expected.
+    pub fn more(&mut self, expected: &str) -> Vec<u8> {
+        let mut bytes = vec![0; 4096];
+        assert!(self.has_more(), "`{expected}` has not come yet: {}", self.seen);
+        // The far end is closed with an error once the process is gone.
+        let count = self.screen.read(&mut bytes).unwrap_or(0);
+        assert!(count > 0, "`{expected}` never came: {}", self.seen);
+        bytes.truncate(count);
+        self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        bytes
+    }
+
+    /// Changes the terminal's size, of which the process gets a signal.
+    pub fn resize(&self, columns: u16, rows: u16) {
+        use std::os::fd::AsRawFd;
+        let size = size(columns, rows);
+        // SAFETY: a plain system call with a valid pointer.
+        let done = unsafe { libc::ioctl(self.screen.as_raw_fd(), libc::TIOCSWINSZ, &size) };
+        assert_eq!(done, 0);
+    }
+
+    /// Ends the process without a word.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Takes the terminal away; the exit code.
+    pub fn hang_up(&mut self) -> Option<i32> {
+        self.screen = File::open("/dev/null").unwrap();
+        self.wait()
+    }
+
+    /// Waits for the process's end; the exit code.
+    pub fn wait(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
     }
 
     /// Waits until there is more to read, or the process is gone; not for ever.
@@ -87,7 +126,7 @@ impl Terminal {
         self
     }
 
-    fn signal(&mut self, signal: i32) -> &mut Self {
+    pub fn signal(&mut self, signal: i32) -> &mut Self {
         // SAFETY: a plain system call about a child that has not been waited for.
         let sent = unsafe { libc::kill(i32::try_from(self.child.id()).unwrap(), signal) };
         assert_eq!(sent, 0);
@@ -95,7 +134,7 @@ impl Terminal {
     }
 
     /// The terminal's flags for lines, echo and output.
-    fn modes(&self) -> (libc::tcflag_t, libc::tcflag_t, libc::tcflag_t) {
+    pub fn modes(&self) -> (libc::tcflag_t, libc::tcflag_t, libc::tcflag_t) {
         use std::os::fd::AsRawFd;
         let mut modes = std::mem::MaybeUninit::<libc::termios>::uninit();
         // SAFETY: the pointer is valid for the call, which fills what it points to.
@@ -124,6 +163,10 @@ impl Drop for Terminal {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn size(columns: u16, rows: u16) -> libc::winsize {
+    libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
 pub const APPROVE: &str = "[a]pprove once, [e]dit, [d]eny, [g]rant, [v]iew all, [s]top the run: ";
@@ -185,7 +228,7 @@ fn ctrl_c_at_a_question_leaves_the_run_waiting() {
 #[test]
 fn ctrl_c_at_a_question_of_a_chat_returns_to_the_prompt_and_the_next_message_asks_again() {
     let user = User::new();
-    let mut terminal = Terminal::start(&user, &["chat"]);
+    let mut terminal = Terminal::plain(user.command(&["chat"]));
     terminal.until("› ").enter(&format!("{TASK}\r")).until(APPROVE).enter("\x03");
     terminal.until("the run is kept as it is").until("/continue asks again").until("› ");
     terminal.enter("/continue\r").until(APPROVE).enter("\x03").until("the run is kept as it is").until("› ");
@@ -199,12 +242,12 @@ fn ctrl_c_at_a_question_of_a_chat_returns_to_the_prompt_and_the_next_message_ask
 #[test]
 fn a_second_ctrl_c_leaves_the_chat_and_its_run_still_waits() {
     let user = User::new();
-    let mut terminal = Terminal::start(&user, &["chat"]);
+    let mut terminal = Terminal::plain(user.command(&["chat"]));
     terminal.until("› ").enter(&format!("{TASK}\r")).until(APPROVE).enter("\x03");
     terminal.until("the run is kept as it is").until("› ").enter("\x03").until("Ctrl-C again").until("› ");
     terminal.enter("\x03");
     assert_eq!(terminal.end().0, Some(0));
-    let mut terminal = Terminal::start(&user, &["chat", "--continue"]);
+    let mut terminal = Terminal::plain(user.command(&["chat", "--continue"]));
     terminal.until(APPROVE).enter("a\n").until("Done.").until("› ").enter("/quit\r");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(user.read("insights.md"), INSIGHTS);
@@ -216,7 +259,7 @@ fn a_message_queued_behind_a_run_that_is_interrupted_returns_to_the_input() {
     let held = Arc::new(OnceLock::new());
     let begun = vec![json!({ "content": "Wait for it" }), json!({ "content": " ended" })];
     let model = Model::start(vec![Turn::Held(held.clone(), begun)]);
-    let mut terminal = Terminal::open(model.command(&user, &["chat"]));
+    let mut terminal = Terminal::plain(model.command(&user, &["chat"]));
     terminal.until("› ").enter("go\r").until("Wait for it").enter("what about East?\n");
     terminal.until("queued: sent when this run is done").enter("\x03").until("not sent: what about East?");
     held.set(()).unwrap();
@@ -231,7 +274,7 @@ fn a_conversation_is_picked_from_a_list() {
     let user = User::new();
     user.run(&["run", "the first"]).exits(0);
     user.run(&["run", "the second"]).exits(0);
-    let mut terminal = Terminal::start(&user, &["chat"]);
+    let mut terminal = Terminal::plain(user.command(&["chat"]));
     terminal.until("› ").enter("/resume\r").until("  1  the second").until("  2  the first");
     terminal.until("`/resume N` continues conversation N").until("› ").enter("/resume 3\r");
     terminal.until("there is no conversation 3").until("› ").enter("/resume 2\r");
@@ -264,7 +307,7 @@ fn a_person_trusts_a_folders_file_until_it_changes() {
 #[test]
 fn what_is_typed_during_a_run_is_sent_after_it() {
     let user = User::new();
-    let mut terminal = Terminal::start(&user, &["chat"]);
+    let mut terminal = Terminal::plain(user.command(&["chat"]));
     terminal.until("› ").enter("hello\r").until("I am the demo model");
     terminal.enter("and again\n").until("queued: sent when this run is done");
     terminal.until("› and again").until("I am the demo model").until("1 step · ");
@@ -297,7 +340,7 @@ fn a_chat_goes_on_with_a_thread_whose_run_waits() {
     let user = User::new();
     user.run(&["run", TASK]).exits(3);
     let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
-    let mut terminal = Terminal::start(&user, &["chat", "--thread", &thread]);
+    let mut terminal = Terminal::plain(user.command(&["chat", "--thread", &thread]));
     terminal.until(APPROVE).enter("a\n").until("approved once").until("› ");
     terminal.enter("hello\r").until("I am the demo model").until("› ").enter("/quit\r");
     assert_eq!(terminal.end().0, Some(0));
@@ -309,7 +352,7 @@ fn a_message_behind_a_run_that_is_stopped_is_not_sent() {
     let user = User::new();
     user.run(&["run", TASK]).exits(3);
     let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
-    let mut terminal = Terminal::start(&user, &["chat", "--thread", &thread]);
+    let mut terminal = Terminal::plain(user.command(&["chat", "--thread", &thread]));
     terminal.until(APPROVE).enter("\x03").until("› ");
     terminal.enter("hello\r").until(APPROVE).enter("s\n").until("not sent: hello");
     terminal.until("› hello").enter("\x15/quit\r");
@@ -323,7 +366,7 @@ fn ctrl_d_at_a_question_leaves_the_run_as_it_is() {
     let mut terminal = Terminal::start(&user, &["run", TASK]);
     terminal.until(APPROVE).enter("\x04").until("the run is kept as it is");
     assert_eq!(terminal.end().0, Some(3));
-    let mut terminal = Terminal::start(&user, &["chat"]);
+    let mut terminal = Terminal::plain(user.command(&["chat"]));
     terminal.until("› ").enter(&format!("{TASK}\r")).until(APPROVE).enter("\x04");
     terminal.until("the run is kept as it is");
     assert_eq!(terminal.end().0, Some(3));
@@ -332,7 +375,7 @@ fn ctrl_d_at_a_question_leaves_the_run_as_it_is() {
 #[test]
 fn a_signal_ends_a_chat_at_its_prompt_and_leaves_the_terminal_as_it_was() {
     let user = User::new();
-    let mut terminal = Terminal::start(&user, &["chat"]);
+    let mut terminal = Terminal::plain(user.command(&["chat"]));
     let before = terminal.modes();
     terminal.until("› ");
     while terminal.modes() == before {
@@ -346,7 +389,7 @@ fn a_signal_ends_a_chat_at_its_prompt_and_leaves_the_terminal_as_it_was() {
 #[test]
 fn ctrl_c_twice_leaves_a_chat() {
     let user = User::new();
-    let mut terminal = Terminal::start(&user, &["chat"]);
+    let mut terminal = Terminal::plain(user.command(&["chat"]));
     terminal.until("› ").enter("\x03").until("Ctrl-C again, or /quit, leaves").until("› ").enter("\x03");
     assert_eq!(terminal.end().0, Some(0));
 }

@@ -5,7 +5,7 @@ use super::{TASK, User};
 
 /// What a command shows on a terminal of so many columns, without colours.
 fn shown(user: &User, arguments: &[&str], columns: u16) -> Vec<String> {
-    let (_, seen) = Terminal::open_sized(user.command(arguments), columns).end();
+    let (_, seen) = Terminal::sized(user.command(arguments), columns, 40).end();
     let mut plain = String::new();
     let mut rest = seen.as_str();
     while let Some((before, after)) = rest.split_once('\x1b') {

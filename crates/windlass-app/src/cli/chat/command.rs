@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass::machine::{Fact, ModelName, RunId, ThreadId};
+use windlass::machine::{Fact, Mode, ModelName, RunId, ThreadId};
 use windlass::port::journal::RunQuery;
 
 use super::{Chat, Next, TURNS};
@@ -20,11 +20,15 @@ const HELP: &str = "\
 /resume       list conversations; `/resume N` continues one of them
 /continue     continue this conversation's run, or the newest conversation
 /mode NAME    switch to another mode (`agent`, `ask`, `plan`); without a name, show it
+/output N     print all that a call returned; without a number, the last one
 /model NAME   switch to another model (`provider/name`); without a name, show it
 /clear        start a new conversation
 /quit         leave (also Ctrl-D, or Ctrl-C twice)
+!COMMAND      run a command of your own, which asks as the tool `Bash` does; the model does not see it
+@FILE         Tab completes a file's name; the model gets the name and reads the file with its tools
 Ctrl-C interrupts a run that is working; a run that waits for you keeps waiting
-A message that you send during a run is queued and sent after it";
+A message that you send during a run is queued and sent after it
+Alt-Enter, Ctrl-J or `\\` and Enter begin a new line";
 
 impl Chat<'_> {
     /// Sends a message or carries out a command.
@@ -32,13 +36,18 @@ impl Chat<'_> {
         if line.is_empty() {
             return Ok(Next::Go);
         }
+        if let Some(command) = line.strip_prefix('!') {
+            return self.shell(command).await;
+        }
         let Some(command) = line.strip_prefix('/') else { return self.say(line).await };
         let (word, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
         match word {
             "quit" | "exit" | "q" => return Ok(Next::Leave(Exit::Done)),
             "help" | "h" | "?" => self.console.note(HELP),
+            "output" => self.output(rest.trim()),
             "clear" => {
                 self.thread = None;
+                self.forget_cost();
                 self.console.note("a new conversation; the old one is kept in `windlass threads list`");
             }
             "turns" => self.turns().await?,
@@ -105,13 +114,43 @@ impl Chat<'_> {
         if !word.is_empty() {
             self.mode = Some(word.parse().map_err(Trouble::usage)?);
         }
+        let mode = self.mode_now().await?;
+        self.console.note(&format!("the mode is `{}`", mode.word()));
+        Ok(())
+    }
+
+    /// The mode of the next message.
+    pub(super) async fn mode_now(&self) -> anyhow::Result<Mode> {
         let last = match &self.thread {
             Some(thread) => self.place.engine.peek(thread).await?.state().mode,
             None => None,
         };
-        let mode = self.mode.or(last).or(self.agent.mode).unwrap_or_default();
-        self.console.note(&format!("the mode is `{}`", mode.word()));
-        Ok(())
+        Ok(self.mode.or(last).or(self.agent.mode).unwrap_or_default())
+    }
+
+    /// `/output`: all that a call returned.
+    fn output(&self, number: &str) {
+        let output = match (self.console.screen(), number.parse::<usize>()) {
+            (Some(screen), Ok(number)) => screen.output(Some(number)),
+            (Some(screen), Err(_)) if number.is_empty() => screen.output(None),
+            (Some(_), Err(_)) | (None, _) => None,
+        };
+        match output {
+            Some((label, text)) => {
+                self.console.note(&self.console.paint.bold(&label));
+                self.console.out_line(shown(&text).trim_end());
+            }
+            None => self
+                .console
+                .note("there is no such output; `/output N` shows the output of a call of this chat"),
+        }
+    }
+
+    /// The status line counts the conversation's cost from here on.
+    pub(super) fn forget_cost(&self) {
+        if let Some(screen) = self.console.screen() {
+            screen.update_status(|status| (status.cost, status.used_tokens) = (0, None));
+        }
     }
 
     fn model(&mut self, name: &str) -> anyhow::Result<()> {

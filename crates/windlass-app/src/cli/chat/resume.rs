@@ -1,9 +1,9 @@
 //! Going back to a conversation in a chat: `--continue`, `--thread`, `/continue` and `/resume`.
 
 use windlass::machine::{Seq, ThreadId};
-use windlass::port::journal::ThreadQuery;
+use windlass::port::journal::{RunQuery, ThreadQuery};
 
-use super::{Chat, Next};
+use super::{Chat, Next, TURNS};
 use crate::cli::follow::From;
 use crate::cli::threads;
 use crate::console::{first_line, shown};
@@ -71,6 +71,12 @@ impl Chat<'_> {
             self.console.note(line);
         }
         self.thread = Some(thread.clone());
+        self.forget_cost();
+        if let Some(screen) = self.console.screen() {
+            let runs = self.place.engine.runs(&RunQuery::of(&thread, TURNS)).await?;
+            let cost = runs.iter().filter_map(|row| row.view.totals.cost).map(|cost| cost.0).sum();
+            screen.update_status(|status| status.cost = cost);
+        }
         Ok(self.follow_unfinished(&thread).await?.unwrap_or(Next::Go))
     }
 

@@ -7,9 +7,9 @@ use windlass::{EngineError, GrantDraft, OpenInterrupt, Outcome, Status};
 
 use super::{End, Follow, LOOKS, Sight};
 use crate::cli::approvals::hints;
-use crate::console::{Console, shown};
+use crate::console::{Console, shown, shown_line};
 use crate::editor::{Edited, edit};
-use crate::keyboard::{Keyboard, Typed};
+use crate::keyboard::Typed;
 use crate::place::{Place, local, now};
 use crate::signals::Signal;
 use crate::trouble::Exit;
@@ -17,6 +17,9 @@ use crate::view::card::{Card, Light};
 use crate::view::events;
 use crate::view::question::{Asking, GrantWish, Reply};
 use crate::view::story::{Background, backgrounds};
+
+/// The exit code of a process whose terminal is gone: 128 and the number of the signal.
+const HANG_UP: u8 = 129;
 
 impl Follow<'_> {
     /// The run waits for somebody.
@@ -41,7 +44,9 @@ impl Follow<'_> {
         if let Sight::People(live) = &mut self.sight {
             live.pause();
         }
-        self.keyboard.get_or_insert_with(Keyboard::open);
+        if self.keyboard.is_none() {
+            self.open_keyboard();
+        }
         let light = Light { folder: &self.place.ground.folder, now: now(), paint: self.console.paint };
         self.asking = Some(Asking::start(self.console, open, backgrounds, (party, light)));
         Ok(None)
@@ -74,6 +79,8 @@ impl Follow<'_> {
     pub(super) async fn typed(&mut self, typed: Typed) -> anyhow::Result<Option<End>> {
         let line = match typed {
             Typed::Line(line) => line,
+            Typed::Interrupt => return self.signalled(Signal::Interrupt).await,
+            Typed::Gone => return Ok(Some(self.leave(Exit::Signal(HANG_UP)))),
             Typed::End => {
                 // Without a question it means nothing: what is typed during a run only adds to it.
                 if self.asking.is_some() {
@@ -84,6 +91,10 @@ impl Follow<'_> {
             }
         };
         let Some(asking) = &mut self.asking else { return self.queue(line).await.map(|()| None) };
+        if self.console.screen().is_some() {
+            // It ends the line of the question, as an echo would.
+            self.console.note(&shown_line(&line));
+        }
         let reply = asking.take(self.console, &line);
         self.replied(reply).await
     }
@@ -148,9 +159,15 @@ impl Follow<'_> {
     async fn edit(&mut self, text: String) -> anyhow::Result<Option<End>> {
         // The editor reads the terminal now.
         self.keyboard = None;
+        if let Some(screen) = self.console.screen() {
+            screen.pause();
+        }
         let directory = &self.place.ground.user.data;
         let edited = edit(directory, self.run.as_str(), &text, self.signals).await;
-        self.keyboard = Some(Keyboard::open());
+        match self.console.screen() {
+            Some(screen) => screen.resume(),
+            None => self.open_keyboard(),
+        }
         let Some(asking) = &mut self.asking else { return Ok(None) };
         let reply = match edited {
             Ok(Edited::Text(text)) => asking.edited(self.console, text),

@@ -2,8 +2,8 @@
 
 use windlass::machine::Answer;
 
-use super::{Asking, Extent, Item, Reply, Stage};
-use crate::console::Console;
+use super::{Asking, ECHO_CHARS, Extent, Item, Reply, Stage};
+use crate::console::{Console, first_line, shown};
 use crate::view::preview::plural;
 
 impl Asking {
@@ -52,7 +52,10 @@ impl Asking {
             "d" | "deny" if calls > 0 => self.stage = Stage::DenyReason,
             "v" | "view" => self.show(console, Extent::Whole),
             "s" | "stop" => return Reply::Stop,
-            _ => {} // tidy: no other word counts
+            "" => {}
+            _ => {
+                console.note(&format!("  `{}` is none of the answers", first_line(&shown(word), ECHO_CHARS)))
+            } // tidy: no other word counts
         }
         self.again(console)
     }

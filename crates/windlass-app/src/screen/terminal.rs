@@ -1,0 +1,144 @@
+//! The terminal's modes and its size, and the bytes that come from it.
+//!
+//! The modes are kept where a crash can restore them.
+
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
+
+use super::layout::Size;
+
+/// How long a read waits before it looks whether it is to stop, in milliseconds.
+const NOTICE_MS: i32 = 50;
+
+/// Bytes read at a time.
+const CHUNK_BYTES: usize = 4096;
+
+/// Asks for marked pastes, and takes that back.
+const PASTES_ON: &str = "\x1b[?2004h";
+const PASTES_OFF: &str = "\x1b[?2004l\x1b[?25h";
+
+/// The modes as they were found, while others are set.
+static FOUND: Mutex<Option<Modes>> = Mutex::new(None);
+
+#[cfg(unix)]
+type Modes = libc::termios;
+#[cfg(not(unix))]
+type Modes = ();
+
+/// What a read brought.
+pub enum Read {
+    Bytes(Vec<u8>),
+    /// Nothing came for a while.
+    Nothing,
+    /// The terminal is gone: nothing will come again.
+    Gone,
+}
+
+/// Sets the terminal up for single keys: no echo, no lines, no signals by keys. Returns whether it could.
+#[cfg(unix)]
+pub fn enter() -> bool {
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut modes = std::mem::MaybeUninit::<libc::termios>::uninit();
+    // SAFETY: the pointer is valid for the call, and `modes` is read only where the call has filled it.
+    let modes = unsafe {
+        if libc::tcgetattr(libc::STDIN_FILENO, modes.as_mut_ptr()) != 0 {
+            return false;
+        }
+        modes.assume_init()
+    };
+    let mut raw = modes;
+    raw.c_lflag &= !(libc::ICANON | libc::ECHO | libc::ISIG | libc::IEXTEN);
+    raw.c_iflag &= !(libc::ICRNL | libc::INLCR | libc::IGNCR | libc::ISTRIP | libc::IXON);
+    (raw.c_cc[libc::VMIN], raw.c_cc[libc::VTIME]) = (1, 0);
+    // SAFETY: a plain system call with a valid pointer.
+    if unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &raw) } != 0 {
+        return false;
+    }
+    // What is set already was found by an earlier call.
+    found.get_or_insert(modes);
+    write(PASTES_ON);
+    true
+}
+
+/// Sets the terminal up for single keys. Returns whether it could.
+#[cfg(not(unix))]
+pub fn enter() -> bool {
+    false
+}
+
+/// Restores the modes that were found; without any, it does nothing.
+pub fn leave() {
+    // A crash may come while they are held.
+    let Ok(mut found) = FOUND.try_lock() else { return };
+    let Some(modes) = found.take() else { return };
+    write(PASTES_OFF);
+    #[cfg(unix)]
+    // SAFETY: a plain system call with a valid pointer; if it fails, nothing can be done.
+    unsafe {
+        libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &modes);
+    }
+    #[cfg(not(unix))]
+    let () = modes;
+}
+
+/// Stops the process as Ctrl-Z does, until it is continued.
+pub fn stop() {
+    #[cfg(unix)]
+    // SAFETY: a plain system call; 0 is the process's own group.
+    unsafe {
+        libc::kill(0, libc::SIGTSTP);
+    }
+}
+
+/// Writes to the terminal. An error means that it is gone, which the next read says.
+pub fn write(text: &str) {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// The terminal's size.
+pub fn size() -> Size {
+    #[cfg(unix)]
+    {
+        let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+        // SAFETY: the call fills the structure that the pointer leads to.
+        let known = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
+        if known && size.ws_col > 0 && size.ws_row > 0 {
+            return Size { columns: size.ws_col.into(), rows: size.ws_row.into() };
+        }
+    }
+    Size { columns: 80, rows: 24 }
+}
+
+/// Reads what has been typed, or waits a little for it.
+#[cfg(unix)]
+pub fn read() -> Read {
+    let mut wanted = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid `pollfd`, and the count says one.
+    if unsafe { libc::poll(&mut wanted, 1, NOTICE_MS) } <= 0 {
+        return Read::Nothing;
+    }
+    if wanted.revents & libc::POLLIN == 0 {
+        return Read::Gone;
+    }
+    let mut bytes = vec![0; CHUNK_BYTES];
+    // SAFETY: the buffer is valid for its length.
+    let count = unsafe { libc::read(libc::STDIN_FILENO, bytes.as_mut_ptr().cast(), bytes.len()) };
+    match usize::try_from(count) {
+        Ok(0) => Read::Gone,
+        Ok(count) => {
+            bytes.truncate(count);
+            Read::Bytes(bytes)
+        }
+        Err(_) => match io::Error::last_os_error().kind() {
+            io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock => Read::Nothing,
+            _ => Read::Gone, // tidy: whatever else it is, the terminal can no longer be read
+        },
+    }
+}
+
+/// Reads what has been typed.
+#[cfg(not(unix))]
+pub fn read() -> Read {
+    Read::Gone
+}
