@@ -176,3 +176,26 @@ async fn the_command_line_copies_the_folder_of_a_servers_conversation() {
     assert_eq!(files(&local, id).await, ["data.csv"]);
     assert_eq!(files(&local, &thread).await, ["data.csv", "insights.md"]);
 }
+
+// rows: ZE-C15
+#[tokio::test]
+async fn a_folder_that_conversations_share_stays_shared() {
+    let user = User::new();
+    user.configure("[files]\nfolder = \"user\"\n");
+    let server = Server::start_for(user, &[]);
+    let (ann, _) = server.member("ann");
+    let thread = ann.prepared().await;
+    let fork = format!("/threads/{thread}/fork");
+    let made = ann.post(&fork, json!({})).await.is(StatusCode::CREATED).body;
+    assert_eq!(made["files"]["folder"], "shared");
+    assert_eq!(files(&ann, made["id"].as_str().unwrap()).await, ["data.csv"]);
+    // Another user gets none of the files.
+    let local = server.admin();
+    let made = local.post(&fork, json!({})).await.is(StatusCode::CREATED).body;
+    assert_eq!(made["files"]["folder"], "empty");
+    assert_eq!(files(&local, made["id"].as_str().unwrap()).await, [""; 0]);
+    // A fork that ends takes nothing along.
+    ann.delete(&format!("/threads/{thread}")).await.is(StatusCode::NO_CONTENT);
+    let second = ann.small_talk().await;
+    assert_eq!(files(&ann, &second).await, ["data.csv"]);
+}

@@ -50,7 +50,7 @@ pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
             format!("event {} does not exist: the last one of thread `{thread}` is {}", at.0, row.head.0);
         return Err(Trouble::usage(what).hint("`windlass threads export` shows them").into());
     }
-    if Homes::is_own(row.view.folder.as_deref()) {
+    if Homes::is_own_of_thread(row.view.folder.as_deref()) {
         return copy(console, args, &place, (row, at)).await;
     }
     if args.restore_files && !place.homes.has_files_of(row.view.folder.as_deref()) {
