@@ -79,7 +79,8 @@ impl Console {
     /// Whether a chat can have an input of its own: a terminal with colours, which also moves the cursor.
     pub fn has_screen(&self) -> bool {
         let colors = [self.paint, self.out_paint].iter().all(|paint| *paint == Paint::Colored);
-        cfg!(unix) && self.in_terminal && self.out_terminal && self.err_terminal && colors
+        let moves_cursor = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
+        cfg!(unix) && self.in_terminal && self.out_terminal && self.err_terminal && colors && moves_cursor
     }
 
     /// Whether questions can be asked: a person reads them and may type.

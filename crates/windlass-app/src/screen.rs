@@ -34,6 +34,9 @@ use crate::keyboard::Typed;
 pub use self::terminal::leave as restore_terminal;
 pub use self::wrap::wrap_notes;
 
+/// After how many reads without a key the keys that answer count: each waits 50 ms.
+const QUIET_READS: u8 = 10;
+
 /// Inputs kept until the chat takes them: more than a person sends while one of them is handled.
 const INPUTS: usize = 16;
 
@@ -59,6 +62,8 @@ struct State {
     menu: Vec<String>,
     /// Keys that answer at once while the input is empty.
     answers: String,
+    /// For how many reads of the terminal nothing was typed since they were set, up to [`QUIET_READS`].
+    quiet_reads: u8,
     commands: &'static [&'static str],
     folder: PathBuf,
     inputs: mpsc::Sender<Typed>,
@@ -99,6 +104,7 @@ impl ChatScreen {
             outputs: Outputs::default(),
             menu: Vec::new(),
             answers: String::new(),
+            quiet_reads: 0,
             commands,
             folder,
             inputs: sender,
@@ -164,9 +170,12 @@ impl ChatScreen {
         self.state().outputs.get(number)
     }
 
-    /// Takes these characters as answers, without Enter, while the input is empty.
+    /// Takes these characters as answers, without Enter, while the input is empty; after half a second without a key, so
+    /// that a message which somebody begins to type as a question opens answers nothing.
     pub fn take_answers(&self, keys: &str) {
-        keys.clone_into(&mut self.state().answers);
+        let mut state = self.state();
+        keys.clone_into(&mut state.answers);
+        state.quiet_reads = 0;
     }
 
     /// Puts a text back into the input that was not sent.
@@ -236,9 +245,12 @@ fn attend(state: &Arc<Mutex<State>>) {
                 let Some(state) = state.upgrade() else { return };
                 let mut state = lock(&state);
                 let is_handled = was_stopped && std::mem::take(&mut state.was_stopped);
-                if was_stopped && !is_handled && !state.is_paused {
-                    // The shell has used the terminal meanwhile: it set the modes, and what was drawn has moved on.
+                if was_stopped && !state.is_paused {
+                    // The shell has set the modes meanwhile.
                     terminal::enter();
+                }
+                if was_stopped && !is_handled && !state.is_paused {
+                    // What was drawn has moved on.
                     state.drawn = None;
                 }
                 state.draw("");
@@ -272,7 +284,10 @@ fn read(stop: &AtomicBool, state: &Mutex<State>) {
     while !stop.load(Ordering::Relaxed) {
         let keys = match terminal::read() {
             Read::Bytes(bytes) => decoder.feed(&bytes),
-            Read::Nothing => decoder.flush().into_iter().collect(),
+            Read::Nothing => {
+                lock(state).rest();
+                decoder.flush().into_iter().collect()
+            }
             Read::Gone => {
                 // A full queue has enough to end the chat by: its reader looks at the terminal itself.
                 let _ = lock(state).inputs.try_send(Typed::Gone);
@@ -286,10 +301,30 @@ fn read(stop: &AtomicBool, state: &Mutex<State>) {
 }
 
 impl State {
+    /// Nothing was typed for a while.
+    fn rest(&mut self) {
+        if self.answers.is_empty() || self.quiet_reads >= QUIET_READS {
+            return;
+        }
+        self.quiet_reads += 1;
+        if self.takes_answers() {
+            self.draw("");
+        }
+    }
+
+    /// Whether a single key answers now.
+    fn takes_answers(&self) -> bool {
+        self.quiet_reads >= QUIET_READS && !self.answers.is_empty() && self.editor.text().is_empty()
+    }
+
     fn key(&mut self, key: KeyPress) {
         self.menu.clear();
+        let takes_answers = self.takes_answers();
+        if self.quiet_reads < QUIET_READS {
+            self.quiet_reads = 0;
+        }
         if let KeyPress::Char(c) = key
-            && self.editor.text().is_empty()
+            && takes_answers
             && self.answers.contains(c)
         {
             self.send(Typed::Line(c.to_string()));
@@ -374,6 +409,7 @@ impl State {
             return;
         }
         let status = self.status.text();
+        let status = if self.takes_answers() { format!("one key answers · {status}") } else { status };
         let bottom = Bottom {
             live: &self.live,
             partial: &self.partial,

@@ -309,7 +309,8 @@ impl<'a> Follow<'a> {
     /// that is one message; others may be another process's.
     async fn unqueue(&mut self, state: &State) -> anyhow::Result<()> {
         let in_chat = self.chat.is_some();
-        let ours = |queued: &Queued| in_chat || queued.run == self.run;
+        let me = local().principal;
+        let ours = |queued: &Queued| in_chat && queued.by == me || queued.run == self.run;
         for Waiting { id, queued, .. } in state.queue.iter().filter(|waiting| ours(&waiting.queued)) {
             self.place.engine.withdraw(&self.thread, id, queued.by.clone()).await?;
             let text = queued.message.plain_text();

@@ -116,17 +116,28 @@ impl Editor {
         Action::Submit(text)
     }
 
-    /// Empties the input. Its text can be found again by Up.
+    /// Empties the input. Its text can be found again by Up and by Ctrl-Y. A text of the history gives way to the one that
+    /// was being written before.
     fn abandon(&mut self) {
         let text = std::mem::take(&mut self.text);
-        self.remember(&text);
-        self.set(String::new());
+        let was_shown = self.shown.is_some();
+        self.killed.clone_from(&text);
+        if !was_shown {
+            self.keep(&text);
+        }
+        let draft = std::mem::take(&mut self.draft);
+        self.set(if was_shown { draft } else { String::new() });
     }
 
     /// Keeps a text for Up. As in a shell, one that begins with a blank is not kept.
     pub fn remember(&mut self, text: &str) {
-        let is_kept = !text.trim().is_empty() && !text.starts_with(' ');
-        if is_kept && self.history.last().is_none_or(|last| last != text) {
+        if !text.starts_with(' ') {
+            self.keep(text);
+        }
+    }
+
+    fn keep(&mut self, text: &str) {
+        if !text.trim().is_empty() && self.history.last().is_none_or(|last| last != text) {
             self.history.push(text.to_owned());
             if self.history.len() > HISTORY_MAX {
                 self.history.remove(0);
@@ -269,6 +280,14 @@ mod tests {
         assert_eq!(check("one two\x1bb\x1bbx\x1bf").0, "xone| two");
         assert_eq!(check("long line\nab\x1b[A").0, "lo|ng line\nab");
         assert_eq!(check("ab\nlong line\x1b[A\x01\x1b[B\x05").0, "ab\nlong line|");
+    }
+
+    #[test]
+    fn a_text_that_is_abandoned_is_not_lost() {
+        assert_eq!(check("  indented\x03\x1b[A").0, "  indented|");
+        assert_eq!(check("  indented\x03\x19").0, "  indented|");
+        // From the history Ctrl-C returns to what was being written.
+        assert_eq!(check("draft\x1b[A\x03").0, "draft|");
     }
 
     #[test]

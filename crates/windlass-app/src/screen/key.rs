@@ -43,12 +43,18 @@ pub struct Decoder {
     bytes: Vec<u8>,
     /// The text that is being pasted.
     paste: Option<Vec<u8>>,
+    /// How often nothing came since the paste's last byte.
+    silent: u8,
 }
+
+/// After how many silent reads a paste ends whose end mark was lost: about a second.
+const PASTE_SILENT_READS: u8 = 20;
 
 impl Decoder {
     /// Takes bytes and returns the keys that are complete.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<KeyPress> {
         self.bytes.extend_from_slice(bytes);
+        self.silent = 0;
         let mut keys = Vec::new();
         loop {
             if self.paste.is_some() {
@@ -75,10 +81,17 @@ impl Decoder {
 
     /// No byte has followed for a while: a lone escape is the key Esc, and the rest of a sequence never comes.
     pub fn flush(&mut self) -> Option<KeyPress> {
-        let is_escape = self.paste.is_none() && self.bytes == [0x1b];
-        if self.paste.is_none() {
-            self.bytes.clear();
+        if self.paste.is_some() {
+            self.silent += 1;
+            if self.silent < PASTE_SILENT_READS {
+                return None;
+            }
+            let mut text = self.paste.take().unwrap_or_default();
+            text.append(&mut self.bytes);
+            return Some(KeyPress::Paste(pasted_text(&text)));
         }
+        let is_escape = self.bytes == [0x1b];
+        self.bytes.clear();
         is_escape.then_some(KeyPress::Escape)
     }
 
@@ -93,8 +106,12 @@ impl Decoder {
         end?;
         self.bytes.drain(..PASTE_END.len());
         let text = self.paste.take().unwrap_or_default();
-        Some(String::from_utf8_lossy(&text).replace("\r\n", "\n").replace('\r', "\n"))
+        Some(pasted_text(&text))
     }
+}
+
+fn pasted_text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n")
 }
 
 /// What the beginning of some bytes is.
@@ -208,6 +225,16 @@ mod tests {
 
     fn keys(bytes: &[u8]) -> Vec<KeyPress> {
         Decoder::default().feed(bytes)
+    }
+
+    #[test]
+    fn a_paste_whose_end_is_lost_ends_after_a_silence() {
+        let mut decoder = Decoder::default();
+        assert_eq!(decoder.feed(b"\x1b[200~one\x03"), []);
+        let silent: Vec<KeyPress> = (1..PASTE_SILENT_READS).filter_map(|_| decoder.flush()).collect();
+        assert_eq!(silent, []);
+        assert_eq!(decoder.flush(), Some(KeyPress::Paste("one\x03".into())));
+        assert_eq!(decoder.feed(b"\x03"), [KeyPress::Ctrl('c')]);
     }
 
     #[test]

@@ -2,16 +2,21 @@
 //!
 //! It computes lines and writes nothing.
 
+use std::borrow::Cow;
+
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::wrap::{columns, cut, width, wrap};
-use crate::console::Paint;
+use crate::console::{Paint, shown};
 
 /// What the input begins with; its further lines begin with as many blanks.
 pub const PROMPT: &str = "› ";
 
 /// Lines of incomplete text that are shown; the rest follows once it is complete.
 const LIVE_LINES: usize = 10;
+
+/// Bytes of a line without its end that are laid out: more than any terminal shows of it.
+const PARTIAL_MAX_BYTES: usize = 16 * 1024;
 
 /// Candidates of a completion that are shown.
 const MENU_LINES: usize = 6;
@@ -85,7 +90,9 @@ fn above(bottom: Bottom<'_>, limit: usize, paint: Paint) -> Vec<String> {
         lines.extend(wrap(bottom.live[from..].trim_end_matches('\n'), limit, ""));
     }
     if !bottom.partial.is_empty() {
-        lines.extend(wrap(bottom.partial, limit, "  "));
+        let from = bottom.partial.len().saturating_sub(PARTIAL_MAX_BYTES);
+        let from = (from..).find(|at| bottom.partial.is_char_boundary(*at)).unwrap_or_default();
+        lines.extend(wrap(&bottom.partial[from..], limit, "  "));
     }
     if !bottom.activity.is_empty() {
         lines.push(paint.dim(&cut(bottom.activity, limit)).into_owned());
@@ -100,7 +107,13 @@ fn input(text: &str, cursor: usize, limit: usize) -> Drawing {
     let mut drawing = Drawing { lines: Vec::new(), row: 0, column: begin };
     let (mut line, mut column) = (PROMPT.to_owned(), begin);
     for (at, cluster) in text.grapheme_indices(true) {
-        let wide = width(cluster);
+        // What came from elsewhere, such as the history, may hold control characters.
+        let seen = match cluster {
+            "\n" => Cow::Borrowed(cluster),
+            "\t" => Cow::Borrowed("    "),
+            _ => shown(cluster), // tidy: any other text
+        };
+        let wide = width(&seen);
         if cluster != "\n" && column + wide > limit {
             drawing.lines.push(std::mem::replace(&mut line, indent.clone()));
             column = begin;
@@ -112,7 +125,7 @@ fn input(text: &str, cursor: usize, limit: usize) -> Drawing {
             drawing.lines.push(std::mem::replace(&mut line, indent.clone()));
             column = begin;
         } else {
-            line.push_str(cluster);
+            line.push_str(&seen);
             column += wide;
         }
     }

@@ -6,7 +6,7 @@ mod table;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::wrap::{columns, wrap};
-use crate::console::{Paint, shown};
+use crate::console::{Paint, shown, shown_line};
 
 pub use stream::Stream;
 use table::Table;
@@ -82,18 +82,19 @@ impl Rendering {
         match event {
             Event::Start(tag) => self.begin(tag),
             Event::End(tag) => self.end(tag),
-            Event::Text(text) if self.code.is_some() => self.code_lines(&text),
+            // References such as `&#27;` are characters only now.
+            Event::Text(text) if self.code.is_some() => self.code_lines(&shown(&text)),
             Event::Text(text) | Event::InlineHtml(text) => {
-                let styled = self.styled(&text);
+                let styled = self.styled(&shown(&text));
                 self.text.push_str(&styled);
             }
-            Event::Html(html) => self.text.push_str(&html),
+            Event::Html(html) => self.text.push_str(&shown(&html)),
             Event::Code(code) => {
                 let code = self.paint.cyan(&code).into_owned();
                 self.text.push_str(&code);
             }
             Event::InlineMath(text) | Event::DisplayMath(text) | Event::FootnoteReference(text) => {
-                self.text.push_str(&text);
+                self.text.push_str(&shown(&text));
             }
             Event::SoftBreak => self.text.push(' '),
             Event::HardBreak => self.text.push('\n'),
@@ -145,7 +146,7 @@ impl Rendering {
             Tag::Emphasis => self.emphasis += 1,
             Tag::Strikethrough => self.strike += 1,
             Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
-                self.links.push((dest_url.to_string(), self.text.len()));
+                self.links.push((shown_line(&dest_url).into_owned(), self.text.len()));
             }
             _ => {} // tidy: another crate's enum; the other kinds are switched off, or have no look of their own
         }
@@ -357,6 +358,10 @@ mod tests {
     #[test]
     fn a_text_cannot_steer_the_screen() {
         assert_eq!(check("a \x1b[2J `\x1b[2J`"), "a ␛[2J ␛[2J");
+        // Nor can a reference to a character, which is resolved only when the text is parsed.
+        let referred = check("a &#27;[2J &#x9b;2J &#x202e; [x](b&#27;c)\n\n<b>&#27;</b>\n");
+        assert!(referred.chars().all(|c| c == '\n' || !c.is_control()), "{referred:?}");
+        assert!(!referred.contains('\u{202e}'), "{referred:?}");
     }
 
     proptest::proptest! {

@@ -10,6 +10,9 @@ use super::layout::Size;
 /// How long a read waits before it looks whether it is to stop, in milliseconds.
 const NOTICE_MS: i32 = 50;
 
+/// How long a stop may take to reach the process, in milliseconds.
+const STOP_MS: i32 = 100;
+
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 4096;
 
@@ -84,9 +87,12 @@ pub fn leave() {
 /// Stops the process as Ctrl-Z does, until it is continued.
 pub fn stop() {
     #[cfg(unix)]
-    // SAFETY: a plain system call; 0 is the process's own group.
+    // SAFETY: plain system calls; 0 is the process's own group, and no descriptor is polled.
     unsafe {
         libc::kill(0, libc::SIGTSTP);
+        // The kernel may deliver the signal to another thread: this one must not take the terminal again before the
+        // process has stopped.
+        libc::poll(std::ptr::null_mut(), 0, STOP_MS);
     }
 }
 

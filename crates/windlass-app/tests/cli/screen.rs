@@ -231,6 +231,7 @@ fn ctrl_c_at_a_question_leaves_the_run_waiting_and_a_single_key_answers_it() {
         .input("x")
         .keys("\x7f")
         .input("")
+        .shows("one key answers")
         .keys("a")
         .shows("approved once")
         .shows("Done.");
@@ -308,7 +309,9 @@ fn the_output_of_a_call_is_shown_in_short_and_whole_on_demand() {
         { "content": "tell", "status": "in_progress" }] });
     // One after the other, so that their outputs have known numbers.
     let read = ("Read", json!({ "file_path": "long.txt" }));
-    let calls = vec![Turn::Call(vec![read]), Turn::Call(vec![("write_todos", todos)])];
+    let load = ("load_toolset", json!({ "toolset": "planning", "include_write_tools": true }));
+    let turns = [read, load, ("write_todos", todos)];
+    let calls = turns.into_iter().map(|call| Turn::Call(vec![call])).collect();
     let mut screen = Screen::start(Model::start(calls).command(&user, &["chat"]), 80);
     screen.input("").keys("go\r").shows("• Read long.txt").shows("(/output 1)").shows("│ ☑ look │ ◐ tell");
     screen.shows("Done.").ended(1).input("").keys("/output 1\r").shows("first").shows("last").input("");
@@ -342,9 +345,11 @@ fn a_command_of_ones_own_asks_as_any_command_does() {
         .keys("!echo one; echo two\r")
         .shows("`Bash` asks first")
         .shows("Run it? [y/N]")
+        .shows("one key answers")
         .keys("n");
     screen.shows("not run").input("").keys("!echo one; echo two\r");
-    screen.until("asked again", |rows| words(rows).matches("Run it? [y/N]").count() == 2).keys("y");
+    screen.until("asked again", |rows| words(rows).matches("Run it? [y/N]").count() == 2);
+    screen.shows("one key answers").keys("y");
     screen.until("its output", |rows| rows.iter().any(|row| row == "two")).input("");
     assert_eq!(screen.quit(), Some(0));
 }

@@ -24,6 +24,14 @@ const SILENCE_MS: u64 = 10 * 60 * 1000;
 /// The exit code of a process whose terminal is gone: 128 and the number of the signal.
 const HANG_UP: u8 = 129;
 
+/// What a person says to whether a command is to run.
+enum Reply {
+    Yes,
+    No,
+    /// The process is to end.
+    Leave(Signal),
+}
+
 impl Chat<'_> {
     /// Runs a command and prints what it writes. Ctrl-C ends it.
     pub(super) async fn shell(&mut self, command: &str) -> anyhow::Result<Next> {
@@ -56,9 +64,13 @@ impl Chat<'_> {
                 Tried::Asks { by, yours: true, preview } if self.console.can_ask() => {
                     self.console.note(&format!("`Bash` asks first (by {})", shown_line(&by)));
                     preview.iter().for_each(|preview| self.console.note(&shown(preview)));
-                    if !self.agrees().await? {
-                        self.console.note("not run");
-                        return Ok(Next::Go);
+                    match self.agrees().await? {
+                        Reply::Yes => {}
+                        Reply::No => {
+                            self.console.note("not run");
+                            return Ok(Next::Go);
+                        }
+                        Reply::Leave(signal) => return Ok(Next::Leave(left(signal))),
                     }
                     trial.consent = preview.map_or(Consent::Given, Consent::AsShown);
                 }
@@ -70,21 +82,30 @@ impl Chat<'_> {
         }
     }
 
-    async fn agrees(&self) -> anyhow::Result<bool> {
+    async fn agrees(&mut self) -> anyhow::Result<Reply> {
         if let Some(screen) = self.console.screen() {
             screen.take_answers("yYnN");
         }
         self.console.err("Run it? [y/N] ");
         let line = match self.console.screen() {
             Some(screen) => {
-                let typed = screen.next().await;
+                let typed = loop {
+                    tokio::select! {
+                        typed = screen.next() => break typed,
+                        signal = self.signals.next() => match signal {
+                            Signal::Interrupt => break Typed::Interrupt,
+                            Signal::End(_) => return Ok(Reply::Leave(signal)),
+                        },
+                    }
+                };
                 screen.take_answers("");
                 match typed {
                     Typed::Line(line) => {
                         self.console.note(&shown_line(&line));
                         line
                     }
-                    Typed::End | Typed::Interrupt | Typed::Gone => {
+                    Typed::Gone => return Ok(Reply::Leave(Signal::End(HANG_UP))),
+                    Typed::End | Typed::Interrupt => {
                         self.console.note("");
                         String::new()
                     }
@@ -98,7 +119,7 @@ impl Chat<'_> {
                 read.await??
             }
         };
-        Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+        Ok(if matches!(line.trim(), "y" | "Y" | "yes") { Reply::Yes } else { Reply::No })
     }
 
     fn tell(&self, tried: &Tried) {
