@@ -109,6 +109,11 @@ impl ClientEndpoints {
             EndpointError::Refused { url, why }
         };
         let url = out.target(&endpoint.url).map_err(|refusal| refused(refusal.to_string()))?;
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(refused(
+                "it has a query or a fragment, and the model's path is added at its end".into(),
+            ));
+        }
         if url.scheme() == "http" && !out.reach().is_inside(&url) {
             return Err(refused("a conversation and a key go there by https alone".into()));
         }

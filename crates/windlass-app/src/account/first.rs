@@ -2,7 +2,7 @@
 //!
 //! Whether that is allowed at all, the settings of a dialect decide. The rule here is that one account can be the first.
 
-use windlass::port::records::Expect;
+use windlass::port::records::{Expect, RecordChange};
 
 use super::error::AccountError;
 use super::login::{Admission, FirstRefresh, Registrant, checked};
@@ -22,9 +22,20 @@ impl Accounts {
             return Err(not_first());
         }
         let workspace = DEFAULT_WORKSPACE.to_owned();
-        let used = put(FIRST, FIRST, &workspace, &self.clock.now(), Expect::Absent);
-        let admission = Admission { workspace, role: Role::Admin, vouched: true, used: Some(used) };
+        let used = Some(self.first(&workspace));
+        let admission = Admission { workspace, role: Role::Admin, vouched: true, used };
         self.enrol(draft, admission, client, FirstRefresh::Now).await
+    }
+
+    /// What an account that comes by another way is registered with as long as there is none: then none can be the first
+    /// without a link any more.
+    pub(super) async fn first_account(&self) -> Result<Option<RecordChange>, AccountError> {
+        let is_first = !self.is_registered().await?;
+        Ok(is_first.then(|| self.first(DEFAULT_WORKSPACE)))
+    }
+
+    fn first(&self, workspace: &str) -> RecordChange {
+        put(FIRST, FIRST, workspace, &self.clock.now(), Expect::Absent)
     }
 }
 
@@ -55,6 +66,8 @@ mod tests {
         let made: Vec<_> = made.into_iter().flatten().map(|tokens| tokens.user.role).collect();
         assert_eq!((made, refused.len()), (vec![Role::Admin], 1));
         assert!(matches!(refused[0], Err(AccountError::Forbidden(_))));
+        let kept = accounts.first_account().await.unwrap();
+        assert!(kept.is_none(), "an account by another way takes no place of the first");
         let late = accounts.register_first(draft("c@example.com"), &client).await;
         assert!(matches!(late, Err(AccountError::Forbidden(_))));
     }

@@ -92,6 +92,12 @@ impl Accounts {
         Err(AccountError::Refused { code: "too_many_guests", detail })
     }
 
+    /// What frees the places of a user; nothing where the user is no guest.
+    pub(super) async fn places_of(&self, user: &Principal) -> Result<Vec<RecordChange>, StoreError> {
+        let places = self.records.list(PLACE, Some(user.as_str()), None, 1).await?;
+        Ok(places.into_iter().map(|place| RecordChange::delete(PLACE, &place.key, Expect::Any)).collect())
+    }
+
     /// Renews the session of a guest who has been here for a day: returns the next access token. `None` if it is too early,
     /// or if the session has lasted as long as any may.
     pub async fn renew_guest(&self, identity: &Identity) -> Result<Option<String>, StoreError> {

@@ -250,7 +250,11 @@ impl Accounts {
         let note = note.with("email", email.as_str()).with("role", role.word());
         let (mut changes, note) = self.new_user(&user, note).await?;
         changes.push(self.new_password(&user.id, &user.workspace, password).await?);
+        let by_link = used.as_ref().is_none_or(|used| used.kind != FIRST);
         changes.extend(used);
+        if by_link {
+            changes.extend(self.first_account().await?);
+        }
         self.open_session(&user, client, first, changes, note).await.map_err(|error| taken(error, &email))
     }
 

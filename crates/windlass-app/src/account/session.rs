@@ -248,7 +248,13 @@ impl Accounts {
     ) -> Result<Vec<RecordChange>, StoreError> {
         let sessions = self.sessions_of(user).await?;
         let gone = sessions.iter().filter(|session| Some(session.id.as_str()) != but);
-        Ok(gone.map(|session| RecordChange::delete(SESSION, &session.id, Expect::Any)).collect())
+        let mut changes: Vec<RecordChange> =
+            gone.map(|session| RecordChange::delete(SESSION, &session.id, Expect::Any)).collect();
+        // A guest who is signed out leaves room for another.
+        if but.is_none() {
+            changes.extend(self.places_of(user).await?);
+        }
+        Ok(changes)
     }
 
     /// Ends one session of whoever asks.

@@ -55,7 +55,9 @@ impl Ground {
     /// The first model's provider of a run that has switched to a fallback of another one, and may switch back.
     fn reach_first(&mut self, console: &Console, access: &ModelAccess) {
         let first = ModelName::from(format!("{}/", access.provider));
-        if let Ok(flags) = resumed(self.address(&first), access, &Flags::default(), &config::environment) {
+        if let Ok(flags) = resumed(self.address(&first), access, &Flags::default(), &config::environment)
+            && self.claim(&first, &flags).is_ok()
+        {
             // Without its key, only a switch back fails.
             let _ = self.apply(&console.clone().muted(), &first, &flags);
         }
@@ -70,10 +72,18 @@ impl Ground {
 
     /// Whether a run's provider is reached as it is for the runs that were made ready before.
     fn is_reached_alike(&self, model: &ModelName, access: Option<&ModelAccess>) -> bool {
-        let known = self.reached.get(provider_of(model));
-        // What cannot be reached at all is for `reach_again` to say.
-        known
-            .is_none_or(|known| self.flags_for(model, access).map_or(true, |flags| *known == reached(&flags)))
+        let is_alike = |provider: &str, flags: Result<Flags, Trouble>| {
+            let known = self.reached.get(provider);
+            // What cannot be reached at all is for `reach_again` to say.
+            known.is_none_or(|known| flags.map_or(true, |flags| *known == reached(&flags)))
+        };
+        let other = access.filter(|access| access.provider != provider_of(model));
+        is_alike(provider_of(model), self.flags_for(model, access))
+            && other.is_none_or(|access| {
+                let first = ModelName::from(format!("{}/", access.provider));
+                let flags = resumed(self.address(&first), access, &Flags::default(), &config::environment);
+                is_alike(&access.provider, flags)
+            })
     }
 
     /// Refuses to reach one provider in two ways: all runs of this process would share the last one.

@@ -83,9 +83,12 @@ pub async fn resume(
     Ok(named(respond(&app, place, feed, speaker, first), &session.name, &run.id))
 }
 
-/// The calls whose parameters the answers change.
+/// The calls that run with other parameters without a further question. Parameters beside `approved` may be a client's
+/// shortened copy: such a call is asked about again.
 fn edited(results: &[CallResult], given: &[Given]) -> BTreeSet<CallKey> {
-    let edits = results.iter().zip(given).filter(|(_, given)| matches!(given.answer, Answer::Edit { .. }));
+    let edits = results.iter().zip(given).filter(|(result, given)| {
+        result.decision == Decision::Modified && matches!(given.answer, Answer::Edit { .. })
+    });
     edits.filter_map(|(result, _)| Some(call::named(&result.tool_call_id)?.1)).collect()
 }
 
