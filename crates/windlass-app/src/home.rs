@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use thiserror::Error;
 use windlass::machine::{Principal, ThreadId};
@@ -23,10 +24,13 @@ const HOME: &str = "home:";
 /// The same of a folder that all such conversations of its user share.
 const SHARED: &str = "shared:";
 
-/// Files and directories of a user that are looked at for one upload: some tens of milliseconds.
-const COUNTED_MAX: usize = 20_000;
-/// Folders of conversations that are looked at when a server starts.
+/// Files and directories of a user that are counted for an upload or a fork: a few hundred milliseconds, and four times the
+/// entries of the largest folder that a fork copies.
+const COUNTED_MAX: usize = 200_000;
+/// Folders of conversations that are looked at in a sweep.
 const SWEPT_MAX: usize = 10_000;
+/// How often a server sweeps.
+const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 /// How long a folder has been as it is before it can be one that was left behind.
 const SETTLED_MS: u64 = 3_600_000;
 
@@ -190,18 +194,27 @@ impl Homes {
         let named = recorded.and_then(|it| it.strip_prefix(HOME)).and_then(|home| home.split_once('/'));
         let Some((workspace, user)) = named else { return Ok(()) };
         let path = self.path(&[&plain(workspace), &plain(user), "workspace", &plain(thread.as_str())]);
-        gone(std::fs::remove_dir_all(path))
+        gone(windlass::tool::remove_tree(&path))
     }
 
-    /// Deletes folders of conversations that are gone: of those whose deletion a crash cut short.
-    pub async fn sweep(self, engine: Engine) {
+    /// Sweeps now and every hour: a copy that a crash cut short counts against its user until it is deleted.
+    pub async fn sweep_hourly(self, engine: Engine) {
+        loop {
+            self.sweep(&engine).await;
+            tokio::time::sleep(SWEEP_EVERY).await;
+        }
+    }
+
+    /// Deletes folders of conversations that do not exist: of those whose deletion, or whose copy for a fork, a crash cut
+    /// short.
+    pub async fn sweep(&self, engine: &Engine) {
         let homes = self.clone();
         let found = tokio::task::spawn_blocking(move || homes.folders()).await.unwrap_or_default();
         for (thread, path) in found {
             if !matches!(engine.thread(&thread).await, Err(EngineError::NoThread(_))) {
                 continue;
             }
-            let removed = tokio::task::spawn_blocking(move || gone(std::fs::remove_dir_all(path))).await;
+            let removed = tokio::task::spawn_blocking(move || gone(windlass::tool::remove_tree(&path))).await;
             if let Err(error) = removed.map_err(io::Error::other).flatten() {
                 tracing::warn!(%thread, %error, "the folder of a deleted conversation stays");
             }
@@ -411,7 +424,7 @@ mod tests {
         let past = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
         std::fs::File::open(&old).unwrap().set_modified(past).unwrap();
         let engine = Engine::builder().build().await.unwrap();
-        homes.clone().sweep(engine).await;
+        homes.sweep(&engine).await;
         assert_eq!((old.exists(), fresh.exists()), (false, true));
         assert_eq!(homes.taken_bytes(&home).unwrap(), Some(1));
         homes.forget(&ThreadId::from("thr_fresh"), Some("/some/folder")).unwrap();

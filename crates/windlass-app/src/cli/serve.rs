@@ -115,7 +115,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         scrape,
         frames: Default::default(),
     };
-    tokio::spawn(place.homes.clone().sweep(place.engine.clone()));
+    tokio::spawn(place.homes.clone().sweep_hourly(place.engine.clone()));
     let mut signals = Signals::listen()?;
     let (stopping, within) = (app.stopping.clone(), server.limits.stop_timeout());
     let terms = Terms { limits: server.limits, proxies: server.proxies.unwrap_or_default(), certificate };

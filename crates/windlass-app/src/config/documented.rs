@@ -142,7 +142,6 @@ fn the_examples_are_taken() {
         ("commands.md", include_str!("../../../../docs/commands.md")),
         ("operations.md", include_str!("../../../../docs/operations.md")),
         ("tools.md", include_str!("../../../../docs/tools.md")),
-        ("dialects/agui.md", include_str!("../../../../docs/dialects/agui.md")),
         ("dialects/skillchat.md", include_str!("../../../../docs/dialects/skillchat.md")),
         ("dialects/skyflo.md", include_str!("../../../../docs/dialects/skyflo.md")),
         ("dialects/zeus.md", include_str!("../../../../docs/dialects/zeus.md")),

@@ -256,8 +256,15 @@ impl Deps {
         if let Some(mailbox) = self.actor(thread) {
             return Ok(Driver::Here(mailbox));
         }
-        // Two tasks may open the same thread: the second waits and finds the first one's actor.
-        let _opening = self.opening.lock(thread).await;
+        // Two tasks may open the same thread: the second waits and finds the first one's actor. A thread that is set aside
+        // while its folder is copied may stay so for minutes.
+        let _opening = tokio::select! {
+            opening = self.opening.lock(thread) => opening,
+            () = self.clock.sleep_ms(ANSWER_WITHIN_MS) => {
+                let (thread, driver) = (thread.clone(), SlowDriver::ThisProcess);
+                return Err(EngineError::Pending { thread, driver });
+            }
+        };
         if let Some(mailbox) = self.actor(thread) {
             return Ok(Driver::Here(mailbox));
         }
@@ -302,7 +309,11 @@ impl Deps {
         self: &Arc<Self>,
         thread: &ThreadId,
     ) -> Result<Option<SetAside>, EngineError> {
-        let opening = self.opening.lock(thread).await;
+        let opening = tokio::select! {
+            opening = self.opening.lock(thread) => opening,
+            // The thread is being opened, or set aside by another caller.
+            () = self.clock.sleep_ms(LOOK_EVERY_MS) => return Ok(None),
+        };
         if self.actor(thread).is_some() {
             return Ok(None);
         }

@@ -27,7 +27,7 @@ mod write;
 pub(crate) use change::Now;
 use change::Recorder;
 pub use change::{ChangeRecorder, Changing, FileFound};
-pub use copy::{CopyError, CopyLimits, FolderContent, LeftOut};
+pub use copy::{CopyError, CopyLimits, FolderContent, LeftOut, remove_tree};
 use judged::JudgedPaths;
 pub use list::{Entry, EntryKind};
 pub use protected::ProtectedPaths;

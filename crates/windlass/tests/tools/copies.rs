@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use windlass::tool::{CopyError, CopyLimits, FolderContent, WorkingFolder};
+use windlass::tool::{CopyError, CopyLimits, FolderContent, WorkingFolder, remove_tree};
 
 /// A folder that is copied into another.
 struct Pair {
@@ -164,4 +164,17 @@ fn more_files_than_are_synced_one_by_one_are_copied() {
     let content = pair.copy(&CopyLimits::default(), None).unwrap();
     assert_eq!(content.bytes, 300);
     assert_eq!(pair.read("3/10"), "x");
+}
+
+#[test]
+fn a_tree_is_removed_although_its_directories_are_closed() {
+    let pair = Pair::new();
+    pair.write("cache/module/a.go", "x");
+    let outside = tempfile::tempdir().unwrap();
+    symlink(outside.path(), pair.old.path().join("cache/link")).unwrap();
+    for closed in ["cache/module", "cache"] {
+        fs::set_permissions(pair.old.path().join(closed), Permissions::from_mode(0o555)).unwrap();
+    }
+    remove_tree(&pair.old.path().join("cache")).unwrap();
+    assert!(!pair.old.path().join("cache").exists() && outside.path().exists());
 }

@@ -141,8 +141,34 @@ impl WorkingFolder {
 
     /// Deletes the folder itself with everything in it. Blocks.
     pub(crate) fn remove_whole(&self) -> io::Result<()> {
-        fs::remove_dir_all(&self.canonical)
+        remove_tree(&self.canonical)
     }
+}
+
+/// Removes a directory with all that is in it, also below directories that their owner may not write. Does not follow
+/// links. Blocks.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_directories(path)?;
+            fs::remove_dir_all(path)
+        }
+        removed => removed,
+    }
+}
+
+fn open_directories(path: &Path) -> io::Result<()> {
+    let mut open = vec![path.to_owned()];
+    while let Some(directory) = open.pop() {
+        fs::set_permissions(&directory, Permissions::from_mode(0o700))?;
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// One pass over a folder.
@@ -323,7 +349,12 @@ impl NewFolder<'_> {
         }
         let failed = |source| io_error("sync", Path::new(""), source);
         let top = self.target.open_directory(Path::new(""))?.into_std_file();
-        if syncs { sync(&top) } else { sync_all(&top) }.map_err(failed)
+        if syncs { sync(&top) } else { sync_all(&top) }.map_err(failed)?;
+        // The directory that names the new folder.
+        match self.target.canonical.parent() {
+            Some(parent) => File::open(parent).and_then(|parent| sync(&parent)).map_err(failed),
+            None => Ok(()),
+        }
     }
 
     /// The directory of an entry, and its name there.
