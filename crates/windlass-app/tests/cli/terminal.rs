@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -49,6 +49,12 @@ impl Terminal {
         assert_eq!(made, 0);
         // SAFETY: both were just opened and belong to nobody else.
         let (outer, inner) = unsafe { (OwnedFd::from_raw_fd(outer), OwnedFd::from_raw_fd(inner)) };
+        // A process that holds its own terminal's other end never sees it go.
+        // SAFETY: plain system calls about open descriptors.
+        unsafe {
+            libc::fcntl(outer.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC);
+            libc::fcntl(inner.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC);
+        }
         let stream = || Stdio::from(inner.try_clone().unwrap());
         command.stdin(stream()).stdout(stream()).stderr(stream()).env("TERM", "xterm");
         // SAFETY: only system calls that are allowed between fork and exec; the terminal becomes the process's own,
@@ -89,7 +95,6 @@ impl Terminal {
 
     /// Changes the terminal's size, of which the process gets a signal.
     pub fn resize(&self, columns: u16, rows: u16) {
-        use std::os::fd::AsRawFd;
         let size = size(columns, rows);
         // SAFETY: a plain system call with a valid pointer.
         let done = unsafe { libc::ioctl(self.screen.as_raw_fd(), libc::TIOCSWINSZ, &size) };
@@ -115,7 +120,6 @@ impl Terminal {
 
     /// Waits until there is more to read, or the process is gone; not for ever.
     fn has_more(&self) -> bool {
-        use std::os::fd::AsRawFd;
         let mut wanted = libc::pollfd { fd: self.screen.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid `pollfd`, and the count says one.
         unsafe { libc::poll(&mut wanted, 1, PATIENCE_MS) > 0 }
@@ -135,7 +139,6 @@ impl Terminal {
 
     /// The terminal's flags for lines, echo and output.
     pub fn modes(&self) -> (libc::tcflag_t, libc::tcflag_t, libc::tcflag_t) {
-        use std::os::fd::AsRawFd;
         let mut modes = std::mem::MaybeUninit::<libc::termios>::uninit();
         // SAFETY: the pointer is valid for the call, which fills what it points to.
         let modes = unsafe {

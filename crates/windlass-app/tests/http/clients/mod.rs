@@ -63,6 +63,10 @@ fn is_kept(server: &Server, text: &str) -> bool {
                 open.push(path);
                 continue;
             }
+            // A running server's sockets cannot be read.
+            if !path.is_file() {
+                continue;
+            }
             let bytes = std::fs::read(&path).unwrap();
             if bytes.windows(text.len()).any(|window| window == text.as_bytes()) {
                 return true;
