@@ -41,7 +41,7 @@ pub fn hanging(text: &str, indent: usize, width: Option<usize>) -> Cow<'_, str> 
 /// The pieces of a line that are not broken: words, and what stands in backticks.
 fn pieces(line: &str) -> Vec<&str> {
     // Where backticks do not pair, they are characters like any other.
-    let is_paired = line.matches('`').count() % 2 == 0;
+    let is_paired = line.matches('`').count().is_multiple_of(2);
     let (mut pieces, mut begin, mut is_inside) = (Vec::new(), 0, false);
     for (at, c) in line.char_indices() {
         match c {

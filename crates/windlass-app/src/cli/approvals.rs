@@ -137,17 +137,18 @@ pub async fn run(console: &Console, args: &ApprovalsArgs) -> anyhow::Result<Exit
                 InterruptKind::Question(_) | InterruptKind::SignIn { .. } => Answer::Reply(Box::default()),
                 _ => Answer::Approve, // tidy: what it does not fit refuses it
             };
-            answer_each(console, go_on, ids, yes).await
+            Box::pin(answer_each(console, go_on, ids, yes)).await
         }
         Command::Deny { ids, reason, go_on } => {
-            answer_each(console, go_on, ids, |_| Answer::Deny { reason: reason.clone() }).await
+            let no = |_: &InterruptKind| Answer::Deny { reason: reason.clone() };
+            Box::pin(answer_each(console, go_on, ids, no)).await
         }
         Command::Edit { id, arguments, go_on } => {
-            edited(console, go_on, id.as_slice(), arguments.as_deref()).await
+            Box::pin(edited(console, go_on, id.as_slice(), arguments.as_deref())).await
         }
         Command::Answer { id, answer, go_on } => {
             let answer = answer.read()?;
-            answer_each(console, go_on, id.as_slice(), |kind| answer.for_kind(kind)).await
+            Box::pin(answer_each(console, go_on, id.as_slice(), |kind| answer.for_kind(kind))).await
         }
     }
 }

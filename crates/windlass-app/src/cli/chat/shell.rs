@@ -89,14 +89,12 @@ impl Chat<'_> {
         self.console.err("Run it? [y/N] ");
         let line = match self.console.screen() {
             Some(screen) => {
-                let typed = loop {
-                    tokio::select! {
-                        typed = screen.next() => break typed,
-                        signal = self.signals.next() => match signal {
-                            Signal::Interrupt => break Typed::Interrupt,
-                            Signal::End(_) => return Ok(Reply::Leave(signal)),
-                        },
-                    }
+                let typed = tokio::select! {
+                    typed = screen.next() => typed,
+                    signal = self.signals.next() => match signal {
+                        Signal::Interrupt => Typed::Interrupt,
+                        Signal::End(_) => return Ok(Reply::Leave(signal)),
+                    },
                 };
                 screen.take_answers("");
                 match typed {

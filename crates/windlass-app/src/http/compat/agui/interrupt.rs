@@ -248,14 +248,14 @@ fn answer(open: &OpenInterrupt, entry: &Resume) -> Result<Answer, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use windlass::machine::{Question, Terms};
+    use windlass::machine::Terms;
 
     use super::*;
 
     fn answered(payload: Value) -> Value {
         let open = OpenInterrupt {
             interrupt: "i".into(),
-            kind: InterruptKind::Question(Box::new(Question::default())),
+            kind: InterruptKind::Question(Box::default()),
             tool: None,
             server: None,
             arguments: None,
