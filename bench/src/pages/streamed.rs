@@ -3,7 +3,7 @@
 use anyhow::Result;
 use thirtyfour::prelude::*;
 
-use super::{PageFigures, Pages, longest, number, signed_in, until};
+use super::{PageFigures, Pages, first_paint, longest, number, signed_in, until};
 use crate::http::served::Process;
 
 const MODEL: &str = "openai-chat/markdown-12000-delay400us";
@@ -41,6 +41,7 @@ pub(super) async fn measure(pages: &Pages, figures: &mut PageFigures) -> Result<
     let folder = pages.folder.join("streamed");
     let process = Process::start(&pages.binary, &folder, &pages.base_url, MODEL).await?;
     let page = signed_in(&process).await?;
+    figures.first_paint_ms = first_paint(&page).await?;
     page.driver.execute(COUNT, vec![]).await?;
     let composer = page.driver.find(By::Css("[data-key=composer]")).await?;
     composer.send_keys("Continue.").await?;

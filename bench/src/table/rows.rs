@@ -226,6 +226,8 @@ fn pages(samples: &Samples) -> Vec<Row> {
     let long = |what: &str| format!("page of 20,000 messages: {what}");
     let fast = |what: &str| format!("page with a reply of 2,500 fragments/s: {what}");
     vec![
+        Row::new("first page: until something is painted, ms".to_owned(), of(|page| page.first_paint_ms), 0)
+            .budget(Budget::AtMost(300.0)),
         Row::new(long("until the newest is there, ms"), of(|page| page.opened_ms), 0),
         Row::new(long("frames/s while it is scrolled"), of(|page| page.frames_per_s), 0)
             .budget(Budget::AtLeast(45.0)),

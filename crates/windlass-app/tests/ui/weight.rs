@@ -10,26 +10,6 @@ use crate::http::Server;
 /// Of the first page, with everything that it loads and asks by itself.
 const MOST_BYTES: u64 = 250_000;
 
-/// Until something can be seen of it; the best of a few visits counts, since a busy machine makes none of them faster.
-const LONGEST_PAINT_MS: f64 = 300.0;
-const VISITS: usize = 3;
-
-#[tokio::test]
-async fn the_first_page_is_seen_at_once() {
-    let server = Server::start(&[]);
-    let page = Page::signed_in(&server).await;
-    let mut seen = Vec::new();
-    for _ in 0..VISITS {
-        page.go("/").await;
-        page.sees("What shall be done").await;
-        let paint = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime";
-        seen.push(page.until("something is painted", paint).await.as_f64().unwrap());
-    }
-    println!("first painted after {seen:?} ms");
-    assert!(seen.iter().any(|ms| *ms < LONGEST_PAINT_MS), "{seen:?}");
-    page.ends().await;
-}
-
 /// The modules that the page names, and those that it loaded, by their paths.
 const MODULES: &str = "
     const path = (address) => new URL(address).pathname;
