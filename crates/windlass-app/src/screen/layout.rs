@@ -192,6 +192,11 @@ mod tests {
         assert_eq!(cursor, (3, 3));
     }
 
+    #[test]
+    fn wide_characters_fit_behind_the_indent() {
+        check(Bottom { partial: "a 日🙂🙂🙂日🙂🙂", ..EMPTY }, 1, 6);
+    }
+
     proptest::proptest! {
         #[test]
         fn it_always_fits(text in "[a-z日🙂\n ]{0,60}", at in 0_usize..60, columns in 1_usize..130, rows in 1_usize..40) {

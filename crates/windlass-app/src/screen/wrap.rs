@@ -122,7 +122,8 @@ impl<'i> Wrapping<'i> {
             Piece::Cluster(cluster) => *cluster,
         };
         let wide = width(cluster);
-        if self.column + wide > self.limit && self.column > self.begin {
+        // What follows a break may fill the next line as well, behind its indent.
+        while self.column + wide > self.limit && self.column > self.begin {
             if cluster == " " {
                 self.next(None);
                 return;
@@ -226,8 +227,8 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_line_is_too_wide_and_no_letter_is_lost(text in "[a-z 日🙂]{0,80}", limit in 4_usize..40) {
-            let wrapped = wrap(&text, limit, "");
+        fn no_line_is_too_wide_and_no_letter_is_lost(text in "[a-z 日🙂]{0,80}", limit in 4_usize..40, indent in 0_usize..3) {
+            let wrapped = wrap(&text, limit, &"  "[..indent]);
             proptest::prop_assert!(wrapped.iter().all(|line| columns(line) <= limit), "{:?}", wrapped);
             let letters = |text: &str| text.replace(' ', "");
             proptest::prop_assert_eq!(letters(&wrapped.concat()), letters(&text));
