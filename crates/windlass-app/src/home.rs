@@ -27,7 +27,7 @@ const SHARED: &str = "shared:";
 /// Files and directories of a user that are counted for an upload or a fork: a few hundred milliseconds, and four times the
 /// entries of the largest folder that a fork copies.
 const COUNTED_MAX: usize = 200_000;
-/// Folders of conversations that are looked at in a sweep.
+/// Maximum folders of conversations that one sweep checks.
 const SWEPT_MAX: usize = 10_000;
 /// How often a server sweeps.
 const SWEEP_EVERY: Duration = Duration::from_secs(3_600);

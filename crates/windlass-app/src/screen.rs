@@ -171,7 +171,7 @@ impl ChatScreen {
     }
 
     /// Takes these characters as answers, without Enter, while the input is empty; after half a second without a key, so
-    /// that a message which somebody begins to type as a question opens answers nothing.
+    /// that the first key of a message does not answer a question that opens at that moment.
     pub fn take_answers(&self, keys: &str) {
         let mut state = self.state();
         keys.clone_into(&mut state.answers);

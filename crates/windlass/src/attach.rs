@@ -94,7 +94,7 @@ pub fn media_type(name: &str, bytes: &[u8]) -> Option<&'static str> {
     guess.or(is_text.then_some("text/plain"))
 }
 
-/// The pictures that [`image_type`] tells.
+/// The pictures that [`image_type`] recognizes.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Whether files of a media type are text.

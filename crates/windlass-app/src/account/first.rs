@@ -39,7 +39,7 @@ impl Accounts {
     }
 }
 
-/// Somebody else has registered in between.
+/// Another account was registered in between.
 pub(super) fn not_first() -> AccountError {
     AccountError::Forbidden("another account was registered first; an administrator can invite you".into())
 }

@@ -1,6 +1,6 @@
 //! Guests: visitors whom a dialect lets in without an account that they sign in to. (WT-E7)
 //!
-//! Each has an account of their own with the role of a member, which nobody can sign in to, and one session, which their
+//! Each has an account of their own with the role of a member, which has no sign-in, and one session, which their
 //! browser keeps. Guests have numbered places: one more than there are places is not admitted.
 
 use std::sync::Arc;
@@ -39,7 +39,7 @@ struct Place {
 impl Accounts {
     /// Lets a visitor in as a guest.
     pub async fn admit_guest(&self, client: &Client) -> Result<Tokens, AccountError> {
-        // Never forgiven: a guest takes a place, whoever it is.
+        // Counts against the caller's attempts even if it succeeds: every guest takes a place.
         self.begin_attempt(None, client)?;
         let now = self.clock.now();
         let user = Arc::new(User {

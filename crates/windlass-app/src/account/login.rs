@@ -220,7 +220,7 @@ impl Accounts {
         self.enrol(draft, admission, client, first).await
     }
 
-    /// Makes the account of somebody who may register, and signs it in.
+    /// Creates the account of an admitted registrant, and signs it in.
     pub(super) async fn enrol(
         &self,
         draft: Registrant,

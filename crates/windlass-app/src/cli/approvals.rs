@@ -226,7 +226,7 @@ async fn found(console: &Console, go_on: &GoOn, ids: &[String]) -> anyhow::Resul
     let place = ground.clone().open_store().await?;
     let all = named(console, &place, ids).await?;
     if let ([], [only]) = (ids, &all[..]) {
-        // Whoever named none sees what the answer is for.
+        // A caller that named no request sees which one the answer is for.
         let what = first_line(&title(&only.open), TITLE_CHARS);
         console.note(&format!("{} {what} ({})", kind_word(&only.open.kind), only.open.interrupt));
     }

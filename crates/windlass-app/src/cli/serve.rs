@@ -139,7 +139,7 @@ fn check_address(address: SocketAddr, public_urls: &[Uri]) -> Result<(), Trouble
         .hint("name the address that people type with `--public-url https://…`, or listen on 127.0.0.1"))
 }
 
-/// Refuses guests on a server that others reach and nobody may register at.
+/// Rejects guests on a server that is reachable from elsewhere and has registration closed.
 fn check_guests(server: &ServerFile, address: SocketAddr, public_urls: &[Uri]) -> Result<(), Trouble> {
     let is_exposed = !address.ip().is_loopback() || !public_urls.is_empty();
     if !server.dialect.skillchat.admits_guests() || !is_exposed || server.registration() == Registration::Open

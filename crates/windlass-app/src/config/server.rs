@@ -152,7 +152,7 @@ impl ServerFile {
         self.public_urls.iter().flatten().map(read).collect()
     }
 
-    /// Refuses providers that nobody could sign in by, and figures of dialects that no run could have.
+    /// Rejects providers without a working sign-in, and limits of dialects that are out of range.
     pub fn check(&self) -> Result<(), Trouble> {
         self.dialect.check()?;
         if let Some(name) = self.oidc.keys().next()

@@ -17,7 +17,7 @@ use crate::account::key::{PREFIX, Scope};
 use crate::account::session::Client;
 use crate::account::{Credential, Identity, Role, Unknown};
 
-/// Marks a request to a dialect that admits guests. Elsewhere a guest's credential lets nobody in.
+/// Marks a request to a dialect that admits guests. Elsewhere a guest's credential is rejected.
 #[derive(Clone, Copy, Debug)]
 pub struct GuestsWelcome;
 

@@ -37,7 +37,7 @@ pub fn complete(text: &str, cursor: usize, commands: &[&str], folder: &Path) -> 
     candidates.sort();
     let common = common(&candidates)?;
     if let [only] = candidates.as_slice() {
-        // A folder goes on; anything else is a whole word.
+        // After a folder the completion continues; any other name ends the word.
         let end = if only.ends_with('/') { "" } else { " " };
         return Some(Completion { from, common: format!("{only}{end}"), candidates: Vec::new() });
     }
@@ -47,7 +47,7 @@ pub fn complete(text: &str, cursor: usize, commands: &[&str], folder: &Path) -> 
 /// Files and folders, relative to the working folder, whose path begins so. Hidden ones only if they are asked for.
 fn files(folder: &Path, path: &str) -> Vec<String> {
     let (parent, begin) = path.rsplit_once('/').map_or(("", path), |(parent, begin)| (parent, begin));
-    // Names in the working folder are completed and nothing else is looked at.
+    // Completes names in the working folder only, and reads no other folder.
     if parent.starts_with('/') || parent.split('/').any(|part| part == "..") {
         return Vec::new();
     }

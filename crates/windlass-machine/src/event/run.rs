@@ -82,7 +82,7 @@ pub struct ModelAccess {
     /// The address that the key was meant for; `None`: the provider's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// Whether the address is left out because it holds a secret; whoever resumes the run has to give it again.
+    /// Whether the address is left out because it holds a secret; the user who resumes the run has to give it again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub base_url_withheld: bool,
     /// The name of the environment variable with the key; `None`: the key that the settings have for that address.

@@ -1,6 +1,6 @@
 //! A thread forked from another: its history is read, copied, and appended as the first batch of the new thread.
 //!
-//! The machine says what is copied. Nothing of the origin is changed, and nobody drives the new thread. The append is
+//! The machine says what is copied. The fork changes nothing of the origin, and no process drives the new thread. The append is
 //! what makes the thread: what belongs to it, such as its folder, is complete before.
 
 use std::sync::Arc;

@@ -346,7 +346,7 @@ async fn remove(folder: Arc<WorkingFolder>) {
     }
 }
 
-/// Why a folder cannot be copied, as the caller is told.
+/// The error for a folder that cannot be copied.
 fn refused(thread: &ThreadId, error: CopyError) -> EngineError {
     let why = format!("the folder of thread `{thread}` cannot be copied: {error}");
     match error {

@@ -1,4 +1,4 @@
-//! What callers are told of the folder of a fork: which files are as the history says, and which may not be.
+//! The report on the folder of a fork: which files are as the history says, and which may not be.
 //!
 //! It reads and writes no file.
 
@@ -101,7 +101,7 @@ impl Report {
     pub fn take(&mut self, file: RestoredFile, target: &FileImage, is_explained: bool) {
         let RestoredFile { path, fate, why } = file;
         match fate {
-            // In a copy it is put back whoever has changed it since: the other folder still has it.
+            // The copy restores it in any case: the other folder keeps the newer content.
             FileFate::Restored | FileFate::Removed | FileFate::ChangedSince => {
                 let is_missing = matches!(target, FileImage::Missing);
                 let fate = if is_missing { FileFate::Removed } else { FileFate::Restored };

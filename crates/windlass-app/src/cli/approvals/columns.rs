@@ -4,13 +4,13 @@ use super::TITLE_CHARS;
 use super::find::Waiting;
 use crate::console::first_line;
 
-/// Columns beside what is asked: its kind, its age and its term, with the blanks between them.
+/// Columns beside the request's text: its kind, age and expiry, with the blanks between them.
 const FIXED: usize = 9 + 2 + 8 + 2 + 10 + 2;
 
-/// What is asked has at least so many columns; else each id gets a line of its own.
+/// Minimum columns of the request's text; with fewer, each id gets a line of its own.
 const TITLE_MIN: usize = 16;
 
-/// How wide what is asked is, and where ids stand.
+/// The width of the request's text, and the place of the ids.
 pub struct Columns {
     title: usize,
     id_apart: bool,
@@ -40,7 +40,7 @@ impl Columns {
         self.row(["ASKS", "WHAT", "AGE", "EXPIRES"], "ID")
     }
 
-    /// A line: kind, what is asked, age, term and id.
+    /// Formats a line: kind, request, age, expiry and id.
     pub fn row(&self, [asks, what, age, expires]: [&str; 4], id: &str) -> String {
         let width = self.title;
         let what = first_line(what, width - 1);

@@ -13,7 +13,7 @@ use crate::place::{Place, local};
 use crate::signals::Signals;
 use crate::trouble::Exit;
 
-/// Sends answers, one batch for each thread, then goes on with the runs.
+/// Sends answers, one batch per thread, then resumes the runs.
 pub async fn give(
     console: &Console,
     place: &mut Place,
@@ -33,7 +33,7 @@ pub async fn give(
         }
         return Ok(exit);
     }
-    // Nobody's answer waits for another run to end.
+    // No answer waits for another run to end.
     let (mut taken, mut apart) = (Vec::new(), Vec::new());
     let mut failed = None;
     for (waiting, given) in batches.into_values() {
@@ -77,7 +77,7 @@ pub async fn give(
     failed.map_or(Ok(exit), Err)
 }
 
-/// Goes on with a run that reaches its provider in another way than those before: with an engine of its own. Its answer
+/// Resumes a run that reaches its provider in another way than those before, with an engine of its own. Its answer
 /// waits in the inbox.
 async fn drive_apart(
     console: &Console,
@@ -116,7 +116,7 @@ async fn drive(
     let row = &waiting.row;
     place.prepare(console, row).await?;
     let mut signals = Signals::listen()?;
-    // Asked first: what is driven here may come to rest meanwhile, and then nobody drives it.
+    // Checked first: a run that is driven here may come to rest meanwhile, and then no process drives it.
     let drives = place.engine.drives(&row.thread);
     let status = place.engine.thread(&row.thread).await?.view.status;
     if status == ThreadStatus::Running && !drives {

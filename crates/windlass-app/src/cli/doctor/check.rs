@@ -1,4 +1,4 @@
-//! One thing that was looked at, how it stands, and what to do.
+//! The result of one check: its state, and the next step for the user.
 
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! Standard input beside a task, as an attachment of its message.
 //!
 //! Only a pipe or a regular file is read. A terminal, `/dev/null` and a closed stream are not, so that a run in the
-//! background never waits for input that nobody sends.
+//! background never waits for input that does not come.
 
 use std::io::Read;
 use std::time::Duration;

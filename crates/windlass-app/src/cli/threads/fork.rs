@@ -1,7 +1,7 @@
 //! `windlass threads fork`: a conversation taken up again from an earlier place, with its files as they were there.
 //!
 //! A conversation with a folder of its own gives the new one a copy. One that works in a folder of the user's shares
-//! it: `--restore-files` puts that folder's files back, but for those that somebody else has changed since.
+//! it: `--restore-files` puts that folder's files back, except those that another program has changed since.
 
 use clap::Args;
 use windlass::machine::{Principal, Seq, ThreadId};

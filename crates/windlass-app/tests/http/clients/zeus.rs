@@ -146,7 +146,7 @@ async fn with_the_switch_a_run_calls_the_clients_endpoint_with_its_key() {
     assert!(own.steps().iter().all(|step| step.authorization == format!("Bearer {KEY}")));
     assert!(configured.steps().is_empty());
     assert!(!is_kept(&server, KEY));
-    // Nobody else names that endpoint, and none that tools may not call is taken.
+    // No other user can name that endpoint, and `[outbound]` rejects addresses that tools may not call.
     let told = server.user.run(&["threads", "export"]).exits(0).out;
     let name = told.split('"').find(|text| text.starts_with("client-endpoint-")).unwrap();
     let body = json!({"message": "hi", "model": name});

@@ -117,7 +117,7 @@ async fn a_forgotten_password_is_chosen_anew_by_an_administrators_link() {
     let server = Server::start(&[]);
     let key = server.key(&[]);
     let ann = add(&server, &key, EMAIL, PASSWORD).await.is(StatusCode::CREATED).body;
-    // No mail is sent, and whether an address has an account is not told.
+    // Sends no mail, and does not disclose whether an address has an account.
     for path in ["/auth/verify/request-verify-token", "/auth/reset-password/forgot-password"] {
         for email in [EMAIL, "nobody@example.com"] {
             let asked = request(&server, Method::POST, path).json(&json!({"email": email}));

@@ -27,7 +27,7 @@ export function Transcript({ conversation, onFork, onBack }) {
 
   // At once: an end that moves on meanwhile is never reached by gliding.
   const down = () => scroller.current?.scrollTo({ top: scroller.current.scrollHeight, behavior: "instant" });
-  // Whoever sends something looks at what comes of it.
+  // After sending, the user sees the message and its reply.
   const sent = conversation.sending.all.value.at(-1)?.key;
   useLayoutEffect(() => {
     if (!sent) return;

@@ -46,7 +46,7 @@ export async function continueWith(thread, at, { text, options, key, files }) {
     if (files) await forget(files);
   } catch (error) {
     failed(error);
-    // What was refused is sent anew, with its files; what may have arrived names them.
+    // A rejected message is sent again with its files; one that may have arrived names them.
     if (files && !isOpen(error)) {
       keepDraft(made, text);
       keepFiles(made, files);

@@ -53,7 +53,7 @@ export async function underWay(thread, head, isMine, stop) {
 /** The attempt that follows a `step.failed`; null if none does. @param {any} failed @param {number} [now] @returns {Retry | null} */
 export function retryOf({ attempt = 1, attempts_max: most = 0, retry_at: at, at: failedAt }, now = Date.now()) {
   if (!at && !most) return null;
-  // The clocks of the server and of this browser may differ: nobody waits longer than the server said.
+  // The clocks of the server and of this browser may differ: no countdown is longer than the server said.
   return { attempt: attempt + 1, most, at: Math.min(at ?? now, now + Math.max(0, (at ?? 0) - failedAt)) };
 }
 

@@ -27,7 +27,7 @@ export function dismiss(id) {
   notices.value = notices.value.filter((notice) => notice.id !== id);
 }
 
-/** Keeps a notice for as long as somebody points at it or has the focus in it. @param {number} id */
+/** Keeps a notice while the pointer is over it or the focus is in it. @param {number} id */
 export function hold(id) {
   clearTimeout(timers.get(id));
   timers.delete(id);

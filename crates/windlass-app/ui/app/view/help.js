@@ -39,7 +39,7 @@ export function useShortcuts() {
       if (command && event.key === "b") return act(event, () => (sidebar.value = sidebar.value === "open" ? "closed" : "open"));
       const field = event.target instanceof HTMLElement ? event.target.closest("input, textarea, select, [contenteditable]") : null;
       const plain = !command && !event.altKey && !event.isComposing;
-      // Whoever writes on while a reply comes stops it from there; in other fields the key belongs to the field.
+      // In the composer Esc stops a reply that streams; in other fields the key belongs to the field.
       if (plain && event.key === "Escape" && (!field || field === press("composer"))) return escaped(event);
       if (field || !plain) return undefined;
       if (letters.value === "off") return undefined;

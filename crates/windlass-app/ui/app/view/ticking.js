@@ -1,4 +1,4 @@
-// Ages and countdowns, all by one clock: it runs while something of that kind is shown and the page is looked at.
+// Ages and countdowns, all by one clock: it runs while one of them is shown and the page is visible.
 
 import { computed, html, signal, useEffect, useMemo } from "../lib/html.js";
 import { ago, full, when } from "../lib/words.js";
@@ -38,7 +38,7 @@ export function keep() {
   };
 }
 
-/** Words that change with the time; whoever shows them is drawn anew only where they do. @param {(now: number) => string} words @param {unknown[]} of what else they depend on */
+/** Words that change with the time; a component that shows them is redrawn only if they change. @param {(now: number) => string} words @param {unknown[]} of what else they depend on */
 export function useTicking(words, of) {
   useEffect(keep, []);
   return useMemo(() => {
@@ -54,5 +54,5 @@ export const Ago = ({ at }) => html`<time class="quiet" title=${full(at)}>${useT
 /** When something was, as short as in a list. @param {{at: number}} props */
 export const When = ({ at }) => html`<time title=${full(at)}>${useTicking((now) => when(at, now), [at])}</time>`;
 
-/** A text of a time that goes on. @param {{words: (now: number) => string, of: unknown[]}} props */
+/** A text that is updated as time passes. @param {{words: (now: number) => string, of: unknown[]}} props */
 export const Ticking = ({ words, of }) => useTicking(words, of);

@@ -206,7 +206,7 @@ impl Walk<'_> {
             }
             match directory.symlink_metadata(&name) {
                 Ok(metadata) => self.entry(directory, (&name, at), &metadata, open)?,
-                // A command that goes on in the background may have deleted it.
+                // A command in the background may have deleted it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => self.leave_out(at, error),
             }

@@ -260,7 +260,7 @@ fn failed(outcome: Outcome) -> Result<Value, Problem> {
     Ok(reason(&RunError { code: error.code, message: error.message, retryable: error.retryable }))
 }
 
-/// An error as the member `error` of an answer tells it.
+/// Encodes an error as the member `error` of an answer.
 pub fn reason(error: &RunError) -> Value {
     let Failure { code, words, hint } = explain(error);
     json!({"code": code, "message": format!("{words}; {hint}")})

@@ -127,7 +127,7 @@ fn admits_guests(app: &Shared, parts: &request::Parts) -> bool {
     server.dialect.skillchat.admits_guests() && (server.registration() == Registration::Open || is_here())
 }
 
-/// Whether a browser's cookie is that of somebody who is known.
+/// Whether a browser's cookie belongs to a current session.
 pub async fn is_known(headers: &HeaderMap, app: &Shared) -> bool {
     let named = [COOKIE.to_owned(), format!("__Host-{COOKIE}")];
     let Some(token) = named.iter().find_map(|name| cookie::read(headers, name)) else { return false };

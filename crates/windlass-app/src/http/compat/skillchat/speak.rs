@@ -131,7 +131,7 @@ impl SkillChat {
         frames
     }
 
-    /// The run cannot go on: clients know no event for that, so fixed words are the answer, and the reason stands in
+    /// The run cannot continue: clients know no event for that, so fixed words are the answer, and the reason stands in
     /// `error`. (WT-L12)
     fn fails(&mut self, error: &RunError) -> Vec<String> {
         self.says_instead(LAST_RESORT, reason(error))

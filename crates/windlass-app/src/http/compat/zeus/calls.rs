@@ -119,7 +119,7 @@ impl Calls {
                 }
                 Vec::new()
             }
-            // The call goes on under the id that the client knows.
+            // The call keeps the id that the client knows.
             Fact::InterruptOpened { interrupt, .. } if self.confirmed.contains(interrupt) => Vec::new(),
             Fact::InterruptOpened { kind, call: Some(call), .. } => {
                 let Some(known) = self.known.get_mut(call) else { return Vec::new() };

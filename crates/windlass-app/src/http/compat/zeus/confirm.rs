@@ -140,7 +140,7 @@ mod tests {
             assert_eq!(edited.hear(&event), None);
         }
         assert_eq!(edited.hear(&asks(0, b"a")), Some(("run_1.1.0.1".into(), Digest::of(b"a"))));
-        // Another call by now, one that somebody else edited, one that nobody edited, and the same once more.
+        // A different call, one that another user edited, one without an edit, and a repeated confirmation.
         for event in [asks(1, b"other"), asks(2, b"c"), asks(3, b"d"), asks(0, b"a")] {
             assert_eq!(edited.hear(&event), None);
         }
