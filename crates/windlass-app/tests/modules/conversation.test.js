@@ -67,6 +67,35 @@ test("a model call that is made again is known after a reload", async (context) 
   assert.equal(conversation.live.value, null);
 });
 
+test("a result stays when the run ends while the conversation is read", async () => {
+  me.value = { id: "ann", role: "member" };
+  const call = (index) => ({ id: `c${index}`, step: 1, index, state: index === 0 ? "done" : "running" });
+  const asked = (index) => ({ kind: "tool_call", id: `c${index}`, name: "Bash", asked: "{}" });
+  serve({
+    "/threads/t": { id: "t", owner: "ann", status: "running", head: 5, title: "T", forked_from: null },
+    "/threads/t/messages": { data: [{ seq: 4, at: 900, run: "r", role: "assistant", blocks: [asked(0), asked(1)], status: "complete", calls: [call(0), call(1)] }] },
+    // No run is active any more.
+    "/runs": { data: [] },
+    "/threads/t/events": { data: [step("run.started", 2), step("step.started", 3), step("step.replied", 4), step("tool.finished", 5, { index: 0, content: [{ kind: "text", text: "one" }] })] },
+    "/usage": { totals: {} },
+  });
+  const conversation = new Conversation("t");
+  await conversation.load();
+  conversation.end();
+  const results = [...conversation.entries.value[0].calls()].map((one) => one.result);
+  assert.deepEqual(results, [[{ kind: "text", text: "one" }], null]);
+  assert.equal(conversation.run.value?.id, "r", "the stream tells that it has ended");
+});
+
+test("a run that has ended at the position is not active, whatever has begun since", async () => {
+  const { underWay } = await import("../../ui/app/state/journal.js");
+  serve({
+    "/runs": { data: [{ id: "later", started_at: 2000 }] },
+    "/threads/t/events": { data: [step("run.started", 2), step("run.finished", 3), step("message.queued", 4)] },
+  });
+  assert.equal(await underWay("t", 4, true, new AbortController().signal), null);
+});
+
 test("a reply streams while it is written, and not while something waits for a person", () => {
   const conversation = new Conversation("t");
   conversation.hear({ type: "thread.status", status: "running" });

@@ -23,13 +23,14 @@ async function events(thread, after, until, stop) {
 }
 
 /**
- * The run that goes on up to a place, the `step.started` of its step if that has no reply yet or the `step.failed` that it is
- * to repeat, and what has happened since. Whoever reads what is shared learns of runs by their events alone.
+ * The run that is active at a position of the journal, the `step.started` of its step if that has no reply yet or the
+ * `step.failed` that it is to repeat, and the events after it up to the position. The list of runs tells when the run
+ * started; the run may have ended since the position was read, so that the events decide. A reader of a shared
+ * conversation has no list of runs.
  * @param {string} thread @param {number} head @param {boolean} isMine @param {AbortSignal} stop
  */
 export async function underWay(thread, head, isMine, stop) {
   const run = isMine ? (await get(`/runs${query({ thread, active: true, limit: 1 })}`, { stop })).data[0] : null;
-  if (isMine && !run) return null;
   /** @type {any[]} */
   let after = [];
   // Whatever happened since, such as messages that wait, does not hide the step.
@@ -39,8 +40,10 @@ export async function underWay(thread, head, isMine, stop) {
     after = [...some.slice(at + 1), ...after];
     if (at < 0) continue;
     const mark = some[at];
+    if (mark.type === "run.finished" || mark.type === "run.withdrawn") return null;
+    const since = run?.id === mark.run ? run.started_at : mark.at;
     const [step, failed] = ["step.started", "step.failed"].map((type) => (mark.type === type ? mark : null));
-    return { id: run?.id ?? mark.run, since: run?.started_at ?? mark.at, step, failed, after };
+    return { id: mark.run, since, step, failed, after };
   }
   return run && { id: run.id, since: run.started_at, step: null, failed: null, after };
 }
