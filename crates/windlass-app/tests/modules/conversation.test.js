@@ -36,6 +36,8 @@ test("a model call that is made again is known from the moment it fails until it
   assert.match(conversation.news.value.words, /attempt 2 of 4, in 4 s/);
   conversation.hear(step("step.started", 5, { attempt: 2 }));
   assert.deepEqual([conversation.retry.value, conversation.entries.value.length, entry.status], [null, 1, "live"]);
+  // It would read its usage again until the process ends.
+  conversation.end();
 });
 
 test("a failure that ends the run is no retry", () => {

@@ -12,7 +12,8 @@ fn modules_pass_their_tests() {
     let node = package.ancestors().nth(2).unwrap().join("target/mcp/node/bin/node");
     assert!(node.exists(), "`{}` is absent: `cargo xtask test` installs it", node.display());
     let tests = package.join("tests/modules/*.test.js");
-    let output = Command::new(node).arg("--test").arg(tests).output().unwrap();
+    // A timer that a test left behind does not keep the process.
+    let output = Command::new(node).args(["--test", "--test-force-exit"]).arg(tests).output().unwrap();
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{errors}");
     let passed = out.lines().find_map(|line| line.split_once("pass ")?.1.trim().parse::<u32>().ok());
