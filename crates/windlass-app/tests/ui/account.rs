@@ -102,11 +102,11 @@ async fn enter_begins_a_line_where_ctrl_enter_sends() {
     field.send_keys("One line.").await.unwrap();
     field.send_keys(Key::Enter + "").await.unwrap();
     field.send_keys("Another.").await.unwrap();
-    assert_eq!(page.run("return all('[data-key=composer]')[0].value", vec![]).await, "One line.\nAnother.");
+    page.shows("return all('[data-key=composer]')[0].value", vec![], "One line.\nAnother.").await;
     field.send_keys(Key::Control + Key::Enter).await.unwrap();
     page.sees("It is said.").await;
     let said = "return all('.entry.user .said').map((one) => one.innerText.trim())";
-    assert_eq!(page.run(said, vec![]).await, json!(["One line.\nAnother."]));
+    page.shows(said, vec![], json!(["One line.\nAnother."])).await;
     page.ends().await;
 }
 
@@ -126,7 +126,7 @@ async fn budgets_say_what_is_used_of_them() {
     page.sees("1 of 20").await;
     page.sees("1 of 50,000").await;
     let meters = "return all('.item meter').map((one) => [one.value, one.max]).sort((a, b) => a[1] - b[1])";
-    assert_eq!(page.run(meters, vec![]).await, json!([[1, 20], [1, 50_000]]));
+    page.shows(meters, vec![], json!([[1, 20], [1, 50_000]])).await;
     page.ends().await;
 }
 

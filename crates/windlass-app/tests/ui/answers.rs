@@ -31,9 +31,9 @@ async fn an_answer_comes_as_markdown_with_its_thoughts_and_calls_in_order() {
     page.sees("Then words, and code").await;
     page.sees("The end.").await;
     let parts = "return [...document.querySelector('.entry.assistant').children].map((one) => one.className).filter((one) => one !== 'actions')";
-    assert_eq!(page.run(parts, vec![]).await, json!(["thought", "markdown", "call"]));
+    page.shows(parts, vec![], json!(["thought", "markdown", "call"])).await;
     let marks = "return [...document.querySelector('.markdown').querySelectorAll('strong, code, li')].map((one) => one.textContent)";
-    assert_eq!(page.run(marks, vec![]).await, json!(["words", "code", "a list"]));
+    page.shows(marks, vec![], json!(["words", "code", "a list"])).await;
     page.ends().await;
 }
 
@@ -243,7 +243,7 @@ async fn code_is_copied_by_its_button_and_lists_and_tasks_are_as_they_were_writt
         all('.markdown li input').map((one) => [one.type, one.checked, one.disabled, one.ariaLabel]),\
         all('.markdown pre, .markdown .table').map((one) => one.tabIndex)]";
     let boxes = json!([["checkbox", true, true, "done"], ["checkbox", false, true, "to do"]]);
-    assert_eq!(page.run(parts, vec![]).await, json!([3, boxes, [0, 0]]));
+    page.shows(parts, vec![], json!([3, boxes, [0, 0]])).await;
     page.ends().await;
 }
 

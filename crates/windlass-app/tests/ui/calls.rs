@@ -42,7 +42,7 @@ async fn a_card_shows_the_call_its_standing_its_approval_and_its_result() {
     page.press("Deny…").await;
     page.press("Deny").await;
     page.sees("All is settled.").await;
-    assert_eq!(page.run(STANDINGS, vec![]).await, json!(["done", "failed", "denied"]));
+    page.shows(STANDINGS, vec![], json!(["done", "failed", "denied"])).await;
     assert_eq!(page.number_of(".call summary time").await, 3, "when each was");
     page.run("document.querySelectorAll('.call').forEach((one) => (one.open = true))", vec![]).await;
     // Where people were shown what it would do, the arguments are folded beneath that.
@@ -52,7 +52,7 @@ async fn a_card_shows_the_call_its_standing_its_approval_and_its_result() {
     // Read again from the journal, they stand as they stood.
     page.driver.refresh().await.unwrap();
     page.sees("All is settled.").await;
-    assert_eq!(page.run(STANDINGS, vec![]).await, json!(["done", "failed", "denied"]));
+    page.shows(STANDINGS, vec![], json!(["done", "failed", "denied"])).await;
     page.ends().await;
 }
 
@@ -106,13 +106,10 @@ async fn a_roll_back_dims_what_follows_and_continues_with_the_files_of_then_else
     page.sees("Messages below will be left out.").await;
     page.sees("a.md removed").await;
     let dimmed = "return [...document.querySelectorAll('.entry')].map((one) => getComputedStyle(one).filter)";
-    assert_eq!(
-        page.run(dimmed, vec![]).await,
-        json!(["none", "none", "grayscale(1)", "grayscale(1)", "grayscale(1)"])
-    );
+    page.shows(dimmed, vec![], json!(["none", "none", "grayscale(1)", "grayscale(1)", "grayscale(1)"])).await;
     page.press("Cancel rollback").await;
     page.misses("Rolled back to here").await;
-    assert_eq!(page.run(dimmed, vec![]).await, json!(["none", "none", "none", "none", "none"]));
+    page.shows(dimmed, vec![], json!(["none", "none", "none", "none", "none"])).await;
     assert_eq!(server.get(&file, &key).await.status, 200, "nothing was done");
     page.run(&of_message(1, "Roll back"), vec![]).await;
     page.sees("Rolled back to here").await;
@@ -157,7 +154,7 @@ async fn what_is_typed_while_a_roll_back_is_carried_out_stays_and_makes_no_secon
     page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
     page.until("it stands where it was typed", "return all('[data-key=composer]')[0].value === 'Four.'")
         .await;
-    assert_eq!(page.run("return window.forked", vec![]).await, 1);
+    page.shows("return window.forked", vec![], 1).await;
     let threads = page.asks("/threads?limit=10").await;
     assert_eq!(threads["data"].as_array().unwrap().len(), 2, "{threads:#}");
     page.ends().await;

@@ -98,7 +98,7 @@ async fn an_edit_shows_what_goes_and_what_comes_also_after_it_has_run() {
     assert_eq!(shown, wanted);
     let others =
         "return [...all('.call').at(-1).querySelectorAll('.arguments dt')].map((one) => one.innerText)";
-    assert_eq!(page.run(others, vec![]).await, json!(["file_path"]));
+    page.shows(others, vec![], json!(["file_path"])).await;
     page.ends().await;
 }
 
@@ -120,9 +120,9 @@ async fn numbers_of_results_are_shown_as_they_are_written() {
     page.until("both", "return all('.result').length === 2").await;
     let cells = "return all('.result td').map((one) => one.innerText)";
     let wanted = json!(["9007199254740993", "1.0", "2", "12345678901234567890"]);
-    assert_eq!(page.run(cells, vec![]).await, wanted);
+    page.shows(cells, vec![], wanted).await;
     let leaves = "return all('.result [data-type=number]').map((one) => one.innerText)";
-    assert_eq!(page.run(leaves, vec![]).await, json!(["9007199254740993", "1.50"]));
+    page.shows(leaves, vec![], json!(["9007199254740993", "1.50"])).await;
     page.ends().await;
 }
 

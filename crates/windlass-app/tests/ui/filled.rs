@@ -119,7 +119,7 @@ async fn whoever_wants_no_motion_sees_none() {
     page.until("something moves", moving).await;
     let none = json!({"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]});
     page.devtools("Emulation.setEmulatedMedia", none).await;
-    assert_eq!(page.run(moving, vec![]).await, 0);
+    page.shows(moving, vec![], 0).await;
     page.ends().await;
 }
 
@@ -144,7 +144,7 @@ async fn signing_in_again_elsewhere_leaves_the_page_where_it_is() {
     page.run("return module('lib/api.js').then((api) => { api.expired.value += 1 })", vec![]).await;
     page.sees("Sign in with Ours").await;
     let link = "const one = all('.veil a').at(-1); return [one.target, one.rel]";
-    assert_eq!(page.run(link, vec![]).await, json!(["_blank", "noopener"]));
+    page.shows(link, vec![], json!(["_blank", "noopener"])).await;
     page.ends().await;
 }
 

@@ -68,7 +68,7 @@ async fn an_invited_person_registers_and_talks() {
     page.driver.goto(link).await.unwrap();
     page.sees("Register with Windlass").await;
     let email = "return document.querySelector('[name=email]').value";
-    assert_eq!(page.run(email, vec![]).await, json!("ann@example.com"));
+    page.shows(email, vec![], json!("ann@example.com")).await;
     page.write("[name=name]", "Ann Example").await;
     page.write("[name=password]", PASSWORD).await;
     page.press("Register").await;

@@ -71,7 +71,7 @@ async fn a_fork_says_that_its_parent_is_gone() {
     page.go(&format!("/compare?fork={fork}")).await;
     page.sees("Its parent has been deleted").await;
     let ways = "return all('.empty a').map((one) => [named(one), one.pathname])";
-    assert_eq!(page.run(ways, vec![]).await, json!([["The fork", format!("/chat/{fork}")]]));
+    page.shows(ways, vec![], json!([["The fork", format!("/chat/{fork}")]])).await;
     page.ends_but_for(&["404"]).await;
 }
 
@@ -110,7 +110,7 @@ async fn a_run_that_goes_on_is_followed_from_where_it_begins() {
     page.press("Steps").await;
     page.until("its second step", "return all('.timeline h2').at(-1)?.innerText === 'Step 2' && all('.timeline .quiet').at(-1).innerText.startsWith('replied')").await;
     let pressed = "return all('.tabs [aria-pressed=true]').map(named).join()";
-    assert_eq!(page.run(pressed, vec![]).await, "Steps");
+    page.shows(pressed, vec![], "Steps").await;
     page.ends().await;
 }
 
@@ -133,7 +133,7 @@ async fn looked_into(page: &Page, answer: &str) {
 async fn shown_to_its_end(page: &Page) {
     page.until("it has ended", "return all('h1 + .state')[0]?.innerText === 'done'").await;
     let cards = "return all('.cards dd').slice(1, 3).map((one) => one.innerText)";
-    assert_eq!(page.run(cards, vec![]).await, json!(["1", "0"]));
+    page.shows(cards, vec![], json!(["1", "0"])).await;
     page.sees("replied").await;
 }
 
@@ -261,7 +261,7 @@ async fn a_range_of_ones_own_is_in_utc_and_kept() {
     page.driver.refresh().await.unwrap();
     page.sees("Approval rate").await;
     let kept = "return ['from', 'until'].map((name) => document.querySelector(`[name=${name}]`).value)";
-    assert_eq!(page.run(kept, vec![]).await, json!(["2026-01-02T03:04", "2036-01-02T03:04"]));
+    page.shows(kept, vec![], json!(["2026-01-02T03:04", "2036-01-02T03:04"])).await;
     // Administrators see whose runs they are.
     page.sees("By person").await;
     page.sees("Local administrator").await;

@@ -59,7 +59,7 @@ async fn a_call_is_edited_in_a_form_of_the_tools_own_schema() {
     page.sees("Where it is written.").await;
     let looks = "const of = (name) => document.querySelector(`[name='v.${name}']`);\
         return [of('speed').tagName, of('times').max, of('deep').checked, of('text').required, of('else').type]";
-    assert_eq!(page.run(looks, vec![]).await, json!(["SELECT", "9", true, false, "number"]));
+    page.shows(looks, vec![], json!(["SELECT", "9", true, false, "number"])).await;
     // What nobody touched is as it was, and what was not there is not there.
     page.press("Use these").await;
     let before =
@@ -74,7 +74,12 @@ async fn a_call_is_edited_in_a_form_of_the_tools_own_schema() {
     assert_eq!(said(&page).await, json!({"kind": "edit", "arguments": now}));
     page.write("[name='v.times']", "12").await;
     page.press("Use these").await;
-    assert_eq!(page.run("return [document.querySelector('[name=\"v.times\"]').validity.rangeOverflow, window.said ?? null]", vec![]).await, json!([true, null]));
+    page.shows(
+        "return [document.querySelector('[name=\"v.times\"]').validity.rangeOverflow, window.said ?? null]",
+        vec![],
+        json!([true, null]),
+    )
+    .await;
     page.ends().await;
 }
 

@@ -45,7 +45,7 @@ async fn what_comes_later_stands_below_what_is_being_read() {
     page.until_of("all of them", "return JSON.stringify(all('.ask .whose').map((one) => one.innerText)) === JSON.stringify(arguments[0])", vec![rows.clone()]).await;
     // What happens in a conversation moves it up in the sidebar, and nowhere else.
     read_again(&page).await;
-    assert_eq!(page.run(WHOSE, vec![]).await, rows);
+    page.shows(WHOSE, vec![], rows).await;
     page.run("document.activeElement.blur()", vec![]).await;
     page.types("wja").await;
     page.until(
@@ -53,7 +53,7 @@ async fn what_comes_later_stands_below_what_is_being_read() {
         "return all('.ask').length === 2 && document.activeElement === all('.ask')[1]",
     )
     .await;
-    assert_eq!(page.run(WHOSE, vec![]).await, json!(["In “Write it.”", "In “A third.”"]));
+    page.shows(WHOSE, vec![], json!(["In “Write it.”", "In “A third.”"])).await;
     page.press("Approve").await;
     page.until("the other", "return all('.ask').length === 1 && document.activeElement === all('.ask')[0]")
         .await;
@@ -85,7 +85,7 @@ async fn the_calls_of_one_run_are_answered_together_in_the_inbox_too() {
     page.press("Inbox 3").await;
     page.sees("3 calls need approval: Write").await;
     let files = "return all('.ask').map((one) => /[abc]\\.md/.exec(one.innerText)[0]).join()";
-    assert_eq!(page.run(files, vec![]).await, "a.md,b.md,c.md");
+    page.shows(files, vec![], "a.md,b.md,c.md").await;
     page.press("Approve").await;
     page.sees("2 calls need approval: Write").await;
     page.until("how far it is", "return all('.batch')[0].innerText.includes('1/3')").await;
@@ -138,15 +138,15 @@ async fn how_much_waits_stands_on_the_button_of_a_closed_sidebar() {
     let page = asked(&server).await;
     let badge = "const own = document.querySelector('.brand button'); const by = document.getElementById(own.getAttribute('aria-describedby'));\
         return [own.innerText.trim(), by?.getAttribute('aria-label') ?? '', all('.badge').length]";
-    assert_eq!(page.run(badge, vec![]).await, json!(["", "", 1]));
+    page.shows(badge, vec![], json!(["", "", 1])).await;
     page.press("Show or hide the sidebar").await;
     page.until("it is closed", "return document.querySelector('.shell').dataset.sidebar === 'closed'").await;
-    assert_eq!(page.run(badge, vec![]).await, json!(["1", "1 waits for you", 1]));
+    page.shows(badge, vec![], json!(["1", "1 waits for you", 1])).await;
     super::feel::narrow(&page).await;
-    assert_eq!(page.run(badge, vec![]).await, json!(["1", "1 waits for you", 1]));
+    page.shows(badge, vec![], json!(["1", "1 waits for you", 1])).await;
     page.press("Approve").await;
     page.sees("All is settled.").await;
     page.until("no badge", "return all('.badge').length === 0").await;
-    assert_eq!(page.run(badge, vec![]).await, json!(["", "", 0]));
+    page.shows(badge, vec![], json!(["", "", 0])).await;
     page.ends().await;
 }

@@ -49,16 +49,18 @@ async fn the_arguments_that_were_sent_are_shown_with_who_changed_them_and_what_d
     approves_for(&page, "other.md").await;
     page.sees("All is settled.").await;
     inspected(&page).await;
-    assert_eq!(
-        page.run(SPANS, vec![]).await,
+    page.shows(
+        SPANS,
+        vec![],
         json!([
             ["model", "openai-compatible/scripted", "replied"],
             ["wait", "May Write run?", "changed"],
             ["wait", "May Write run?", "approved"],
             ["tool", "Write", "done"],
             ["model", "openai-compatible/scripted", "replied"],
-        ])
-    );
+        ]),
+    )
+    .await;
     opened(&page).await;
     page.sees("edited by Local administrator").await;
     let call = "const own = all('.span[data-kind=tool]')[0];\
@@ -68,14 +70,16 @@ async fn the_arguments_that_were_sent_are_shown_with_who_changed_them_and_what_d
     let decided = format!(
         "{TIMELESS} return all('.span[data-kind=tool] .decided li').map((one) => timeless(one.innerText))"
     );
-    assert_eq!(
-        page.run(&decided, vec![]).await,
+    page.shows(
+        &decided,
+        vec![],
         json!([
             "The gate wanted somebody's word. Because no rule fits, and what the tool says of itself counts.",
             "Local administrator changed its arguments after a while.",
             "Local administrator approved it after a while.",
-        ])
-    );
+        ]),
+    )
+    .await;
     // Beside another run too.
     page.until("the conversation", "return button('The conversation')").await;
     page.press("The conversation").await;
@@ -103,7 +107,7 @@ async fn arguments_that_were_mended_are_shown_above_those_that_came() {
     opened(&page).await;
     let call = "const own = all('.span[data-kind=tool]')[0];\
         return [own.querySelector('h3 .tag').innerText, ...[...own.querySelectorAll('pre')].slice(0, 2).map((one) => one.textContent)]";
-    assert_eq!(page.run(call, vec![]).await, json!(["repaired", "{\n  \"pattern\": \"*\"\n}", broken]));
+    page.shows(call, vec![], json!(["repaired", "{\n  \"pattern\": \"*\"\n}", broken])).await;
     page.ends().await;
 }
 
@@ -131,16 +135,18 @@ async fn a_limit_and_who_raised_it_are_told_in_words() {
     let told = format!(
         "{TIMELESS} return all('.span[data-kind=wait]').flatMap((one) => [...one.querySelectorAll('p:not(.quiet)')].map((line) => timeless(line.innerText)))"
     );
-    assert_eq!(
-        page.run(&told, vec![]).await,
+    page.shows(
+        &told,
+        vec![],
         json!([
             "A limit is reached: steps of a run",
             "1 of 1 were used.",
             "Local administrator raised it to 9 after a while.",
-        ])
-    );
+        ]),
+    )
+    .await;
     let marks = "return all('.span[data-kind=mark] > p:last-child').map((one) => one.innerText)";
-    assert_eq!(page.run(marks, vec![]).await, json!(["A limit is reached: steps of a run (1)."]));
+    page.shows(marks, vec![], json!(["A limit is reached: steps of a run (1)."])).await;
     page.ends().await;
 }
 
@@ -178,7 +184,7 @@ async fn the_beginning_of_a_prompt_is_marked_as_far_as_a_cache_had_it() {
     otherwise(&page, other).await;
     inspected(&page).await;
     let folded = "return all('.span .used').map((one) => one.innerText)";
-    assert_eq!(page.run(folded, vec![]).await, json!(["2K in (1K cached), 7 out, $1.23"]));
+    page.shows(folded, vec![], json!(["2K in (1K cached), 7 out, $1.23"])).await;
     opened(&page).await;
     page.press("Show the prompt").await;
     page.sees("The provider took 1,000 of 2,000 tokens from its cache").await;
@@ -229,18 +235,20 @@ async fn answers_and_results_of_two_runs_are_compared_whole() {
     page.until("it is over", "return all('.stop').length === 0").await;
     compared(&page).await;
     let cells = "return [...all('.compare tbody tr').find((row) => row.cells[0].innerText === 'Step 1').cells].slice(1).map((cell) => [...cell.querySelectorAll('.told > span')].map((one) => one.innerText))";
-    assert_eq!(
-        page.run(cells, vec![]).await,
+    page.shows(
+        cells,
+        vec![],
         json!([
             ["openai-compatible/scripted: replied", "Read: failed", "Result"],
             ["openai-compatible/scripted: replied", "Read: failed", "Result"],
-        ])
-    );
+        ]),
+    )
+    .await;
     page.sees("`data.csv` does not exist").await;
     page.sees("`none.csv` does not exist").await;
     let long = LONG.split_whitespace().collect::<Vec<_>>().join(" ");
     let shown = "return all('.told pre').some((one) => one.innerText.replace(/\\s+/g, ' ') === arguments[0])";
-    assert_eq!(page.run(shown, vec![long.clone().into()]).await, false);
+    page.shows(shown, vec![long.clone().into()], false).await;
     page.press(&format!("Show all {} characters", LONG.len())).await;
     page.until_of("it is whole", shown, vec![long.into()]).await;
     let lines = page

@@ -41,7 +41,7 @@ async fn a_change_that_is_saved_while_the_run_takes_the_message_does_not_come_ba
         "return all('.entry.user .said').at(-1).innerText.trim() === 'And then, in short?'",
     )
     .await;
-    assert_eq!(page.run(FIELD, vec![]).await, "");
+    page.shows(FIELD, vec![], "").await;
     page.ends().await;
 }
 
@@ -54,12 +54,12 @@ async fn a_change_that_was_left_is_changed_on_and_stands_nowhere_else() {
     page.sees("What shall be done").await;
     page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
     page.until("it is changed on", there).await;
-    assert_eq!(page.run(FIELD, vec![]).await, "");
+    page.shows(FIELD, vec![], "").await;
     page.driver.refresh().await.unwrap();
     page.until("it is changed on after a reload", there).await;
     page.press("Save").await;
     page.until("it is saved", "return all('.queue li .clip')[0]?.innerText === 'And then, in short?'").await;
-    assert_eq!(page.run("return Object.keys(sessionStorage)", vec![]).await, json!([]));
+    page.shows("return Object.keys(sessionStorage)", vec![], json!([])).await;
     page.press("Approve").await;
     page.sees("Nothing.").await;
     page.ends().await;
@@ -75,7 +75,7 @@ async fn what_is_typed_while_a_change_is_saved_is_not_lost_for_it_cannot_be() {
     page.until("it is being saved", "return window.release").await;
     page.run("all('.queue textarea')[0].focus()", vec![]).await;
     page.types(" Or not?").await;
-    assert_eq!(page.run("return all('.queue textarea')[0].value", vec![]).await, "And then, in short?");
+    page.shows("return all('.queue textarea')[0].value", vec![], "And then, in short?").await;
     page.run("window.release()", vec![]).await;
     page.until("it is saved", "return all('.queue li .clip')[0]?.innerText === 'And then, in short?'").await;
     page.ends().await;

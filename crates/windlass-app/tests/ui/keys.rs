@@ -51,7 +51,7 @@ async fn letters_answer_the_call_that_has_the_focus_and_no_other() {
         "return all('.ask').length === 1 && document.activeElement === all('.ask')[0]",
     )
     .await;
-    assert_eq!(page.run("return window.answers", vec![]).await, json!(["approve"]));
+    page.shows("return window.answers", vec![], json!(["approve"])).await;
     page.ends().await;
 }
 
@@ -71,7 +71,7 @@ async fn a_call_is_denied_by_keys_and_the_focus_goes_on_to_the_field() {
     page.until("a letter counts again", deny).await;
     page.types(Key::Enter + "").await;
     page.until("the field", AT_FIELD).await;
-    assert_eq!(page.run("return window.answers", vec![]).await, json!(["deny", "deny"]));
+    page.shows("return window.answers", vec![], json!(["deny", "deny"])).await;
     page.sees("All is settled.").await;
     page.ends().await;
 }

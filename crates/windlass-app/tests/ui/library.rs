@@ -153,7 +153,7 @@ async fn a_server_that_is_away_says_why_and_when_it_is_tried_again() {
     page.sees("away").await;
     page.sees("It is tried again at").await;
     page.sees("in windlass.toml").await;
-    assert_eq!(page.run("return button('Take out') ?? null", vec![]).await, serde_json::Value::Null);
+    page.shows("return button('Take out') ?? null", vec![], serde_json::Value::Null).await;
     page.ends().await;
 }
 
@@ -173,7 +173,7 @@ async fn an_agent_is_read_about_by_whoever_may_start_it_and_a_model_says_why_it_
     let agent = page.asks("/agents").await["data"][0].take();
     assert_eq!(agent["mode"], "plan");
     let tools = "return all('.agent .chips a').map((one) => one.innerText)";
-    assert_eq!(page.run(tools, vec![]).await, agent["tools"]);
+    page.shows(tools, vec![], agent["tools"].clone()).await;
     let models = page.asks("/models").await;
     let why = models["data"].as_array().unwrap().iter().find(|model| model["name"] == "nowhere/x").unwrap();
     page.sees(why["reason"].as_str().unwrap()).await;
@@ -203,7 +203,7 @@ async fn a_prompt_of_a_server_is_filled_in_and_begins_a_conversation() {
     page.press("Prompts").await;
     let names = "return all('.plain-list button').map((one) => one.innerText)";
     page.until("they are listed", "return button('Greeting')").await;
-    assert_eq!(page.run(names, vec![]).await, json!(["Greeting", "a/b asks", "broken"]));
+    page.shows(names, vec![], json!(["Greeting", "a/b asks", "broken"])).await;
     page.press("broken").await;
     page.press("Fill it in").await;
     page.sees("out of paper").await;
@@ -211,17 +211,19 @@ async fn a_prompt_of_a_server_is_filled_in_and_begins_a_conversation() {
     page.press("Greeting").await;
     page.sees("Greets a city").await;
     let needed = "return all('dialog input').map((one) => one.required)";
-    assert_eq!(page.run(needed, vec![]).await, json!([true, false]));
+    page.shows(needed, vec![], json!([true, false])).await;
     page.write("dialog [name=a0]", "Oslo").await;
     page.press("Fill it in").await;
     page.sees("Greet Oslo, as you like").await;
     let said = "return all('dialog .filled').map((one) => [one.querySelector('p').innerText, one.querySelector('pre').innerText])";
-    assert_eq!(
-        page.run(said, vec![]).await,
+    page.shows(
+        said,
+        vec![],
         json!(
             [["You would say", "Greet Oslo, as you like"], ["The assistant is made to say", "Hello Oslo"],]
-        )
-    );
+        ),
+    )
+    .await;
     page.press("Start a conversation with it").await;
     page.sees("What shall be done").await;
     let text = page.until("it is written", "return all('[data-key=composer]')[0]?.value").await;
@@ -270,6 +272,6 @@ async fn where_no_tools_are_it_is_said_what_brings_some() {
     page.press("Toolsets").await;
     page.sees("No tools").await;
     let tables = "return all('.empty code').map((one) => one.innerText)";
-    assert_eq!(page.run(tables, vec![]).await, json!(["[mcp.NAME]", "windlass.toml", "[api.NAME]"]));
+    page.shows(tables, vec![], json!(["[mcp.NAME]", "windlass.toml", "[api.NAME]"])).await;
     page.ends().await;
 }

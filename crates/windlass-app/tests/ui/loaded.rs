@@ -113,7 +113,7 @@ async fn a_message_of_another_day_bears_its_date() {
     back_with(&page, older).await;
     page.sees("Second answer.").await;
     let dated = "return [...document.querySelectorAll('.entry.user time')].map((one) => one.innerText.includes('2020'))";
-    assert_eq!(page.run(dated, vec![]).await, json!([true, false]));
+    page.shows(dated, vec![], json!([true, false])).await;
     page.ends().await;
 }
 

@@ -39,7 +39,7 @@ async fn one_menu_is_open_at_a_time_and_none_after_a_click_elsewhere() {
     .await;
     // All of it can be pressed.
     let whole = "return [...document.querySelectorAll(':popover-open > *')].map((one) => { const box = one.getBoundingClientRect(); const at = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2); return at === one })";
-    assert_eq!(page.run(whole, vec![]).await, json!([true, true, true]));
+    page.shows(whole, vec![], json!([true, true, true])).await;
     page.element("main h1").await.click().await.unwrap();
     page.until_of("none", "return !document.querySelector(':popover-open')", vec![]).await;
     press("One.").await;

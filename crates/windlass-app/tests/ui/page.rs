@@ -97,13 +97,27 @@ impl Page {
         }
     }
 
+    /// Waits until a script that changes nothing returns a value: what an event brings may be drawn after what was
+    /// waited for.
+    pub async fn shows(&self, script: &str, mut arguments: Vec<Value>, wanted: impl Into<Value>) {
+        let wanted = wanted.into();
+        let compare = format!(
+            "const found = (() => {{ {script} }})() ?? null; return JSON.stringify(found) === own.at(-1) && [found]"
+        );
+        let given = arguments.clone();
+        arguments.push(wanted.to_string().into());
+        if self.look(&compare, arguments).await.is_none() {
+            assert_eq!(self.run(script, given).await, wanted, "the page:\n{}", self.words().await);
+        }
+    }
+
     async fn look(
         &self,
         script: &str,
         arguments: Vec<Value>,
     ) -> Option<thirtyfour::session::scriptret::ScriptRet> {
         let script = format!(
-            "{EYES}\nconst own = arguments;\nconst end = performance.now() + {LONGEST_WAIT_MS};\n\
+            "{EYES}\nconst own = [...arguments];\nconst end = performance.now() + {LONGEST_WAIT_MS};\n\
              const once = () => {{ {} }};\n\
              return new Promise((resolve) => {{\n\
                const look = () => {{\n\

@@ -59,7 +59,7 @@ async fn code_and_tables_are_set_as_they_are_written() {
     page.sees("The end.").await;
     let sides = "return all('.markdown td').map((cell) => getComputedStyle(cell).textAlign)";
     page.until("a table", "return all('.markdown td').length === 2").await;
-    assert_eq!(page.run(sides, vec![]).await, json!(["center", "right"]));
+    page.shows(sides, vec![], json!(["center", "right"])).await;
     let sizes = "const of = (css) => getComputedStyle(document.querySelector(css)).fontSize; return of('.code pre') === of('.code code')";
     assert_eq!(page.run(sizes, vec![]).await, true, "code in a block has the size of the block");
     page.ends().await;
@@ -76,6 +76,6 @@ async fn on_a_phone_the_list_of_runs_shows_how_each_stands() {
     page.go("/runs").await;
     page.until("its status", "return all('td .state')[0]?.innerText === 'done'").await;
     let seen = "return all('td .state')[0].getBoundingClientRect().right <= 360";
-    assert_eq!(page.run(seen, vec![]).await, true);
+    page.shows(seen, vec![], true).await;
     page.ends().await;
 }

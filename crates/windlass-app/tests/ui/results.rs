@@ -114,7 +114,7 @@ async fn a_page_that_a_tool_returned_is_looked_at_and_does_nothing() {
     assert!(page.driver.current_url().await.unwrap().as_str().starts_with(&server.address));
     let harm = "const origins = performance.getEntriesByType('resource').map((one) => new URL(one.name).origin);\
         return [window.__pwned ?? null, origins.filter((one) => one !== location.origin)]";
-    assert_eq!(page.run(harm, vec![]).await, json!([null, []]));
+    page.shows(harm, vec![], json!([null, []])).await;
     page.sees("All is shown.").await;
     page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js", "chat/frame.js", "sandbox"]).await;
 }
@@ -150,7 +150,7 @@ async fn a_page_that_a_tool_returned_has_its_own_styles_and_asks_nobody_for_anyt
     assert_eq!(page.run(moved, vec![]).await, json!([true, 0]));
     let asked = elsewhere.accept().map(|(_, from)| from).map_err(|error| error.kind());
     assert_eq!(asked, Err(std::io::ErrorKind::WouldBlock), "somebody was asked for something");
-    assert_eq!(page.run("return window.__pwned ?? null", vec![]).await, Value::Null);
+    page.shows("return window.__pwned ?? null", vec![], Value::Null).await;
     page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js", "chat/frame.js"]).await;
 }
 

@@ -71,7 +71,7 @@ async fn an_answer_is_tried_again_beside_the_first_and_leads_to_its_steps() {
     let thread = page.thread().await;
     let own = page.asks(&format!("/runs?thread={thread}")).await["data"][0]["id"].clone();
     let steps = "return [...document.querySelectorAll('.entry.assistant .actions a')].at(-1).pathname";
-    assert_eq!(page.run(steps, vec![]).await, format!("/runs/{}", own.as_str().unwrap()));
+    page.shows(steps, vec![], format!("/runs/{}", own.as_str().unwrap())).await;
     page.run("[...document.querySelectorAll('.entry.assistant .actions a')].at(-1).click()", vec![]).await;
     page.until("its steps", "return location.pathname.startsWith('/runs/') && text().includes('Step 1')")
         .await;
@@ -180,7 +180,7 @@ async fn a_text_that_is_only_named_is_neither_changed_nor_said_again() {
     page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
     page.sees("[a long text, stored apart: 20000 bytes]").await;
     let edits = "return [...document.querySelectorAll('.entry.user')].map((one) => [...one.querySelectorAll('button')].some((one) => one.innerText === 'Edit'))";
-    assert_eq!(page.run(edits, vec![]).await, json!([true, false]));
+    page.shows(edits, vec![], json!([true, false])).await;
     page.run(TRY, vec![]).await;
     page.sees("too long to be sent again from here").await;
     assert_eq!(page.thread().await, thread);

@@ -45,7 +45,7 @@ async fn a_message_is_shown_while_its_files_go_up_and_nothing_of_them_is_left_ov
     release(&page).await;
     page.sees("Second answer.").await;
     let files = "return [...document.querySelectorAll('.entry.user')].map((one) => one.querySelectorAll('.chips li').length)";
-    assert_eq!(page.run(files, vec![]).await, json!([2, 1]));
+    page.shows(files, vec![], json!([2, 1])).await;
     let left = "if (window.looking) return window.left === 0; window.looking = true;\
         fetch('/api/v1/files').then((answer) => answer.json()).then((page) => { window.left = page.data.length; window.looking = window.left === 0; }); return false";
     page.until("the uploads are gone", left).await;
@@ -89,7 +89,7 @@ async fn a_message_names_the_time_zone_of_whoever_sends_it() {
     page.until("it is over", "return all('.stop').length === 0").await;
     page.say("Two.").await;
     page.sees("Second answer.").await;
-    assert_eq!(page.run("return window.sent", vec![]).await, json!(["Asia/Tokyo", "Asia/Tokyo"]));
+    page.shows("return window.sent", vec![], json!(["Asia/Tokyo", "Asia/Tokyo"])).await;
     page.ends().await;
 }
 

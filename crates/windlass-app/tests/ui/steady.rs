@@ -68,7 +68,7 @@ async fn another_person_finds_nothing_of_the_one_before() {
     page.go("/settings").await;
     page.press("Sign out of this browser").await;
     page.sees("Sign in to Windlass").await;
-    assert_eq!(page.run("return sessionStorage.length", vec![]).await, 0);
+    page.shows("return sessionStorage.length", vec![], 0).await;
     sign_in(&page, "ann@example.com", PASSWORD).await;
     page.until("the own conversations", "return all('.history .thread').length === 1").await;
     page.ends_but_for(&["401", "no credential"]).await;
@@ -238,6 +238,6 @@ async fn a_message_that_is_taken_while_a_conversation_is_read_is_shown() {
     page.sees("The second is done.").await;
     let said =
         "return [...document.querySelectorAll('.entry.user .said')].map((one) => one.innerText.trim())";
-    assert_eq!(page.run(said, vec![]).await, json!(["Write it.", "the second"]));
+    page.shows(said, vec![], json!(["Write it.", "the second"])).await;
     page.ends().await;
 }

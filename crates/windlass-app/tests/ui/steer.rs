@@ -46,10 +46,10 @@ async fn a_run_at_work_is_told_something_after_its_step_and_not_forked_before_it
     ]);
     let three = "return all('.queue li').length === 3";
     page.until("all three", three).await;
-    assert_eq!(page.run(places, vec![]).await, wanted);
+    page.shows(places, vec![], wanted.clone()).await;
     page.driver.refresh().await.unwrap();
     page.until("all three, after a reload", "return all('.queue .place').length === 3").await;
-    assert_eq!(page.run(places, vec![]).await, wanted);
+    page.shows(places, vec![], wanted).await;
     page.press("Approve").await;
     page.sees("The second is done.").await;
     let order = json!([
@@ -63,9 +63,9 @@ async fn a_run_at_work_is_told_something_after_its_step_and_not_forked_before_it
     ]);
     for _ in 0..2 {
         page.until("it is over", "return all('.stop').length === 0 && all('.entry').length === 7").await;
-        assert_eq!(page.run(ENTRIES, vec![]).await, order);
+        page.shows(ENTRIES, vec![], order.clone()).await;
         let edits = "return [...document.querySelectorAll('.entry.user')].map((one) => [...one.querySelectorAll('button')].some((one) => one.innerText === 'Edit'))";
-        assert_eq!(page.run(edits, vec![]).await, json!([true, false, false, true]));
+        page.shows(edits, vec![], json!([true, false, false, true])).await;
         page.driver.refresh().await.unwrap();
     }
     let thread = page.thread().await;
@@ -94,7 +94,7 @@ async fn what_was_told_and_may_have_arrived_is_sent_as_the_same_after_the_run() 
     page.until("it is over", "return all('.stop').length === 0").await;
     page.press("Send").await;
     page.until("it is answered", "return window.answered").await;
-    assert_eq!(page.run("return new Set(window.keys).size", vec![]).await, 1);
+    page.shows("return new Set(window.keys).size", vec![], 1).await;
     assert_eq!(said(&page).await, 2);
     page.ends_but_for(&["Unreachable"]).await;
 }

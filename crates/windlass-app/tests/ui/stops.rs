@@ -37,7 +37,7 @@ async fn an_answer_goes_on_at_the_next_server_when_one_is_told_to_end() {
     // What was there stays there.
     let there =
         "return document.querySelector('.entry.assistant .markdown').textContent.includes(arguments[0])";
-    assert_eq!(page.run(there, vec![before.clone().into()]).await, true);
+    page.shows(there, vec![before.clone().into()], true).await;
     let _server = slow_at(&place, user, &models, SCRIPT);
     page.misses("connecting…").await;
     page.misses("Not connected").await;

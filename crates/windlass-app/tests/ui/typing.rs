@@ -29,7 +29,7 @@ async fn answers_that_are_being_typed_outlive_a_look_at_the_inbox() {
     otherwise(&page, older).await;
     page.until("two looks", "return window.looks >= 2 && /min/.test(all('.ask time')[0].innerText)").await;
     let typed = "return [all('[name=\"v.amount\"]')[0].value, all('[name=\"v.copy\"]')[0].checked, all('[name=own]')[0].value]";
-    assert_eq!(page.run(typed, vec![]).await, json!(["15", false, "with my regards"]));
+    page.shows(typed, vec![], json!(["15", false, "with my regards"])).await;
     page.press("Answer").await;
     page.sees("All is settled.").await;
     page.element("details.call summary").await.click().await.unwrap();
@@ -53,7 +53,7 @@ async fn an_edited_message_is_kept_until_a_conversation_has_it() {
     let send = "all('.entry.user form')[0].requestSubmit()";
     page.run(send, vec![]).await;
     page.sees("Not at this moment").await;
-    assert_eq!(page.run("return all('.entry.user textarea')[0]?.value", vec![]).await, "Three.");
+    page.shows("return all('.entry.user textarea')[0]?.value", vec![], "Three.").await;
     // The conversation is made, and its message refused: it waits in the field there.
     otherwise(&page, &format!("return url.endsWith('/messages') ? {REFUSED} : real()")).await;
     page.until("it can be sent", "return button('Send')").await;
@@ -113,11 +113,11 @@ async fn what_follows_a_message_that_may_have_arrived_goes_after_it_and_each_is_
     page.say("Three.").await;
     page.sees("The server is not reached").await;
     page.until("both are back", "return all('[data-key=composer]')[0].value === 'Two.\\nThree.'").await;
-    assert_eq!(page.run("return [...new Set(window.sent)]", vec![]).await, json!(["Two."]));
+    page.shows("return [...new Set(window.sent)]", vec![], json!(["Two."])).await;
     page.run("window.healed = true", vec![]).await;
     page.press("Send").await;
     page.sees("Third answer.").await;
-    assert_eq!(page.run(SAID, vec![]).await, json!(["One.", "Two.", "Three."]));
+    page.shows(SAID, vec![], json!(["One.", "Two.", "Three."])).await;
     assert_eq!((draft(&page).await, said(&page).await), (json!(""), 3));
     page.ends_but_for(&["Unreachable"]).await;
 }

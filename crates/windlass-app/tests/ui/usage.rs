@@ -88,26 +88,30 @@ async fn a_run_of_known_tokens_is_in_every_card_chart_and_table() {
     );
     // No card stands alone in a row.
     let rows = "const rows = Map.groupBy(all('.cards > div'), (one) => one.getBoundingClientRect().top); return new Set([...rows.values()].map((row) => row.length)).size";
-    assert_eq!(page.run(rows, vec![]).await, 1);
+    page.shows(rows, vec![], 1).await;
     page.until("the charts", "return document.querySelectorAll('.chart canvas').length === 4").await;
     let charts = "return all('.chart [role=img]').slice(0, 2).map((one) => one.getAttribute('aria-label'))";
-    assert_eq!(
-        page.run(charts, vec![]).await,
-        json!(["Tokens. in: 4K, out: 200, cached: 1K", "Cost in US dollars. cost: $0.350"])
-    );
+    page.shows(
+        charts,
+        vec![],
+        json!(["Tokens. in: 4K, out: 200, cached: 1K", "Cost in US dollars. cost: $0.350"]),
+    )
+    .await;
     let gauge = "const one = all('.gauge meter')[0]; return [one.value, all('.gauge strong')[0].innerText]";
-    assert_eq!(page.run(gauge, vec![]).await, json!([0.25, "25 %"]));
+    page.shows(gauge, vec![], json!([0.25, "25 %"])).await;
     let tables = "return all('main h2').map((head) => [head.innerText,\
         [...head.nextElementSibling.querySelectorAll('tbody tr')].map((row) => [...row.cells].map((cell) => cell.innerText))])";
     let row = |name: &str| json!([[name, "1", "4K", "200", "$0.350"]]);
-    assert_eq!(
-        page.run(tables, vec![]).await,
+    page.shows(
+        tables,
+        vec![],
         json!([
             ["By model", row("house/large")],
             ["By agent", row("default")],
             ["By person", row("Local administrator")],
-        ])
-    );
+        ]),
+    )
+    .await;
     page.ends().await;
 }
 
@@ -122,7 +126,7 @@ async fn each_range_asks_for_its_own_time_in_its_own_steps_and_stays_over_a_relo
     page.press("Usage").await;
     page.sees("Approval rate").await;
     let pressed = "return all('[aria-label=Range] [aria-pressed=true]').map(named).join()";
-    assert_eq!(page.run(pressed, vec![]).await, "24h");
+    page.shows(pressed, vec![], "24h").await;
     // Of an address: how long a time it asks for, and in which steps.
     let asked = "const told = (url) => { const query = new URL(url, location.href).searchParams;\
         return [query.get('until') - query.get('from'), Number(query.get('step_ms'))]; };";
@@ -143,11 +147,11 @@ async fn each_range_asks_for_its_own_time_in_its_own_steps_and_stays_over_a_relo
     }
     page.driver.refresh().await.unwrap();
     page.sees("Approval rate").await;
-    assert_eq!(page.run(pressed, vec![]).await, "7d");
+    page.shows(pressed, vec![], "7d").await;
     let anew = format!(
         "{asked} return performance.getEntriesByType('resource').map((one) => one.name).filter((name) => name.includes('/usage?')).map(told)"
     );
-    assert_eq!(page.run(&anew, vec![]).await, json!([[7 * 24 * HOUR_MS, 6 * HOUR_MS]]));
+    page.shows(&anew, vec![], json!([[7 * 24 * HOUR_MS, 6 * HOUR_MS]])).await;
     page.ends().await;
 }
 

@@ -43,7 +43,7 @@ async fn escape_stops_the_run_from_where_somebody_writes() {
     page.types(Key::Escape + "").await;
     page.until("it has stopped", "return all('[data-key=stop]').length === 0").await;
     let kept = "return document.querySelector('[data-key=composer]').value";
-    assert_eq!(page.run(kept, vec![]).await, "And another thing");
+    page.shows(kept, vec![], "And another thing").await;
     page.ends().await;
 }
 
