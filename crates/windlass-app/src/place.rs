@@ -3,6 +3,7 @@
 //! Everything is checked here, before anything is started or changed.
 
 mod access;
+mod answers;
 mod commands;
 mod elsewhere;
 mod layer;

@@ -4,10 +4,11 @@
 //! Nothing changes or removes an entry. Each names the digest of the one before, so that whoever has noted one digest
 //! can check everything up to there without the store (`verify.rs`).
 
+pub mod answer;
 pub mod export;
+pub mod log;
 pub mod verify;
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -15,10 +16,9 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use windlass::machine::{Principal, Timestamp};
 use windlass::port::journal::StoreError;
-use windlass::port::records::{Expect, RecordChange, RecordError};
+use windlass::port::records::{RecordChange, RecordError};
 
-use super::error::conflict;
-use super::record::{put, read};
+use super::record::read;
 use super::{Accounts, Identity, secret};
 
 /// The kind of the entries, whose key is the workspace and the position.
@@ -30,9 +30,6 @@ const HEAD: &str = "audit_head";
 const TEXT_MAX_CHARS: usize = 256;
 /// Largest details of an entry as JSON, in bytes.
 const DETAILS_MAX_BYTES: usize = 16 * 1024;
-/// How often an entry is tried beside other processes' entries. In this process they take turns.
-const TRIES: usize = 100;
-
 /// What begins every chain.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
@@ -129,6 +126,12 @@ impl Note {
         self
     }
 
+    /// Names how the actor reached the store, where no session or key says so.
+    pub fn via(mut self, via: &str) -> Self {
+        self.via = Some(via.to_owned());
+        self
+    }
+
     /// Names to what or whom it was done.
     pub fn on(mut self, subject: &str) -> Self {
         self.subject = Some(crate::console::first_line(subject, TEXT_MAX_CHARS));
@@ -182,56 +185,18 @@ fn key(workspace: &str, seq: u64) -> String {
 }
 
 impl Accounts {
-    /// Writes an entry that goes with no change of ours.
+    /// Writes an entry that belongs to no change of the accounts.
     pub async fn record(&self, note: Note) -> Result<(), RecordError> {
-        self.commit(Vec::new(), note).await.map(drop)
+        self.log.record(note).await
     }
 
-    /// Makes changes and writes the entry that tells of them, all or nothing. Returns the versions of the changes.
+    /// Makes changes and writes the entry about them, all or nothing. Returns the versions of the changes.
     pub async fn commit(
         &self,
         changes: Vec<RecordChange>,
         note: Note,
     ) -> Result<Vec<Option<u64>>, RecordError> {
-        // Turns in this process: each entry needs the one before. The semaphore is never closed.
-        let _turn = self.memory.audit_turn.acquire().await;
-        let mut tries = 0;
-        loop {
-            let mut entries = Vec::new();
-            let mut heads: BTreeMap<&str, (Expect, Option<Head>)> = BTreeMap::new();
-            for note in std::iter::once(&note).chain(&note.beside) {
-                let (expected, head) = match heads.remove(note.workspace.as_str()) {
-                    Some(known) => known,
-                    None => {
-                        let found = self.records.get(HEAD, &note.workspace).await?;
-                        let version = found.as_ref().map(|head| Expect::Version(head.version));
-                        (version.unwrap_or(Expect::Absent), found.map(read::<Head>).transpose()?)
-                    }
-                };
-                let entry = note.after(head.as_ref(), self.clock.now());
-                let place = key(&entry.workspace, entry.seq);
-                entries.push(put(AUDIT, &place, &entry.workspace, &entry, Expect::Absent));
-                let head = Head { workspace: entry.workspace, seq: entry.seq, hash: entry.hash };
-                heads.insert(&note.workspace, (expected, Some(head)));
-            }
-            let mut all = changes.clone();
-            // Before the entries, so that a chain that has grown is reported as such.
-            all.extend(
-                heads
-                    .into_iter()
-                    .map(|(workspace, (expected, head))| put(HEAD, workspace, workspace, &head, expected)),
-            );
-            all.extend(entries);
-            match self.records.apply(all).await {
-                // Another process wrote an entry in between.
-                Err(error) if tries < TRIES && conflict(&error) == Some(HEAD) => tries += 1,
-                Err(error) => return Err(error),
-                Ok(mut versions) => {
-                    versions.truncate(changes.len());
-                    return Ok(versions);
-                }
-            }
-        }
+        self.log.commit(changes, note).await
     }
 
     /// Where a workspace's chain ends; `None` where nothing was ever written.

@@ -33,13 +33,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use windlass::machine::{ADMIN, Party, Principal, Timestamp};
 use windlass::port::clock::Clock;
 use windlass::port::records::Records;
 
 use self::attempts::Attempts;
+use self::audit::log::AuditLog;
 use self::failed::Failures;
 use self::key::Scope;
 use self::password::Hashing;
@@ -168,6 +168,7 @@ pub struct Accounts {
     records: Arc<dyn Records>,
     clock: Arc<dyn Clock>,
     people: Arc<People>,
+    log: Arc<AuditLog>,
     memory: Arc<Memory>,
 }
 
@@ -179,7 +180,6 @@ struct Memory {
     hashing: Hashing,
     attempts: Attempts,
     failures: Failures,
-    audit_turn: Semaphore,
     #[cfg(feature = "openid")]
     providers: oidc::Known,
 }
@@ -194,10 +194,10 @@ impl Accounts {
             hashing: Hashing::default(),
             attempts: Attempts::default(),
             failures: Failures::default(),
-            audit_turn: Semaphore::new(1),
             #[cfg(feature = "openid")]
             providers: oidc::Known::default(),
         };
-        Self { records, clock, people, memory: Arc::new(memory) }
+        let log = Arc::new(AuditLog::new(records.clone(), clock.clone()));
+        Self { records, clock, people, log, memory: Arc::new(memory) }
     }
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::machine::{InterruptId, Machine, RunId, ThreadId, Timestamp};
+use windlass::machine::{InterruptId, Machine, ThreadId, Timestamp};
 use windlass::port::journal::{RunRow, ThreadQuery, ThreadRow};
 use windlass::{EngineError, Fault, OpenInterrupt, TryAgain};
 
@@ -27,6 +27,7 @@ use super::idempotency::IdempotencyKey;
 use super::input::{Body, Path, Query};
 use super::page::{Page, PageQuery};
 use super::problem::Problem;
+use crate::account::audit::answer::run_of;
 use crate::account::user::People;
 
 /// Threads looked through for one page: each is folded.
@@ -173,12 +174,6 @@ fn missing(interrupt: &InterruptId) -> Problem {
 fn is_named(caller: &Caller, open: &OpenInterrupt) -> bool {
     let party = caller.party();
     open.terms.names(&party.principal, &party.roles)
-}
-
-/// The run that an interrupt belongs to: its id begins with the run's.
-fn run_of(interrupt: &InterruptId) -> RunId {
-    let run = interrupt.as_str().split_once('.').map_or("", |(run, _)| run);
-    RunId::from(run)
 }
 
 /// The run of an interrupt, in the caller's workspace. Whether the caller may see the interrupt, [`Snapshot::find`] says.

@@ -81,6 +81,31 @@ fn an_approval_on_another_day_drives_the_run_to_its_end() {
     assert_eq!(waiting(&user), Vec::<String>::new());
 }
 
+/// What the audit log says of answers: verdict, tool, and how the actor came.
+pub fn audited(user: &User) -> Value {
+    let log = lines(&user.run(&["admin", "audit", "export"]).exits(0).out);
+    let answered = log.iter().filter(|entry| entry["action"] == "interrupt.answered");
+    let known = |entry: &Value| {
+        let details = &entry["details"];
+        assert!(details["approval"].is_string() && details["run"].is_string(), "{entry}");
+        json!([entry["actor"], entry["via"], details["verdict"], details["tool"]])
+    };
+    answered.map(known).collect()
+}
+
+#[test]
+fn answers_on_the_command_line_are_in_the_audit_log() {
+    let user = User::new();
+    user.run(&["run", TASK]).exits(3);
+    user.run(&["approvals", "deny", "--no-drive"]).exits(0);
+    assert_eq!(audited(&user), json!([["local", "terminal", "deny", "Write"]]));
+    user.run(&["run", TASK]).exits(3);
+    let mine = waiting(&user).remove(0);
+    user.run(&["approvals", "approve", &mine]).exits(0);
+    let entries = json!([["local", "terminal", "deny", "Write"], ["local", "terminal", "approve", "Write"]]);
+    assert_eq!(audited(&user), entries);
+}
+
 #[test]
 fn without_an_id_the_only_one_that_waits_is_meant() {
     let user = User::new();

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::json;
 
+use super::approvals::audited;
 use super::model::{Model, Turn};
 use super::{INSIGHTS, TASK, User, count, mode};
 
@@ -188,6 +189,7 @@ fn a_person_sees_the_whole_call_and_approves_it() {
     assert_eq!(code, Some(0), "{seen}");
     assert!(seen.contains("\x1b["), "colours on a terminal");
     assert_eq!(user.read("insights.md"), INSIGHTS);
+    assert_eq!(audited(&user), json!([["local", "terminal", "approve", "Write"]]));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::GoOn;
 use super::find::Waiting;
 use crate::cli::follow::{Follow, From, Sight, conclude};
 use crate::console::Console;
-use crate::place::{Place, local};
+use crate::place::Place;
 use crate::signals::Signals;
 use crate::trouble::Exit;
 
@@ -38,15 +38,15 @@ pub async fn give(
     let mut failed = None;
     for (waiting, given) in batches.into_values() {
         if !place.reaches_alike(&waiting.row).await? {
-            place.engine.leave_answers(&waiting.row.thread, given, local()).await?;
+            place.leave_answers(&waiting.row.thread, given).await?;
             apart.push(waiting);
             continue;
         }
         let id = waiting.open.interrupt.clone();
         let answered = match place.prepare(console, &waiting.row).await {
             Ok(()) => {
-                let answered = place.engine.answer_all(&waiting.row.thread, given, local()).await;
-                answered.map_err(anyhow::Error::from)
+                let answered = place.answer(&waiting.row.thread, given, Vec::new()).await;
+                answered.map(|(seq, _)| seq).map_err(anyhow::Error::from)
             }
             Err(error) => Err(error),
         };
@@ -99,7 +99,7 @@ async fn leave(
     waiting: &Waiting,
     given: Vec<Given>,
 ) -> anyhow::Result<Exit> {
-    place.engine.leave_answers(&waiting.row.thread, given, local()).await?;
+    place.leave_answers(&waiting.row.thread, given).await?;
     console.note("the answer is kept; whoever drives the run takes it");
     let (run, flags) = (&waiting.row.view.run, place.ground.same_flags());
     console.hint(&format!("`windlass resume {run}{flags}` goes on"));

@@ -115,7 +115,7 @@ impl Follow<'_> {
 
     /// Gives answers, all or none; where somebody else was first, says so and goes on.
     async fn answer(&mut self, given: Vec<Given>, said: &str) {
-        let answered = self.place.engine.answer_all(&self.thread, given, local()).await;
+        let answered = self.place.answer(&self.thread, given, Vec::new()).await;
         let edit = self.asking.as_ref().and_then(Asking::sent_edit);
         match (answered, edit, &mut self.asking) {
             (Ok(_), ..) => {
@@ -134,7 +134,7 @@ impl Follow<'_> {
 
     /// Approves a call and writes a grant for those like it, both or neither: the next one finds the grant.
     async fn grant(&mut self, wish: GrantWish, given: Given) {
-        let engine = &self.place.engine;
+        let place = &*self.place;
         let said = wish.said();
         let expires_at = wish.expires_at(now());
         let GrantWish { tool, arguments, count, lasts: _ } = wish;
@@ -143,11 +143,11 @@ impl Follow<'_> {
         self.asking = None;
         let (given, by) = (vec![given], local());
         let answered = if count == Some(0) {
-            engine.answer_all(&self.thread, given, by).await.map(|_| "approved once".to_owned())
+            place.answer(&self.thread, given, Vec::new()).await.map(|_| "approved once".to_owned())
         } else {
             let (user, whose) = (by.principal.clone(), by.principal.clone());
             let draft = GrantDraft { user, tool, arguments, count, expires_at, by: whose };
-            let granted = engine.answer_and_grant(&self.thread, given, vec![draft], None, by).await;
+            let granted = place.answer(&self.thread, given, vec![draft]).await;
             granted.map(|(_, grants)| grants.iter().map(|grant| format!("{said} ({})", grant.id)).collect())
         };
         match answered {

@@ -6,8 +6,8 @@ use utoipa::ToSchema;
 use windlass::machine::{Content, InterruptKind, Principal, ThreadId, Timestamp};
 use windlass::{Evidence, OpenInterrupt};
 
-use super::run_of;
 use super::submit::{is_settled, wants_others};
+use crate::account::audit::answer::run_of;
 use crate::account::user::People;
 use crate::http::Shared;
 use crate::http::caller::Caller;

@@ -4,13 +4,12 @@
 //! so a failure to record one is logged and not returned.
 
 use windlass::machine::{
-    Answer, Asked, Content, Digest, Given, Grant, InterruptId, InterruptKind, Machine, Phase, Reject, Run,
-    Seq, Terms, ThreadId, Timestamp,
+    Answer, Asked, Given, Grant, InterruptId, Machine, Reject, Run, Seq, Terms, ThreadId, Timestamp,
 };
 use windlass::{EngineError, GrantDraft};
 
-use super::run_of;
 use crate::account::audit::Note;
+use crate::account::audit::answer::{ANSWERED, entry_of, run_of};
 use crate::http::Shared;
 use crate::http::caller::Caller;
 
@@ -27,7 +26,8 @@ pub async fn submit(
 ) -> Result<(Seq, Vec<(InterruptId, Grant)>), EngineError> {
     let before_ms = app.settings.vote_after_ms;
     given.iter().try_for_each(|given| require_settled(caller, before_ms, machine, given))?;
-    let notes: Vec<_> = given.iter().map(|given| note(caller, (thread, machine), given)).collect();
+    let by = Note::by(&caller.0, ANSWERED);
+    let notes: Vec<_> = given.iter().map(|given| entry_of(by.clone(), (thread, machine), given)).collect();
     let (granted, drafts): (Vec<_>, Vec<_>) = grants.into_iter().unzip();
     let (seq, written) = app.engine.answer_and_grant(thread, given, drafts, beside, caller.party()).await?;
     tracing::info!(%thread, by = %caller.user(), answers = notes.len(), "answered");
@@ -93,67 +93,10 @@ pub fn wants_others(terms: &Terms) -> bool {
     terms.quorums.iter().any(|quorum| quorum.count > 1 || !quorum.of.is_empty())
 }
 
-/// The audit entry of an answer: the verdict, and the call that it was given for.
-fn note(caller: &Caller, (thread, machine): (&ThreadId, &Machine), given: &Given) -> (InterruptId, Note) {
-    let interrupt = given.interrupt.clone();
-    let mut note = Note::by(&caller.0, "interrupt.answered")
-        .on(interrupt.as_str())
-        .with("verdict", verdict(&given.answer))
-        .with("thread", thread.as_str())
-        .with("run", run_of(&interrupt).as_str());
-    if let Answer::Edit { arguments } = &given.answer {
-        let digest = match arguments {
-            Content::Inline(text) => Digest::of(text.as_bytes()).to_string(),
-            Content::Blob(blob) => blob.digest.to_string(),
-        };
-        note = note.with("arguments", digest);
-    }
-    let run = machine.state().run.as_ref();
-    let Some((run, (index, asked))) = run.and_then(|run| Some((run, run.asking(&interrupt)?))) else {
-        return (interrupt, note);
-    };
-    note = note.with("asked", kind(&asked.kind));
-    let call = index.and_then(|index| match &run.phase {
-        Phase::Calls(line) => line.calls.get(index),
-        Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => None,
-    });
-    if let Some(call) = call {
-        note = note.with("tool", call.tool.as_str()).with("approval", call.approval.to_string());
-    }
-    (interrupt, note)
-}
-
-fn verdict(answer: &Answer) -> &'static str {
-    match answer {
-        Answer::Approve => "approve",
-        Answer::Edit { .. } => "edit",
-        Answer::Deny { .. } => "deny",
-        Answer::Reply(_) => "reply",
-        Answer::Done { .. } => "done",
-        Answer::Retry => "retry",
-        Answer::Fail { .. } => "fail",
-        Answer::Raise { .. } => "raise",
-        Answer::Stop => "stop",
-        Answer::Withdrawn => "withdrawn",
-    }
-}
-
-fn kind(kind: &InterruptKind) -> &'static str {
-    match kind {
-        InterruptKind::Approval { .. } => "approval",
-        InterruptKind::Hook { .. } => "hook",
-        InterruptKind::Question(_) => "question",
-        InterruptKind::SignIn { .. } => "sign_in",
-        InterruptKind::Handoff { .. } => "handoff",
-        InterruptKind::InDoubt { .. } => "in_doubt",
-        InterruptKind::Limit(_) => "limit",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use windlass::machine::Event;
+    use windlass::machine::{Content, Event};
 
     use super::*;
     use crate::account::{Credential, Identity, Role};
