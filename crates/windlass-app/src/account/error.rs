@@ -32,6 +32,9 @@ pub enum AccountError {
     /// Whoever asks may not.
     #[error("{0}")]
     Forbidden(String),
+    /// Another account was registered first.
+    #[error("another account was registered first; an administrator can invite you")]
+    NotFirst,
     /// A one-time link that was used, has expired, was taken back, or never was one.
     #[error("the link is not valid: it was used, has expired, or was taken back")]
     Link,

@@ -19,7 +19,7 @@ impl Accounts {
     pub async fn register_first(&self, draft: Registrant, client: &Client) -> Result<Tokens, AccountError> {
         let draft = checked(draft)?;
         if self.is_registered().await? {
-            return Err(not_first());
+            return Err(AccountError::NotFirst);
         }
         let workspace = DEFAULT_WORKSPACE.to_owned();
         let used = Some(self.first(&workspace));
@@ -37,11 +37,6 @@ impl Accounts {
     fn first(&self, workspace: &str) -> RecordChange {
         put(FIRST, FIRST, workspace, &self.clock.now(), Expect::Absent)
     }
-}
-
-/// Another account was registered in between.
-pub(super) fn not_first() -> AccountError {
-    AccountError::Forbidden("another account was registered first; an administrator can invite you".into())
 }
 
 #[cfg(test)]
@@ -65,10 +60,10 @@ mod tests {
         let (made, refused): (Vec<_>, Vec<_>) = [both.0, both.1].into_iter().partition(Result::is_ok);
         let made: Vec<_> = made.into_iter().flatten().map(|tokens| tokens.user.role).collect();
         assert_eq!((made, refused.len()), (vec![Role::Admin], 1));
-        assert!(matches!(refused[0], Err(AccountError::Forbidden(_))));
+        assert!(matches!(refused[0], Err(AccountError::NotFirst)));
         let kept = accounts.first_account().await.unwrap();
         assert!(kept.is_none(), "an account by another way takes no place of the first");
         let late = accounts.register_first(draft("c@example.com"), &client).await;
-        assert!(matches!(late, Err(AccountError::Forbidden(_))));
+        assert!(matches!(late, Err(AccountError::NotFirst)));
     }
 }

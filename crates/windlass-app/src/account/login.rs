@@ -11,7 +11,7 @@ use super::attempts::{Attempt, Target};
 use super::audit::Note;
 use super::error::{AccountError, conflict};
 use super::failed::Whose;
-use super::first::{FIRST, not_first};
+use super::first::FIRST;
 use super::hands::ApiKeys;
 use super::link::{Link, LinkUse, used_up};
 use super::record::{put, read};
@@ -370,7 +370,7 @@ fn closed() -> AccountError {
 pub(super) fn taken(error: RecordError, email: &str) -> AccountError {
     match conflict(&error) {
         Some(EMAIL) => AccountError::Taken { email: email.to_owned() },
-        Some(FIRST) => not_first(),
+        Some(FIRST) => AccountError::NotFirst,
         Some(_) | None => used_up(error),
     }
 }

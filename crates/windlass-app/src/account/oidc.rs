@@ -210,8 +210,22 @@ impl Accounts {
         client: &Client,
     ) -> Result<Tokens, AccountError> {
         let person = self.person(provider, &flow, code).await?;
-        let (user, mut changes, note) = self.account_of(provider, &person).await?;
-        changes.extend(self.finished(&flow).await?);
+        // A first account that was registered meanwhile makes this one an account like any other.
+        match self.admit(provider, &person, &flow, client).await {
+            Err(AccountError::NotFirst) => self.admit(provider, &person, &flow, client).await,
+            admitted => admitted,
+        }
+    }
+
+    async fn admit(
+        &self,
+        provider: &Provider,
+        person: &Person,
+        flow: &Flow,
+        client: &Client,
+    ) -> Result<Tokens, AccountError> {
+        let (user, mut changes, note) = self.account_of(provider, person).await?;
+        changes.extend(self.finished(flow).await?);
         let tokens = self.open_session(&user, client, FirstRefresh::Now, changes, note).await;
         tokens.map_err(|error| match conflict(&error) {
             Some(FINISHED) => foreign(),
@@ -306,6 +320,7 @@ impl Accounts {
         let user = Arc::new(self.newcomer(provider, person)?);
         let (mut changes, note) = self.new_user(&user, login(&user)).await?;
         changes.push(named(&user));
+        changes.extend(self.first_account().await?);
         Ok((user, changes, note))
     }
 
@@ -390,4 +405,46 @@ fn failed(provider: &Provider, what: &str, error: &dyn std::error::Error) -> Acc
     }
     tracing::warn!(provider = provider.name, why = causes.join(": "), "a sign-in by a provider failed");
     AccountError::Provider(format!("the provider `{}` {what}", provider.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::login::Registrant;
+    use super::super::trial::{PASSWORD, Trial};
+    use super::*;
+
+    #[tokio::test]
+    async fn a_registration_and_a_sign_in_at_once_make_one_first_account() {
+        let provider = Provider {
+            name: "corp".into(),
+            issuer: "https://id.example".into(),
+            client_id: "c".into(),
+            client_secret: None,
+            scopes: Vec::new(),
+            domains: Vec::new(),
+            role: Some(Role::Member),
+            workspace: "default".into(),
+            link_by_email: false,
+        };
+        let person = Person { subject: "s".into(), email: None, name: "Bo".into() };
+        let trial = Trial::new();
+        let (accounts, client) = (&trial.accounts, Client::default());
+        // The sign-in has looked for accounts before the registration is written.
+        let (user, changes, note) = accounts.account_of(&provider, &person).await.unwrap();
+        let draft = Registrant {
+            email: "ann@example.com".into(),
+            password: PASSWORD.into(),
+            name: String::new(),
+            invite: None,
+        };
+        let ann = accounts.register_first(draft, &client).await.unwrap();
+        assert_eq!(ann.user.role, Role::Admin);
+        let late = accounts.open_session(&user, &client, FirstRefresh::Now, changes, note).await;
+        let late = taken(late.map(drop).unwrap_err(), "");
+        assert!(matches!(late, AccountError::NotFirst), "{late}");
+        // Its next attempt finds the first account.
+        let (user, changes, note) = accounts.account_of(&provider, &person).await.unwrap();
+        accounts.open_session(&user, &client, FirstRefresh::Now, changes, note).await.unwrap();
+        assert_eq!(user.role, Role::Member);
+    }
 }

@@ -18,7 +18,7 @@ impl From<AccountError> for Problem {
             }
             AccountError::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", said).retry_after(1),
             AccountError::Invalid(_) => Self::invalid(said),
-            AccountError::Forbidden(_) => Self::forbidden(said),
+            AccountError::Forbidden(_) | AccountError::NotFirst => Self::forbidden(said),
             AccountError::Link => Self::new(StatusCode::GONE, "link_invalid", said)
                 .hint("ask whoever gave you the link for another one"),
             AccountError::Taken { .. } => Self::conflict("email_taken", said),
