@@ -7,7 +7,7 @@ mod unique;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use bytes::Bytes;
-use http::{StatusCode, header, request};
+use http::{HeaderMap, StatusCode, header, request};
 use serde::de::DeserializeOwned;
 
 use self::unique::Unique;
@@ -24,32 +24,38 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let is_json =
-            request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(
-                |value| {
-                    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-                    essence == "application/json" || essence.ends_with("+json")
-                },
-            );
-        if !is_json {
-            return Err(Problem::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_media_type",
-                "the body must be JSON",
-            )
-            .hint("send `content-type: application/json`"));
-        }
-        // Where the length is told, nothing of the body is read.
-        let told =
-            request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        if told.is_some_and(|told: u64| told > BODY_MAX_BYTES as u64) {
-            return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, String::new()));
-        }
-        let bytes = Bytes::from_request(request, state)
-            .await
-            .map_err(|rejection| refused(rejection.status(), rejection.body_text()))?;
-        parse(&bytes).map(Self)
+        parse(&json_bytes(request, state).await?).map(Self)
     }
+}
+
+/// Reads the bytes of a JSON body; [`parse`] reads what they say.
+pub async fn json_bytes<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
+    require_json(request.headers())?;
+    Bytes::from_request(request, state)
+        .await
+        .map_err(|rejection| refused(rejection.status(), rejection.body_text()))
+}
+
+/// Refuses a body that is not named JSON, or is too long by what the request says, before anything of it is read.
+fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_json = header(header::CONTENT_TYPE).is_some_and(|value| {
+        let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        essence == "application/json" || essence.ends_with("+json")
+    });
+    if !is_json {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "the body must be JSON",
+        )
+        .hint("send `content-type: application/json`"));
+    }
+    let length = header(header::CONTENT_LENGTH).and_then(|value| value.parse().ok());
+    if length.is_some_and(|length: u64| length > BODY_MAX_BYTES as u64) {
+        return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, String::new()));
+    }
+    Ok(())
 }
 
 /// A form, as a browser sends it.

@@ -109,7 +109,21 @@ async fn a_guest_is_admitted_where_one_chats_and_nowhere_else() {
         let refused = status(method, path).await;
         assert!(refused.status >= 400 && !refused.headers.contains_key("set-cookie"), "{path}: {refused:#?}");
     }
-    assert!(status(Method::POST, "/ai/chat").await.headers.contains_key("set-cookie"));
+    // What would be rejected takes no place.
+    for (body, code) in [
+        (json!({"message": ""}), 400),
+        (json!({"message": 7}), 400),
+        (json!(["a message"]), 400),
+        (json!({"message": "hi", "doc_id": "d"}), 501),
+    ] {
+        for path in ["/ai/chat", "/ai/chat/stream"] {
+            let request = server.request(Method::POST, &format!("{API}{path}"));
+            let rejected = answer(request.json(&body)).await;
+            let has_cookie = rejected.headers.contains_key("set-cookie");
+            assert_eq!((rejected.status, has_cookie), (code, false), "{path} {body}: {rejected:#?}");
+        }
+    }
+    assert!(status(Method::POST, "/ai/initial-greeting").await.headers.contains_key("set-cookie"));
     // A page elsewhere gets no guest, and neither does whatever comes by a proxy.
     let forward = |name: &'static str, value: &'static str| {
         let request = server.request(Method::POST, &format!("{API}/ai/chat")).json(&json!({"message": "hi"}));

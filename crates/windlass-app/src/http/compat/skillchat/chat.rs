@@ -27,7 +27,7 @@ use crate::http::Shared;
 use crate::http::begin::begin;
 use crate::http::caller::Caller;
 use crate::http::failure::{Failure, explain};
-use crate::http::input::Body;
+use crate::http::input::{Body, parse};
 use crate::http::interrupts::submit;
 use crate::http::problem::Problem;
 use crate::http::send::MESSAGE_MAX_CHARS;
@@ -143,6 +143,11 @@ async fn give(
     submit(app, caller, (thread, &machine), vec![given], (Vec::new(), None)).await.map(drop)
 }
 
+/// Rejects a body that [`chat`] and [`stream`] would reject.
+pub fn check(bytes: &[u8]) -> Result<(), Problem> {
+    parse::<Chat>(bytes)?.read().map(drop)
+}
+
 impl Chat {
     /// The message and what was said before it, where they fit. (WT-E1)
     fn read(&self) -> Result<(String, Vec<Line>), Problem> {
@@ -157,6 +162,9 @@ impl Chat {
         if history.len() > HISTORY_MAX {
             let words = format!("Too many messages in history (max {HISTORY_MAX}). Start a new chat.");
             return Err(refused("history_too_long", words));
+        }
+        if self.doc_id.as_deref().is_some_and(|id| !id.is_empty()) {
+            return Err(missing().hint("leave `doc_id` away"));
         }
         // What is no message is left aside, as its clients are used to.
         let lines = history.iter().filter_map(|line| serde_json::from_value(line.clone()).ok());
@@ -173,9 +181,6 @@ async fn start(
 ) -> Result<(Session, Started), Problem> {
     caller.runs()?;
     let (message, history) = chat.read()?;
-    if chat.doc_id.as_deref().is_some_and(|id| !id.is_empty()) {
-        return Err(missing().hint("leave `doc_id` away"));
-    }
     let zone = headers.get(TIMEZONE).map(|zone| zone.to_str().unwrap_or("?"));
     let utc_offset_minutes = zone.map(timezone::offset_minutes).transpose()?;
     let name = chat.session_id.filter(|name| !name.is_empty()).unwrap_or_else(fresh_uuid);

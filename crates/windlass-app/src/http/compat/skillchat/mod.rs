@@ -19,6 +19,7 @@ use axum::routing::{any, get, patch, post};
 use axum::{Json, Router};
 use serde_json::json;
 
+use self::sign_in::BodyCheck;
 pub use self::sign_in::is_known as knows_cookie;
 use crate::http::Shared;
 
@@ -40,13 +41,15 @@ const TUTORS_OWN: [(&str, &str); 11] = [
 /// The routes.
 pub fn routes(app: &Shared) -> Router<Shared> {
     // A client of the original begins with one of these, and without a credential.
-    let first = Router::new()
+    let admitting = |check| from_fn_with_state((app.clone(), check), sign_in::admit_guest);
+    let chats = Router::new()
         .route("/ai/chat", post(chat::chat))
         .route("/ai/chat/stream", post(chat::stream))
-        .route("/ai/initial-greeting", post(chat::greeting))
-        .layer(from_fn_with_state(app.clone(), sign_in::admit_guest));
+        .layer(admitting(Some(chat::check as BodyCheck)));
+    let greeting = post(chat::greeting).layer(admitting(None));
     let api = Router::new()
-        .merge(first)
+        .merge(chats)
+        .route("/ai/initial-greeting", greeting)
         .route("/ai/chat/hitl-response", post(chat::respond_to))
         .route("/ai/reminders", get(reminders::list))
         .route("/ai/reminders/{reminder}/ack", patch(reminders::acknowledge))

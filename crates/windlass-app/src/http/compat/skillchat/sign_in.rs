@@ -20,7 +20,7 @@ use crate::account::{Credential, Registration};
 use crate::http::Shared;
 use crate::http::auth::cookie::{self, Base};
 use crate::http::caller::{Caller, GuestsWelcome, Peer, identify, own_page};
-use crate::http::input::Body;
+use crate::http::input::{Body, json_bytes};
 use crate::http::origin::host;
 use crate::http::peer::Client;
 use crate::http::problem::Problem;
@@ -80,11 +80,19 @@ fn set(response: &mut Response, (name, cookie): (HeaderName, String)) {
     }
 }
 
-/// Admits a caller whom nothing identifies as a guest, where the settings allow it.
-pub async fn admit_guest(State(app): State<Shared>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
+/// Checks the body of a request that no credential comes with.
+pub type BodyCheck = fn(&[u8]) -> Result<(), Problem>;
+
+/// Admits a caller whom nothing identifies as a guest, if the settings allow it and the body passes the check: a request
+/// that would be rejected takes no place.
+pub async fn admit_guest(
+    State((app, check)): State<(Shared, Option<BodyCheck>)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (mut parts, mut body) = request.into_parts();
     let base = Base::of(&parts, &app);
-    let cookie = match welcome(&app, &mut parts).await {
+    let cookie = match welcome(&app, check, (&mut parts, &mut body)).await {
         Ok(None) => None,
         Ok(Some(tokens)) => {
             authorize(&mut parts, &tokens.access);
@@ -99,10 +107,20 @@ pub async fn admit_guest(State(app): State<Shared>, request: Request, next: Next
     response
 }
 
-async fn welcome(app: &Shared, parts: &mut request::Parts) -> Result<Option<Tokens>, Problem> {
+async fn welcome(
+    app: &Shared,
+    check: Option<BodyCheck>,
+    (parts, body): (&mut request::Parts, &mut axum::body::Body),
+) -> Result<Option<Tokens>, Problem> {
     let is_open = admits_guests(app, parts);
     if !is_open || parts.headers.contains_key(AUTHORIZATION) || identify(parts, app).await?.is_ok() {
         return Ok(None);
+    }
+    if let Some(check) = check {
+        let request = Request::from_parts(parts.clone(), std::mem::take(body));
+        let bytes = json_bytes(request, app).await?;
+        check(&bytes)?;
+        *body = bytes.into();
     }
     let Ok(Peer(client)) = Peer::from_request_parts(parts, app).await;
     match app.accounts.admit_guest(&client).await {
