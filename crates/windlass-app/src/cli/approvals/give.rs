@@ -106,6 +106,7 @@ async fn leave(
     Ok(Exit::Done)
 }
 
+/// Follows a run that was made ready before its answer was given. It may have ended meanwhile.
 async fn drive(
     console: &Console,
     place: &mut Place,
@@ -114,7 +115,6 @@ async fn drive(
     seq: Seq,
 ) -> anyhow::Result<Exit> {
     let row = &waiting.row;
-    place.prepare(console, row).await?;
     let mut signals = Signals::listen()?;
     // Checked first: a run that is driven here may come to rest meanwhile, and then no process drives it.
     let drives = place.engine.drives(&row.thread);
