@@ -57,7 +57,13 @@ impl Engine {
                     }
                     _ => {} // tidy: the other kinds do not end a wait
                 },
-                Update::Status(ThreadStatus::Waiting) if active => return self.status(&run).await,
+                Update::Status(ThreadStatus::Waiting) if active => {
+                    let outcome = self.status(&run).await?;
+                    // An answer may have come since the update was sent.
+                    if outcome.status != Status::Running {
+                        return Ok(outcome);
+                    }
+                }
                 Update::Status(ThreadStatus::Idle) if queued.is_some() => return self.status(&run).await,
                 Update::Stopped { why } => {
                     return Err(EngineError::Stopped { thread: row.thread, why: why.to_string() });

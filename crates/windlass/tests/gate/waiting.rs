@@ -1,5 +1,6 @@
 //! Runs that wait for people are rows: whoever looks after all threads holds none of them.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use windlass::adapter::clock::ManualClock;
@@ -10,7 +11,7 @@ use windlass::port::journal::{Epoch, Journal, ThreadQuery, ThreadStatus};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::{AgentConfig, Attend, Builder, Status, Task};
 
-use super::{asking, given, open, plan, put_down, task_in};
+use super::{Held, asking, given, open, plan, put_down, store, task_in};
 use crate::drive::{Counter, party, registry, stored, task};
 
 #[tokio::test]
@@ -128,4 +129,42 @@ async fn a_run_goes_on_as_the_agent_that_it_was_started_with_whatever_the_progra
     after.answer(&"u".into(), &open(&waits).remove(0), Answer::Approve, party("ann")).await.unwrap();
     let done = after.wait(&waits.run_id).await.unwrap();
     assert_eq!(done.data.as_deref(), Some("test/new You are new. other+write"));
+}
+
+/// An update that a run waits may be read after the answer.
+#[tokio::test]
+async fn a_waiter_that_reads_late_does_not_return_a_run_that_has_its_answer() {
+    let (store, held, written) = (store(), Held::default(), Counter::default());
+    let tools =
+        registry([held.tool("slow", EffectClass::Idempotent), written.tool("write", EffectClass::Once)]);
+    let steps: &[&[(&str, &str)]] = &[&[("slow", "")], &[("write", "a")], &[("slow", "")]];
+    let engine = asking(&store, &plan(steps), tools).build().await.unwrap();
+    let started = engine.start(task_in("t", "go")).await.unwrap();
+    held.begun.notified().await;
+    let mut wait = Box::pin(engine.wait(&started.run));
+    assert!(is_pending(wait.as_mut()).await, "the first call runs");
+    held.go.notify_one();
+    let interrupt = loop {
+        let outcome = engine.status(&started.run).await.unwrap();
+        if outcome.status == Status::Paused {
+            break open(&outcome).remove(0);
+        }
+        tokio::task::yield_now().await;
+    };
+    engine.answer(&"t".into(), &interrupt, Answer::Approve, party("local")).await.unwrap();
+    held.begun.notified().await;
+    assert!(is_pending(wait.as_mut()).await, "the last call runs");
+    held.go.notify_one();
+    assert_eq!(wait.await.unwrap().status, Status::Done);
+}
+
+/// Whether a future is not ready after it was polled for a while.
+async fn is_pending<F: Future>(mut future: Pin<&mut F>) -> bool {
+    for _ in 0..100 {
+        if futures::poll!(future.as_mut()).is_ready() {
+            return false;
+        }
+        tokio::task::yield_now().await;
+    }
+    true
 }
