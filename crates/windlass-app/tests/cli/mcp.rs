@@ -140,6 +140,9 @@ fn what_needs_no_server_is_done_without_one_that_is_required() {
     assert!(refused.contains("the server `gone` is required"), "{refused}");
     assert!(refused.contains("`--no-drive` leaves the answer"), "{refused}");
     user.run(&["approvals", "deny", waiting, "--no-drive"]).exits(0);
+    user.run(&["tools", "call", "Glob", r#"{"pattern": "*"}"#]).exits(0);
+    let refused = user.run(&["tools", "call", "gone__read", "{}"]).exits(2).err;
+    assert!(refused.contains("the server `gone` is required"), "{refused}");
 }
 
 #[test]
