@@ -103,7 +103,7 @@ enum Command {
 /// What happens after an answer.
 #[derive(Args, Debug)]
 struct GoOn {
-    /// Only leave the answer; whoever drives the run takes it
+    /// Only save the answer; the process that drives the run applies it
     #[arg(long)]
     no_drive: bool,
     #[command(flatten)]

@@ -100,9 +100,9 @@ async fn leave(
     given: Vec<Given>,
 ) -> anyhow::Result<Exit> {
     place.leave_answers(&waiting.row.thread, given).await?;
-    console.note("the answer is kept; whoever drives the run takes it");
+    console.note("the answer is saved; the process that drives the run applies it");
     let (run, flags) = (&waiting.row.view.run, place.ground.same_flags());
-    console.hint(&format!("`windlass resume {run}{flags}` goes on"));
+    console.hint(&format!("`windlass resume {run}{flags}` resumes the run"));
     Ok(Exit::Done)
 }
 
