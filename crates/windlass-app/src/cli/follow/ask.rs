@@ -134,7 +134,7 @@ impl Follow<'_> {
 
     /// Approves a call and writes a grant for those like it, both or neither: the next one finds the grant.
     async fn grant(&mut self, wish: GrantWish, given: Given) {
-        let place = &*self.place;
+        let place = self.place;
         let said = wish.said();
         let expires_at = wish.expires_at(now());
         let GrantWish { tool, arguments, count, lasts: _ } = wish;
