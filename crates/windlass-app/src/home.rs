@@ -6,6 +6,8 @@
 //! `files/<workspace>/<user>/shared` instead. A conversation that was begun on the command line works in the folder that it
 //! was begun in.
 
+mod room;
+
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,7 @@ use windlass::machine::{Principal, ThreadId};
 use windlass::tool::{FolderError, WorkingFolder};
 use windlass::{Engine, EngineError};
 
+pub use self::room::Room;
 use crate::config::FolderWord;
 
 /// What a conversation's record says of a folder that is found here.
@@ -24,9 +27,6 @@ const HOME: &str = "home:";
 /// The same of a folder that all such conversations of its user share.
 const SHARED: &str = "shared:";
 
-/// Files and directories of a user that are counted for an upload or a fork: a few hundred milliseconds, and four times the
-/// entries of the largest folder that a fork copies.
-const COUNTED_MAX: usize = 200_000;
 /// Maximum folders of conversations that one sweep checks.
 const SWEPT_MAX: usize = 10_000;
 /// How often a server sweeps.
@@ -42,9 +42,13 @@ pub struct Homes {
     ground: Arc<WorkingFolder>,
     /// Shared folders that are open: conversations that change files at the same time take turns.
     shared: Arc<Mutex<HashMap<PathBuf, Weak<WorkingFolder>>>>,
+    /// Rooms of users whose folders are open, by their first folder.
+    rooms: Arc<Mutex<HashMap<PathBuf, Weak<Room>>>>,
+    /// Bytes that a user's files may hold.
+    limit: u64,
 }
 
-/// Whose folder.
+/// Whose folder, by names that are parts of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     workspace: String,
@@ -54,20 +58,26 @@ pub struct Home {
 impl Home {
     /// The home of a user.
     pub fn of(workspace: &str, user: &Principal) -> Self {
-        Self { workspace: workspace.to_owned(), user: user.to_string() }
+        Self { workspace: plain(workspace), user: plain(user.as_str()) }
+    }
+
+    /// The home whose names stand in a record.
+    fn in_record((workspace, user): (&str, &str)) -> Self {
+        let safe = |name: &str| if is_plain(name) { name.to_owned() } else { plain(name) };
+        Self { workspace: safe(workspace), user: safe(user) }
     }
 
     /// What is recorded of a new conversation of theirs, by the settings.
     pub fn folder(&self, word: FolderWord) -> String {
         match word {
             FolderWord::Conversation => self.recorded(),
-            FolderWord::User => format!("{SHARED}{}/{}", plain(&self.workspace), plain(&self.user)),
+            FolderWord::User => format!("{SHARED}{}/{}", self.workspace, self.user),
         }
     }
 
     /// What is recorded of a conversation of theirs that has a folder of its own.
     pub fn recorded(&self) -> String {
-        format!("{HOME}{}/{}", plain(&self.workspace), plain(&self.user))
+        format!("{HOME}{}/{}", self.workspace, self.user)
     }
 }
 
@@ -85,7 +95,18 @@ pub enum HomeError {
 impl Homes {
     /// Homes below a store's folder.
     pub fn new(store: &std::path::Path, ground: Arc<WorkingFolder>) -> Self {
-        Self { root: store.join("files"), ground, shared: Arc::default() }
+        Self {
+            root: store.join("files"),
+            ground,
+            shared: Arc::default(),
+            rooms: Arc::default(),
+            limit: u64::MAX,
+        }
+    }
+
+    /// Limits the bytes that a user's files may hold.
+    pub fn with_limit(self, limit: u64) -> Self {
+        Self { limit, ..self }
     }
 
     /// The folder of conversations that were begun on the command line.
@@ -95,7 +116,7 @@ impl Homes {
 
     /// A user's uploads; the folder is made where it is missing. Blocks.
     pub fn uploads(&self, home: &Home) -> Result<Arc<WorkingFolder>, FolderError> {
-        self.open(&[&plain(&home.workspace), &plain(&home.user), "uploads"])
+        Ok(Arc::new(self.open(home, &[&home.workspace, &home.user, "uploads"])?))
     }
 
     /// The folder of a conversation, by what its record says; one that names none has none. Blocks.
@@ -108,11 +129,12 @@ impl Homes {
         let named = recorded.strip_prefix(HOME).and_then(|home| home.split_once('/'));
         if let Some((workspace, user)) = named {
             let parts = [&plain(workspace), &plain(user), "workspace", &plain(thread.as_str())];
-            return Ok(Some(self.open(&parts)?));
+            return Ok(Some(Arc::new(self.open(&Home::in_record((workspace, user)), &parts)?)));
         }
         let shared = recorded.strip_prefix(SHARED).and_then(|home| home.split_once('/'));
         if let Some((workspace, user)) = shared {
-            return Ok(Some(self.shared([&plain(workspace), &plain(user), "shared"])?));
+            let parts = [&plain(workspace), &plain(user), "shared"];
+            return Ok(Some(self.shared(&Home::in_record((workspace, user)), parts)?));
         }
         if !self.has_files_of(Some(recorded)) {
             let here = self.ground.path().display().to_string();
@@ -122,14 +144,14 @@ impl Homes {
     }
 
     /// A shared folder: the one that is open already, where one is.
-    fn shared(&self, parts: [&str; 3]) -> Result<Arc<WorkingFolder>, FolderError> {
+    fn shared(&self, home: &Home, parts: [&str; 3]) -> Result<Arc<WorkingFolder>, FolderError> {
         let path = self.path(&parts);
         // Each change leaves a whole map. A second conversation waits here until the folder is open.
         let mut open = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(folder) = open.get(&path).and_then(Weak::upgrade) {
             return Ok(folder);
         }
-        let folder = self.open(&parts)?;
+        let folder = Arc::new(self.open(home, &parts)?);
         open.retain(|_, folder| folder.strong_count() > 0);
         open.insert(path, Arc::downgrade(&folder));
         Ok(folder)
@@ -156,37 +178,21 @@ impl Homes {
         recorded.is_some_and(|recorded| recorded.starts_with(HOME))
     }
 
-    /// How many bytes a user has in uploads and conversations; `None` where there are too many files to be counted.
-    /// Blocks.
-    pub fn taken_bytes(&self, home: &Home) -> io::Result<Option<u64>> {
-        let (workspace, user) = (plain(&home.workspace), plain(&home.user));
+    /// The room that a user has for files.
+    pub fn room(&self, home: &Home) -> Arc<Room> {
+        let (workspace, user) = (&home.workspace, &home.user);
         // A record has names that are plain already, and its conversation's folder has them made plain once more.
-        let recorded = [plain(&workspace), plain(&user)];
-        let mut open = vec![self.path(&[&workspace, &user])];
-        if recorded != [workspace, user] {
-            open.push(self.path(&[&recorded[0], &recorded[1]]));
+        let mut folders = vec![self.path(&[workspace, user]), self.path(&[&plain(workspace), &plain(user)])];
+        folders.dedup();
+        // Each change leaves a whole map.
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(room) = rooms.get(&folders[0]).and_then(Weak::upgrade) {
+            return room;
         }
-        let (mut bytes, mut entries) = (0_u64, 0);
-        while let Some(directory) = open.pop() {
-            let listed = match std::fs::read_dir(&directory) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                listed => listed?,
-            };
-            for entry in listed {
-                entries += 1;
-                if entries > COUNTED_MAX {
-                    return Ok(None);
-                }
-                // Links are not followed; what is gone by now takes no room.
-                let entry = entry?;
-                let Ok(metadata) = entry.metadata() else { continue };
-                match metadata.is_dir() {
-                    true => open.push(entry.path()),
-                    false => bytes = bytes.saturating_add(metadata.len()),
-                }
-            }
-        }
-        Ok(Some(bytes))
+        let room = Arc::new(Room::new(folders.clone(), self.limit, crate::place::clock()));
+        rooms.retain(|_, room| room.strong_count() > 0);
+        rooms.insert(folders.swap_remove(0), Arc::downgrade(&room));
+        room
     }
 
     /// Deletes the folder of a conversation that is gone; one of the command line's and one that is shared stay. Blocks.
@@ -246,7 +252,7 @@ impl Homes {
         parts.iter().fold(self.root.clone(), |path, part| path.join(part))
     }
 
-    fn open(&self, parts: &[&str]) -> Result<Arc<WorkingFolder>, FolderError> {
+    fn open(&self, home: &Home, parts: &[&str]) -> Result<WorkingFolder, FolderError> {
         let mut path = self.root.clone();
         // What cannot be made cannot be opened either, and that error says why.
         let _ = private(&path);
@@ -254,7 +260,7 @@ impl Homes {
             path.push(part);
             let _ = private(&path);
         }
-        WorkingFolder::open(&path).map(Arc::new)
+        Ok(WorkingFolder::open(&path)?.with_quota(self.room(home)))
     }
 
     /// Removes other users' permissions on the root folder. An earlier version created it with the default permissions.
@@ -289,6 +295,12 @@ fn gone(deleted: io::Result<()>) -> io::Result<()> {
     }
 }
 
+/// Whether a name is one part of a path, as [`plain`] writes it.
+fn is_plain(name: &str) -> bool {
+    let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.%".contains(&byte);
+    !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_kept)
+}
+
 /// A name that is one part of a path, whatever it was: letters, digits and `-_.` stay, and the rest is written in
 /// hexadecimal digits, so that two names are never one.
 fn plain(name: &str) -> String {
@@ -305,6 +317,8 @@ fn plain(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use windlass::tool::FolderQuota;
+
     use super::*;
 
     #[test]
@@ -375,10 +389,41 @@ mod tests {
         let second = Home::of("default", &Principal::from("usr_2")).folder(FolderWord::User);
         assert_ne!(folder("thr_3", &second).path(), one.path());
         std::fs::write(one.path().join("a.txt"), "abc").unwrap();
-        assert_eq!(homes.taken_bytes(&home).unwrap(), Some(3));
+        assert_eq!(homes.room(&home).taken(), Ok(3));
         homes.forget(&ThreadId::from("thr_1"), Some(&recorded)).unwrap();
         assert!(other.path().join("a.txt").exists() && Homes::is_own(Some(&recorded)));
         assert!(homes.folders().is_empty());
+    }
+
+    #[test]
+    fn all_folders_of_a_user_share_their_room() {
+        let root = tempfile::tempdir().unwrap();
+        let ground = tempfile::tempdir().unwrap();
+        let ground = Arc::new(WorkingFolder::open(ground.path()).unwrap());
+        let homes = Homes::new(root.path(), ground).with_limit(10);
+        // Names with a slash or a full stop are spelled otherwise in paths.
+        let home = Home::of(".a/b", &Principal::from("us/er"));
+        let thread = homes.thread(&ThreadId::from("thr_1"), Some(&home.recorded())).unwrap().unwrap();
+        let shared = home.folder(FolderWord::User);
+        let shared = homes.thread(&ThreadId::from("thr_2"), Some(&shared)).unwrap().unwrap();
+        let uploads = homes.uploads(&home).unwrap();
+        let write = |folder: &WorkingFolder, name: &str, text: &str| {
+            let path = folder.resolve(name).unwrap();
+            folder.write(&path, text.as_bytes()).map(drop).map_err(|error| error.to_string())
+        };
+        write(&thread, "a.txt", "1234").unwrap();
+        write(&uploads, "b.txt", "1234").unwrap();
+        let refused = write(&shared, "c.txt", "123").unwrap_err();
+        assert_eq!(refused, "`c.txt` was not written: 8 of 10 bytes are taken; 3 more do not fit");
+        assert!(!shared.path().join("c.txt").exists());
+        // What a file replaces makes room.
+        write(&thread, "a.txt", "123456").unwrap();
+        write(&thread, "a.txt", "1").unwrap();
+        write(&shared, "c.txt", "123").unwrap();
+        // Another user has room of their own, and the command line's folder has no limit.
+        let other = Home::of(".a/b", &Principal::from("other"));
+        write(&homes.uploads(&other).unwrap(), "d.txt", "1234567890").unwrap();
+        write(homes.ground(), "e.txt", "12345678901").unwrap();
     }
 
     #[cfg(unix)]
@@ -426,7 +471,7 @@ mod tests {
         let engine = Engine::builder().build().await.unwrap();
         homes.sweep(&engine).await;
         assert_eq!((old.exists(), fresh.exists()), (false, true));
-        assert_eq!(homes.taken_bytes(&home).unwrap(), Some(1));
+        assert_eq!(homes.room(&home).taken(), Ok(1));
         homes.forget(&ThreadId::from("thr_fresh"), Some("/some/folder")).unwrap();
         assert!(fresh.exists());
         homes.forget(&ThreadId::from("thr_fresh"), Some(&home.recorded())).unwrap();

@@ -299,6 +299,7 @@ impl Ground {
             .with_protected_file(self.user.policy());
         let folder = self.programs.iter().fold(folder, |folder, path| folder.with_protected_file(path));
         let homes = Homes::new(&self.store(), Arc::new(folder));
+        let homes = homes.with_limit(self.settings.files.max_total_bytes());
         let found = homes.clone();
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
         let tools = self.tools()?;

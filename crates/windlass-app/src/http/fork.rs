@@ -17,7 +17,7 @@ use windlass::{FileFate, ForkFiles, ForkFolder, UnrestoredReason};
 
 use super::Shared;
 use super::caller::Caller;
-use super::files::room_for;
+use super::files::no_room;
 use super::idempotency::IdempotencyKey;
 use super::input::{Body, Path};
 use super::problem::Problem;
@@ -177,7 +177,7 @@ async fn has_room(app: &Shared, home: Home, row: &ThreadRow) -> Result<(), Probl
     let look = move || {
         let Some(folder) = app.homes.thread(&thread, recorded.as_deref())? else { return Ok(()) };
         match folder.content(&CopyLimits::default(), None) {
-            Ok(content) => room_for(&app, &home, content.bytes, 0),
+            Ok(content) => app.homes.room(&home).check(content.bytes).map_err(no_room),
             // The engine refuses it with the reason.
             Err(CopyError::TooMany { .. } | CopyError::TooLarge { .. } | CopyError::TooDeep { .. }) => Ok(()),
             Err(error) => Err(Problem::internal(error)),

@@ -217,3 +217,22 @@ async fn a_file_goes_with_a_message_by_name_or_by_mention() {
     let created = events.iter().find(|event| event["type"] == "thread.created").unwrap();
     assert_eq!(created["folder"], "home:default/local");
 }
+
+#[tokio::test]
+async fn a_run_writes_no_more_than_its_user_has_room_for() {
+    let user = crate::cli::User::new();
+    user.configure("[files]\nmax_total_bytes = 60\n");
+    let server = Server::start_for(user, &[]);
+    let ann = server.admin();
+    let (thread, run, interrupt) = ann.asked().await;
+    let approve = json!({"answer": {"kind": "approve"}});
+    ann.post(&format!("/interrupts/{interrupt}/answer"), approve).await.is(StatusCode::OK);
+    assert_eq!(ann.wait(&run).await["status"], "done");
+    let events = ann.all(&format!("/threads/{thread}/events"), 100).await;
+    let refused = events.iter().find(|event| event["type"] == "tool.finished" && event["error"] == true);
+    let refused = refused.unwrap_or_else(|| panic!("{events:#?}")).to_string();
+    let wanted = "`insights.md` was not written: 25 of 60 bytes are taken";
+    assert!(refused.contains(wanted), "{refused}");
+    let path = format!("/threads/{thread}/files/content?path=insights.md");
+    ann.get(&path).await.is_problem(404, "not_found");
+}

@@ -21,6 +21,7 @@ mod copy;
 mod judged;
 mod list;
 mod protected;
+mod quota;
 mod temporary;
 mod write;
 
@@ -31,6 +32,8 @@ pub use copy::{CopyError, CopyLimits, FolderContent, LeftOut, remove_tree};
 use judged::JudgedPaths;
 pub use list::{Entry, EntryKind};
 pub use protected::ProtectedPaths;
+pub use quota::FolderQuota;
+use quota::Quota;
 use temporary::Cleared;
 pub use write::Written;
 
@@ -50,6 +53,8 @@ pub struct WorkingFolder {
     cleared: Arc<Cleared>,
     /// Who is told of a change before it is made.
     recorder: Option<Recorder>,
+    /// How much may be written.
+    quota: Option<Quota>,
     /// The paths that the gate has judged, in the folder of a call.
     judged: JudgedPaths,
 }
@@ -164,6 +169,14 @@ pub enum FolderError {
         /// Why.
         why: String,
     },
+    /// It would hold more than there is room for.
+    #[error("`{path}` was not written: {why}")]
+    NoRoom {
+        /// The path.
+        path: String,
+        /// Why it does not fit.
+        why: String,
+    },
     /// A path resolves to another file than when the gate judged the call.
     #[error(
         "`{0}` resolves to another file than when the call was approved; nothing was changed; call the tool again"
@@ -201,6 +214,7 @@ impl WorkingFolder {
             turn: Arc::default(),
             cleared: Arc::default(),
             recorder: None,
+            quota: None,
             judged: JudgedPaths::default(),
         })
     }

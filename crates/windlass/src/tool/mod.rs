@@ -31,7 +31,7 @@ pub(crate) use crash::{crashing_masked, panic_text};
 pub(crate) use folder::Now;
 pub use folder::{
     ChangeRecorder, Changing, CopyError, CopyLimits, Entry, EntryKind, FileFound, FolderContent, FolderError,
-    FolderPath, LeftOut, ProtectedPaths, WorkingFolder, Written, remove_tree,
+    FolderPath, FolderQuota, LeftOut, ProtectedPaths, WorkingFolder, Written, remove_tree,
 };
 pub use function::{FunctionTool, IntoToolOutput, Json, schema_for};
 pub use hidden::{Hidden, HiddenArguments, HiddenSource};

@@ -10,7 +10,7 @@ mod process_limit;
 mod scratch;
 mod watch;
 
-pub(super) use self::job::{Ended, Job, Leash, Order, Stop};
+pub(super) use self::job::{Ended, Job, Leash, Order, Room, Stop};
 pub(super) use self::launch::{Launch, Limits, can_have_a_namespace, can_have_mounts};
 pub(super) use self::mounts::Places;
 pub(super) use self::process_limit::ProcessLimit;

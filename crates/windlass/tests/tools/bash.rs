@@ -23,6 +23,7 @@ mod ends;
 mod held;
 pub mod links;
 mod processes;
+mod room;
 mod scratch;
 
 /// A folder to work in, one beside it that commands should not see, and the tools.

@@ -18,7 +18,7 @@ use windlass::machine::ThreadId;
 use windlass::tool::{Entry, EntryKind, FolderError, WorkingFolder};
 
 pub use self::attach::{Attachment, attach, mentioned};
-pub use self::upload::{Uploading, room_for};
+pub use self::upload::{Uploading, no_room};
 use super::Shared;
 use super::caller::Caller;
 use super::input::{Path, Query};
@@ -281,6 +281,7 @@ impl From<FolderError> for Problem {
             FolderError::Protected(_) | FolderError::Store(_) | FolderError::ReadOnly(_) => {
                 Self::forbidden(said)
             }
+            FolderError::NoRoom { why, .. } => no_room(why),
             // Where the folder lies on the server is nobody's business.
             FolderError::Outside { path, .. } => Self::bad_request(format!("`{path}` is outside the folder")),
             // Paths that are none, or that name no file.

@@ -135,29 +135,13 @@ async fn put(
     let held = app.clone();
     blocking(move || {
         let (folder, path) = find(&held)?;
-        let target = folder.resolve(&path)?;
-        // What it takes the place of makes room.
-        let replaced = folder.open_file(&target).ok().and_then(|file| file.metadata().ok());
-        let replaced = replaced.map_or(0, |metadata| metadata.len());
-        room_for(&held, &home, bytes.len() as u64, replaced)?;
         write(&folder, &path, &bytes)
     })
     .await
 }
 
-/// Refuses more bytes than an owner has room for; `replaced` are those that make room. Blocks.
-pub fn room_for(app: &Shared, home: &Home, bytes: u64, replaced: u64) -> Result<(), Problem> {
-    let taken = app.homes.taken_bytes(home).map_err(Problem::internal)?;
-    let taken = taken.ok_or_else(|| no_room("there are too many files to be counted".to_owned()))?;
-    let taken = taken.saturating_sub(replaced);
-    let limit = app.settings.files.max_total_bytes();
-    if taken.saturating_add(bytes) > limit {
-        return Err(no_room(format!("{taken} of {limit} bytes are taken; {bytes} more do not fit")));
-    }
-    Ok(())
-}
-
-fn no_room(detail: String) -> Problem {
+/// An owner has no room for what is to be kept.
+pub fn no_room(detail: String) -> Problem {
     Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no_room", detail)
         .hint("delete an upload or a conversation, or have an administrator raise `[files] max_total_bytes`")
 }

@@ -3,8 +3,6 @@
 //! It passes the gate as a run of its caller would, works in the caller's uploads, and stands in the audit log before it
 //! is made and after it, whether or not its caller waits. Which calls run is the gate's to say.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -14,7 +12,6 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tracing::Instrument;
 use utoipa::ToSchema;
 use windlass::machine::ToolName;
-use windlass::tool::{ChangeRecorder, Changing, FileFound, FolderError};
 use windlass::{Consent, EngineError, Trial, Tried};
 
 use crate::account::audit::Note;
@@ -105,10 +102,7 @@ pub async fn call(
         return Err(busy(StatusCode::SERVICE_UNAVAILABLE, "too many trial calls are being made"));
     };
     let (held, home) = (app.clone(), Home::of(caller.workspace(), caller.user()));
-    let folder = tokio::task::spawn_blocking(move || {
-        let folder = held.homes.uploads(&home)?;
-        Ok::<_, FolderError>(Arc::new(folder.recorded_by(Arc::new(Room { app: held.clone(), home }))))
-    });
+    let folder = tokio::task::spawn_blocking(move || held.homes.uploads(&home));
     let folder = folder.await.map_err(Problem::internal)?.map_err(Problem::internal)?;
     let trial = Trial {
         tool: tool.clone(),
@@ -144,31 +138,6 @@ async fn made(
     let (outcome, by) = told(&tried);
     app.accounts.record(note("tool.tried").with("outcome", json!(outcome)).with("by", json!(by))).await?;
     Ok(tried?)
-}
-
-/// Keeps what a call writes within the room that its caller has for files.
-struct Room {
-    app: Shared,
-    home: Home,
-}
-
-impl ChangeRecorder for Room {
-    fn changing(&self, change: Changing) -> Result<(), String> {
-        let Some((_, size)) = change.after else { return Ok(()) };
-        let replaced = match change.before {
-            FileFound::Missing => 0,
-            FileFound::File { bytes, .. } => bytes.len() as u64,
-            FileFound::TooLarge { size_bytes } => size_bytes,
-        };
-        let taken = self.app.homes.taken_bytes(&self.home);
-        let taken = taken.map_err(|error| format!("what is taken cannot be counted: {error}"))?;
-        let taken = taken.ok_or("there are too many files to be counted")?.saturating_sub(replaced);
-        let limit = self.app.settings.files.max_total_bytes();
-        if size > replaced && taken.saturating_add(size) > limit {
-            return Err(format!("{taken} of {limit} bytes are taken; {size} more do not fit"));
-        }
-        Ok(())
-    }
 }
 
 /// What became of a call, in a word, and what decided.

@@ -26,7 +26,7 @@ use crate::port::clock::Clock;
 use crate::port::tool::{CallContext, Tool, ToolOutput};
 use crate::tool::sandbox::{Openings, Sandbox, support};
 use crate::tool::shell::{
-    Ended, Job, Launch, Leash, Limits, Order, Places, ProcessLimit, Scratch, Stop, sweep,
+    Ended, Job, Launch, Leash, Limits, Order, Places, ProcessLimit, Room, Scratch, Stop, sweep,
 };
 use crate::tool::{FunctionTool, WorkingFolder};
 
@@ -294,6 +294,8 @@ fn order(
     let has_mounts = confinement.holds() && support().mounts;
     let places = std::mem::take(&mut confinement.places);
     let places = has_mounts.then(|| Places::of(places)).transpose()?;
+    let room = Room::of(folder);
+    let file_bytes = room.as_ref().map_or(settings.file_bytes, |room| settings.file_bytes.min(room.left()));
     let launch = Launch {
         program: text(&shell)?,
         arguments: arguments?,
@@ -303,12 +305,12 @@ fn order(
         places,
         input: File::open("/dev/null").map_err(failed("`/dev/null` cannot be opened"))?.into(),
         output,
-        limits: Limits { file_bytes: settings.file_bytes, memory_bytes: settings.memory_bytes, files: 4_096 },
+        limits: Limits { file_bytes, memory_bytes: settings.memory_bytes, files: 4_096 },
         confinement,
         namespace: support().processes,
         process_limit: support().processes.then(|| ProcessLimit::at_least(settings.processes)).flatten(),
     };
-    Ok(Order { launch, processes: settings.processes, scratch })
+    Ok(Order { launch, processes: settings.processes, room, scratch })
 }
 
 /// Variables that every program needs, and those that the settings name. No key of a provider is among them, unless
@@ -352,6 +354,7 @@ fn told(job: &Job, ended: &Ended, timeout_ms: u64) -> ToolOutput {
         }
         Ended::Stopped(Stop::Unwanted) => "stopped".into(),
         Ended::Stopped(Stop::Processes) => "stopped: it had more processes than a command may have".into(),
+        Ended::Stopped(Stop::Room) => "stopped: its files hold more than there is room for".into(),
     };
     let apart = if said.is_empty() { "" } else { "\n\n" };
     ToolOutput::error(format!("{said}{apart}({how})"))

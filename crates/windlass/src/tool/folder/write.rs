@@ -33,7 +33,8 @@ impl WorkingFolder {
 
     /// Replaces a file's content at once, or creates it with the directories above it.
     ///
-    /// An existing file keeps its mode. A protected or read-only file is refused. After an error
+    /// An existing file keeps its mode. A protected or read-only file is refused, and one that the folder has no room
+    /// for. After an error
     /// the old content is still there, unless the error came from the very last step, the sync of
     /// the directory.
     ///
@@ -51,6 +52,7 @@ impl WorkingFolder {
         mode: Option<u32>,
     ) -> Result<Written, FolderError> {
         self.refuse_protected(path)?;
+        self.take_room(path, content.len() as u64)?;
         self.tell(path, Some(content))?;
         let target = path.as_path();
         let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {

@@ -16,6 +16,7 @@ use super::output::Heard;
 use super::scratch::Scratch;
 use super::watch as processes;
 use crate::port::clock::Clock;
+use crate::tool::{FolderQuota, WorkingFolder};
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub(in crate::tool) enum Stop {
     Late,
     /// It had more processes than it may have.
     Processes,
+    /// It wrote more than there is room for.
+    Room,
 }
 
 /// What is started, and what it may take.
@@ -44,8 +47,41 @@ pub(in crate::tool) struct Order {
     pub launch: Launch,
     /// Processes at a time, and their threads.
     pub processes: usize,
+    /// What its files may hold.
+    pub room: Option<Room>,
     /// Its scratch folder, which goes with it.
     pub scratch: Scratch,
+}
+
+/// Room for the files of a command.
+pub(in crate::tool) struct Room {
+    quota: Arc<dyn FolderQuota>,
+    /// Bytes that files may hold when it ends: the limit, or what they held before if that is more. A command that
+    /// deletes files is not stopped.
+    most: u64,
+    /// Bytes that were left when it started.
+    left: u64,
+}
+
+impl Room {
+    /// The room in a folder; `None` if the folder has no limit. Blocks.
+    pub(in crate::tool) fn of(folder: &WorkingFolder) -> Option<Self> {
+        let quota = folder.quota()?.clone();
+        // Where files cannot be counted, a command may delete them and write none.
+        let taken = quota.taken().unwrap_or(u64::MAX);
+        let limit = quota.limit();
+        Some(Self { quota, most: limit.max(taken), left: limit.saturating_sub(taken) })
+    }
+
+    /// Bytes that one more file may hold.
+    pub(in crate::tool) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Whether files hold more than they may. Blocks.
+    fn is_passed(&self) -> bool {
+        self.quota.taken().is_ok_and(|taken| taken > self.most)
+    }
 }
 
 /// A command at work, or one that has ended.
@@ -70,6 +106,8 @@ const HUNTS: usize = 50;
 const LOOK_MS: i32 = 100;
 /// How often the machine's processes are looked through for it at least: that takes some milliseconds.
 const LOOK_THROUGH_MS: u64 = 5_000;
+/// How often it is checked whether its files fit.
+const ROOM_MS: u64 = 1_000;
 
 impl Job {
     /// Starts a command.
@@ -90,7 +128,7 @@ impl Job {
                 Ok(order) => order,
                 Err(why) => return drop(started.send(Err(why))),
             };
-            let Order { launch, processes, scratch } = order;
+            let Order { launch, processes, room, scratch } = order;
             let pid = match launch.start() {
                 Ok(pid) => pid,
                 Err(why) => return drop(started.send(Err(why))),
@@ -99,7 +137,7 @@ impl Job {
             // The command has the writing end; as long as it is held here too, the output never ends.
             drop(launch);
             let _ = started.send(Ok(()));
-            let how = Attendant { job: &shared, bell, pid, said, processes, clock, hunts }.attend();
+            let how = Attendant { job: &shared, bell, pid, said, processes, room, clock, hunts }.attend();
             drop(scratch);
             let _ = end.send(Some(how));
         };
@@ -136,7 +174,7 @@ impl Job {
     pub(in crate::tool) fn stop(&self, why: Stop) {
         self.wish(match why {
             Stop::Late => LATE,
-            Stop::Unwanted | Stop::Processes => STOP,
+            Stop::Unwanted | Stop::Processes | Stop::Room => STOP,
         });
     }
 
@@ -202,6 +240,7 @@ struct Attendant<'a> {
     pid: Pid,
     said: OwnedFd,
     processes: usize,
+    room: Option<Room>,
     clock: Arc<dyn Clock>,
     /// The scratch folder by which daemons are known, where no namespace ends them.
     hunts: Option<PathBuf>,
@@ -212,6 +251,7 @@ impl Attendant<'_> {
         let mut others = processes::on_the_machine();
         let mut asked: Option<(u64, Stop)> = None;
         let (mut is_open, mut counted_ms, mut looked_ms) = (true, 0, self.clock.monotonic_ms());
+        let mut room_ms = looked_ms;
         while !self.pid.has_ended() {
             is_open = self.listen(is_open, LOOK_MS);
             let now = self.clock.monotonic_ms();
@@ -227,6 +267,12 @@ impl Attendant<'_> {
                     if now.saturating_sub(since) >= GRACE_MS {
                         return self.end(Some(why));
                     }
+                }
+            }
+            if now.saturating_sub(room_ms) >= ROOM_MS {
+                room_ms = now;
+                if self.room.as_ref().is_some_and(Room::is_passed) {
+                    return self.end(Some(Stop::Room));
                 }
             }
             if now.saturating_sub(counted_ms) < LOOK_MS as u64 {
@@ -310,6 +356,50 @@ impl Attendant<'_> {
             (None, Ok(status)) if libc::WIFSIGNALED(status) => Ended::Signal(libc::WTERMSIG(status)),
             (None, Ok(status)) => Ended::Code(libc::WEXITSTATUS(status)),
             (None, Err(_)) => Ended::Stopped(Stop::Unwanted),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    /// Files that hold so many bytes, of 50 that they may hold.
+    struct Files(AtomicU64);
+
+    impl FolderQuota for Files {
+        fn take(&self, _: u64) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn taken(&self) -> Result<u64, String> {
+            match self.0.load(Ordering::SeqCst) {
+                u64::MAX => Err("there are too many files to be counted".to_owned()),
+                taken => Ok(taken),
+            }
+        }
+
+        fn limit(&self) -> u64 {
+            50
+        }
+    }
+
+    #[test]
+    fn only_a_command_that_writes_more_has_no_room() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = || WorkingFolder::open(root.path()).unwrap();
+        assert!(Room::of(&folder()).is_none());
+        // Files that hold more than they may make a command write none, and do not stop it.
+        for (before, left, most) in [(30, 20, 50), (50, 0, 50), (80, 0, 80), (u64::MAX, 0, u64::MAX - 1)] {
+            let files = Arc::new(Files(AtomicU64::new(before)));
+            let room = Room::of(&folder().with_quota(files.clone())).unwrap();
+            assert_eq!(room.left(), left);
+            for (taken, is_passed) in [(0, false), (most, false), (most.saturating_add(1), before != u64::MAX)] {
+                files.0.store(taken, Ordering::SeqCst);
+                assert_eq!(room.is_passed(), is_passed, "{before}: {taken}");
+            }
         }
     }
 }

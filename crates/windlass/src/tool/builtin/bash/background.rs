@@ -193,5 +193,6 @@ fn word(ended: &Ended) -> String {
         Ended::Stopped(Stop::Unwanted) => "stopped".into(),
         Ended::Stopped(Stop::Late) => "stopped: its time was up".into(),
         Ended::Stopped(Stop::Processes) => "stopped: it had too many processes".into(),
+        Ended::Stopped(Stop::Room) => "stopped: its files hold more than there is room for".into(),
     }
 }
