@@ -179,6 +179,27 @@ async fn what_a_trial_call_writes_keeps_to_its_callers_room() {
 }
 
 #[tokio::test]
+async fn no_file_tool_tells_where_a_servers_folder_lies() {
+    let server = Server::start(&[]);
+    let key = server.key(&[]);
+    let outside = [
+        ("Read", json!({"file_path": "/etc/passwd"})),
+        ("Read", json!({"file_path": "../../x"})),
+        ("Write", json!({"file_path": "/x", "content": "x"})),
+        ("Glob", json!({"pattern": "/etc/*"})),
+        ("Grep", json!({"pattern": "x", "path": "/etc"})),
+    ];
+    let store = server.user.store().file_name().unwrap().to_str().unwrap().to_owned();
+    for (tool, arguments) in outside {
+        let body = json!({"arguments": arguments, "approve": true});
+        let ran = server.post(&format!("/api/v1/tools/{tool}/call"), &key, &body).await.is(StatusCode::OK).body;
+        assert_eq!(ran["error"], true, "{ran}");
+        let said = ran.to_string();
+        assert!(said.contains("outside the working folder") && !said.contains(&store), "{said}");
+    }
+}
+
+#[tokio::test]
 async fn a_run_is_started_in_a_mode_and_the_next_one_goes_on_in_it() {
     let server = Server::start(&[]);
     let key = server.key(&[]);

@@ -121,14 +121,9 @@ pub enum FolderError {
         /// Its length.
         size_bytes: usize,
     },
-    /// The path lies outside.
-    #[error("`{path}` is outside the working folder `{folder}`")]
-    Outside {
-        /// The path as given.
-        path: String,
-        /// The folder.
-        folder: String,
-    },
+    /// The path lies outside. Where the folder lies is not said: on a server that is the operator's business.
+    #[error("`{0}` is outside the working folder; write paths relative to it")]
+    Outside(String),
     /// A symbolic link on the path leads outside.
     #[error("`{path}` leads out of the working folder through the symbolic link `{link}`")]
     LeadsOut {
@@ -275,7 +270,7 @@ impl WorkingFolder {
         if given.len() > MAX_PATH_BYTES {
             return Err(FolderError::TooLong { path: shown(), size_bytes: given.len() });
         }
-        let outside = || FolderError::Outside { path: shown(), folder: self.path.display().to_string() };
+        let outside = || FolderError::Outside(shown());
         let path = Path::new(given);
         let relative = if path.is_absolute() { self.inside(path).ok_or_else(outside)? } else { path };
         let mut lexical = PathBuf::new();
@@ -375,7 +370,7 @@ impl WorkingFolder {
         let mut links = 0;
         let leads_out = |link: &Option<PathBuf>| match link {
             Some(link) => FolderError::LeadsOut { path: shown.to_owned(), link: show(link) },
-            None => FolderError::Outside { path: shown.to_owned(), folder: self.path.display().to_string() },
+            None => FolderError::Outside(shown.to_owned()),
         };
         while let Some(name) = pending.pop_front() {
             if name == "." || name == "/" {

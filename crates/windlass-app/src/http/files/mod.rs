@@ -282,8 +282,6 @@ impl From<FolderError> for Problem {
                 Self::forbidden(said)
             }
             FolderError::NoRoom { why, .. } => no_room(why),
-            // Where the folder lies on the server is nobody's business.
-            FolderError::Outside { path, .. } => Self::bad_request(format!("`{path}` is outside the folder")),
             // Paths that are none, or that name no file.
             _ => Self::bad_request(said),
         }
