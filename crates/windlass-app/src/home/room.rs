@@ -56,7 +56,10 @@ impl Room {
         let mut count = known.map_or_else(|| self.count(), Ok)?;
         if !fits(&count) {
             *last = Some(count);
-            return Err(format!("{} of {} bytes are taken; {bytes} more do not fit", count.bytes, self.limit));
+            return Err(format!(
+                "{} of {} bytes are taken; {bytes} more do not fit",
+                count.bytes, self.limit
+            ));
         }
         if is_taken {
             count.bytes += bytes;
@@ -73,7 +76,8 @@ impl Room {
     fn count(&self) -> Result<Count, String> {
         let began_ms = self.clock.monotonic_ms();
         let counted = bytes_below(&self.folders);
-        let bytes = counted.map_err(|error| format!("the files that are there cannot be counted: {error}"))?;
+        let bytes =
+            counted.map_err(|error| format!("the files that are there cannot be counted: {error}"))?;
         let bytes = bytes.ok_or("there are too many files to be counted")?;
         let took_ms = self.clock.monotonic_ms().saturating_sub(began_ms);
         Ok(Count { bytes, began_ms, took_ms })

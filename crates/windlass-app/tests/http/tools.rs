@@ -192,7 +192,8 @@ async fn no_file_tool_tells_where_a_servers_folder_lies() {
     let store = server.user.store().file_name().unwrap().to_str().unwrap().to_owned();
     for (tool, arguments) in outside {
         let body = json!({"arguments": arguments, "approve": true});
-        let ran = server.post(&format!("/api/v1/tools/{tool}/call"), &key, &body).await.is(StatusCode::OK).body;
+        let ran =
+            server.post(&format!("/api/v1/tools/{tool}/call"), &key, &body).await.is(StatusCode::OK).body;
         assert_eq!(ran["error"], true, "{ran}");
         let said = ran.to_string();
         assert!(said.contains("outside the working folder") && !said.contains(&store), "{said}");

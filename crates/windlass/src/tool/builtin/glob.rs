@@ -91,7 +91,9 @@ fn relative_pattern<'a>(folder: &WorkingFolder, pattern: &'a str) -> Result<&'a 
     pattern
         .strip_prefix(folder.path().to_str().unwrap_or("/"))
         .and_then(|rest| rest.strip_prefix('/'))
-        .ok_or_else(|| Refusal("the pattern is outside the working folder; write it relative to it".to_owned()))
+        .ok_or_else(|| {
+            Refusal("the pattern is outside the working folder; write it relative to it".to_owned())
+        })
 }
 
 /// Compiles a pattern, with a bound on its length.

@@ -396,7 +396,9 @@ mod tests {
             let files = Arc::new(Files(AtomicU64::new(before)));
             let room = Room::of(&folder().with_quota(files.clone())).unwrap();
             assert_eq!(room.left(), left);
-            for (taken, is_passed) in [(0, false), (most, false), (most.saturating_add(1), before != u64::MAX)] {
+            for (taken, is_passed) in
+                [(0, false), (most, false), (most.saturating_add(1), before != u64::MAX)]
+            {
                 files.0.store(taken, Ordering::SeqCst);
                 assert_eq!(room.is_passed(), is_passed, "{before}: {taken}");
             }
