@@ -5,11 +5,13 @@
 use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
+use windlass::adapter::bus::LocalBus;
 use windlass::adapter::clock::{ManualClock, SystemClock};
 use windlass::adapter::memory::{AppendFault, MemoryStore};
 use windlass::machine::{
     Answer, EffectClass, Fact, InputId, InterruptKind, Machine, RunId, Seq, ThreadId, Timestamp,
 };
+use windlass::port::bus::{Backlog, Bus, Position, Signal};
 use windlass::port::journal::{Journal, RunQuery};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::{Engine, EngineError, Outcome, SlowDriver, Status, Task, Update};
@@ -215,6 +217,32 @@ fn a_fenced_owner_stops_and_the_run_goes_on() {
             assert!(once == 2 || once == 2 + retried, "{once} runs, {retried} retries");
         });
     }
+}
+
+/// Nobody completes the reply in this process, so that its fragments, up to 8 MiB, would stay until the thread is driven
+/// here again.
+#[tokio::test]
+async fn a_fenced_owner_leaves_no_fragments_behind() {
+    let store = MemoryStore::new(Arc::new(SystemClock::new()));
+    // The message and the step are recorded, and the reply is not.
+    [AppendFault::Nothing, AppendFault::Fenced].into_iter().for_each(|fault| store.fail_append(fault));
+    let models = ScriptedModels::new(|_| Line::Say("a reply that is not recorded here".into()));
+    let (bus, thread) = (Arc::new(LocalBus::new()), ThreadId::from("t"));
+    let ports = Arc::new(store.clone());
+    let engine = memory(&models, registry([])).ports(ports.clone(), ports.clone(), ports).bus(bus.clone());
+    let engine = engine.build().await.unwrap();
+    let follow = || bus.follow(&thread, Position::default(), Backlog::Fragments);
+    let mut live = follow();
+    engine.start(Task { thread: Some(thread.clone()), ..task("go") }).await.unwrap();
+    while !matches!(*live.next().await.unwrap(), Signal::Delta { .. }) {}
+    let has_fragments = || follow().next().now_or_never().is_some();
+    for _ in 0..10_000 {
+        if !has_fragments() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("the fragments are still there");
 }
 
 #[test]
