@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
+use windlass::adapter::bus::LocalBus;
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
 use windlass::limits::{Budget, Per, Unit, Window};
@@ -154,7 +155,9 @@ async fn engine(store: &Arc<Mortal>, once: &Counter) -> Engine {
     // Blobs and records are the same store's, and no process dies in them.
     let built = memory(&ScriptedModels::new(spoken), tools);
     let built = built.ports(store.clone(), store.store.clone(), store.store.clone());
-    built.budgets(vec![budget]).auto_run(AutoRun::Ask).attend(Attend::All).build().await.unwrap()
+    let bus = LocalBus::open(store.store.node().clone(), store.store.clone()).unwrap();
+    let built = built.bus(Arc::new(bus)).budgets(vec![budget]);
+    built.auto_run(AutoRun::Ask).attend(Attend::All).build().await.unwrap()
 }
 
 fn id(thread: &str, number: usize) -> InputId {
@@ -164,6 +167,25 @@ fn id(thread: &str, number: usize) -> InputId {
 /// A client: two messages to each thread, the second of which waits or follows; each may have been sent before.
 async fn work(engine: &Engine) {
     engine.recover().await.unwrap();
+    give_grants(engine).await;
+    let mut runs = Vec::new();
+    for thread in THREADS {
+        for number in 0..2 {
+            runs.push(send(engine, thread, number).await);
+        }
+    }
+    for run in runs {
+        let (outcome, _) = finish(engine, &run).await;
+        assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("done")));
+    }
+}
+
+async fn send(engine: &Engine, thread: &str, number: usize) -> RunId {
+    let task = Task { thread: Some(thread.into()), id: Some(id(thread, number)), ..task("go") };
+    engine.start(task).await.unwrap().run
+}
+
+async fn give_grants(engine: &Engine) {
     if engine.grants(None).await.unwrap().is_empty() {
         for tool in ["again", "once"] {
             let (user, count) = ("local".into(), Some(GRANTED));
@@ -171,17 +193,6 @@ async fn work(engine: &Engine) {
             let draft = GrantDraft { user, tool: tool.into(), arguments, count, expires_at: None, by };
             engine.grant(draft).await.unwrap();
         }
-    }
-    let mut runs = Vec::new();
-    for thread in THREADS {
-        for number in 0..2 {
-            let task = Task { thread: Some(thread.into()), id: Some(id(thread, number)), ..task("go") };
-            runs.push(engine.start(task).await.unwrap().run);
-        }
-    }
-    for run in runs {
-        let (outcome, _) = finish(engine, &run).await;
-        assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("done")));
     }
 }
 
@@ -206,6 +217,55 @@ fn play(deaths: &[Death]) -> bool {
         verify(&store, &once, died.iter().any(|died| *died)).await;
     });
     died[0]
+}
+
+/// Plays two processes beside each other. The first one takes both threads and dies at an append, while the client of the
+/// second one sends the same messages and more. Returns whether the first one died.
+fn play_beside(death: Death) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let once = Counter::default();
+    let (has_taken, taken) = std::sync::mpsc::channel::<()>();
+    let (has_ended, ended) = oneshot::channel();
+    let (path, counter) = (folder.path(), &once);
+    let second = move || {
+        // It begins also if the first one has died before it took both.
+        let _ = taken.recv();
+        runtime().block_on(async {
+            let store = Mortal::open(path, None).await;
+            work(&engine(&store, counter).await).await;
+        });
+        // The first one is there no more if it died.
+        let _ = has_ended.send(());
+    };
+    let first = async move {
+        let store = Mortal::open(path, Some(death)).await;
+        let engine = engine(&store, counter).await;
+        let begin = async {
+            give_grants(&engine).await;
+            for thread in THREADS {
+                send(&engine, thread, 0).await;
+            }
+            drop(has_taken);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            () = store.died.notified() => true,
+            _ = ended => false,
+            () = begin => false,
+        }
+    };
+    let has_died = std::thread::scope(|scope| {
+        let second = scope.spawn(second);
+        let has_died = runtime().block_on(first);
+        second.join().unwrap();
+        has_died
+    });
+    runtime().block_on(async {
+        let store = Mortal::open(folder.path(), None).await;
+        verify(&store, &once, has_died).await;
+    });
+    has_died
 }
 
 async fn verify(store: &Mortal, once: &Counter, has_died: bool) {
@@ -277,4 +337,11 @@ fn nothing_is_lost_or_done_twice_where_the_next_process_dies_too() {
         let second = Death { append: append % 5, is_written: append % 3 == 0 };
         play(&[first, second]);
     }
+}
+
+#[test]
+fn nothing_is_lost_or_done_twice_where_one_of_two_processes_dies() {
+    let dies = |append| play_beside(Death { append, is_written: append % 2 == 0 });
+    let deaths = (0..).take_while(|append| dies(*append)).count();
+    assert!(deaths >= 8, "the first process appends at least eight times: {deaths}");
 }
