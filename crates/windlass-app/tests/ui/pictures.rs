@@ -97,8 +97,15 @@ async fn used() -> (Server, Page, String) {
     page.sees("Shall I?").await;
     page.until("it is done", "return all('.stop').length === 0").await;
     page.say("Yes: write insights.md, and mend notes.md.").await;
-    page.press("Approve").await;
+    // Both ask at the same time, and either may come first.
+    page.sees("May Write run?").await;
     page.sees("May Edit run?").await;
+    page.press("Approve").await;
+    page.until(
+        "only Edit asks",
+        "return all('.ask').length === 1 && all('.ask')[0].innerText.includes('May Edit run?')",
+    )
+    .await;
     (server, page, thread)
 }
 

@@ -59,6 +59,14 @@ impl World {
         if word != "hang" {
             assert_eq!(engine.wait(&started.run).await.unwrap().status, Status::Done);
         }
+        // Its processes are there before it is listed.
+        let is_listed = async || {
+            let listed = engine.commands(&started.thread).await.unwrap();
+            listed.iter().any(|command| command.run == started.run)
+        };
+        while !is_listed().await {
+            tokio::task::yield_now().await;
+        }
         started
     }
 
