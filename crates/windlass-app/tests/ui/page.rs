@@ -107,7 +107,8 @@ impl Page {
         let given = arguments.clone();
         arguments.push(wanted.to_string().into());
         if self.look(&compare, arguments).await.is_none() {
-            assert_eq!(self.run(script, given).await, wanted, "the page:\n{}", self.words().await);
+            let found = self.run(script, given).await;
+            panic!("never {wanted}, in the end {found}; the page:\n{}", self.words().await);
         }
     }
 
@@ -118,14 +119,13 @@ impl Page {
     ) -> Option<thirtyfour::session::scriptret::ScriptRet> {
         let script = format!(
             "{EYES}\nconst own = [...arguments];\nconst end = performance.now() + {LONGEST_WAIT_MS};\n\
-             const once = () => {{ {} }};\n\
+             const once = function () {{ {script} }};\n\
              return new Promise((resolve) => {{\n\
                const look = () => {{\n\
                  let found = null;\n\
-                 try {{ found = once(); }} catch (error) {{ found = null; }}\n\
+                 try {{ found = once(...own); }} catch (error) {{ found = null; }}\n\
                  if (found) resolve(found); else if (performance.now() > end) resolve(null); else setTimeout(look, 20);\n\
-               }};\n look();\n}});",
-            script.replace("arguments", "own")
+               }};\n look();\n}});"
         );
         let found = loop {
             match self.driver.execute(script.clone(), arguments.clone()).await {
