@@ -2,7 +2,9 @@
 //!
 //! The server makes one exchange; the others are copies of it.
 
-use anyhow::Result;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
 
 use super::{PageFigures, Pages, longest, number, signed_in, until};
 use crate::conversation::repeat_exchange;
@@ -46,7 +48,7 @@ pub(super) async fn measure(pages: &Pages, figures: &mut PageFigures) -> Result<
     let started = connection.start(MODEL).await?;
     connection.read(&started.run, crate::machine::monotonic_ns()).await?;
     process.end().await?;
-    repeat_exchange(&folder.join("data/windlass"), EXCHANGES).await?;
+    repeat_exchange(&store_below(&folder)?, EXCHANGES).await?;
 
     let process = Process::start(&pages.binary, &folder, &pages.base_url, MODEL).await?;
     let page = signed_in(&process).await?;
@@ -58,4 +60,11 @@ pub(super) async fn measure(pages: &Pages, figures: &mut PageFigures) -> Result<
     figures.scroll_task_ms = longest(&scrolled);
     page.quit().await?;
     process.end().await
+}
+
+/// The folder of the store that a server has made below its own folder.
+fn store_below(folder: &Path) -> Result<PathBuf> {
+    let mut stores = std::fs::read_dir(folder.join("data/windlass"))?.flatten().map(|entry| entry.path());
+    let store = stores.find(|store| store.join("windlass.db").exists());
+    store.context("the server has made no store")
 }
