@@ -352,6 +352,8 @@ fn a_fork_that_dies_has_its_whole_folder_or_is_not_there() {
         let homes = Homes::new();
         runtime().block_on(async {
             let engine = homes.engine().await;
+            // No record brings this one back: only a copy has it.
+            homes.put("t", "given.csv", "a,b\n");
             let at = call(&engine, "t", &writes("a.md", "first")).await;
             call(&engine, "t", &writes("a.md", "second")).await;
             homes.store.fail_append(fault);
@@ -368,7 +370,11 @@ fn a_fork_that_dies_has_its_whole_folder_or_is_not_there() {
         assert_eq!((rows.len(), homes.folders()), (threads, folders), "{fault:?}");
         for row in rows {
             let text = if row.thread.as_str() == "t" { "second" } else { "first" };
-            assert_eq!(homes.texts(row.thread.as_str()), texts(&[("a.md", text)]), "{fault:?}");
+            assert_eq!(
+                homes.texts(row.thread.as_str()),
+                texts(&[("a.md", text), ("given.csv", "a,b\n")]),
+                "{fault:?}"
+            );
         }
     }
 }

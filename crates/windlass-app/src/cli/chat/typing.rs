@@ -59,12 +59,6 @@ impl Input {
     }
 }
 
-impl Drop for Input {
-    fn drop(&mut self) {
-        self.screen.pause();
-    }
-}
-
 impl Chat<'_> {
     /// A person types, also while a run works.
     pub(super) async fn on_screen(
