@@ -1,7 +1,10 @@
 //! Forks over the route that retry, edit and roll back of the pages use: whose files they begin with, and what is
 //! refused.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, UNIX_EPOCH};
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -198,4 +201,71 @@ async fn a_folder_that_conversations_share_stays_shared() {
     ann.delete(&format!("/threads/{thread}")).await.is(StatusCode::NO_CONTENT);
     let second = ann.small_talk().await;
     assert_eq!(files(&ann, &second).await, ["data.csv"]);
+}
+
+/// Files of the folder whose copy is cut short: many enough that a copy takes a moment.
+const FILES: usize = 3_000;
+
+/// The folders of the administrator's conversations, but one.
+fn others(workspace: &Path, thread: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(workspace).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.file_name().unwrap() != thread).collect()
+}
+
+fn count(folder: &Path) -> usize {
+    fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+/// Begins a fork, and kills the server when the copy has its first files. Returns the user and the new folder.
+async fn cut_short(server: Server, thread: &str) -> (User, PathBuf) {
+    let workspace = server.user.store().join("files/default/local/workspace");
+    let fork = server.admin().request(Method::POST, &format!("/threads/{thread}/fork")).json(&json!({}));
+    let fork = tokio::spawn(fork.send());
+    let copy = loop {
+        if let Some(copy) = others(&workspace, thread).into_iter().find(|copy| count(copy) > 0) {
+            break copy;
+        }
+        assert!(!fork.is_finished(), "the fork ended before its copy was seen");
+        tokio::task::yield_now().await;
+    };
+    let user = server.kill();
+    assert!(fork.await.unwrap().is_err());
+    (user, copy)
+}
+
+// rows: ZE-P9
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_killed_in_the_middle_of_a_copy_leaves_no_half_of_a_conversation() {
+    let server = Server::start(&[]);
+    let thread = server.admin().small_talk().await;
+    let workspace = server.user.store().join("files/default/local/workspace");
+    fs::create_dir_all(workspace.join(&thread)).unwrap();
+    for number in 0..FILES {
+        fs::write(workspace.join(&thread).join(format!("{number}.txt")), format!("file {number}")).unwrap();
+    }
+    let (user, copy) = cut_short(server, &thread).await;
+    let copied = count(&copy);
+    assert!((1..FILES).contains(&copied), "{copied} files were copied when the server was killed");
+
+    // The conversation and its folder are as they were, and the copy belongs to none.
+    let server = Server::start_for(user, &[]);
+    let ann = server.admin();
+    assert_eq!(each(&ann.all("/threads", 100).await, "id"), [&thread]);
+    assert_eq!(count(&workspace.join(&thread)), FILES);
+    let made = ann.post(&format!("/threads/{thread}/fork"), json!({})).await.is(StatusCode::CREATED).body;
+    let whole = workspace.join(made["id"].as_str().unwrap());
+    assert_eq!(count(&whole), FILES);
+    assert!((0..FILES).all(|number| {
+        fs::read_to_string(whole.join(format!("{number}.txt"))).unwrap() == format!("file {number}")
+    }));
+
+    // Once it is old enough to be nobody's work, the next start deletes it.
+    let past = UNIX_EPOCH + Duration::from_secs(1);
+    fs::File::open(&copy).unwrap().set_modified(past).unwrap();
+    let server = Server::start_for(server.kill(), &[]);
+    while copy.exists() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.admin().all("/threads", 100).await.len(), 2);
+    assert_eq!((count(&workspace.join(&thread)), count(&whole)), (FILES, FILES));
 }
