@@ -4,6 +4,7 @@
 
 mod access;
 mod answers;
+mod catalog;
 mod commands;
 mod elsewhere;
 mod layer;
@@ -19,17 +20,17 @@ use windlass::adapter::clock::SystemClock;
 use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
 use windlass::adapter::sqlite::{Durability, StoreOptions};
 use windlass::machine::{
-    ADMIN, ModelAccess, ModelName, ModelSettings, Party, Principal, Rule, Timestamp, Verdict,
+    ADMIN, ModelAccess, ModelName, ModelSettings, Party, Principal, Rule, Timestamp, ToolName, Verdict,
 };
-use windlass::outbound::Outbound;
 use windlass::port::clock::Clock;
-use windlass::port::model::{Ability, Model, ModelError, Models};
+use windlass::port::model::{Ability, Models};
 use windlass::port::observe::Observer;
 use windlass::reader::Reader;
 use windlass::tool::builtin::{desk_tools, fetch_data, file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Attend, Builder, Engine, Task};
 
+pub use self::catalog::Catalog;
 use self::layer::{FolderLayer, read_layer};
 use crate::account::Accounts;
 use crate::account::user::People;
@@ -37,7 +38,6 @@ use crate::cli::{ModelFlags, PlaceFlags};
 use crate::config::{self, ConfigFile, Flags, ModelSource, ProviderFile, Settings};
 use crate::connected;
 use crate::console::Console;
-use crate::endpoints::ClientEndpoints;
 use crate::home::Homes;
 use crate::integration::Integrations;
 use crate::paths::UserPaths;
@@ -86,8 +86,8 @@ pub struct Ground {
     configured: BTreeMap<String, ProviderFile>,
     /// How providers of resumed runs are reached: address and variable.
     reached: BTreeMap<String, (Option<String>, Option<String>)>,
-    /// Whether tools are called although no model is named yet.
-    starts_servers: bool,
+    /// Which servers are started although no model is named.
+    starts: Starts,
     /// The files in the folder that settings start or read, which file tools do not change.
     programs: Vec<PathBuf>,
 }
@@ -106,6 +106,15 @@ pub struct Place {
     pub servers: Option<Arc<Servers>>,
     /// The systems that workspaces are connected with, once somebody needs them.
     connected: connected::Opened,
+}
+
+/// Which servers are started if no model is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Starts {
+    Nothing,
+    Servers,
+    /// For a call of one tool.
+    ServerOf(ToolName),
 }
 
 /// Whether a person may be asked to trust the folder's file.
@@ -160,38 +169,6 @@ pub fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock::new())
 }
 
-/// The providers at hand; which ones a command needs may turn out only when the store is open.
-pub struct Catalog {
-    providers: RwLock<ProviderCatalog>,
-    /// What clients of a server bring along for their own runs.
-    pub endpoints: ClientEndpoints,
-}
-
-impl Catalog {
-    fn open(settings: &Settings, used: &[ModelName]) -> anyhow::Result<Self> {
-        let takes_endpoints = settings.server.dialect.zeus.client_endpoints();
-        let out = takes_endpoints.then(|| Outbound::new(settings.outbound.reach())).transpose()?;
-        let providers = RwLock::new(settings.catalog(used)?);
-        Ok(Self { providers, endpoints: ClientEndpoints::new(out) })
-    }
-
-    /// The providers now.
-    pub fn now(&self) -> ProviderCatalog {
-        // A poisoned lock still holds a whole catalogue.
-        self.providers.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn replace(&self, catalog: ProviderCatalog) {
-        *self.providers.write().unwrap_or_else(PoisonError::into_inner) = catalog;
-    }
-}
-
-impl Models for Catalog {
-    fn resolve(&self, name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
-        self.endpoints.resolve(name).unwrap_or_else(|| self.now().resolve(name))
-    }
-}
-
 impl Ground {
     /// Reads the settings that count in a folder.
     pub fn find(
@@ -230,7 +207,7 @@ impl Ground {
             access: None,
             configured,
             reached: BTreeMap::new(),
-            starts_servers: false,
+            starts: Starts::Nothing,
             programs,
         })
     }
@@ -311,7 +288,7 @@ impl Ground {
         let (builder, records) = Box::pin(builder.open_store()).await?;
         // Whoever only looks starts nothing.
         let starts = match (used, &back) {
-            ([], _) if !self.starts_servers => false,
+            ([], _) if self.starts == Starts::Nothing => false,
             (_, Back::At(_)) => true,
             (_, Back::Page) => servers::are_any(&self.settings, &*records).await?,
         };
@@ -320,7 +297,11 @@ impl Ground {
             true => {
                 let store = self.store();
                 // On the heap: every command that opens a store would carry it.
-                let started = Servers::start(&self.settings, &tools, (&store, records), back, Which::All);
+                let which = match &self.starts {
+                    Starts::ServerOf(tool) => Which::ServerOf(tool.as_str()),
+                    Starts::Nothing | Starts::Servers => Which::All,
+                };
+                let started = Servers::start(&self.settings, &tools, (&store, records), back, which);
                 Some(Box::pin(started).await?)
             }
         };
@@ -354,7 +335,7 @@ impl Ground {
 
     /// Opens the store for looking: no model is called.
     pub async fn open_store(self) -> anyhow::Result<Place> {
-        self.open(&[], Consent::Ask).await
+        Box::pin(self.open(&[], Consent::Ask)).await
     }
 
     /// Opens the store for whoever looks at tools and tries them: the servers are started, and no model is called.
@@ -364,8 +345,14 @@ impl Ground {
 
     /// Opens the store for whoever goes on with a run, whose model is found there: its calls need the servers.
     pub async fn open_to_go_on(mut self, consent: Consent) -> anyhow::Result<Place> {
-        self.starts_servers = true;
-        self.open(&[], consent).await
+        self.starts = Starts::Servers;
+        Box::pin(self.open(&[], consent)).await
+    }
+
+    /// Opens the store for a call of one tool: no model is called. Only its server is started, if it is known.
+    pub async fn open_tool(mut self, tool: &ToolName) -> anyhow::Result<Place> {
+        self.starts = Starts::ServerOf(tool.clone());
+        Box::pin(self.open(&[], Consent::Ask)).await
     }
 
     /// The tools, with what the configuration says of them.
@@ -386,21 +373,24 @@ impl Ground {
         Ok(named.fold(registry, |registry, (name, tool)| registry.adjust(name.as_str(), tool.adjustment())))
     }
 
-    /// Flags that a later command needs to find the same place, and the same model where no run has recorded it.
-    pub fn same_flags(&self) -> String {
-        let mut flags = String::new();
-        let mut add = |flag: &str, value: Option<String>| {
-            if let Some(value) = value {
-                flags.push_str(&format!(" {flag} {}", quoted(&value)));
-            }
-        };
+    /// Flags that a later command needs to find the same folder and store.
+    pub fn place_flags(&self) -> String {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
-        add("--dir", path(&self.place.dir));
-        add("--store", path(&self.place.store));
-        add("--base-url", self.model.base_url.clone());
-        add("--api-key-env", self.model.api_key_env.clone());
-        flags
+        flags([("--dir", path(&self.place.dir)), ("--store", path(&self.place.store))])
     }
+
+    /// The same, and what reaches the same model if no run has recorded it.
+    pub fn same_flags(&self) -> String {
+        let ModelFlags { base_url, api_key_env, .. } = &self.model;
+        self.place_flags()
+            + &flags([("--base-url", base_url.clone()), ("--api-key-env", api_key_env.clone())])
+    }
+}
+
+/// Flags with their values as a shell takes them, each after a blank.
+fn flags<const N: usize>(flags: [(&str, Option<String>); N]) -> String {
+    let given = flags.into_iter().filter_map(|(flag, value)| Some(format!(" {flag} {}", quoted(&value?))));
+    given.collect()
 }
 
 impl Place {

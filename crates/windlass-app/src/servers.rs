@@ -32,7 +32,7 @@ use self::added::{Added, Kept};
 pub use self::page::{Ended, Page, question};
 pub use self::prompt::{Message as PromptMessage, PromptError, Role as PromptRole};
 use self::sampling::EngineSampling;
-pub use self::sign_in::{BegunBy, SignInError, wanted_scopes};
+pub use self::sign_in::{BegunBy, SignInCall, SignInError, waiting, wanted_scopes};
 use self::tokens::SealedTokens;
 use crate::account::Accounts;
 use crate::account::audit::Note;
@@ -68,8 +68,10 @@ pub enum Which<'a> {
     All,
     /// All of them, whatever becomes of each.
     Each,
-    /// One, whatever becomes of it.
+    /// One, whatever becomes of it, also if the settings disable it.
     One(&'a str),
+    /// The one that an earlier process knew a tool of, whatever becomes of it; all of them if none is known.
+    ServerOf(&'a str),
 }
 
 /// The servers of a place.
@@ -151,6 +153,11 @@ impl Servers {
         which: Which<'_>,
     ) -> anyhow::Result<Arc<Self>> {
         let clock = crate::place::clock();
+        let only = match which {
+            Which::All | Which::Each => None,
+            Which::One(name) => Some(name.to_owned()),
+            Which::ServerOf(tool) => known::server_of(&*records, tool).await?,
+        };
         let vault = Vault::open(store)?;
         let tokens = Arc::new(SealedTokens::new(clock.clone(), records.clone(), Vault::open(store)?, store));
         let sampling = Arc::new(EngineSampling::default());
@@ -191,10 +198,7 @@ impl Servers {
             sampling,
             engine: OnceLock::new(),
             stays,
-            only: match which {
-                Which::All | Which::Each => None,
-                Which::One(name) => Some(name.to_owned()),
-            },
+            only,
             added: Mutex::default(),
         });
         servers.begin(which).await?;
@@ -203,16 +207,19 @@ impl Servers {
 
     async fn begin(self: &Arc<Self>, which: Which<'_>) -> anyhow::Result<()> {
         let mut settings = self.settings.clone();
+        if let Some(only) = &self.only {
+            // Before their secrets are read: those of the others are not needed.
+            settings.mcp.retain(|name, _| name == only);
+        }
+        let servers = settings.mcp.values_mut();
         match which {
             Which::All => {}
-            Which::Each => settings.mcp.values_mut().for_each(|server| server.required = Some(false)),
-            Which::One(wanted) => {
-                // Before their secrets are read: nobody needs those of the others.
-                settings.mcp.retain(|name, _| name == wanted);
-                settings.mcp.values_mut().for_each(|server| {
-                    (server.required, server.enabled) = (Some(false), Some(true));
-                });
-            }
+            Which::ServerOf(_) if self.only.is_none() => {}
+            Which::Each | Which::ServerOf(_) => servers.for_each(|server| server.required = Some(false)),
+            Which::One(_) => servers.for_each(|server| {
+                server.required = Some(false);
+                server.enabled = Some(true);
+            }),
         }
         let configured = configured(&settings, &self.back)?;
         self.hub.start(configured).await.map_err(|error| {

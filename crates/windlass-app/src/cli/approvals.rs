@@ -208,7 +208,7 @@ async fn show(console: &Console, place: &Place, waiting: &Waiting, json: bool) -
     for line in &card.lines {
         console.out_line(&format!("  {} {line}", paint.dim("│")));
     }
-    for hint in hints(open, &local(), &place.ground.same_flags()) {
+    for hint in hints(open, &local(), &place.ground) {
         console.hint(&hint);
     }
     Ok(())
@@ -254,7 +254,7 @@ async fn answer_each(
         fits(&waiting.open, &answer)?;
         answers.push((waiting, answer));
     }
-    give(console, &mut place, go_on, answers).await
+    Box::pin(give(console, &mut place, go_on, answers)).await
 }
 
 async fn edited(console: &Console, go_on: &GoOn, id: &[String], text: Option<&str>) -> anyhow::Result<Exit> {
@@ -289,5 +289,5 @@ async fn edited(console: &Console, go_on: &GoOn, id: &[String], text: Option<&st
             .into());
     }
     let answer = Answer::Edit { arguments: Content::Inline(value.to_string()) };
-    give(console, &mut place, go_on, vec![(waiting, answer)]).await
+    Box::pin(give(console, &mut place, go_on, vec![(waiting, answer)])).await
 }

@@ -106,13 +106,13 @@ async fn open(console: &Console, flags: &PlaceFlags) -> anyhow::Result<Place> {
     Ground::find(console, flags, &ModelFlags::default(), Ask::OnTerminal)?.open_tools().await
 }
 
-/// Opens the store for a call of one tool: only a server's tool needs the servers. Integrations fill in the calls of
+/// Opens the store for a call of one tool: only a server's tool needs a server. Integrations fill in the calls of
 /// others, too.
 async fn open_for(console: &Console, flags: &PlaceFlags, name: &ToolName) -> anyhow::Result<Place> {
     let ground = Ground::find(console, flags, &ModelFlags::default(), Ask::OnTerminal)?;
     let is_own = ground.tools()?.catalogue().iter().any(|tool| tool.name == *name);
     let is_alone = is_own && ground.settings.integrations.is_empty();
-    if is_alone { ground.open_store().await } else { ground.open_tools().await }
+    if is_alone { ground.open_store().await } else { ground.open_tool(name).await }
 }
 
 fn class(tool: &OfferedTool) -> String {

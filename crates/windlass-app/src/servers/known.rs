@@ -22,6 +22,11 @@ pub async fn recalled(records: &dyn Records) -> Result<Vec<KnownServer>, StoreEr
     Ok(records.into_iter().filter_map(|record| serde_json::from_value(record.value).ok()).collect())
 }
 
+/// The server that an earlier process knew a tool of.
+pub async fn server_of(records: &dyn Records, tool: &str) -> Result<Option<String>, StoreError> {
+    Ok(recalled(records).await?.into_iter().find(|known| known.has_tool(tool)).map(|known| known.server))
+}
+
 /// Keeps what is known now of servers that have said something, where it is something else than what is kept. What
 /// cannot be kept of one is said in the log, and the others are.
 pub async fn keep(records: &dyn Records, hub: &McpHub) {

@@ -53,11 +53,11 @@ pub enum BegunBy {
 }
 
 /// A call that waits for a sign-in.
-struct Waits {
-    thread: ThreadId,
-    workspace: String,
+pub struct SignInCall {
+    pub thread: ThreadId,
+    pub workspace: String,
     owner: Principal,
-    interrupt: InterruptId,
+    pub interrupt: InterruptId,
     url: String,
 }
 
@@ -141,7 +141,7 @@ impl Servers {
                 return false;
             }
         };
-        for Waits { thread, workspace, interrupt, .. } in waiting {
+        for SignInCall { thread, workspace, interrupt, .. } in waiting {
             let party = Party { workspace, ..by.clone() };
             let answer = Answer::Reply(Box::default());
             let answered = engine.answer(&thread, &interrupt, answer, party).await;
@@ -154,7 +154,7 @@ impl Servers {
 /// The scopes that calls which wait for a sign-in at a server want, by the addresses that they show.
 pub async fn wanted_scopes(engine: &Engine, server: &str) -> Result<Vec<String>, EngineError> {
     let mut scopes = Vec::new();
-    for Waits { url, .. } in waiting(engine, server).await? {
+    for SignInCall { url, .. } in waiting(engine, server).await? {
         let Ok(url) = Url::parse(&url) else { continue };
         let asked = url.query_pairs().find(|(name, _)| name == "scope");
         for scope in asked.iter().flat_map(|(_, value)| value.split(' ')).filter(|scope| !scope.is_empty()) {
@@ -167,7 +167,7 @@ pub async fn wanted_scopes(engine: &Engine, server: &str) -> Result<Vec<String>,
 }
 
 /// The calls that wait for our sign-in at a server, and not for a page that the server itself wants opened.
-async fn waiting(engine: &Engine, wanted: &str) -> Result<Vec<Waits>, EngineError> {
+pub async fn waiting(engine: &Engine, wanted: &str) -> Result<Vec<SignInCall>, EngineError> {
     let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
     let mut found = Vec::new();
     loop {
@@ -182,7 +182,7 @@ async fn waiting(engine: &Engine, wanted: &str) -> Result<Vec<Waits>, EngineErro
                 if server == wanted {
                     let (thread, workspace) = (row.thread.clone(), row.view.workspace.clone());
                     let (owner, interrupt) = (row.view.owner.clone(), open.interrupt);
-                    found.push(Waits { thread, workspace, owner, interrupt, url });
+                    found.push(SignInCall { thread, workspace, owner, interrupt, url });
                 }
             }
         }

@@ -145,6 +145,33 @@ fn what_needs_no_server_is_done_without_one_that_is_required() {
     assert!(refused.contains("the server `gone` is required"), "{refused}");
 }
 
+/// The other servers may take seconds to start, or not answer at all.
+#[test]
+fn a_call_of_a_servers_tool_starts_this_server_alone() {
+    let user = User::new();
+    let answer = r#"{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"it is read"}]}}"#;
+    let server =
+        SERVER.replace("esac;", &format!("*'\"tools/call\"'*) printf '{answer}\\n' \"$id\" ;;\nesac;"));
+    let started = user.home().join("started");
+    let other = format!("touch {}; exec sh -c \"$0\"", started.display());
+    let servers = |more: &str| {
+        user.configure(&format!(
+            "[mcp.sh]\ncommand = 'sh'\nargs = ['-c', '''{server}''']\n{more}\n\
+             [mcp.other]\ncommand = 'sh'\nargs = ['-c', '{other}', '''{SERVER}''']\nrequired = true\n"
+        ));
+    };
+    servers("");
+    let call = ["tools", "call", "--yes", "sh__Read"];
+    // Before any process has seen the tools of `sh`, all of them are asked.
+    assert_eq!(user.run(&call).exits(0).out, "it is read\n");
+    std::fs::remove_file(&started).unwrap();
+    assert_eq!(user.run(&call).exits(0).out, "it is read\n");
+    assert!(!started.exists(), "another server was started");
+    servers("enabled = false");
+    let refused = user.run(&call).exits(2).err;
+    assert!(refused.contains("there is no tool `sh__Read` here"), "{refused}");
+}
+
 #[test]
 fn a_server_that_makes_no_sense_is_said_with_its_key() {
     let user = User::new();

@@ -191,6 +191,31 @@ async fn a_link_that_somebody_follows_signs_nobody_in() {
     assert_eq!(wait(&server, &ann, &run).await["status"], "done");
 }
 
+/// Signs in at the terminal; returns the scopes that were asked for.
+async fn log_in(user: &User, far: &Far) -> String {
+    let mut login = user.start(&["mcp", "login", "guarded", "--timeout", "60"]);
+    let (back, page) = offered(&mut login);
+    assert!(reqwest::get(format!("{back}?{}", far.back(&page))).await.unwrap().status().is_success());
+    assert_eq!(login.wait().unwrap().code(), Some(0));
+    value(&page, "scope").to_owned()
+}
+
+// Commands are waited for while the far side answers them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sign_in_at_the_terminal_asks_for_the_scope_that_a_waiting_call_needs() {
+    let (far, model) = (Far::guarded().await, model());
+    let user = guarded(&far);
+    assert_eq!(log_in(&user, &far).await, "read");
+    far.requires_for_calls("write");
+    let waiting = model.run(&user, &["run", "do it"]).exits(3);
+    assert!(waiting.err.contains("hint: `windlass mcp login guarded` signs in"), "{waiting:?}");
+    assert!(log_in(&user, &far).await.contains("write"));
+    assert_eq!(model.run(&user, &["resume"]).exits(0).out, "It is done.\n");
+    assert_eq!(far.calls(), ["Bearer SENTINEL-token-2"]);
+    let again = user.run(&["mcp", "login", "guarded"]).exits(0);
+    assert!(again.err.contains("nobody has to sign in"), "{again:?}");
+}
+
 // Commands are waited for while the far side answers them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_goes_on_after_a_sign_in_that_no_server_saw() {

@@ -7,6 +7,7 @@ use windlass::OpenInterrupt;
 use windlass::machine::{Answer, InterruptKind, LimitAsked, Party, Reply};
 
 use crate::config::Dollars;
+use crate::place::{Ground, quoted};
 use crate::trouble::Trouble;
 use crate::view::card::{is_budget, is_money};
 use crate::view::question::read;
@@ -180,8 +181,8 @@ fn limit_takes(limit: &LimitAsked) -> &'static str {
 }
 
 /// Commands that answer, for whoever is not on this terminal; each with what else may stand in its place.
-pub fn hints(open: &OpenInterrupt, party: &Party, flags: &str) -> Vec<String> {
-    let id = &open.interrupt;
+pub fn hints(open: &OpenInterrupt, party: &Party, ground: &Ground) -> Vec<String> {
+    let (id, flags) = (&open.interrupt, ground.same_flags());
     let may = open.terms.may_approve(&party.principal, &party.roles);
     let voted = open.approved_by.contains(&party.principal);
     let or = |others: &str| if others.is_empty() { String::new() } else { format!(" (or {others})") };
@@ -200,6 +201,11 @@ pub fn hints(open: &OpenInterrupt, party: &Party, flags: &str) -> Vec<String> {
             let values = question.params.is_some() || question.schema.is_some();
             hints.extend(values.then(|| answer("--values JSON", "")));
             hints
+        }
+        // Windlass itself signs in: the address in the question belongs to a process that may have ended.
+        InterruptKind::SignIn { server, message: None, .. } => {
+            let login = format!("`windlass mcp login {}{}` signs in", quoted(server), ground.place_flags());
+            vec![login, hint("deny", "")]
         }
         InterruptKind::SignIn { .. } => vec![hint("approve", "`deny`")],
         InterruptKind::Handoff { .. } => vec![answer("--text RESULT", "")],

@@ -201,7 +201,7 @@ fn waits(
         for note in &card.notes {
             console.note(&format!("    {}", shown(note)));
         }
-        for hint in hints(open, &local(), &flags) {
+        for hint in hints(open, &local(), &place.ground) {
             console.hint(&hint);
         }
     }

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use clap::Args;
 use windlass::adapter::mcp::{Health, McpError};
+use windlass::machine::{Answer, Given};
 
 use crate::cli::{ModelFlags, PlaceFlags};
 use crate::console::{Console, shown_line};
 use crate::place::{Ask, Ground, Place, local};
-use crate::servers::{self, Ended, Servers, Which};
+use crate::servers::{self, Ended, Servers, SignInCall, Which};
 use crate::signals::Signals;
 use crate::trouble::{Exit, Trouble};
 
@@ -46,6 +47,7 @@ pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> 
     wanted.retain(|scope| !granted.contains(scope));
     if servers.hub.server(name)?.health.is_ready() && wanted.is_empty() {
         console.note(&format!("`{name}` answers; nobody has to sign in"));
+        answer_waiting(console, &place, name).await?;
         return Ok(Exit::Done);
     }
     let page = servers.page.clone().ok_or_else(|| {
@@ -83,13 +85,27 @@ pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> 
         }
         ready => ready?,
     }
-    if !wanted.is_empty() {
-        console.hint("`windlass resume` continues the runs that waited for this sign-in");
-    }
     let tools = servers.hub.server(name)?.tools.len();
     console.note(&format!("signed in; `{name}` has {tools} tools"));
-    drop(place);
+    answer_waiting(console, &place, name).await?;
     Ok(Exit::Done)
+}
+
+/// Answers the calls that wait for a sign-in at the server, for the process that drives their runs, now or later.
+async fn answer_waiting(console: &Console, place: &Place, name: &str) -> anyhow::Result<()> {
+    let mut waiting = servers::waiting(&place.engine, name).await?;
+    let workspace = local().workspace;
+    waiting.retain(|call| call.workspace == workspace);
+    for SignInCall { thread, interrupt, .. } in &waiting {
+        let answer = Answer::Reply(Box::default());
+        let given = Given { interrupt: interrupt.clone(), answer, approval: None };
+        place.leave_answers(thread, vec![given]).await?;
+    }
+    if !waiting.is_empty() {
+        let flags = place.ground.place_flags();
+        console.hint(&format!("`windlass resume{flags}` continues the runs that waited for this sign-in"));
+    }
+    Ok(())
 }
 
 /// Signs out.

@@ -30,6 +30,10 @@ struct World {
     counts: Mutex<Option<String>>,
     /// `Authorization` of each call of a tool.
     calls: Mutex<Vec<String>>,
+    /// The scope that a call of a tool needs, beside a token.
+    call_scope: Mutex<Option<String>>,
+    /// The scopes that people were last asked to grant.
+    scopes: Mutex<String>,
     given: Mutex<u32>,
     asked: Mutex<u32>,
 }
@@ -72,6 +76,11 @@ impl Far {
         *self.world.counts.lock().unwrap() = Some("nobody any more".into());
     }
 
+    /// From now on a call of a tool needs a token with this scope.
+    pub fn requires_for_calls(&self, scope: &str) {
+        *self.world.call_scope.lock().unwrap() = Some(scope.to_owned());
+    }
+
     /// `Authorization` of each call of a tool.
     pub fn calls(&self) -> Vec<String> {
         self.world.calls.lock().unwrap().clone()
@@ -90,6 +99,7 @@ impl Far {
     /// What a browser is sent back with from a page of the sign-in: the path and query for the address that it names.
     pub fn back(&self, page: &str) -> String {
         let state = value(page, "state");
+        *self.world.scopes.lock().unwrap() = value(page, "scope").replace('+', " ").replace("%20", " ");
         format!("code=good&state={state}&iss={}", self.base)
     }
 }
@@ -165,10 +175,20 @@ async fn token(State(world): State<Arc<World>>, body: String) -> Response {
         format!("SENTINEL-token-{given}")
     };
     *world.counts.lock().unwrap() = Some(format!("Bearer {token}"));
+    let scope = world.scopes.lock().unwrap().clone();
     said(
         200,
-        json!({ "access_token": token, "token_type": "Bearer", "expires_in": 3600, "refresh_token": "SENTINEL-refresh" }),
+        json!({ "access_token": token, "token_type": "Bearer", "expires_in": 3600, "scope": scope,
+            "refresh_token": "SENTINEL-refresh" }),
     )
+}
+
+fn refused(base: &str, status: u16, error: &str, scope: &str) -> Response {
+    let metadata = format!("{base}/.well-known/oauth-protected-resource/mcp");
+    let challenge = format!("Bearer error=\"{error}\", resource_metadata=\"{metadata}\", scope=\"{scope}\"");
+    let mut refused = said(status, json!({ "error": error }));
+    refused.headers_mut().insert(header::WWW_AUTHENTICATE, challenge.parse().unwrap());
+    refused
 }
 
 async fn mcp(State(world): State<Arc<World>>, headers: HeaderMap, body: Bytes) -> Response {
@@ -178,11 +198,7 @@ async fn mcp(State(world): State<Arc<World>>, headers: HeaderMap, body: Bytes) -
     if let Some(wanted) = world.counts.lock().unwrap().clone()
         && credentials.as_ref() != Some(&wanted)
     {
-        let metadata = format!("{base}/.well-known/oauth-protected-resource/mcp");
-        let challenge = format!("Bearer resource_metadata=\"{metadata}\", scope=\"read\"");
-        let mut refused = said(401, json!({ "error": "invalid_token" }));
-        refused.headers_mut().insert(header::WWW_AUTHENTICATE, challenge.parse().unwrap());
-        return refused;
+        return refused(&base, 401, "invalid_token", "read");
     }
     let asked: Value = serde_json::from_slice(&body).unwrap();
     let method = asked["method"].as_str().unwrap_or_default();
@@ -192,6 +208,11 @@ async fn mcp(State(world): State<Arc<World>>, headers: HeaderMap, body: Bytes) -
     let result = match (introduction(method, &json!([tool])), method) {
         (Some(introduction), _) => introduction,
         (None, "tools/call") => {
+            if let Some(needed) = world.call_scope.lock().unwrap().clone()
+                && !world.scopes.lock().unwrap().split(' ').any(|granted| granted == needed)
+            {
+                return refused(&base, 403, "insufficient_scope", &needed);
+            }
             world.calls.lock().unwrap().push(credentials.unwrap_or_default());
             json!({ "resultType": "complete", "content": [{ "type": "text", "text": "it was done" }] })
         }

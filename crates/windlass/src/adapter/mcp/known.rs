@@ -17,6 +17,11 @@ pub struct KnownServer {
 }
 
 impl KnownServer {
+    /// Whether one of its tools has this name for models.
+    pub fn has_tool(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool.given == name)
+    }
+
     /// The same in parts that are no longer than so many bytes as JSON each. A tool that is longer by itself is left out.
     pub fn parts(self, max_bytes: usize) -> Vec<Self> {
         let mut parts: Vec<Self> = Vec::new();
