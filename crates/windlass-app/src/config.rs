@@ -31,7 +31,7 @@ use windlass::machine::{CacheMarks, Limits, ModelName, ModelSettings, Reasoning}
 use crate::trouble::Trouble;
 
 pub use connected::{ConnectedFile, Part};
-pub use dialect::Dialect;
+pub use dialect::{Dialect, DialectsFile};
 pub use file::{AgentFile, ConfigFile, ProviderFile};
 pub use files::{FilesFile, FolderWord};
 pub use mcp::McpFile;

@@ -189,7 +189,7 @@ impl Homes {
         if let Some(room) = rooms.get(&folders[0]).and_then(Weak::upgrade) {
             return room;
         }
-        let room = Arc::new(Room::new(folders.clone(), self.limit, crate::place::clock()));
+        let room = Arc::new(Room::new(folders.clone(), self.limit, crate::clock::clock()));
         rooms.retain(|_, room| room.strong_count() > 0);
         rooms.insert(folders.swap_remove(0), Arc::downgrade(&room));
         room
@@ -234,7 +234,7 @@ impl Homes {
         let workspaces = below(self.root.clone());
         let users = workspaces.flat_map(|workspace| below(workspace.path()));
         let all = users.flat_map(|user| below(user.path().join("workspace")));
-        let before = crate::place::now().0.saturating_sub(SETTLED_MS);
+        let before = crate::clock::now().0.saturating_sub(SETTLED_MS);
         let settled = all.filter(|entry| {
             let modified = entry.metadata().and_then(|metadata| metadata.modified()).ok();
             let since = modified.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());

@@ -5,6 +5,8 @@
 
 mod account;
 mod cli;
+mod clock;
+mod compat;
 mod config;
 mod connected;
 mod console;
@@ -17,6 +19,7 @@ mod home;
 mod http;
 mod integration;
 mod keyboard;
+mod opened;
 mod outside;
 mod page;
 mod paths;
@@ -26,6 +29,7 @@ mod programs;
 mod reach;
 mod screen;
 mod servers;
+mod shell_quote;
 mod signals;
 mod telemetry;
 mod toolbox;

@@ -41,7 +41,7 @@ pub fn tools(settings: &Settings) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
     let services = settings.api.iter().map(|(name, service)| service.service(name));
     let api =
         Api { secrets: Arc::new(Kept), ..Api::new(services.collect::<Result<_, _>>()?, Default::default()) };
-    if let Some(tool) = ApiCall::new(api, outbound, crate::place::clock()).map_err(refused)? {
+    if let Some(tool) = ApiCall::new(api, outbound, crate::clock::clock()).map_err(refused)? {
         tools.push(Arc::new(tool));
     }
     Ok(tools)

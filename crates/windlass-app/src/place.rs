@@ -7,22 +7,19 @@ mod answers;
 mod catalog;
 mod commands;
 mod elsewhere;
+mod flags;
 mod layer;
 mod meant;
 mod zone;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use tokio::sync::SetOnce;
-use windlass::adapter::clock::SystemClock;
 use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
 use windlass::adapter::sqlite::{Durability, StoreOptions};
-use windlass::machine::{
-    ADMIN, ModelAccess, ModelName, ModelSettings, Party, Principal, Rule, Timestamp, ToolName, Verdict,
-};
-use windlass::port::clock::Clock;
+use windlass::machine::{ModelAccess, ModelName, ModelSettings, Party, Principal, Rule, ToolName, Verdict};
 use windlass::port::model::{Ability, Models};
 use windlass::port::observe::Observer;
 use windlass::reader::Reader;
@@ -31,38 +28,25 @@ use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Attend, Builder, Engine, Task};
 
 pub use self::catalog::Catalog;
+pub use self::flags::{ModelFlags, PlaceFlags};
 use self::layer::{FolderLayer, read_layer};
 use crate::account::Accounts;
 use crate::account::user::People;
-use crate::cli::{ModelFlags, PlaceFlags};
+use crate::account::user::local;
+use crate::clock::clock;
 use crate::config::{self, ConfigFile, Flags, ModelSource, ProviderFile, Settings};
 use crate::connected;
 use crate::console::Console;
 use crate::home::Homes;
 use crate::integration::Integrations;
+use crate::opened::{self, OpenedStore};
 use crate::paths::UserPaths;
 use crate::policy::{Extent, InForce, PolicyText};
 use crate::reach::Reach;
 use crate::servers::{self, Back, Servers, Which};
+use crate::shell_quote::quoted;
 use crate::trouble::Trouble;
 use crate::vault::Vault;
-
-/// What a report of a failure says of the place that it happened in.
-pub struct Opened {
-    /// The store's folder.
-    pub store: PathBuf,
-    /// Flags that a later command needs to find the same place.
-    pub flags: String,
-}
-
-/// The last place that this process opened. It is kept here because an error that comes from deep inside does not know it.
-static OPENED: RwLock<Option<Arc<Opened>>> = RwLock::new(None);
-
-/// The place that this process works in, once it has tried to open it.
-pub fn opened() -> Option<Arc<Opened>> {
-    // A poisoned lock still holds a whole value.
-    OPENED.read().unwrap_or_else(PoisonError::into_inner).clone()
-}
 
 /// A folder with its settings, before anything is opened.
 #[derive(Clone)]
@@ -152,21 +136,6 @@ impl Consent {
         }
         rules
     }
-}
-
-/// The person at the terminal: until there are accounts, whoever may use the store may do everything.
-pub fn local() -> Party {
-    Party { principal: Principal::from("local"), workspace: "default".into(), roles: vec![ADMIN.to_owned()] }
-}
-
-/// The time.
-pub fn now() -> Timestamp {
-    SystemClock::new().now()
-}
-
-/// The clock of this process.
-pub fn clock() -> Arc<dyn Clock> {
-    Arc::new(SystemClock::new())
 }
 
 impl Ground {
@@ -267,8 +236,7 @@ impl Ground {
         back: Back,
         finish: impl FnOnce(Builder) -> Builder,
     ) -> anyhow::Result<Place> {
-        let opened = Opened { store: self.store(), flags: self.same_flags() };
-        *OPENED.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(opened));
+        opened::remember(OpenedStore { path: self.store(), flags: self.same_flags() });
         let models = Arc::new(Catalog::open(&self.settings, used)?);
         let folder = WorkingFolder::open(&self.folder)?
             .with_store(&self.user.data)
@@ -462,13 +430,4 @@ pub fn check_model(
         console.warn(&format!("model `{model}`: {what}; {describe}"), &[]);
     }
     Ok(())
-}
-
-/// A word as a shell takes it.
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -15,7 +15,7 @@ use windlass::adapter::clock::SystemClock;
 use windlass::machine::{Expiry, Rule, Verdict};
 use windlass::port::clock::Clock;
 
-use crate::place::quoted;
+use crate::shell_quote::quoted;
 use crate::trouble::Trouble;
 
 pub use cases::{CaseFile, word};

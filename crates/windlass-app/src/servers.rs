@@ -152,7 +152,7 @@ impl Servers {
         back: Back,
         which: Which<'_>,
     ) -> anyhow::Result<Arc<Self>> {
-        let clock = crate::place::clock();
+        let clock = crate::clock::clock();
         let only = match which {
             Which::All | Which::Each => None,
             Which::One(name) => Some(name.to_owned()),

@@ -10,7 +10,7 @@ use windlass::tool::FolderError;
 use windlass::{EngineError, Fault, Outcome, SlowDriver, Status};
 
 use crate::console::{Console, shown};
-use crate::place;
+use crate::opened::opened;
 
 /// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,13 +166,13 @@ pub fn report(console: &Console, error: &anyhow::Error) -> Exit {
 
 /// What there is to say of the place that this process works in.
 fn of_place(about: About) -> Vec<String> {
-    let Some(place) = place::opened() else { return Vec::new() };
-    let named = format!("the store is `{}`", place.store.display());
+    let Some(opened) = opened() else { return Vec::new() };
+    let named = format!("the store is `{}`", opened.path.display());
     match about {
         About::Anything => Vec::new(),
         About::Store => vec![named],
         About::StoreInRun => {
-            vec![named, format!("nothing recorded was lost; `windlass resume{}` goes on", place.flags)]
+            vec![named, format!("nothing recorded was lost; `windlass resume{}` goes on", opened.flags)]
         }
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! The list lies in the user's data directory, where an agent's file tools never reach.
 
+pub mod prompt;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -97,8 +97,9 @@ impl Accounts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::login::{FirstRefresh, Registrant};
+    use super::super::login::Registrant;
     use super::super::member::{MemberChange, NewMember};
+    use super::super::session::FirstRefresh;
     use super::super::trial::{PASSWORD, Trial};
     use super::super::{Registration, Role};
     use super::*;

@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod export;
+mod list;
 pub mod log;
 pub mod verify;
 
@@ -15,11 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use windlass::machine::{Principal, Timestamp};
-use windlass::port::journal::StoreError;
-use windlass::port::records::{RecordChange, RecordError};
 
-use super::record::read;
-use super::{Accounts, Identity, secret};
+use super::{Identity, secret};
 
 /// The kind of the entries, whose key is the workspace and the position.
 const AUDIT: &str = "audit";
@@ -182,58 +180,4 @@ impl Note {
 
 fn key(workspace: &str, seq: u64) -> String {
     format!("{workspace}/{seq:016x}")
-}
-
-impl Accounts {
-    /// Writes an entry that belongs to no change of the accounts.
-    pub async fn record(&self, note: Note) -> Result<(), RecordError> {
-        self.log.record(note).await
-    }
-
-    /// Makes changes and writes the entry about them, all or nothing. Returns the versions of the changes.
-    pub async fn commit(
-        &self,
-        changes: Vec<RecordChange>,
-        note: Note,
-    ) -> Result<Vec<Option<u64>>, RecordError> {
-        self.log.commit(changes, note).await
-    }
-
-    /// Where a workspace's chain ends; `None` where nothing was ever written.
-    pub async fn audit_head(&self, workspace: &str) -> Result<Option<Head>, StoreError> {
-        self.records.get(HEAD, workspace).await?.map(read).transpose()
-    }
-
-    /// Up to `limit` entries after a position, the oldest first.
-    pub async fn audit_after(
-        &self,
-        workspace: &str,
-        seq: u64,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        let after = key(workspace, seq);
-        let records = self.records.list(AUDIT, Some(workspace), Some(&after), limit).await?;
-        records.into_iter().map(read).collect()
-    }
-
-    /// Up to `limit` entries before a position, or the last ones; the newest first.
-    pub async fn audit_before(
-        &self,
-        workspace: &str,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Vec<Entry>, StoreError> {
-        let end = match before {
-            Some(before) => before,
-            None => self.audit_head(workspace).await?.map_or(0, |head| head.seq) + 1,
-        };
-        let first = end.saturating_sub(limit as u64).max(1);
-        let wanted = end.saturating_sub(first) as usize;
-        if wanted == 0 {
-            return Ok(Vec::new());
-        }
-        let mut entries = self.audit_after(workspace, first - 1, wanted).await?;
-        entries.reverse();
-        Ok(entries)
-    }
 }

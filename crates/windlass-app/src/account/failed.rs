@@ -3,11 +3,6 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use windlass::port::records::RecordError;
-
-use super::Accounts;
-use super::audit::Note;
-
 /// The kind of account whose sign-in failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
@@ -44,7 +39,7 @@ struct Bucket {
 
 impl Failures {
     /// Whether a failure is written down now; with how many there were before it that were not.
-    fn admit(&self, whose: Whose, now_ms: u64) -> Option<u64> {
+    pub(super) fn admit(&self, whose: Whose, now_ms: u64) -> Option<u64> {
         let bucket = match whose {
             Whose::Account => &self.accounts,
             Whose::Stranger => &self.strangers,
@@ -58,17 +53,6 @@ impl Failures {
         }
         bucket.spent_ms = spent_ms;
         Some(std::mem::take(&mut bucket.untold))
-    }
-}
-
-impl Accounts {
-    /// Writes a failed sign-in into the audit log, as far as the rate allows.
-    pub(super) async fn record_failure(&self, whose: Whose, note: Note) -> Result<(), RecordError> {
-        match self.memory.failures.admit(whose, self.clock.monotonic_ms()) {
-            Some(0) => self.record(note).await,
-            Some(untold) => self.record(note.with("unrecorded_before", untold)).await,
-            None => Ok(()),
-        }
     }
 }
 

@@ -5,14 +5,13 @@
 use windlass::port::records::{Expect, RecordChange};
 
 use super::error::AccountError;
-use super::login::{Admission, FirstRefresh, Registrant, checked};
+use super::login::{Admission, Registrant, checked};
+use super::record::FIRST;
 use super::record::put;
+use super::session::FirstRefresh;
 use super::session::{Client, Tokens};
 use super::user::DEFAULT_WORKSPACE;
 use super::{Accounts, Role};
-
-/// The kind and the key of the one record that says that the first account was registered without a link.
-pub(super) const FIRST: &str = "first_account";
 
 impl Accounts {
     /// Registers the first account as the administrator. Of several requests at once one counts. (SK-P10)

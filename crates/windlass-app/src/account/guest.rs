@@ -12,14 +12,13 @@ use windlass::port::records::{Expect, RecordChange, RecordError};
 
 use super::audit::Note;
 use super::error::{AccountError, conflict};
-use super::login::FirstRefresh;
+use super::session::{FirstRefresh, GUEST_S};
+
 use super::record::{put, read};
-use super::session::{Client, REFRESH_S, SESSION, SESSION_MAX_S, Session, Tokens, later};
+use super::session::{Client, SESSION, SESSION_MAX_S, Session, Tokens, later};
 use super::user::{DEFAULT_WORKSPACE, User};
 use super::{Accounts, Credential, Identity, Role, secret};
 
-/// How long a guest's session lasts since it was last renewed, in seconds: as long as that of a browser which signed in.
-pub const GUEST_S: u64 = REFRESH_S;
 /// After how many seconds the session of a guest who is there is renewed: once a day, so that few requests write.
 const RENEW_S: u64 = 24 * 3_600;
 /// Guests at a time. Each leaves an account, so a week leaves no more than this.
@@ -130,7 +129,8 @@ impl Accounts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::key::Scope;
+
+    use super::super::Scope;
     use super::super::trial::Trial;
     use super::*;
 

@@ -9,22 +9,15 @@ use windlass::port::records::{Expect, RecordChange};
 
 use super::audit::Note;
 use super::error::AccountError;
+use super::key::ApiKeys;
 use super::link::{DAY_S, Link, LinkUse, Maker, used_up};
-use super::login::FirstRefresh;
+use super::session::FirstRefresh;
+
 use super::member::{By, foreign_local};
 use super::record::put;
 use super::session::{Client, Tokens};
 use super::user::{LOCAL, USER, User, mark};
 use super::{Accounts, password};
-
-/// What becomes of an account's API keys when it gets a new password.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ApiKeys {
-    /// They stay valid.
-    Keep,
-    /// They are revoked.
-    Revoke,
-}
 
 impl User {
     /// Notes a change by which another user may have taken the account, or by which it may do more. The account then

@@ -1,11 +1,11 @@
 //! API keys: shown once, kept as a digest, limited to scopes, revocable at once.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 use windlass::machine::{Principal, Timestamp};
 use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, Record, RecordChange, RecordError};
 
+use super::Scope;
 use super::audit::Note;
 use super::error::AccountError;
 use super::record::{put, read};
@@ -23,20 +23,6 @@ const TRIES: usize = 5;
 
 /// What every key begins with, so that people and scanners recognise one.
 pub const PREFIX: &str = "wls_";
-
-/// What a key may be limited to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Scope {
-    /// Look.
-    Read,
-    /// Start runs, send messages, upload files.
-    Run,
-    /// Answer what runs ask, and write grants.
-    Approve,
-    /// Manage people, keys and settings.
-    Admin,
-}
 
 /// A key as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +42,15 @@ pub struct ApiKey {
     /// The moment from which it no longer counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+}
+
+/// What becomes of an account's API keys when it gets a new password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApiKeys {
+    /// They stay valid.
+    Keep,
+    /// They are revoked.
+    Revoke,
 }
 
 /// A key that is to be made.

@@ -10,7 +10,8 @@ use windlass::port::records::{Expect, Record, RecordChange, RecordError};
 
 use super::audit::Note;
 use super::error::{AccountError, conflict};
-use super::login::FirstRefresh;
+use super::session::FirstRefresh;
+
 use super::record::{put, read};
 use super::session::{Client, Tokens};
 use super::user::{DEFAULT_WORKSPACE, LOCAL};

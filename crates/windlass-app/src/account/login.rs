@@ -11,8 +11,10 @@ use super::attempts::{Attempt, Target};
 use super::audit::Note;
 use super::error::{AccountError, conflict};
 use super::failed::Whose;
-use super::first::FIRST;
-use super::hands::ApiKeys;
+use super::key::ApiKeys;
+use super::record::FIRST;
+use super::session::FirstRefresh;
+
 use super::link::{Link, LinkUse, used_up};
 use super::record::{put, read};
 use super::session::{Client, SESSION, Session, Tokens, ends_in};
@@ -33,19 +35,6 @@ struct Password {
 
 /// How long after signing in an account without a password may be given one, or another address, in milliseconds.
 const FRESH_MS: u64 = 5 * 60 * 1_000;
-
-/// When whoever signs in is given the first refresh token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FirstRefresh {
-    /// At once.
-    Now,
-    /// When they ask for it, which they must do soon.
-    OnRequest,
-    /// Never: their client cannot refresh, so the access token lasts as long as the session, a day.
-    Never,
-    /// Never: a guest has nothing but the access token, which lasts as long as the session.
-    Guest,
-}
 
 /// An account that is to be registered.
 pub struct Registrant {

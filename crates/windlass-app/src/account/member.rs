@@ -303,9 +303,10 @@ fn noted(identity: &Identity, before: &User, after: &User) -> Note {
 
 #[cfg(test)]
 mod tests {
+    use super::super::key::ApiKeys;
     use super::super::link::{DAY_S, LinkUse, Maker};
+    use super::super::session::FirstRefresh;
     use super::super::trial::{PASSWORD, Trial};
-    use super::super::{hands::ApiKeys, login::FirstRefresh};
     use super::*;
 
     fn role(role: Role) -> MemberChange {

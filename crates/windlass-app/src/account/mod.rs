@@ -10,6 +10,7 @@ mod failed;
 mod first;
 pub mod guest;
 pub mod hands;
+mod identity;
 pub mod key;
 pub mod link;
 pub mod login;
@@ -21,146 +22,32 @@ mod password;
 mod record;
 pub mod secret;
 pub mod session;
+mod sessions;
 pub mod share;
+pub mod signing;
 pub mod token;
 #[cfg(test)]
 mod trial;
 pub mod user;
+mod users;
 mod workspace;
 
-use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
-use windlass::machine::{ADMIN, Party, Principal, Timestamp};
 use windlass::port::clock::Clock;
-use windlass::port::records::Records;
+use windlass::port::journal::StoreError;
+use windlass::port::records::{Record, RecordChange, RecordError, Records};
 
 use self::attempts::Attempts;
+use self::audit::Note;
 use self::audit::log::AuditLog;
-use self::failed::Failures;
-use self::key::Scope;
+use self::failed::{Failures, Whose};
+pub use self::identity::{Credential, Identity, Registration, Role, Scope, Unknown};
 use self::password::Hashing;
+use self::record::PAGE;
 use self::token::SignerCache;
 use self::user::People;
 use crate::vault::Vault;
-
-/// What an account may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Look at its own and at what is shared; start nothing.
-    Viewer,
-    /// Start runs and answer for its own.
-    Member,
-    /// Everything in its workspace.
-    Admin,
-}
-
-impl Role {
-    /// The role's word, which policy rules name.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Member => "member",
-            Self::Admin => ADMIN,
-        }
-    }
-}
-
-/// Who makes a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The account's id, which is the principal of what it does.
-    pub user: Principal,
-    /// Its workspace.
-    pub workspace: String,
-    /// Its role now.
-    pub role: Role,
-    /// What it came with.
-    pub credential: Credential,
-    /// Since when the account is in the same hands.
-    pub settled_at: Timestamp,
-    /// The address that the request came from, for the audit log; absent outside of requests.
-    pub from: Option<IpAddr>,
-}
-
-/// What a request came with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Credential {
-    /// A login, by the id of its session.
-    Session(String),
-    /// The session of a guest, by its id: a visitor of a dialect who has not signed in.
-    Guest(String),
-    /// An API key, by its id, with what it may do; none named means all that its user may.
-    Key {
-        /// Its id.
-        id: String,
-        /// What it is limited to.
-        scopes: Vec<Scope>,
-    },
-}
-
-impl fmt::Display for Credential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Session(id) | Self::Guest(id) | Self::Key { id, .. } => f.write_str(id),
-        }
-    }
-}
-
-/// Who may register.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Registration {
-    /// Everybody who reaches the server, as a member.
-    Open,
-    /// Whoever an administrator invites.
-    #[default]
-    Invite,
-    /// Nobody: administrators add accounts.
-    Closed,
-}
-
-impl Identity {
-    /// Whoever answers what runs ask.
-    pub fn party(&self) -> Party {
-        Party {
-            principal: self.user.clone(),
-            workspace: self.workspace.clone(),
-            roles: vec![self.role.word().to_owned()],
-        }
-    }
-
-    /// Whether the credential covers a scope.
-    pub fn has(&self, scope: Scope) -> bool {
-        match &self.credential {
-            Credential::Session(_) => true,
-            // Nothing that outlives the visit: no keys, no changes of the account.
-            Credential::Guest(_) => scope != Scope::Admin,
-            Credential::Key { scopes, .. } => scopes.is_empty() || scopes.contains(&scope),
-        }
-    }
-}
-
-/// Why nobody is known to ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unknown {
-    /// Nothing was sent.
-    #[error("the request carries no credential")]
-    Nothing,
-    /// It is none that was given out, or it was taken back.
-    #[error("the credential is not valid")]
-    Invalid,
-    /// Its time is over.
-    #[error("the credential has expired")]
-    Expired,
-    /// The account was deactivated.
-    #[error("the account is deactivated")]
-    Deactivated,
-}
 
 /// The accounts of a store.
 #[derive(Clone)]
@@ -176,12 +63,12 @@ pub struct Accounts {
 struct Memory {
     signer: SignerCache,
     vault: Vault,
-    sessions: session::Cache,
+    sessions: session::SessionCache,
     hashing: Hashing,
     attempts: Attempts,
     failures: Failures,
     #[cfg(feature = "openid")]
-    providers: oidc::Known,
+    providers: oidc::ProviderCache,
 }
 
 impl Accounts {
@@ -190,14 +77,51 @@ impl Accounts {
         let memory = Memory {
             signer: SignerCache::default(),
             vault,
-            sessions: session::Cache::default(),
+            sessions: session::SessionCache::default(),
             hashing: Hashing::default(),
             attempts: Attempts::default(),
             failures: Failures::default(),
             #[cfg(feature = "openid")]
-            providers: oidc::Known::default(),
+            providers: oidc::ProviderCache::default(),
         };
         let log = Arc::new(AuditLog::new(records.clone(), clock.clone()));
         Self { records, clock, people, log, memory: Arc::new(memory) }
+    }
+
+    /// Writes an entry that belongs to no change of the accounts.
+    pub async fn record(&self, note: Note) -> Result<(), RecordError> {
+        self.log.record(note).await
+    }
+
+    /// Makes changes and writes the entry about them, all or nothing. Returns the versions of the changes.
+    pub async fn commit(
+        &self,
+        changes: Vec<RecordChange>,
+        note: Note,
+    ) -> Result<Vec<Option<u64>>, RecordError> {
+        self.log.commit(changes, note).await
+    }
+
+    /// Writes a failed sign-in into the audit log, as far as the rate allows.
+    async fn record_failure(&self, whose: Whose, note: Note) -> Result<(), RecordError> {
+        match self.memory.failures.admit(whose, self.clock.monotonic_ms()) {
+            Some(0) => self.record(note).await,
+            Some(untold) => self.record(note.with("unrecorded_before", untold)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Every record of a kind, of one owner or of all. Only for kinds whose number has a limit.
+    async fn every(&self, kind: &str, owner: Option<&str>) -> Result<Vec<Record>, StoreError> {
+        let mut all: Vec<Record> = Vec::new();
+        loop {
+            let after = all.last().map(|record| record.key.clone());
+            let page = self.records.list(kind, owner, after.as_deref(), PAGE).await?;
+            let last = page.len() < PAGE;
+            all.extend(page);
+            if last {
+                return Ok(all);
+            }
+        }
     }
 }

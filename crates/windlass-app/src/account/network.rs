@@ -74,7 +74,8 @@ fn network(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::super::error::AccountError;
-    use super::super::login::FirstRefresh;
+
+    use super::super::session::FirstRefresh;
     use super::super::trial::{PASSWORD, Trial};
     use super::*;
 

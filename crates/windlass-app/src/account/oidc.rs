@@ -4,6 +4,7 @@
 //! another's and beginning one costs the server nothing. An account is found by issuer and subject; by its address
 //! only where the configuration says so and the provider has verified it.
 
+mod cache;
 mod discovery;
 mod fetch;
 
@@ -21,14 +22,15 @@ use serde::{Deserialize, Serialize};
 use windlass::machine::{Principal, Timestamp};
 use windlass::port::records::{Expect, RecordChange};
 
+pub use self::cache::ProviderCache;
 use self::discovery::Age;
-pub use self::discovery::Known;
 use self::fetch::fetch;
 use super::audit::Note;
 use super::error::{AccountError, conflict};
 use super::failed::Whose;
-use super::login::{FirstRefresh, SUBJECT, taken};
+use super::login::{SUBJECT, taken};
 use super::record::{put, read};
+use super::session::FirstRefresh;
 use super::session::{Client, Tokens};
 use super::token::{Purpose, Read};
 use super::user::{User, fold_email};

@@ -7,7 +7,8 @@ use serde_json::Value;
 use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, Record, RecordChange};
 
-use super::Accounts;
+/// The kind and the key of the one record that says that the first account was registered without a link.
+pub(super) const FIRST: &str = "first_account";
 
 /// Records read at a time.
 pub(super) const PAGE: usize = 500;
@@ -30,20 +31,4 @@ pub(super) fn put(
     // Our own types: strings, numbers and lists of them, which are always JSON.
     let value = serde_json::to_value(value).unwrap_or(Value::Null);
     RecordChange::put(kind, key, owner, value, expected)
-}
-
-impl Accounts {
-    /// Every record of a kind, of one owner or of all. Only for kinds whose number has a limit.
-    pub(super) async fn every(&self, kind: &str, owner: Option<&str>) -> Result<Vec<Record>, StoreError> {
-        let mut all: Vec<Record> = Vec::new();
-        loop {
-            let after = all.last().map(|record| record.key.clone());
-            let page = self.records.list(kind, owner, after.as_deref(), PAGE).await?;
-            let last = page.len() < PAGE;
-            all.extend(page);
-            if last {
-                return Ok(all);
-            }
-        }
-    }
 }

@@ -1,9 +1,4 @@
-//! Sessions: a short access token that names one, and refresh tokens (`refresh.rs`) by which it goes on.
-//!
-//! A token only names its session: what the session and its user may is looked up each time, so that ending one takes
-//! effect at once.
-
-mod refresh;
+//! Sessions, as they are kept, and what whoever signs in is given.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,24 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use windlass::machine::{Principal, Timestamp};
-use windlass::port::journal::StoreError;
-use windlass::port::records::{Expect, Record, RecordChange, RecordError, RecordWrite};
+use windlass::port::records::{RecordChange, RecordWrite};
 
-use super::audit::Note;
-use super::error::AccountError;
-use super::guest::GUEST_S;
-use super::login::FirstRefresh;
-use super::record::{put, read};
-use super::token::{Purpose, Read};
 use super::user::User;
-use super::{Accounts, Credential, Identity, Unknown, secret};
 
-pub(super) use self::refresh::REFRESH;
-
+/// The kind of refresh tokens, by digest; their owner is the session.
+pub(super) const REFRESH: &str = "refresh";
 /// The kind of sessions, by id; their owner is the user.
 pub(super) const SESSION: &str = "session";
 /// What the id of a session begins with.
-const PREFIX: &str = "ses_";
+pub(super) const PREFIX: &str = "ses_";
 
 /// How long an access token counts, in seconds. (SK-P8)
 pub const ACCESS_S: u64 = 15 * 60;
@@ -39,9 +26,25 @@ pub const REFRESH_S: u64 = 7 * 24 * 3_600;
 /// How long a session may be refreshed at most, in seconds.
 pub(super) const SESSION_MAX_S: u64 = 90 * 24 * 3_600;
 /// Sessions of a user: every browser and program, with room. The one not used for longest ends for a new one.
-const SESSIONS_MAX: usize = 50;
+pub(super) const SESSIONS_MAX: usize = 50;
 /// Sessions in memory.
 const CACHED: usize = 10_000;
+
+/// How long a guest's session lasts since it was last renewed, in seconds: as long as that of a browser which signed in.
+pub const GUEST_S: u64 = REFRESH_S;
+
+/// When whoever signs in is given the first refresh token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstRefresh {
+    /// At once.
+    Now,
+    /// When they ask for it, which they must do soon.
+    OnRequest,
+    /// Never: their client cannot refresh, so the access token lasts as long as the session, a day.
+    Never,
+    /// Never: a guest has nothing but the access token, which lasts as long as the session.
+    Guest,
+}
 
 /// A session as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,12 +71,6 @@ pub struct Session {
     pub guest: bool,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Access {
-    sub: Principal,
-    sid: String,
-}
-
 /// Where a request comes from.
 #[derive(Clone, Debug, Default)]
 pub struct Client {
@@ -97,18 +94,18 @@ pub struct Tokens {
 
 /// Sessions as they were last read, for one state of the records.
 #[derive(Debug, Default)]
-pub struct Cache(Mutex<(u64, ById)>);
+pub struct SessionCache(Mutex<(u64, ById)>);
 
 /// Sessions by id; `None` where there is none.
 type ById = HashMap<String, Option<Arc<Session>>>;
 
-impl Cache {
-    fn find(&self, changes: u64, id: &str) -> Option<Option<Arc<Session>>> {
+impl SessionCache {
+    pub(super) fn find(&self, changes: u64, id: &str) -> Option<Option<Arc<Session>>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.0 == changes { known.1.get(id).cloned() } else { None }
     }
 
-    fn keep(&self, changes: u64, id: &str, session: Option<Arc<Session>>) {
+    pub(super) fn keep(&self, changes: u64, id: &str, session: Option<Arc<Session>>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.0 < changes {
             *known = (changes, HashMap::new());
@@ -120,208 +117,6 @@ impl Cache {
     }
 }
 
-impl Accounts {
-    /// Begins a session of a user, with other changes that belong to it.
-    pub(super) async fn open_session(
-        &self,
-        user: &Arc<User>,
-        client: &Client,
-        first: FirstRefresh,
-        mut changes: Vec<RecordChange>,
-        note: Note,
-    ) -> Result<Tokens, RecordError> {
-        let now = self.clock.now();
-        let (lasts_s, access_s) = match first {
-            FirstRefresh::Now => (REFRESH_S, ACCESS_S),
-            // What is never asked for leaves nothing behind that outlives the access token.
-            FirstRefresh::OnRequest => (ACCESS_S, ACCESS_S),
-            FirstRefresh::Never => (LASTING_S, LASTING_S),
-            FirstRefresh::Guest => (GUEST_S, GUEST_S),
-        };
-        let session = Session {
-            id: format!("{PREFIX}{}", secret::draw::<9>()),
-            user: user.id.clone(),
-            created_at: now,
-            seen_at: now,
-            expires_at: later(now, lasts_s),
-            agent: client.agent.clone(),
-            from: client.from.map(|address| address.to_string()),
-            awaits_refresh: first == FirstRefresh::OnRequest,
-            guest: first == FirstRefresh::Guest,
-        };
-        changes.push(put(SESSION, &session.id, user.id.as_str(), &session, Expect::Absent));
-        let refresh = match first {
-            FirstRefresh::Now => {
-                let (refresh, kept) = self.next_refresh(&session).await?;
-                changes.push(kept);
-                Some(refresh)
-            }
-            FirstRefresh::OnRequest | FirstRefresh::Never | FirstRefresh::Guest => None,
-        };
-        let surplus = self.surplus(&user.id, now).await?;
-        changes.extend(surplus.iter().map(|id| RecordChange::delete(SESSION, id, Expect::Any)));
-        let ended = ends_in(&changes);
-        let note = note.actor(&user.id).from(client.from).with("session", session.id.as_str());
-        self.commit(changes, note).await?;
-        self.forget_sessions(&ended).await?;
-        self.refresh().await?;
-        let access = self.access(&session, access_s).await?;
-        Ok(Tokens { access, refresh, session: session.id, user: user.clone() })
-    }
-
-    /// An access token of a session, for some seconds.
-    pub(super) async fn access(&self, session: &Session, seconds: u64) -> Result<String, StoreError> {
-        let about = Access { sub: session.user.clone(), sid: session.id.clone() };
-        self.signer().await?.sign(Purpose::Access, about, self.clock.now(), seconds)
-    }
-
-    /// Who comes with an access token.
-    pub async fn by_token(&self, token: &str) -> Result<Result<Identity, Unknown>, StoreError> {
-        let changes = self.records.changes().await?;
-        let signer = self.signer_at(changes).await?;
-        let access = match signer.read::<Access>(Purpose::Access, token, self.clock.now()) {
-            Some(Read::Valid(access)) => access,
-            Some(Read::Expired) => return Ok(Err(Unknown::Expired)),
-            None => return Ok(Err(Unknown::Invalid)),
-        };
-        let Some(session) = self.session(changes, &access.sid).await? else {
-            return Ok(Err(Unknown::Invalid));
-        };
-        if session.expires_at <= self.clock.now() {
-            return Ok(Err(Unknown::Expired));
-        }
-        let user = self.refresh_to(changes).await?.find(&session.user);
-        Ok(match user.filter(|_| session.user == access.sub) {
-            None => Err(Unknown::Invalid),
-            Some(user) if !user.active => Err(Unknown::Deactivated),
-            Some(user) => Ok(Identity {
-                user: user.id.clone(),
-                workspace: user.workspace.clone(),
-                role: user.role,
-                credential: match session.guest {
-                    true => Credential::Guest(session.id.clone()),
-                    false => Credential::Session(session.id.clone()),
-                },
-                settled_at: user.settled_at,
-                from: None,
-            }),
-        })
-    }
-
-    async fn session(&self, changes: u64, id: &str) -> Result<Option<Arc<Session>>, StoreError> {
-        if let Some(found) = self.memory.sessions.find(changes, id) {
-            return Ok(found);
-        }
-        let session = self.records.get(SESSION, id).await?.map(read::<Session>).transpose()?.map(Arc::new);
-        self.memory.sessions.keep(changes, id, session.clone());
-        Ok(session)
-    }
-
-    /// The sessions of a user that count, the newest first.
-    pub async fn sessions(&self, user: &Principal) -> Result<Vec<Session>, StoreError> {
-        let now = self.clock.now();
-        let mut sessions = self.sessions_of(user).await?;
-        sessions.retain(|session| session.expires_at > now);
-        sessions.sort_by(|a, b| b.seen_at.cmp(&a.seen_at).then_with(|| a.id.cmp(&b.id)));
-        Ok(sessions)
-    }
-
-    async fn sessions_of(&self, user: &Principal) -> Result<Vec<Session>, StoreError> {
-        let records: Vec<Record> = self.every(SESSION, Some(user.as_str())).await?;
-        records.into_iter().map(read).collect()
-    }
-
-    /// Sessions that have expired, and the ones not used for longest where there are too many for one more.
-    async fn surplus(&self, user: &Principal, now: Timestamp) -> Result<Vec<String>, StoreError> {
-        let mut sessions = self.sessions_of(user).await?;
-        sessions.sort_by_key(|session| (session.expires_at > now, session.seen_at));
-        let over = (sessions.len() + 1).saturating_sub(SESSIONS_MAX);
-        let gone = |(index, session): &(usize, Session)| *index < over || session.expires_at <= now;
-        Ok(sessions.into_iter().enumerate().filter(gone).map(|(_, session)| session.id).collect())
-    }
-
-    /// What ends a user's sessions, but for one.
-    pub(super) async fn session_ends(
-        &self,
-        user: &Principal,
-        but: Option<&str>,
-    ) -> Result<Vec<RecordChange>, StoreError> {
-        let sessions = self.sessions_of(user).await?;
-        let gone = sessions.iter().filter(|session| Some(session.id.as_str()) != but);
-        let mut changes: Vec<RecordChange> =
-            gone.map(|session| RecordChange::delete(SESSION, &session.id, Expect::Any)).collect();
-        // A guest who is signed out leaves room for another.
-        if but.is_none() {
-            changes.extend(self.places_of(user).await?);
-        }
-        Ok(changes)
-    }
-
-    /// Ends one session of whoever asks.
-    pub async fn end_session(&self, identity: &Identity, id: &str) -> Result<(), AccountError> {
-        let own = self.sessions_of(&identity.user).await?.into_iter().any(|session| session.id == id);
-        if !own {
-            return Err(AccountError::Missing(format!("session `{id}`")));
-        }
-        let gone = RecordChange::delete(SESSION, id, Expect::Any);
-        self.commit(vec![gone], Note::by(identity, "logout").on(id)).await?;
-        Ok(self.forget_refreshes(id).await?)
-    }
-
-    /// Ends sessions of a member of the caller's workspace, as an administrator: one, or all. Returns how many.
-    pub async fn end_sessions_of(
-        &self,
-        identity: &Identity,
-        user: &Principal,
-        id: Option<&str>,
-    ) -> Result<usize, AccountError> {
-        self.member(&identity.workspace, user).await?;
-        let gone: Vec<RecordChange> = match id {
-            None => self.session_ends(user, None).await?,
-            Some(id) => {
-                let all = self.session_ends(user, None).await?;
-                all.into_iter().filter(|change| change.key == id).collect()
-            }
-        };
-        if let Some(id) = id.filter(|_| gone.is_empty()) {
-            return Err(AccountError::Missing(format!("session `{id}`")));
-        }
-        let ended = ends_in(&gone);
-        let note = Note::by(identity, "member.signed_out").on(user.as_str()).with("sessions", ended.len());
-        self.commit(gone, note).await?;
-        self.forget_sessions(&ended).await?;
-        Ok(ended.len())
-    }
-
-    /// Signs out everywhere: ends every session of whoever asks, or every one but theirs.
-    pub async fn end_sessions(&self, identity: &Identity, but: Option<&str>) -> Result<(), AccountError> {
-        let gone = self.session_ends(&identity.user, but).await?;
-        let ended = ends_in(&gone);
-        self.commit(gone, Note::by(identity, "logout.all").with("sessions", ended.len())).await?;
-        Ok(self.forget_sessions(&ended).await?)
-    }
-
-    /// Ends sessions that were opened beside the change that ended all: what let them in no longer counts.
-    pub(super) async fn end_latecomers(
-        &self,
-        user: &Principal,
-        but: Option<&str>,
-    ) -> Result<(), RecordError> {
-        let gone = self.session_ends(user, but).await?;
-        let ended = ends_in(&gone);
-        self.records.apply(gone).await?;
-        Ok(self.forget_sessions(&ended).await?)
-    }
-
-    /// Removes what is left of sessions that changes have ended.
-    pub(super) async fn forget_sessions(&self, ended: &[String]) -> Result<(), StoreError> {
-        for id in ended {
-            self.forget_refreshes(id).await?;
-        }
-        Ok(())
-    }
-}
-
 /// The sessions that changes end.
 pub(super) fn ends_in(changes: &[RecordChange]) -> Vec<String> {
     let ends = changes.iter().filter(|it| it.kind == SESSION && it.write == RecordWrite::Delete);
@@ -330,41 +125,4 @@ pub(super) fn ends_in(changes: &[RecordChange]) -> Vec<String> {
 
 pub(super) fn later(at: Timestamp, seconds: u64) -> Timestamp {
     Timestamp(at.0.saturating_add(seconds * 1_000))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::trial::Trial;
-    use super::*;
-
-    const ELSEWHERE: Client = Client { from: None, agent: None };
-    const INVALID: &str = "the credential is not valid";
-
-    #[tokio::test]
-    async fn a_user_has_so_many_sessions_and_no_more() {
-        let trial = Trial::new();
-        let (user, first) = trial.member().await;
-        for _ in 0..SESSIONS_MAX {
-            trial.clock.advance_ms(1);
-            let note = Note::new("default", "login");
-            trial
-                .accounts
-                .open_session(&user, &ELSEWHERE, FirstRefresh::Now, Vec::new(), note)
-                .await
-                .unwrap();
-        }
-        assert_eq!(trial.accounts.sessions(&user.id).await.unwrap().len(), SESSIONS_MAX);
-        assert_eq!(trial.who(&first).await.unwrap_err(), INVALID);
-    }
-
-    #[tokio::test]
-    async fn what_another_process_ends_has_ended_here() {
-        let trial = Trial::new();
-        let (user, tokens) = trial.member().await;
-        assert!(trial.who(&tokens).await.is_ok());
-        let gone = trial.accounts.session_ends(&user.id, None).await.unwrap();
-        // Not through these accounts: whatever is cached must notice by itself.
-        trial.accounts.records.apply(gone).await.unwrap();
-        assert_eq!(trial.who(&tokens).await.unwrap_err(), INVALID);
-    }
 }

@@ -4,28 +4,35 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
-use windlass::machine::{Principal, Timestamp};
-use windlass::port::journal::StoreError;
-use windlass::port::records::{Expect, RecordChange, RecordError};
+use windlass::machine::{ADMIN, Party, Principal, Timestamp};
+use windlass::port::records::{Expect, RecordChange};
 
-use super::audit::Note;
 use super::error::AccountError;
-use super::record::{put, read};
-use super::{Accounts, Role};
+use super::identity::Role;
+use super::record::put;
 
 /// The kind of the records.
 pub const USER: &str = "user";
 /// The kind of addresses, by which accounts are found; each is in the whole server once.
 pub(super) const EMAIL: &str = "email";
 /// The one record that changes with every user, so that others' writes cost no reading of all.
-const PEOPLE: &str = "people";
-const ALL: &str = "all";
+pub(super) const PEOPLE: &str = "people";
+pub(super) const ALL: &str = "all";
 
 /// The workspace that exists from the start.
 pub const DEFAULT_WORKSPACE: &str = "default";
 
 /// The principal of the person at this machine's terminal, who is an administrator.
 pub const LOCAL: &str = "local";
+
+/// The person at the terminal: whoever may use the store may do everything.
+pub fn local() -> Party {
+    Party {
+        principal: Principal::from(LOCAL),
+        workspace: DEFAULT_WORKSPACE.into(),
+        roles: vec![ADMIN.to_owned()],
+    }
+}
 
 /// Longest address, in bytes. (RFC 5321, section 4.5.3.1.3)
 const EMAIL_MAX_BYTES: usize = 254;
@@ -75,12 +82,12 @@ pub struct User {
 pub struct People(RwLock<Known>);
 
 #[derive(Debug, Default)]
-struct Known {
+pub(super) struct Known {
     /// The state of all records that this is known to hold for.
-    changes: Option<u64>,
+    pub(super) changes: Option<u64>,
     /// The version of the record that changes with every user.
-    mark: Option<u64>,
-    users: HashMap<Principal, Arc<User>>,
+    pub(super) mark: Option<u64>,
+    pub(super) users: HashMap<Principal, Arc<User>>,
 }
 
 impl People {
@@ -107,12 +114,12 @@ impl People {
         known.users.values().filter(|user| user.workspace == workspace).cloned().collect()
     }
 
-    fn changes(&self) -> Option<u64> {
+    pub(super) fn changes(&self) -> Option<u64> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).changes
     }
 
     /// Whether nothing has changed since the last look, which then counts for the later state too.
-    fn holds(&self, changes: u64, mark: Option<u64>) -> bool {
+    pub(super) fn holds(&self, changes: u64, mark: Option<u64>) -> bool {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let same = known.changes.is_some() && known.mark == mark;
         if same {
@@ -121,7 +128,7 @@ impl People {
         same
     }
 
-    fn replace(&self, news: Known) {
+    pub(super) fn replace(&self, news: Known) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         // Somebody else may have read later than this and written first.
         if known.changes <= news.changes {
@@ -157,92 +164,4 @@ pub fn check_name(name: &str) -> Result<String, AccountError> {
         return Err(AccountError::Invalid(why));
     }
     Ok(name.to_owned())
-}
-
-impl Accounts {
-    /// The users as they are now, read again where anything in the store's records has changed.
-    pub async fn refresh(&self) -> Result<&People, StoreError> {
-        let changes = self.records.changes().await?;
-        self.refresh_to(changes).await
-    }
-
-    /// The users as they are now; `changes` is how many changes of records there are.
-    pub(super) async fn refresh_to(&self, changes: u64) -> Result<&People, StoreError> {
-        if self.people.changes() == Some(changes) {
-            return Ok(&self.people);
-        }
-        let mark = self.people_mark().await?;
-        if !self.people.holds(changes, mark) {
-            let mut users = HashMap::new();
-            for record in self.every(USER, None).await? {
-                let user: User = read(record)?;
-                users.insert(user.id.clone(), Arc::new(user));
-            }
-            self.people.replace(Known { changes: Some(changes), mark, users });
-        }
-        Ok(&self.people)
-    }
-
-    /// The version of the record that changes with every user.
-    pub(super) async fn people_mark(&self) -> Result<Option<u64>, StoreError> {
-        Ok(self.records.get(PEOPLE, ALL).await?.map(|record| record.version))
-    }
-
-    /// The changes that write a new user, the user's record first, and the note of them. An address that the user proves
-    /// is taken from an account whose owner only typed it.
-    pub(super) async fn new_user(
-        &self,
-        user: &User,
-        note: Note,
-    ) -> Result<(Vec<RecordChange>, Note), StoreError> {
-        let mut changes =
-            vec![put(USER, user.id.as_str(), &user.workspace, user, Expect::Absent), mark(Expect::Any)];
-        let note = self.take_address(user, &mut changes, note).await?;
-        Ok((changes, note))
-    }
-
-    /// Writes a new user.
-    pub async fn add_user(&self, user: &User) -> Result<(), RecordError> {
-        let note = Note::new(&user.workspace, "member.add").on(user.id.as_str());
-        let (changes, note) = self.new_user(user, note.with("role", user.role.word())).await?;
-        self.commit(changes, note).await?;
-        self.refresh().await?;
-        Ok(())
-    }
-
-    /// The user with an address, which is in lower case.
-    pub async fn by_email(&self, email: &str) -> Result<Option<Arc<User>>, StoreError> {
-        let Some(record) = self.records.get(EMAIL, email).await? else { return Ok(None) };
-        let id: Principal = read(record)?;
-        Ok(self.refresh().await?.find(&id))
-    }
-
-    /// Makes sure that the person at the terminal has an account, which everything on the command line is done by.
-    pub async fn local(&self) -> Result<Arc<User>, RecordError> {
-        let id = Principal::from(LOCAL);
-        if let Some(user) = self.refresh().await?.find(&id) {
-            return Ok(user);
-        }
-        let user = User {
-            id: id.clone(),
-            workspace: DEFAULT_WORKSPACE.to_owned(),
-            role: Role::Admin,
-            name: "Local administrator".to_owned(),
-            email: None,
-            vouched: false,
-            verified: false,
-            typed: false,
-            active: true,
-            credit_micro_usd: None,
-            created_at: self.clock.now(),
-            settled_at: self.clock.now(),
-        };
-        match self.add_user(&user).await {
-            // Another process was first.
-            Ok(()) | Err(RecordError::Conflict { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        let found = self.refresh().await?.find(&id);
-        Ok(found.unwrap_or_else(|| Arc::new(user)))
-    }
 }

@@ -8,13 +8,15 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use windlass::machine::Principal;
 
-use super::{ModelFlags, PlaceFlags, serve};
+use super::serve;
+use crate::account::Scope;
 use crate::account::error::AccountError;
-use crate::account::key::{KeyDraft, Scope};
+use crate::account::key::KeyDraft;
 use crate::account::link::{DAY_S, LinkUse, Maker};
-use crate::account::token::Sessions;
+use crate::account::signing::Sessions;
 use crate::account::user::{DEFAULT_WORKSPACE, LOCAL, People, User, fold_email};
 use crate::account::{Accounts, Role, secret};
+use crate::cli::flags::{ModelFlags, PlaceFlags};
 use crate::config::Settings;
 use crate::console::Console;
 use crate::place::{Ask, Ground};
@@ -183,7 +185,7 @@ pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
     let place = ground.open_store().await?;
     let (records, settings) = (place.engine.records().clone(), &place.ground.settings);
     let vault = Vault::open(&place.ground.store())?;
-    let accounts = Accounts::new(records, crate::place::clock(), Arc::new(People::default()), vault);
+    let accounts = Accounts::new(records, crate::clock::clock(), Arc::new(People::default()), vault);
     accounts.local().await?;
     let said = match &args.command {
         Command::AddUser(args) => add_user(&accounts, args).await?,
@@ -234,8 +236,8 @@ async fn add_user(accounts: &Accounts, args: &AddUser) -> anyhow::Result<String>
         typed: false,
         active: true,
         credit_micro_usd: None,
-        created_at: crate::place::now(),
-        settled_at: crate::place::now(),
+        created_at: crate::clock::now(),
+        settled_at: crate::clock::now(),
     };
     match accounts.add_user(&user).await.map_err(AccountError::from) {
         Err(AccountError::Changed { .. }) => {

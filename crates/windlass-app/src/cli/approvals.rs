@@ -9,10 +9,12 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass::machine::{Answer, Content, InterruptKind};
 
-use super::{ListFlags, ModelFlags, OutputFlags, PlaceFlags};
+use crate::account::user::local;
+use crate::cli::flags::{ListFlags, ModelFlags, OutputFlags, PlaceFlags};
+use crate::clock::now;
 use crate::console::{Console, first_line, shown};
 use crate::editor::{Edited, edit};
-use crate::place::{Ask, Consent, Ground, Place, local, now};
+use crate::place::{Ask, Consent, Ground, Place};
 use crate::signals::{Signal, Signals};
 use crate::trouble::{Exit, Trouble, explain};
 use crate::view::call::span;

@@ -5,9 +5,10 @@ use serde_json::json;
 use windlass::Whose;
 use windlass::machine::{AutoRun, ToolName};
 
-use super::{ModelFlags, PlaceFlags};
+use crate::account::user::local;
+use crate::cli::flags::{ModelFlags, PlaceFlags};
 use crate::console::{Console, shown_line};
-use crate::place::{Ask, Ground, Place, local};
+use crate::place::{Ask, Ground, Place};
 use crate::toolbox;
 use crate::trouble::{Exit, Trouble};
 

@@ -3,9 +3,10 @@
 use clap::Args;
 use windlass::EngineError;
 
-use super::{ModelFlags, PlaceFlags};
+use crate::account::user::local;
+use crate::cli::flags::{ModelFlags, PlaceFlags};
 use crate::console::Console;
-use crate::place::{Ask, Ground, local};
+use crate::place::{Ask, Ground};
 use crate::trouble::Exit;
 
 /// Arguments of `cancel`.

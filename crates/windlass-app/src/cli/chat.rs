@@ -18,7 +18,7 @@ use windlass::port::journal::RunQuery;
 
 use self::typing::Input;
 use super::follow::{End, Follow, From, Sight, Typing};
-use super::{ModeFlag, ModelFlags, OutputFlags, PlaceFlags};
+use crate::cli::flags::{ModeFlag, ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::{Console, shown_line};
 use crate::paths::private_directory;
 use crate::place::{Ask, Consent, Ground, Place};

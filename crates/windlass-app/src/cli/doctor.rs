@@ -16,7 +16,7 @@ use windlass::port::model::{Ability, ModelInfo, Models};
 use windlass::{AgentConfig, Engine, Task};
 
 use self::check::{Check, State};
-use super::{ModelFlags, PlaceFlags};
+use crate::cli::flags::{ModelFlags, PlaceFlags};
 use crate::config::ModelSource;
 use crate::console::Console;
 use crate::paths::UserPaths;

@@ -12,9 +12,10 @@ use windlass::machine::{Fact, InterruptId, Queued, RunId, Seq, State, ThreadId, 
 use windlass::port::journal::{Recorded, ThreadStatus};
 use windlass::{AgentConfig, EngineError, Outcome, Status, Update};
 
+use crate::account::user::local;
 use crate::console::{Console, first_line, shown};
 use crate::keyboard::{Keyboard, Typed};
-use crate::place::{Place, local};
+use crate::place::Place;
 use crate::screen::ChatScreen;
 use crate::signals::{Signal, Signals};
 use crate::trouble::{Exit, explain};
@@ -22,7 +23,7 @@ use crate::view::events;
 use crate::view::live::{Live, Show};
 use crate::view::question::Asking;
 
-use super::OutputFlags;
+use crate::cli::flags::OutputFlags;
 
 /// How often the status line moves.
 const TICK: Duration = Duration::from_millis(250);

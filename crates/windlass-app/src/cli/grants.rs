@@ -5,9 +5,11 @@ use serde_json::json;
 use windlass::GrantDraft;
 use windlass::machine::{Condition, Grant, Predicate, ToolName};
 
-use super::{ListFlags, ModelFlags, PlaceFlags};
+use crate::account::user::local;
+use crate::cli::flags::{ListFlags, ModelFlags, PlaceFlags};
+use crate::clock::now;
 use crate::console::{Console, shown_line};
-use crate::place::{Ask, Ground, Place, local, now};
+use crate::place::{Ask, Ground, Place};
 use crate::policy::Length;
 use crate::toolbox;
 use crate::trouble::{Exit, Trouble};

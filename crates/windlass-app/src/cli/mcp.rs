@@ -13,7 +13,7 @@ use serde_json::json;
 use windlass::adapter::mcp::{Health, McpServer, ServerStatus, Transport};
 use windlass::adapter::sqlite;
 
-use super::{ListFlags, ModelFlags};
+use crate::cli::flags::{ListFlags, ModelFlags};
 use crate::console::{Console, shown_line};
 use crate::place::{Ask, Ground, Place};
 use crate::servers::{self, Back, Draft, Page, Servers, Which};

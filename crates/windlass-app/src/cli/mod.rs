@@ -7,6 +7,7 @@ mod cancel;
 mod chat;
 mod completions;
 mod doctor;
+mod flags;
 mod follow;
 mod grants;
 mod mcp;
@@ -16,14 +17,12 @@ mod run;
 mod serve;
 mod threads;
 mod tools;
-pub mod trust;
+mod trust;
 mod watch;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
-use windlass::machine::Mode;
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::console::{ColorChoice, Console};
 use crate::telemetry::LOGS;
@@ -92,72 +91,6 @@ enum Command {
     Admin(admin::AdminArgs),
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
-}
-
-/// What lists take.
-#[derive(Args, Debug)]
-pub struct ListFlags {
-    /// Print a line of JSON for each
-    #[arg(long)]
-    pub json: bool,
-    #[command(flatten)]
-    pub place: PlaceFlags,
-}
-
-/// Where to work.
-#[derive(Args, Clone, Debug, Default)]
-pub struct PlaceFlags {
-    /// The working folder [default: here]
-    #[arg(long, value_name = "DIR", env = "WINDLASS_DIR", hide_env_values = true)]
-    pub dir: Option<PathBuf>,
-    /// Where threads are kept [default: the user's data directory]
-    #[arg(long, value_name = "PATH", env = "WINDLASS_STORE", hide_env_values = true)]
-    pub store: Option<PathBuf>,
-}
-
-impl PlaceFlags {
-    /// The working folder.
-    pub fn folder(&self) -> PathBuf {
-        self.dir.clone().unwrap_or_else(|| PathBuf::from("."))
-    }
-}
-
-/// Which model.
-#[derive(Args, Clone, Debug, Default)]
-pub struct ModelFlags {
-    /// The model, as `provider/name`
-    #[arg(long, short, value_name = "MODEL", env = crate::config::MODEL, hide_env_values = true)]
-    pub model: Option<String>,
-    /// Another address for the model's provider [env: WINDLASS_BASE_URL]
-    #[arg(long, value_name = "URL")]
-    pub base_url: Option<String>,
-    /// The variable that holds that provider's key [env: WINDLASS_API_KEY_ENV]
-    #[arg(long, value_name = "NAME")]
-    pub api_key_env: Option<String>,
-    /// At most so many steps (model calls) in a run
-    #[arg(long, value_name = "N", env = "WINDLASS_MAX_STEPS",
-          hide_env_values = true, value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_steps: Option<u32>,
-}
-
-/// What a run may do at all.
-#[derive(Args, Clone, Copy, Debug, Default)]
-pub struct ModeFlag {
-    /// What the run may do: `agent` everything, `ask` answer, `plan` make a plan [default: as before in the
-    /// conversation, else the agent's]
-    #[arg(long, value_name = "MODE")]
-    pub mode: Option<Mode>,
-}
-
-/// What is printed.
-#[derive(Args, Clone, Copy, Debug, Default)]
-pub struct OutputFlags {
-    /// Print one outcome as JSON at the end
-    #[arg(long, conflicts_with = "stream_json")]
-    pub json: bool,
-    /// Print each event and live fragment as a line of JSON
-    #[arg(long)]
-    pub stream_json: bool,
 }
 
 /// A command line with the command that it leaves out: flags alone are those of `chat`.

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass::machine::Rule;
 
-use super::{ModelFlags, PlaceFlags};
+use crate::cli::flags::{ModelFlags, PlaceFlags};
 use crate::console::{Console, shown_line};
 use crate::paths::{POLICY_FILE, UserPaths};
 use crate::place::{Ask, Ground};

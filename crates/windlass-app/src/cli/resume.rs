@@ -5,7 +5,7 @@ use windlass::machine::Seq;
 use windlass::port::journal::ThreadStatus;
 
 use super::follow::{End, Follow, From, Sight, conclude};
-use super::{ModelFlags, OutputFlags, PlaceFlags};
+use crate::cli::flags::{ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::Console;
 use crate::place::{Ask, Consent, Ground};
 use crate::signals::Signals;

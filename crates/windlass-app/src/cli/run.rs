@@ -9,7 +9,7 @@ use clap::Args;
 use windlass::machine::{AtLimit, Seq};
 
 use super::follow::{Follow, From, Sight, conclude};
-use super::{ModeFlag, ModelFlags, OutputFlags, PlaceFlags};
+use crate::cli::flags::{ModeFlag, ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::Console;
 use crate::place::{Ask, Consent, Ground};
 use crate::signals::Signals;

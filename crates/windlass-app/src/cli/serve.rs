@@ -13,16 +13,17 @@ use tokio_util::sync::CancellationToken;
 use windlass::Engine;
 use windlass::machine::Principal;
 
-use super::{ModelFlags, PlaceFlags};
 use crate::account::link::LinkUse;
 use crate::account::user::LOCAL;
 use crate::account::{Accounts, Registration, Role};
+use crate::cli::flags::{ModelFlags, PlaceFlags};
+use crate::compat;
 use crate::config::{Dialect, ServerFile, TitleModel};
 use crate::console::Console;
-use crate::http::limit::Limiter;
-use crate::http::metrics::Metrics;
-use crate::http::origin::Origins;
-use crate::http::tls::Certificate;
+use crate::http::connection::tls::Certificate;
+use crate::http::state::limiter::Limiter;
+use crate::http::state::metrics::Metrics;
+use crate::http::state::origins::Origins;
 use crate::http::{self, App, Terms};
 use crate::place::{Ask, Ground};
 use crate::signals::{Signal, Signals};
@@ -114,6 +115,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         metrics,
         scrape,
         frames: Default::default(),
+        dialects: compat::served(&server.dialect),
     };
     tokio::spawn(place.homes.clone().sweep_hourly(place.engine.clone()));
     let mut signals = Signals::listen()?;

@@ -13,9 +13,10 @@ use windlass::Status;
 use windlass::machine::{RunStatus, ThreadId, Timestamp};
 use windlass::port::journal::{ThreadQuery, ThreadRow, ThreadStatus};
 
-use super::{ListFlags, ModelFlags, PlaceFlags};
+use crate::cli::flags::{ListFlags, ModelFlags, PlaceFlags};
+use crate::clock::now;
 use crate::console::{Console, first_line, shown, shown_line, tame_json};
-use crate::place::{Ask, Ground, Place, now};
+use crate::place::{Ask, Ground, Place};
 use crate::trouble::{Exit, Trouble};
 use crate::view::transcript::{self, Form};
 

@@ -10,9 +10,10 @@ use windlass::machine::{ToolName, Verdict};
 use windlass::port::tool::OutputPart;
 use windlass::{Consent, OfferedTool, Supposed, Trial, TrialResult, Tried};
 
-use super::{ListFlags, ModelFlags, PlaceFlags};
+use crate::account::user::local;
+use crate::cli::flags::{ListFlags, ModelFlags, PlaceFlags};
 use crate::console::{Console, shown, shown_line};
-use crate::place::{Ask, Ground, Place, local};
+use crate::place::{Ask, Ground, Place};
 use crate::policy::{Length, word};
 use crate::toolbox::{self, Listed, State, modes};
 use crate::trouble::{Exit, Trouble};

@@ -7,7 +7,7 @@ use windlass::port::journal::{RunRow, ThreadStatus};
 use windlass::{Outcome, Status, Update};
 
 use super::follow::{End, Sight, conclude};
-use super::{ModelFlags, OutputFlags, PlaceFlags};
+use crate::cli::flags::{ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
 use crate::signals::{Signal, Signals};

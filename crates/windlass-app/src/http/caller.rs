@@ -11,9 +11,11 @@ use windlass::machine::{Party, Principal, RunId, ThreadId};
 use windlass::port::journal::{RunRow, ThreadRow};
 
 use super::Shared;
-use super::auth::cookie::{self, Base};
+use super::cookie;
+use super::cookie::Base;
 use super::problem::Problem;
-use crate::account::key::{PREFIX, Scope};
+use crate::account::Scope;
+use crate::account::key::PREFIX;
 use crate::account::session::Client;
 use crate::account::{Credential, Identity, Role, Unknown};
 
@@ -41,17 +43,15 @@ impl FromRequestParts<Shared> for Caller {
             let problem = Problem::forbidden("a guest may use only the dialect that admitted them");
             return Err(problem.hint("register an account, and sign in"));
         }
-        identity.from = parts.extensions.get::<super::peer::Client>().map(|client| client.address);
+        identity.from =
+            parts.extensions.get::<super::middleware::peer::Client>().map(|client| client.address);
         app.limiter.admit(&identity, parts)?;
         Ok(Self(identity))
     }
 }
 
 /// Who makes a request: what it says in `Authorization`, and only without that what its cookie says.
-pub(super) async fn identify(
-    parts: &request::Parts,
-    app: &Shared,
-) -> Result<Result<Identity, Unknown>, Problem> {
+pub async fn identify(parts: &request::Parts, app: &Shared) -> Result<Result<Identity, Unknown>, Problem> {
     if let Some(value) = parts.headers.get(header::AUTHORIZATION) {
         let bearer = value.to_str().ok().and_then(|value| {
             let (scheme, rest) = value.split_once(' ')?;
@@ -100,7 +100,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Peer {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut request::Parts, _: &S) -> Result<Self, Infallible> {
-        let from = parts.extensions.get::<super::peer::Client>().map(|client| client.address);
+        let from = parts.extensions.get::<super::middleware::peer::Client>().map(|client| client.address);
         let agent = parts.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
         let agent = agent.map(|agent| crate::console::first_line(agent, AGENT_MAX_CHARS));
         Ok(Self(Client { from, agent }))

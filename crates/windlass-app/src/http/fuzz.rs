@@ -4,8 +4,10 @@
 
 use serde_json::{Map, Value};
 
-use super::compat::RunInput;
-use super::{etag, input, peer, timezone};
+use super::middleware::peer;
+use super::start::timezone;
+use super::{etag, input};
+use crate::compat::RunInput;
 
 /// Parses a body as the routes and the dialects do.
 pub fn request(bytes: &[u8]) {

@@ -3,10 +3,12 @@
 use windlass::machine::{Given, Grant, InterruptId, Seq, ThreadId};
 use windlass::{EngineError, GrantDraft};
 
-use super::{Place, clock, local};
+use super::Place;
 use crate::account::audit::Note;
 use crate::account::audit::answer::{ANSWERED, entry_of};
 use crate::account::audit::log::AuditLog;
+use crate::account::user::local;
+use crate::clock::clock;
 
 /// What entries name where others name a session or a key.
 const TERMINAL: &str = "terminal";

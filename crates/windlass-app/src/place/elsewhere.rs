@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use windlass::machine::RunId;
 use windlass::port::journal::RunRow;
 
+use super::PlaceFlags;
 use super::{Ask, Ground, Place};
-use crate::cli::PlaceFlags;
 use crate::console::{Console, shown_line};
 
 /// What ids of runs begin with. Only a whole id is looked for in other folders' stores.

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Ask, quoted};
+use super::Ask;
 use crate::config::{self, ConfigFile};
 use crate::console::Console;
 use crate::paths::UserPaths;
 use crate::policy::{Extent, InForce, PolicyText};
 use crate::programs::{Program, named_in};
+use crate::shell_quote::quoted;
 use crate::trouble::Trouble;
 use crate::trust::{FolderFiles, Standing, Trusted};
 
@@ -42,7 +43,7 @@ pub(super) fn read_layer(
     let standing = trusted.standing(&files);
     let mut counts = standing == Standing::Trusted;
     if !counts && ask == Ask::OnTerminal && console.can_ask() {
-        counts = crate::cli::trust::ask(console, &files, standing);
+        counts = crate::trust::prompt::ask(console, &files, standing);
         if counts {
             trusted.trust(&files)?;
         }

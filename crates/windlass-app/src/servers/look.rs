@@ -8,7 +8,7 @@ use windlass::adapter::mcp::Health;
 use windlass::port::tool::ToolSource;
 
 use super::{Servers, known};
-use crate::place::local;
+use crate::account::user::local;
 
 /// How often it is looked whether another process has changed anything, or a server has come back.
 const LOOK_EVERY_MS: u64 = 1_000;

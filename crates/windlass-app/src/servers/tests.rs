@@ -60,12 +60,12 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let inner = MemoryStore::new(crate::place::clock());
+        let inner = MemoryStore::new(crate::clock::clock());
         let records = Arc::new(SlowRecords { inner, holds_secrets: AtomicBool::new(false) });
         let folder = tempfile::tempdir().unwrap();
         let vault = Vault::open(folder.path()).unwrap();
         let accounts =
-            Accounts::new(records.clone(), crate::place::clock(), Arc::new(People::default()), vault);
+            Accounts::new(records.clone(), crate::clock::clock(), Arc::new(People::default()), vault);
         Self { records, accounts, folder }
     }
 
@@ -147,7 +147,7 @@ async fn more_servers_than_may_be_added_are_read_all_the_same() {
     let world = World::new();
     let vault = Vault::open(world.folder.path()).unwrap();
     for n in 0..=added::MAX {
-        let added = Added { draft: draft(&format!("s{n:03}")), at: crate::place::now() };
+        let added = Added { draft: draft(&format!("s{n:03}")), at: crate::clock::now() };
         let change = added::change(&vault, &added).unwrap();
         world.records.apply(vec![change]).await.unwrap();
     }

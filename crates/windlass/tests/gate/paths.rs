@@ -249,6 +249,9 @@ async fn a_link_that_an_earlier_call_of_the_step_has_changed_is_judged_again() {
         run(&engine).await;
         let (verdict, by, _) = told(&engine, &"t".into()).await.into_values().last().unwrap();
         assert_eq!(format!("{verdict:?} by {by}"), wanted);
+        // Before its start, and not only by the last check before it is dispatched.
+        let facts = facts(&engine, &"t".into()).await;
+        assert!(!facts.iter().any(|fact| matches!(fact, Fact::ToolUndispatched { .. })), "{facts:#?}");
         let written: Vec<_> = desk.files().into_iter().filter(|(_, text)| text == "x").collect();
         let free =
             if verdict == Verdict::Allow { vec![("yes/sub/a".into(), "x".to_owned())] } else { vec![] };

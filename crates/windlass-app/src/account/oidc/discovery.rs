@@ -1,8 +1,7 @@
 //! What a provider says of itself and its keys: read when it is needed, kept for some minutes; where it cannot be read,
 //! not asked again by every request.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use openidconnect::IssuerUrl;
 use openidconnect::core::CoreProviderMetadata;
@@ -16,15 +15,6 @@ use super::{Provider, failed, misconfigured};
 const FRESH_MS: u64 = 10 * 60 * 1_000;
 /// For how long a provider that was asked in vain is not asked again, in milliseconds.
 const SILENT_MS: u64 = 5_000;
-
-/// What was read of providers.
-#[derive(Debug, Default)]
-pub struct Known {
-    clients: OnceLock<Clients>,
-    described: Mutex<HashMap<String, (u64, Arc<CoreProviderMetadata>)>>,
-    /// When providers were last asked in vain.
-    silent: Mutex<HashMap<String, u64>>,
-}
 
 impl Accounts {
     /// A provider's description with its keys.
@@ -75,17 +65,6 @@ pub(super) enum Age {
     Some,
     /// Not at all.
     New,
-}
-
-impl Known {
-    fn described(&self) -> MutexGuard<'_, HashMap<String, (u64, Arc<CoreProviderMetadata>)>> {
-        // Nothing is left halfway.
-        self.described.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn silent(&self) -> MutexGuard<'_, HashMap<String, u64>> {
-        self.silent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 const UNREACHED: &str = "cannot be reached";

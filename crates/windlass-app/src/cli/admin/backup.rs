@@ -9,7 +9,7 @@ use clap::Args;
 use windlass::adapter::sqlite::{self, Copied};
 
 use crate::account::Accounts;
-use crate::account::token::Sessions;
+use crate::account::signing::Sessions;
 use crate::account::user::People;
 use crate::console::Console;
 use crate::place::{Ground, Place};
@@ -87,7 +87,7 @@ pub async fn restore(console: &Console, ground: Ground, args: &RestoreArgs) -> a
 /// Ends what may have been ended after the copy was made. API keys stay, because programs cannot sign in again.
 async fn end_sessions(console: &Console, place: &Place, vault: Vault) -> anyhow::Result<()> {
     let records = place.engine.records().clone();
-    let accounts = Accounts::new(records, crate::place::clock(), Arc::new(People::default()), vault);
+    let accounts = Accounts::new(records, crate::clock::clock(), Arc::new(People::default()), vault);
     let ended = accounts.rotate_keys(Sessions::End).await?;
     let keys = accounts.count_keys().await?;
     console.note(&format!(

@@ -7,7 +7,8 @@ use windlass::OpenInterrupt;
 use windlass::machine::{Answer, InterruptKind, LimitAsked, Party, Reply};
 
 use crate::config::Dollars;
-use crate::place::{Ground, quoted};
+use crate::place::Ground;
+use crate::shell_quote::quoted;
 use crate::trouble::Trouble;
 use crate::view::card::{is_budget, is_money};
 use crate::view::question::read;

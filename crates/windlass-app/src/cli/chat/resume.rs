@@ -6,8 +6,8 @@ use windlass::port::journal::{RunQuery, ThreadQuery};
 use super::{Chat, Next, TURNS};
 use crate::cli::follow::From;
 use crate::cli::threads;
+use crate::clock::now;
 use crate::console::{first_line, shown};
-use crate::place::now;
 use crate::trouble::Trouble;
 use crate::view::transcript::{self, Form};
 

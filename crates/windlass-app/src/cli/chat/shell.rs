@@ -11,9 +11,9 @@ use windlass::port::tool::OutputPart;
 use windlass::{Consent, Trial, Tried};
 
 use super::{Chat, Next, left};
+use crate::account::user::local;
 use crate::console::{shown, shown_line};
 use crate::keyboard::Typed;
-use crate::place::local;
 use crate::screen::ChatScreen;
 use crate::signals::{Signal, Signals};
 use crate::toolbox;

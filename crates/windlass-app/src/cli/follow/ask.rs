@@ -6,11 +6,13 @@ use windlass::machine::{Given, InterruptId, Reject};
 use windlass::{EngineError, GrantDraft, OpenInterrupt, Outcome, Status};
 
 use super::{End, Follow, LOOKS, Sight};
+use crate::account::user::local;
 use crate::cli::approvals::hints;
+use crate::clock::now;
 use crate::console::{Console, shown, shown_line};
 use crate::editor::{Edited, edit};
 use crate::keyboard::Typed;
-use crate::place::{Place, local, now};
+use crate::place::Place;
 use crate::signals::Signal;
 use crate::trouble::Exit;
 use crate::view::card::{Card, Light};

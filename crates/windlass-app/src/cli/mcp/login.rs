@@ -9,9 +9,10 @@ use clap::Args;
 use windlass::adapter::mcp::{Health, McpError};
 use windlass::machine::{Answer, Given};
 
-use crate::cli::{ModelFlags, PlaceFlags};
+use crate::account::user::local;
+use crate::cli::flags::{ModelFlags, PlaceFlags};
 use crate::console::{Console, shown_line};
-use crate::place::{Ask, Ground, Place, local};
+use crate::place::{Ask, Ground, Place};
 use crate::servers::{self, Ended, Servers, SignInCall, Which};
 use crate::signals::Signals;
 use crate::trouble::{Exit, Trouble};

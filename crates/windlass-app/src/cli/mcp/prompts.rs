@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use windlass::adapter::mcp::{Health, McpError, McpPrompt};
 
-use crate::cli::{ListFlags, ModelFlags};
+use crate::cli::flags::{ListFlags, ModelFlags};
 use crate::console::{Console, shown, shown_line};
 use crate::place::{Ask, Ground};
 use crate::servers::{self, PromptError, PromptMessage, PromptRole, Servers, Which};

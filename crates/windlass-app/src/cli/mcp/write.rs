@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use toml::{Table, Value};
 
+use crate::clock::clock;
 use crate::config::{self, ConfigFile};
 use crate::console::{Console, shown_line};
 use crate::paths::{CONFIG_FILE, UserPaths, private_directory};
-use crate::place::{clock, quoted};
 use crate::servers::Page;
+use crate::shell_quote::quoted;
 use crate::trouble::{Exit, Trouble};
 
 /// Arguments of `mcp add`.

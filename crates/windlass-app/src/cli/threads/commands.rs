@@ -3,10 +3,10 @@
 use clap::Args;
 use windlass::BackgroundCommand;
 
-use super::super::PlaceFlags;
 use super::{age, open};
+use crate::cli::flags::PlaceFlags;
+use crate::clock::now;
 use crate::console::{Console, first_line, shown, shown_line};
-use crate::place::now;
 use crate::trouble::Trouble;
 
 /// Characters of a command in the list.

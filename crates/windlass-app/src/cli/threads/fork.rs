@@ -8,8 +8,8 @@ use windlass::machine::{Principal, Seq, ThreadId};
 use windlass::port::journal::ThreadRow;
 use windlass::{FileFate, ForkFiles, RestoreMode, Restored, UnseenCall};
 
-use super::super::PlaceFlags;
 use super::open;
+use crate::cli::flags::PlaceFlags;
 use crate::console::{Console, shown_line};
 use crate::home::Homes;
 use crate::place::Place;

@@ -1,224 +1,39 @@
-//! `/files` and `/threads/{thread}/files`: what people upload, and what their conversations have made of it.
+//! Files of users and conversations, as several routes read and write them.
 //!
 //! A file is only ever sent as a download: nothing of it is shown or run in our own pages' place.
 
-mod attach;
-mod download;
-mod upload;
+pub mod download;
+pub mod upload;
 
-use axum::Json;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::response::Response;
+use std::sync::Arc;
+
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::ThreadId;
-use windlass::tool::{Entry, EntryKind, FolderError, WorkingFolder};
+use windlass::tool::{FolderError, WorkingFolder};
 
-pub use self::attach::{Attachment, attach, mentioned};
-pub use self::upload::{Uploading, no_room};
+pub use self::upload::no_room;
 use super::Shared;
 use super::caller::Caller;
-use super::input::{Path, Query};
 use super::problem::Problem;
 use crate::home::{Home, HomeError, Homes};
 
 /// Names of a listing at most.
-const LISTED: usize = 1_000;
-
-/// The routes.
-pub fn routes(max_bytes: u64) -> OpenApiRouter<Shared> {
-    let limit = usize::try_from(max_bytes).unwrap_or(usize::MAX);
-    let sending = OpenApiRouter::new()
-        .routes(routes!(send))
-        .routes(routes!(send_to_thread))
-        .layer(DefaultBodyLimit::max(limit));
-    OpenApiRouter::new()
-        .routes(routes!(list))
-        .routes(routes!(fetch))
-        .routes(routes!(remove))
-        .routes(routes!(list_of_thread))
-        .routes(routes!(fetch_from_thread))
-        .merge(sending)
-}
-
-/// A file or a directory.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct FileEntry {
-    /// Its name in the directory.
-    name: String,
-    /// `file` or `directory`.
-    kind: &'static str,
-    /// Its size, where it is a file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    size_bytes: Option<u64>,
-    /// When it last changed, in milliseconds since the Unix epoch.
-    modified_at: u64,
-}
-
-impl From<Entry> for FileEntry {
-    fn from(entry: Entry) -> Self {
-        let (kind, size_bytes) = match entry.kind {
-            EntryKind::File { size_bytes } => ("file", Some(size_bytes)),
-            EntryKind::Directory => ("directory", None),
-        };
-        Self { name: entry.name, kind, size_bytes, modified_at: entry.modified_at_ms }
-    }
-}
-
-/// A directory's files.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-struct Listing {
-    /// Sorted by name, at most 1,000.
-    data: Vec<FileEntry>,
-}
-
-/// Where in a conversation's folder.
-#[derive(Clone, Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct At {
-    /// A path in the folder, such as `report/draft.md`.
-    path: String,
-}
-
-/// Which directory.
-#[derive(Clone, Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct In {
-    /// A directory in the folder; absent for the folder itself.
-    path: Option<String>,
-}
-
-/// One's uploads
-#[utoipa::path(get, path = "/files", tag = "files",
-    responses((status = 200, body = Listing), (status = 401, body = Problem)))]
-async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Listing>, Problem> {
-    caller.reads()?;
-    listing(&app, move |app| Ok(app.homes.uploads(&home(&caller))?), None).await
-}
-
-/// Uploads a file under a name, in place of one that has it
-#[utoipa::path(put, path = "/files/{name}", tag = "files",
-    params(("name" = String, Path, description = "the file's name")),
-    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 201, body = FileEntry), (status = 400, body = Problem), (status = 401, body = Problem),
-        (status = 403, body = Problem), (status = 413, body = Problem), (status = 415, body = Problem),
-        (status = 507, body = Problem)))]
-async fn send(
-    State(app): State<Shared>,
-    caller: Caller,
-    Path(name): Path<String>,
-    request: Request,
-) -> Result<(StatusCode, Json<FileEntry>), Problem> {
-    caller.runs()?;
-    let name = upload::checked_name(&app.settings.files, &name)?;
-    let entry = upload::keep(&app, home(&caller), name, request).await?;
-    Ok((StatusCode::CREATED, Json(entry.into())))
-}
-
-/// Downloads one of one's uploads
-#[utoipa::path(get, path = "/files/{name}", tag = "files",
-    params(("name" = String, Path, description = "the file's name")),
-    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
-        (status = 401, body = Problem), (status = 404, body = Problem)))]
-async fn fetch(
-    State(app): State<Shared>,
-    caller: Caller,
-    Path(name): Path<String>,
-) -> Result<Response, Problem> {
-    caller.reads()?;
-    download::file(app, move |app| Ok(app.homes.uploads(&home(&caller))?), name).await
-}
-
-/// Deletes one of one's uploads; messages that it is attached to keep it
-#[utoipa::path(delete, path = "/files/{name}", tag = "files",
-    params(("name" = String, Path, description = "the file's name")),
-    responses((status = 204), (status = 401, body = Problem), (status = 404, body = Problem)))]
-async fn remove(
-    State(app): State<Shared>,
-    caller: Caller,
-    Path(name): Path<String>,
-) -> Result<StatusCode, Problem> {
-    caller.runs()?;
-    blocking(move || {
-        let folder = app.homes.uploads(&home(&caller))?;
-        Ok(folder.delete(&folder.resolve(&name)?)?)
-    })
-    .await?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-/// Files of a conversation's folder
-#[utoipa::path(get, path = "/threads/{thread}/files", tag = "files",
-    params(("thread" = String, Path, description = "the thread's id"), In),
-    responses((status = 200, body = Listing), (status = 401, body = Problem), (status = 404, body = Problem)))]
-async fn list_of_thread(
-    State(app): State<Shared>,
-    caller: Caller,
-    Path(thread): Path<ThreadId>,
-    Query(at): Query<In>,
-) -> Result<Json<Listing>, Problem> {
-    caller.reads()?;
-    let recorded = caller.thread(&app, &thread).await?.view.folder;
-    listing(&app, move |app| of_thread(app, &thread, recorded.as_deref()), at.path).await
-}
-
-/// Downloads a file of a conversation's folder
-#[utoipa::path(get, path = "/threads/{thread}/files/content", tag = "files",
-    params(("thread" = String, Path, description = "the thread's id"), At),
-    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
-        (status = 400, body = Problem), (status = 401, body = Problem), (status = 404, body = Problem)))]
-async fn fetch_from_thread(
-    State(app): State<Shared>,
-    caller: Caller,
-    Path(thread): Path<ThreadId>,
-    Query(at): Query<At>,
-) -> Result<Response, Problem> {
-    caller.reads()?;
-    let recorded = caller.thread(&app, &thread).await?.view.folder;
-    download::file(app, move |app| of_thread(app, &thread, recorded.as_deref()), at.path).await
-}
-
-/// Uploads a file into a conversation's folder, where its tools find it
-#[utoipa::path(put, path = "/threads/{thread}/files/content", tag = "files",
-    params(("thread" = String, Path, description = "the thread's id"), At),
-    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses((status = 201, body = FileEntry), (status = 400, body = Problem), (status = 401, body = Problem),
-        (status = 403, body = Problem), (status = 404, body = Problem), (status = 413, body = Problem),
-        (status = 415, body = Problem), (status = 507, body = Problem)))]
-async fn send_to_thread(
-    State(app): State<Shared>,
-    caller: Caller,
-    Path(thread): Path<ThreadId>,
-    Query(at): Query<At>,
-    request: Request,
-) -> Result<(StatusCode, Json<FileEntry>), Problem> {
-    caller.runs()?;
-    let view = caller.thread(&app, &thread).await?.view;
-    may_be_changed(&thread, view.folder.as_deref())?;
-    if !app.settings.files.takes(&at.path) {
-        return Err(upload::wrong_type(&at.path));
-    }
-    let owner = Home::of(&view.workspace, &view.owner);
-    let find = move |app: &Shared| of_thread(app, &thread, view.folder.as_deref());
-    let entry = upload::keep_at(&app, owner, find, at.path, request).await?;
-    Ok((StatusCode::CREATED, Json(entry.into())))
-}
+pub const LISTED: usize = 1_000;
 
 /// A folder that is found when it is needed, where blocking is allowed.
-trait Find: FnOnce(&Shared) -> Result<Folder, Problem> + Send + 'static {}
+pub trait Find: FnOnce(&Shared) -> Result<Folder, Problem> + Send + 'static {}
 impl<F: FnOnce(&Shared) -> Result<Folder, Problem> + Send + 'static> Find for F {}
 
 /// A folder of one's own, or one that others work in too.
-type Folder = std::sync::Arc<WorkingFolder>;
+pub type Folder = Arc<WorkingFolder>;
 
-fn home(caller: &Caller) -> Home {
+/// The caller's own folders.
+pub fn home(caller: &Caller) -> Home {
     Home::of(caller.workspace(), caller.user())
 }
 
-fn of_thread(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> Result<Folder, Problem> {
+/// The folder of a conversation. Blocks.
+pub fn of_thread(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> Result<Folder, Problem> {
     let missing = || Problem::not_found(format!("a folder of thread `{thread}`"));
     app.homes.thread(thread, recorded)?.ok_or_else(missing)
 }
@@ -240,18 +55,8 @@ pub fn may_be_changed(thread: &ThreadId, recorded: Option<&str>) -> Result<(), P
     }
 }
 
-async fn listing(app: &Shared, find: impl Find, path: Option<String>) -> Result<Json<Listing>, Problem> {
-    let app = app.clone();
-    let entries = blocking(move || {
-        let folder = find(&app)?;
-        let path = path.map(|path| folder.resolve(&path)).transpose()?;
-        Ok(folder.list(path.as_ref(), LISTED)?)
-    });
-    Ok(Json(Listing { data: entries.await?.into_iter().map(FileEntry::from).collect() }))
-}
-
 /// Works with files away from the threads that serve requests.
-async fn blocking<T: Send + 'static>(
+pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     tokio::task::spawn_blocking(work).await.map_err(Problem::internal)?

@@ -1,18 +1,14 @@
 //! Taking a file in: its name, its size, and the room that its owner has.
 
-use std::time::Duration;
-
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
 use http::StatusCode;
-use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use windlass::tool::{Entry, EntryKind, WorkingFolder};
 
 use super::{Find, Folder, LISTED, blocking};
 use crate::config::FilesFile;
 use crate::home::Home;
 use crate::http::Shared;
-use crate::http::limit::places::{Place, Places};
 use crate::http::problem::Problem;
 
 /// Longest name of an upload, as file systems have it.
@@ -42,45 +38,6 @@ pub fn wrong_type(name: &str) -> Problem {
         format!("files such as `{shown}` are not taken"),
     )
     .hint("an administrator chooses which in `[files] extensions`")
-}
-
-/// What keeps uploads within the server's memory and their owners' room.
-#[derive(Debug)]
-pub struct Uploading {
-    /// Bodies that are held at a time.
-    places: Semaphore,
-    /// Of those, the ones of each user.
-    users: Places,
-    /// Files are kept one at a time, so that two of them do not both find the last room.
-    turn: Mutex<()>,
-}
-
-/// Uploads whose bodies are held at a time: so many times the largest file is what they take of the memory.
-const AT_ONCE: usize = 8;
-/// Concurrent uploads of one user. A user with a slow connection occupies no more places than these.
-const OF_ONE_USER: usize = 2;
-/// How long an upload waits for its place.
-const PLACE_WITHIN: Duration = Duration::from_secs(30);
-
-impl Default for Uploading {
-    fn default() -> Self {
-        let (places, users) = (Semaphore::new(AT_ONCE), Places::new(OF_ONE_USER));
-        Self { places, users, turn: Mutex::default() }
-    }
-}
-
-impl Uploading {
-    async fn place(&self, home: &Home) -> Result<(Place, SemaphorePermit<'_>), Problem> {
-        let user = home.recorded();
-        // The user's first: one that waits for it takes no other's.
-        let both = async { (self.users.take(&user).await, self.places.acquire().await) };
-        let found = tokio::time::timeout(PLACE_WITHIN, both).await.ok();
-        // The semaphore is never closed.
-        found.and_then(|(own, shared)| Some((own, shared.ok()?))).ok_or_else(|| {
-            let detail = "too many files are being uploaded";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(5)
-        })
-    }
 }
 
 /// Reads a body within the limit, from somebody who may send one.
@@ -158,5 +115,5 @@ fn write(folder: &WorkingFolder, path: &str, bytes: &[u8]) -> Result<Entry, Prob
     }
     let name = path.as_path().file_name().map(|name| name.to_string_lossy().into_owned());
     let kind = EntryKind::File { size_bytes: bytes.len() as u64 };
-    Ok(Entry { name: name.unwrap_or_default(), kind, modified_at_ms: crate::place::now().0 })
+    Ok(Entry { name: name.unwrap_or_default(), kind, modified_at_ms: crate::clock::now().0 })
 }

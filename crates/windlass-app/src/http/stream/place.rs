@@ -6,9 +6,9 @@ use http::StatusCode;
 
 use crate::http::Shared;
 use crate::http::caller::Caller;
-use crate::http::limit::places::Place;
-use crate::http::metrics::OpenStream;
 use crate::http::problem::Problem;
+use crate::http::state::limiter::places::Place;
+use crate::http::state::metrics::OpenStream;
 
 /// The place of one stream, in any format. It is free again when the value is dropped.
 pub struct StreamPlace {

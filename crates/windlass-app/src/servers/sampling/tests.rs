@@ -93,7 +93,7 @@ async fn ruled(
     (server.trusted, server.allow_sampling) = (true, sampling);
     hub.start(vec![server]).await.unwrap();
     hub.ready("far").await.unwrap();
-    let store = Arc::new(MemoryStore::new(crate::place::clock()));
+    let store = Arc::new(MemoryStore::new(crate::clock::clock()));
     let models = Arc::new(ScriptedModels::new(script));
     let builder =
         Engine::builder().models(models).tool_source(hub).auto_run(AutoRun::Everything).rules(rules);

@@ -5,8 +5,8 @@ use std::path::Path;
 use windlass::machine::{Digest, LimitAsked, Question, Terms, Timestamp};
 
 use super::*;
+use crate::account::user::local;
 use crate::console::{ColorChoice, Paint};
-use crate::place::local;
 
 fn open(kind: InterruptKind) -> OpenInterrupt {
     OpenInterrupt {

@@ -1,0 +1,17 @@
+//! The clock of this process.
+
+use std::sync::Arc;
+
+use windlass::adapter::clock::SystemClock;
+use windlass::machine::Timestamp;
+use windlass::port::clock::Clock;
+
+/// The time.
+pub fn now() -> Timestamp {
+    SystemClock::new().now()
+}
+
+/// The clock of this process.
+pub fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock::new())
+}

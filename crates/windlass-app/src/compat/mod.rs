@@ -1,0 +1,34 @@
+//! Outward dialects: other products' interfaces over the same engine, each under a prefix of its own.
+//!
+//! A dialect maps names and shapes. It decides nothing about a run, and keeps nothing that the journal has.
+
+mod agui;
+mod decision;
+mod history;
+mod revision;
+mod session;
+mod skillchat;
+mod skyflo;
+#[cfg(test)]
+mod stage;
+mod stream;
+mod turn;
+mod zeus;
+
+use std::sync::Arc;
+
+#[cfg(any(test, fuzzing))]
+pub use self::agui::RunInput;
+use crate::config::{Dialect as Name, DialectsFile};
+use crate::http::state::dialect::Dialect;
+
+/// The dialects that the settings let the server serve.
+pub fn served(settings: &DialectsFile) -> Vec<Arc<dyn Dialect>> {
+    let all: [(Name, Arc<dyn Dialect>); 4] = [
+        (Name::Skyflo, Arc::new(skyflo::SkyfloDialect)),
+        (Name::Zeus, Arc::new(zeus::ZeusDialect)),
+        (Name::Skillchat, Arc::new(skillchat::SkillchatDialect)),
+        (Name::Agui, Arc::new(agui::AguiDialect)),
+    ];
+    all.into_iter().filter(|(name, _)| settings.serves(*name)).map(|(_, dialect)| dialect).collect()
+}

@@ -1,0 +1,81 @@
+//! Counts every request against the limits of its user, key or address.
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, header, request};
+
+use super::peer::{Client, address_of};
+use crate::http::Shared;
+use crate::http::caller::identify;
+use crate::http::state::limiter::Tally;
+
+/// What balancers ask without a credential, all from one address, and the files of the pages: a first visit asks for
+/// dozens, and an office may have one address.
+const UNCOUNTED: [&str; 2] = ["/api/v1/health", "/ui/"];
+
+/// Counts requests by their address unless somebody who is known makes them, and credentials that are none.
+///
+/// Whoever is known is never refused for what others at their address do.
+pub async fn count(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+    let Some(client) = request.extensions().get::<Client>().copied() else { return next.run(request).await };
+    if UNCOUNTED.iter().any(|path| request.uri().path().starts_with(path)) {
+        return next.run(request).await;
+    }
+    let address = address_of(client.address).to_string();
+    let limiter = &app.limiter;
+    let tally = Tally::default();
+    let brings_credential =
+        [header::AUTHORIZATION, header::COOKIE].iter().any(|it| request.headers().contains_key(it));
+    let refusal = match brings_credential {
+        false => limiter.addresses.take(&address),
+        // Whether it is one shows only later, unless there is no room for any other.
+        true => match limiter.addresses.look(&address).filter(|found| !found.allowed) {
+            Some(full) => {
+                let parts = head_of(&request);
+                if is_known(&app, parts).await { None } else { Some(full) }
+            }
+            None => None,
+        },
+    };
+    let mut response = match refusal.map(|verdict| tally.note("address", verdict)) {
+        Some(Err(problem)) => problem.into_response(),
+        Some(Ok(())) | None => {
+            request.extensions_mut().insert(tally.clone());
+            let response = next.run(request).await;
+            match brings_credential && !tally.is_admitted() {
+                true => limiter.stranger(&address, &tally, response),
+                false => response,
+            }
+        }
+    };
+    tally.write(&mut response);
+    response
+}
+
+/// Whether a request's credential is one that was given out and counts.
+async fn is_known(app: &Shared, parts: request::Parts) -> bool {
+    let known = identify(&parts, app).await;
+    known.is_ok_and(|identity| identity.is_ok())
+        || knows_cookie(app, &parts.headers).await
+        || app.has_scrape_token(&parts.headers)
+}
+
+/// Whether a dialect's own cookie is that of a user.
+async fn knows_cookie(app: &Shared, headers: &HeaderMap) -> bool {
+    for dialect in &app.dialects {
+        if dialect.knows_cookie(headers, app).await {
+            return true;
+        }
+    }
+    false
+}
+
+/// What a credential is found in.
+fn head_of(request: &Request) -> request::Parts {
+    let (mut parts, ()) = http::Request::new(()).into_parts();
+    parts.method = request.method().clone();
+    parts.uri = request.uri().clone();
+    parts.headers = request.headers().clone();
+    parts
+}

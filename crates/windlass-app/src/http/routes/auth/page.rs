@@ -1,0 +1,135 @@
+//! `/auth/link`: a page for whoever opens a one-time link in a browser. It needs no script and no other file.
+//!
+//! Opening it uses nothing up: mail scanners and previews open links too. The button does.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Form, Router};
+use http::{StatusCode, header};
+use serde::Deserialize;
+
+use crate::account::error::AccountError;
+use crate::account::key::ApiKeys;
+use crate::account::link::{Link, LinkUse};
+use crate::account::login::Registrant;
+use crate::account::session::Tokens;
+use crate::http::Shared;
+use crate::http::caller::Peer;
+use crate::http::cookie::Base;
+use crate::http::input::Query;
+use crate::http::problem::Problem;
+use crate::page::{escaped, page};
+
+/// Where the page is.
+pub const PATH: &str = "/auth/link";
+
+/// Where whoever signed in goes on.
+const HOME: &str = "/";
+
+/// The route.
+pub fn routes() -> Router<Shared> {
+    Router::new().route(PATH, get(show).post(submit))
+}
+
+#[derive(Deserialize)]
+struct Token {
+    token: String,
+}
+
+async fn show(State(app): State<Shared>, Query(query): Query<Token>) -> Response {
+    match app.accounts.look_at_link(&query.token).await {
+        Ok(link) => page(StatusCode::OK, &form(&link, &query.token, None)),
+        Err(error) => failed(error),
+    }
+}
+
+/// What the form sends.
+#[derive(Deserialize)]
+struct Filled {
+    token: String,
+    #[serde(default)]
+    email: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    password: String,
+    /// Present if the box is ticked.
+    #[serde(default)]
+    keep_keys: Option<String>,
+}
+
+async fn submit(
+    State(app): State<Shared>,
+    Peer(client): Peer,
+    base: Base,
+    Form(filled): Form<Filled>,
+) -> Response {
+    let link = match app.accounts.look_at_link(&filled.token).await {
+        Ok(link) => link,
+        Err(error) => return failed(error),
+    };
+    let Filled { token, email, name, password, keep_keys } = filled;
+    let done: Result<Tokens, AccountError> = match &link.used_for {
+        LinkUse::SignIn { .. } => app.accounts.sign_in_by_link(&token, &client).await,
+        LinkUse::Reset { .. } => {
+            let keys = if keep_keys.is_some() { ApiKeys::Keep } else { ApiKeys::Revoke };
+            app.accounts.reset_password(&token, password, keys, &client).await
+        }
+        LinkUse::Invite { .. } => {
+            let draft = Registrant { email, password, name, invite: Some(token.clone()) };
+            app.accounts.register(draft, app.settings.server.registration(), &client).await
+        }
+    };
+    match done {
+        Ok(tokens) => welcome(&base, &tokens),
+        Err(AccountError::Link) => failed(AccountError::Link),
+        // What was typed can be typed again.
+        Err(error) => {
+            let problem = Problem::from(error);
+            page(problem.status, &form(&link, &token, Some(&problem.detail)))
+        }
+    }
+}
+
+/// Sends whoever signed in on their way.
+pub fn welcome(base: &Base, tokens: &Tokens) -> Response {
+    (StatusCode::SEE_OTHER, base.signed_in(tokens), [(header::LOCATION, HOME)]).into_response()
+}
+
+/// Says in a page why somebody was not signed in.
+pub fn failed(error: AccountError) -> Response {
+    refused(&error.into())
+}
+
+/// Says a problem in a page, for whoever came with a browser.
+pub fn refused(problem: &Problem) -> Response {
+    let hint = problem.hint.as_deref().unwrap_or_default();
+    page(problem.status, &format!("<h1>{}</h1><p>{}</p>", escaped(&problem.detail), escaped(hint)))
+}
+
+fn form(link: &Link, token: &str, wrong: Option<&str>) -> String {
+    const PASSWORD: &str = "<label>Password<input name=password type=password autocomplete=new-password \
+        minlength=8 required></label>";
+    let (title, fields, button) = match &link.used_for {
+        LinkUse::SignIn { .. } => ("Sign in to Windlass", String::new(), "Sign in"),
+        LinkUse::Reset { .. } => {
+            let keep = "<label><input name=keep_keys type=checkbox value=yes> Keep my API keys</label>";
+            ("Choose a new password", format!("{PASSWORD}{keep}"), "Save and sign in")
+        }
+        LinkUse::Invite { email, .. } => {
+            let email = escaped(email.as_deref().unwrap_or_default());
+            let fields = format!(
+                "<label>E-mail<input name=email type=email autocomplete=username value=\"{email}\" required>\
+                 </label><label>Name<input name=name autocomplete=name maxlength=100></label>{PASSWORD}"
+            );
+            ("Register with Windlass", fields, "Register")
+        }
+    };
+    let wrong = wrong.map(|wrong| format!("<p role=alert>{}</p>", escaped(wrong))).unwrap_or_default();
+    format!(
+        "<h1>{title}</h1>{wrong}<form method=post action=\"{PATH}\">\
+         <input type=hidden name=token value=\"{}\">{fields}<button>{button}</button></form>",
+        escaped(token)
+    )
+}

@@ -1,0 +1,246 @@
+//! `/interrupts`: everything that waits for a person, and what they say to it.
+//!
+//! An inbox holds what the caller may answer: what runs in its own threads ask, what rules name it for, and for an
+//! administrator what the workspace waits for. Whether an answer counts is the machine's to say.
+
+mod answer;
+mod shape;
+mod submit;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass::machine::{InterruptId, Machine, ThreadId, Timestamp};
+use windlass::port::journal::{RunRow, ThreadQuery, ThreadRow};
+use windlass::{EngineError, Fault, OpenInterrupt, TryAgain};
+
+use self::answer::{Answered, Batch, Results, Wish, give};
+pub use self::shape::Interrupt;
+use self::shape::{Setting, Viewer};
+pub use self::submit::submit;
+use crate::account::audit::answer::run_of;
+use crate::account::user::People;
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::input::{Body, Path, Query};
+use crate::http::middleware::idempotency::IdempotencyKey;
+use crate::http::page::{Page, PageQuery};
+use crate::http::problem::Problem;
+
+/// Threads looked through for one page: each is folded.
+const THREADS: usize = 200;
+/// Threads read at a time.
+const AT_ONCE: usize = 50;
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .routes(routes!(inbox))
+        .routes(routes!(one))
+        .routes(routes!(reply))
+        .routes(routes!(reply_to_several))
+}
+
+/// Which interrupts.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct InboxFilter {
+    /// Only those of this thread.
+    thread: Option<String>,
+}
+
+/// Everything that waits for the caller's word, newest activity first
+///
+/// A page holds all that its threads ask, so that it may have some more rows than `limit`; with many threads that ask
+/// others it may have fewer, and a `next_cursor` all the same.
+#[utoipa::path(get, path = "/interrupts", tag = "interrupts", params(PageQuery, InboxFilter),
+    responses((status = 200, body = Page<Interrupt>)))]
+async fn inbox(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+    Query(filter): Query<InboxFilter>,
+) -> Result<Json<Page<Interrupt>>, Problem> {
+    caller.reads()?;
+    let limit = page.limit()?;
+    let people = app.accounts.refresh().await?;
+    if let Some(thread) = filter.thread.map(ThreadId::from) {
+        let row = caller.thread(&app, &thread).await?;
+        return Ok(Json(Page { data: of_thread(&app, (&caller, people), &row).await?, next_cursor: None }));
+    }
+    let mut query = ThreadQuery {
+        workspace: Some(caller.workspace().to_owned()),
+        asking: true,
+        before: page.after::<(Timestamp, ThreadId)>()?,
+        limit: AT_ONCE,
+        ..ThreadQuery::default()
+    };
+    let mut found = Vec::new();
+    let mut looked = 0;
+    loop {
+        let threads = app.engine.threads(&query).await?;
+        let is_last = threads.len() < AT_ONCE;
+        let count = threads.len();
+        for (index, row) in threads.into_iter().enumerate() {
+            found.extend(of_thread(&app, (&caller, people), &row).await?);
+            looked += 1;
+            let place = (row.view.updated_at, row.thread);
+            let more = !is_last || index + 1 < count;
+            if more && (found.len() >= limit || looked >= THREADS) {
+                return Ok(Json(Page::until(found, Some(&place))));
+            }
+            query.before = Some(place);
+        }
+        if is_last {
+            return Ok(Json(Page::until(found, None::<&()>)));
+        }
+    }
+}
+
+/// What a thread asks and the caller may see.
+async fn of_thread(
+    app: &Shared,
+    (caller, people): (&Caller, &People),
+    row: &ThreadRow,
+) -> Result<Vec<Interrupt>, Problem> {
+    let snapshot = match Snapshot::read(app, &row.thread).await {
+        Ok(snapshot) => snapshot,
+        // A thread that cannot be read, or has just been deleted, hides no other.
+        Err(error) if error.judge() == (Fault::Outside, TryAgain::Never) => {
+            tracing::warn!(thread = %row.thread, %error, "the thread cannot be read");
+            return Ok(Vec::new());
+        }
+        Err(EngineError::NoThread(_)) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let sees_thread = caller.sees(&row.view.workspace, &row.view.owner);
+    let viewer = snapshot.viewer(app, caller);
+    let seen: Vec<_> =
+        snapshot.open.into_iter().filter(|open| sees_thread || is_named(caller, open)).collect();
+    if seen.is_empty() {
+        return Ok(Vec::new());
+    }
+    let setting =
+        Setting::of(app, (caller, people), &row.thread, &row.view.owner, row.view.title.clone()).await?;
+    Ok(seen.into_iter().map(|open| Interrupt::new(&setting, open, &viewer)).collect())
+}
+
+/// A thread with what it asks, folded once for all that one request does with it.
+struct Snapshot {
+    machine: Machine,
+    open: Vec<OpenInterrupt>,
+}
+
+impl Snapshot {
+    async fn read(app: &Shared, thread: &ThreadId) -> Result<Self, EngineError> {
+        let machine = app.engine.peek(thread).await?;
+        let open = match &machine.state().run {
+            Some(run) => app.engine.asked(run).await?,
+            None => Vec::new(),
+        };
+        Ok(Self { machine, open })
+    }
+
+    fn viewer<'a>(&self, app: &Shared, caller: &'a Caller) -> Viewer<'a> {
+        let run = self.machine.state().run.as_ref();
+        Viewer {
+            caller,
+            run_started_at: run.map(|run| run.started_at).unwrap_or_default(),
+            vote_after_ms: app.settings.vote_after_ms,
+        }
+    }
+
+    /// An open interrupt; `None` if it is closed, which only a caller who may see its thread learns.
+    fn find(
+        &self,
+        caller: &Caller,
+        row: &RunRow,
+        interrupt: &InterruptId,
+    ) -> Result<Option<&OpenInterrupt>, Problem> {
+        let open = self.open.iter().find(|open| open.interrupt == *interrupt);
+        let is_named = open.is_some_and(|open| is_named(caller, open));
+        if is_named || caller.sees(&row.workspace, &row.owner) { Ok(open) } else { Err(missing(interrupt)) }
+    }
+}
+
+fn missing(interrupt: &InterruptId) -> Problem {
+    Problem::not_found(format!("interrupt `{interrupt}`"))
+}
+
+/// Whether a rule names the caller for an interrupt of somebody else's run.
+fn is_named(caller: &Caller, open: &OpenInterrupt) -> bool {
+    let party = caller.party();
+    open.terms.names(&party.principal, &party.roles)
+}
+
+/// The run of an interrupt, in the caller's workspace. Whether the caller may see the interrupt, [`Snapshot::find`] says.
+async fn locate(app: &Shared, caller: &Caller, interrupt: &InterruptId) -> Result<RunRow, Problem> {
+    // Ids of the engine are short; nothing is looked up for others.
+    let run = run_of(interrupt);
+    if run.as_str().is_empty() {
+        return Err(missing(interrupt));
+    }
+    let row = match app.engine.run_row(&run).await {
+        Err(EngineError::NoRun(_)) => return Err(missing(interrupt)),
+        row => row?,
+    };
+    if row.workspace == caller.workspace() { Ok(row) } else { Err(missing(interrupt)) }
+}
+
+/// One interrupt
+#[utoipa::path(get, path = "/interrupts/{interrupt}", tag = "interrupts",
+    params(("interrupt" = String, Path, description = "the interrupt's id")),
+    responses((status = 200, body = Interrupt)))]
+async fn one(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(interrupt): Path<InterruptId>,
+) -> Result<Json<Interrupt>, Problem> {
+    caller.reads()?;
+    let row = locate(&app, &caller, &interrupt).await?;
+    let snapshot = Snapshot::read(&app, &row.thread).await?;
+    let open = snapshot.find(&caller, &row, &interrupt)?.cloned();
+    let open = open.ok_or_else(|| Problem::not_found(format!("an open interrupt `{interrupt}`")))?;
+    let people = app.accounts.refresh().await?;
+    let setting = Setting::of(&app, (&caller, people), &row.thread, &row.owner, row.title).await?;
+    Ok(Json(Interrupt::new(&setting, open, &snapshot.viewer(&app, &caller))))
+}
+
+/// Answers an interrupt
+///
+/// One principal has one vote. With `approval` the answer counts only for the call as it was looked at. An approval needs
+/// it where a rule names approvers or a quorum.
+#[utoipa::path(post, path = "/interrupts/{interrupt}/answer", tag = "interrupts",
+    params(("interrupt" = String, Path, description = "the interrupt's id"), IdempotencyKey),
+    request_body = Wish, responses((status = 200, body = Answered)))]
+async fn reply(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(interrupt): Path<InterruptId>,
+    Body(wish): Body<Wish>,
+) -> Result<Json<Answered>, Problem> {
+    caller.approves()?;
+    let row = locate(&app, &caller, &interrupt).await?;
+    let snapshot = Snapshot::read(&app, &row.thread).await?;
+    snapshot.find(&caller, &row, &interrupt)?;
+    let mut answered = give(&app, &caller, (&row, &snapshot), vec![(interrupt, wish)]).await?;
+    // One for each that was given.
+    answered.pop().map(Json).ok_or_else(|| Problem::internal("an answer has no outcome"))
+}
+
+/// Answers several interrupts, of one thread or of several
+///
+/// Those of one thread count together or not at all; what became of each thread's is told beside the others.
+#[utoipa::path(post, path = "/interrupts/answers", tag = "interrupts", params(IdempotencyKey), request_body = Batch,
+    responses((status = 200, body = Results)))]
+async fn reply_to_several(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(batch): Body<Batch>,
+) -> Result<Json<Results>, Problem> {
+    caller.approves()?;
+    answer::give_all(&app, &caller, batch).await.map(Json)
+}

@@ -1,0 +1,163 @@
+//! `/keys`: API keys, by which programs come.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass::machine::{Principal, Timestamp};
+
+use crate::account::Scope;
+use crate::account::key::{ApiKey, KeyDraft};
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::input::{Body, Path, Query};
+use crate::http::problem::Problem;
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(list, make)).routes(routes!(revoke))
+}
+
+/// Whose keys.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct KeysOf {
+    /// An account of the workspace, for administrators; one's own without it.
+    #[param(value_type = Option<String>)]
+    user: Option<Principal>,
+}
+
+impl KeysOf {
+    /// The account, where the caller may manage its keys.
+    async fn user(self, app: &Shared, caller: &Caller) -> Result<Principal, Problem> {
+        match self.user {
+            Some(user) if user != *caller.user() => {
+                caller.administers()?;
+                Ok(app.accounts.member(caller.workspace(), &user).await?.user.id)
+            }
+            Some(_) | None => Ok(caller.user().clone()),
+        }
+    }
+}
+
+/// An API key, without its secret.
+#[derive(Serialize, ToSchema)]
+struct KeyInfo {
+    /// Its id.
+    id: String,
+    /// What people call it.
+    name: String,
+    /// What it is limited to; none named means all that its user may.
+    scopes: Vec<Scope>,
+    /// The secret's first letters.
+    begins: String,
+    /// Whose it is.
+    user: String,
+    /// When it was made, in milliseconds since the Unix epoch.
+    created_at: u64,
+    /// The moment from which it no longer counts, in milliseconds since the Unix epoch.
+    expires_at: Option<u64>,
+}
+
+impl From<ApiKey> for KeyInfo {
+    fn from(key: ApiKey) -> Self {
+        Self {
+            id: key.id,
+            name: key.name,
+            scopes: key.scopes,
+            begins: key.begins,
+            user: key.user.to_string(),
+            created_at: key.created_at.0,
+            expires_at: key.expires_at.map(|end| end.0),
+        }
+    }
+}
+
+/// The keys of an account.
+#[derive(Serialize, ToSchema)]
+struct Keys {
+    /// The newest first; there are at most a hundred.
+    data: Vec<KeyInfo>,
+}
+
+/// API keys
+#[utoipa::path(get, path = "/keys", tag = "keys", params(KeysOf),
+    responses((status = 200, body = Keys), (status = 403, body = Problem), (status = 404, body = Problem)))]
+async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(query): Query<KeysOf>,
+) -> Result<Json<Keys>, Problem> {
+    caller.reads()?;
+    let user = query.user(&app, &caller).await?;
+    let keys = app.accounts.keys(&user).await?;
+    Ok(Json(Keys { data: keys.into_iter().map(KeyInfo::from).collect() }))
+}
+
+/// A key that is to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct MakeBody {
+    /// What people call it: 1 to 100 characters.
+    name: String,
+    /// What it is limited to; none named means all that its user may.
+    #[serde(default)]
+    scopes: Vec<Scope>,
+    /// The moment from which it no longer counts, in milliseconds since the Unix epoch.
+    expires_at: Option<u64>,
+}
+
+/// A key that was just made.
+#[derive(Serialize, ToSchema)]
+struct MadeKey {
+    /// The secret, which is shown now and never again.
+    secret: String,
+    #[serde(flatten)]
+    key: KeyInfo,
+}
+
+/// Make an API key of one's own; a key makes none that covers more than itself
+#[utoipa::path(post, path = "/keys", tag = "keys", request_body = MakeBody,
+    responses((status = 201, body = MadeKey), (status = 403, body = Problem), (status = 409, body = Problem),
+        (status = 422, body = Problem)))]
+async fn make(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(body): Body<MakeBody>,
+) -> Result<impl IntoResponse, Problem> {
+    caller.manages_itself()?;
+    let name = crate::account::user::check_name(&body.name)?;
+    if name.is_empty() {
+        return Err(Problem::invalid("`name` is empty; say which program the key is for"));
+    }
+    let mut scopes = Vec::new();
+    for scope in body.scopes {
+        if !scopes.contains(&scope) {
+            scopes.push(scope);
+        }
+    }
+    let expires_at = body.expires_at.map(Timestamp);
+    let draft = KeyDraft { user: caller.user().clone(), name, scopes, expires_at };
+    let (key, secret) = app.accounts.make_key(&caller.0, draft).await?;
+    Ok((StatusCode::CREATED, Json(MadeKey { secret, key: key.into() })))
+}
+
+/// Revoke an API key, at once
+#[utoipa::path(delete, path = "/keys/{key}", tag = "keys",
+    params(("key" = String, Path, description = "the key's id"), KeysOf),
+    responses((status = 204), (status = 403, body = Problem), (status = 404, body = Problem)))]
+async fn revoke(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<KeysOf>,
+) -> Result<StatusCode, Problem> {
+    caller.manages_itself()?;
+    let user = query.user(&app, &caller).await?;
+    app.accounts.revoke_key(&caller.0, &user, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

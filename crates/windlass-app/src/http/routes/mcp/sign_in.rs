@@ -1,0 +1,188 @@
+//! `/mcp/servers/{server}/sign-in` and where browsers come back to: signing in at a server for all who use it.
+//!
+//! Whoever has begun a sign-in ends it, signed in here by the same account; what waited for it goes on by itself. Coming
+//! back asks first: a link that a browser merely follows may bring back what somebody else was given.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass::adapter::mcp::SignInReturn;
+
+use crate::account::audit::Note;
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::input::{Form, Path, Query};
+use crate::http::operator::Operator;
+use crate::http::problem::Problem;
+use crate::http::routes::auth::page::refused;
+use crate::page::page;
+use crate::servers::{BegunBy, SignInError, question};
+
+/// The routes. What they answer is for one person and once.
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(begin, end)).routes(routes!(come_back, finish))
+}
+
+/// Where browsers come back to, at the address that people reach the server by.
+pub fn back(address: String) -> String {
+    format!("{}/api/v1/mcp/callback", address.trim_end_matches('/'))
+}
+
+/// A sign-in that has begun.
+#[derive(Debug, Serialize, ToSchema)]
+struct Begun {
+    /// Where the browser goes. The same account has to be signed in here when it comes back, within an hour.
+    url: String,
+}
+
+/// Begins a sign-in at a server
+///
+/// One sign-in serves everybody who uses the server here: what its account may do there, all runs may ask for.
+#[utoipa::path(post, path = "/mcp/servers/{server}/sign-in", tag = "mcp",
+    params(("server" = String, Path, description = "the server's name")),
+    responses((status = 200, body = Begun)))]
+async fn begin(
+    State(app): State<Shared>,
+    Operator(caller): Operator,
+    Path(name): Path<String>,
+) -> Result<Json<Begun>, Problem> {
+    let page = app.servers.begin_sign_in(&name, caller.user()).await?;
+    app.accounts.record(Note::by(&caller.0, "mcp.sign_in_begun").on(&name)).await?;
+    Ok(Json(Begun { url: page.url }))
+}
+
+/// Signs out at a server: its tokens are forgotten
+#[utoipa::path(delete, path = "/mcp/servers/{server}/sign-in", tag = "mcp",
+    params(("server" = String, Path, description = "the server's name")),
+    responses((status = 204)))]
+async fn end(
+    State(app): State<Shared>,
+    Operator(caller): Operator,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    app.servers.hub.server(&name)?;
+    app.accounts.record(Note::by(&caller.0, "mcp.signed_out").on(&name)).await?;
+    app.servers.hub.sign_out(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What a browser comes back with.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Brought {
+    /// The code to exchange.
+    code: Option<String>,
+    /// What was sent along.
+    state: Option<String>,
+    /// Who says so.
+    iss: Option<String>,
+    /// Why there is no code.
+    error: Option<String>,
+}
+
+/// Come back from signing in at a server: a page asks whether that was you
+///
+/// It ends nothing; its button does.
+#[utoipa::path(get, path = "/mcp/callback", tag = "mcp", params(Brought),
+    responses((status = 200, content_type = "text/html", body = String)))]
+async fn come_back(
+    State(app): State<Shared>,
+    operator: Result<Operator, Problem>,
+    headers: HeaderMap,
+    brought: Result<Query<Brought>, Problem>,
+) -> Response {
+    let asked = async { ask(&app, &operator?.0, brought?.0).await };
+    shown(asked.await, &headers)
+}
+
+async fn ask(
+    app: &Shared,
+    caller: &Caller,
+    Brought { code, state, iss, error }: Brought,
+) -> Result<Response, Problem> {
+    let (Some(code), Some(state)) = (code, state) else {
+        let said = crate::console::first_line(error.as_deref().unwrap_or("it brought no code"), 200);
+        return Err(SignInError::Refused(said).into());
+    };
+    let open = app.servers.open_sign_in(&state, caller.user()).await?;
+    let owner = match &open.begun {
+        BegunBy::Call(Some(owner)) => {
+            let user = app.accounts.refresh().await?.find(owner);
+            Some(user.and_then(|user| user.email.clone()).unwrap_or_else(|| owner.to_string()))
+        }
+        BegunBy::Call(None) | BegunBy::Oneself => None,
+    };
+    Ok(question(&open, owner.as_deref(), &SignInReturn { code, state, iss }))
+}
+
+/// What the page's button sends.
+#[derive(Deserialize, ToSchema)]
+struct Confirmed {
+    /// The code to exchange.
+    code: String,
+    /// What was sent along.
+    state: String,
+    /// Who says so.
+    iss: Option<String>,
+}
+
+/// Sign in with what a browser brought back: what waited for it goes on
+#[utoipa::path(post, path = "/mcp/callback", tag = "mcp",
+    request_body(content = Confirmed, content_type = "application/x-www-form-urlencoded"),
+    responses((status = 200, content_type = "text/html", body = String)))]
+async fn finish(
+    State(app): State<Shared>,
+    operator: Result<Operator, Problem>,
+    headers: HeaderMap,
+    confirmed: Result<Form<Confirmed>, Problem>,
+) -> Response {
+    let ended = async { end_it(&app, &operator?.0, confirmed?.0).await };
+    shown(ended.await, &headers)
+}
+
+async fn end_it(
+    app: &Shared,
+    caller: &Caller,
+    Confirmed { code, state, iss }: Confirmed,
+) -> Result<Response, Problem> {
+    let note = |action: &str, name: &str| Note::by(&caller.0, action).on(name);
+    let name = app.servers.open_sign_in(&state, caller.user()).await?.server;
+    // Whatever comes of it, that somebody has tried is known.
+    app.accounts.record(note("mcp.signing_in", &name)).await?;
+    let back = SignInReturn { code, state, iss };
+    app.servers.finish_sign_in(&back, &caller.party()).await?;
+    app.accounts.record(note("mcp.signed_in", &name)).await?;
+    let body = format!(
+        "<h1>Signed in</h1><p>Runs may use the server <b>{name}</b> now, and what waited for it goes on. You can \
+         close this page, or go <a href=\"/\">back to Windlass</a>."
+    );
+    Ok(page(StatusCode::OK, &body))
+}
+
+/// What a browser is shown; a program gets the problem itself.
+fn shown(outcome: Result<Response, Problem>, headers: &HeaderMap) -> Response {
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    match outcome {
+        Ok(page) => page,
+        Err(problem) if accepted.is_some_and(|accepted| accepted.contains("text/html")) => refused(&problem),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+impl From<SignInError> for Problem {
+    fn from(error: SignInError) -> Self {
+        let said = error.to_string();
+        match error {
+            SignInError::Mcp(error) => error.into(),
+            SignInError::Unknown => Self::conflict("closed", said),
+            SignInError::Another => Self::forbidden(said),
+            SignInError::Refused(_) => Self::invalid(said),
+            SignInError::Record(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! One file per resource of the native API, and the pages beside it: a flat list, whose entries know each other only where
+//! one resource is part of another.
+
+pub mod agents;
+pub mod audit;
+pub mod auth;
+pub mod auto_run;
+pub mod commands;
+pub mod files;
+pub mod fork;
+pub mod grants;
+pub mod health;
+pub mod integrations;
+pub mod interrupts;
+pub mod journal;
+pub mod keys;
+pub mod limits;
+pub mod mcp;
+pub mod messages;
+pub mod metrics;
+#[cfg(feature = "openid")]
+pub mod oidc;
+pub mod openapi;
+pub mod pictures;
+pub mod policy;
+pub mod queue;
+pub mod restore;
+pub mod runs;
+pub mod share;
+pub mod team;
+pub mod threads;
+pub mod tools;
+pub mod ui;
+pub mod usage;
+
+use axum::middleware::from_fn_with_state;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+
+use super::middleware::idempotency;
+use super::state::Shared;
+use super::stream;
+
+/// A one-time link.
+pub fn link(address: &str, token: &str) -> String {
+    format!("{}{}?token={token}", address.trim_end_matches('/'), auth::page::PATH)
+}
+
+/// The native API with its document. Features that come later merge their routes here; those whose `POST`s take an
+/// `Idempotency-Key` into [`keyed`].
+pub fn api(app: &Shared) -> OpenApiRouter<Shared> {
+    let once = from_fn_with_state(app.clone(), idempotency::once);
+    let v1 = OpenApiRouter::new()
+        .merge(health::routes())
+        .merge(stream::routes())
+        .merge(usage::routes())
+        .merge(limits::routes())
+        // Their answers have secrets in them, which are kept for nobody's second try.
+        .merge(people())
+        .merge(files::routes(app.settings.files.max_bytes()))
+        .merge(keyed().layer(once));
+    OpenApiRouter::with_openapi(openapi::Document::openapi()).nest("/api/v1", v1)
+}
+
+/// Routes whose `POST`s happen once for a key.
+fn keyed() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new()
+        .merge(threads::routes())
+        .merge(journal::routes())
+        .merge(fork::routes())
+        .merge(restore::routes())
+        .merge(commands::routes())
+        .merge(share::routes())
+        .merge(messages::routes())
+        .merge(pictures::routes())
+        .merge(queue::routes())
+        .merge(runs::routes())
+        .merge(interrupts::routes())
+        .merge(grants::routes())
+        .merge(policy::routes())
+        .merge(auto_run::routes())
+        .merge(agents::routes())
+        .merge(tools::routes())
+        .merge(integrations::routes())
+        .merge(mcp::routes())
+}
+
+/// Who may come, and what they may do.
+fn people() -> OpenApiRouter<Shared> {
+    let own = OpenApiRouter::new().merge(auth::routes());
+    #[cfg(feature = "openid")]
+    let own = own.merge(oidc::routes());
+    own.merge(team::routes()).merge(keys::routes()).merge(audit::routes()).merge(mcp::sign_in::routes())
+}

@@ -1,0 +1,113 @@
+//! `/auth/oidc`: to a provider elsewhere and back. A browser's way: redirects, a cookie, and pages where it fails.
+
+use axum::extract::State;
+use axum::response::{AppendHeaders, IntoResponse, Response};
+use http::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::auth::page;
+use crate::account::error::AccountError;
+use crate::account::oidc::{Answer, FLOW_S, Provider};
+use crate::account::user::DEFAULT_WORKSPACE;
+use crate::http::Shared;
+use crate::http::caller::Peer;
+use crate::http::cookie::Base;
+use crate::http::input::{Path, Query};
+use crate::http::problem::Problem;
+
+/// The cookie of a sign-in under way.
+const FLOW: &str = "windlass_oidc";
+/// Where the routes are.
+const PATH: &str = "/api/v1/auth/oidc";
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(begin)).routes(routes!(finish))
+}
+
+fn provider(app: &Shared, name: &str) -> Result<Provider, Problem> {
+    let missing = || Problem::not_found(format!("provider `{name}`"));
+    let file = app.settings.server.oidc.get(name).ok_or_else(missing)?;
+    let client_secret = match &file.client_secret {
+        Some(reference) => {
+            let place = format!("server.oidc.{name}.client_secret");
+            let secret = reference.resolve(&place).map_err(Problem::internal)?;
+            Some(secret.expose().to_owned())
+        }
+        None => None,
+    };
+    let usual = || vec!["email".to_owned(), "profile".to_owned()];
+    Ok(Provider {
+        name: name.to_owned(),
+        issuer: file.issuer.clone(),
+        client_id: file.client_id.clone(),
+        client_secret,
+        scopes: file.scopes.clone().unwrap_or_else(usual),
+        domains: file.domains.clone(),
+        role: file.role,
+        workspace: file.workspace.clone().unwrap_or_else(|| DEFAULT_WORKSPACE.to_owned()),
+        link_by_email: file.link_by_email,
+    })
+}
+
+/// Sign in by a provider: sends the browser there
+#[utoipa::path(get, path = "/auth/oidc/{provider}", tag = "auth",
+    params(("provider" = String, Path, description = "the provider's name in `[server.oidc]`")),
+    responses((status = 303), (status = 404, body = Problem), (status = 502, body = Problem)))]
+async fn begin(
+    State(app): State<Shared>,
+    base: Base,
+    Path(name): Path<String>,
+) -> Result<impl IntoResponse, Problem> {
+    let provider = provider(&app, &name)?;
+    let redirect = format!("{}{PATH}/{name}/callback", base.url);
+    let (url, flow) = app.accounts.begin_oidc(&provider, &redirect).await?;
+    let headers = [base.set_own(FLOW, &flow, FLOW_S), (header::LOCATION, url)];
+    Ok((StatusCode::SEE_OTHER, [(header::CACHE_CONTROL, "no-store")], headers))
+}
+
+/// What the provider sends the browser back with.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Back {
+    /// The code to exchange.
+    code: Option<String>,
+    /// What was sent along.
+    state: Option<String>,
+    /// The issuer.
+    iss: Option<String>,
+    /// Why there is no code.
+    error: Option<String>,
+}
+
+/// Come back from a provider: signs in, and sends the browser home
+#[utoipa::path(get, path = "/auth/oidc/{provider}/callback", tag = "auth",
+    params(("provider" = String, Path, description = "the provider's name in `[server.oidc]`"), Back),
+    responses((status = 303), (status = 403), (status = 404, body = Problem), (status = 502)))]
+async fn finish(
+    State(app): State<Shared>,
+    Peer(client): Peer,
+    base: Base,
+    Path(name): Path<String>,
+    Query(back): Query<Back>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let provider = provider(&app, &name)?;
+    // Added and not set: signing in sets cookies of its own.
+    let used = AppendHeaders([base.set_own(FLOW, "", 0)]);
+    let Back { code, state, iss, error } = back;
+    let (Some(code), Some(state)) = (code, state) else {
+        let said = crate::console::first_line(error.as_deref().unwrap_or("no code"), 80);
+        let error = AccountError::Forbidden(format!("the provider `{name}` did not sign you in: {said}"));
+        return Ok((used, page::failed(error)).into_response());
+    };
+    let answer = Answer { code, state, issuer: iss };
+    let flow = base.read(&headers, FLOW);
+    Ok(match app.accounts.finish_oidc(&provider, flow, answer, &client).await {
+        Ok(tokens) => (used, page::welcome(&base, &tokens)).into_response(),
+        Err(error) => (used, page::failed(error)).into_response(),
+    })
+}

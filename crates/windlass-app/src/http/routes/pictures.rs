@@ -1,0 +1,56 @@
+//! `/threads/{thread}/pictures`: the pictures of a conversation, for a page that shows it.
+//!
+//! Nothing else that is stored apart comes out here: what is no picture, or another conversation's, is not there.
+
+use axum::extract::State;
+use axum::response::Response;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass::machine::{Digest, ThreadId};
+
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::etag::{ETag, IfNoneMatch, Seen};
+use crate::http::input::Path;
+use crate::http::problem::Problem;
+
+/// What a picture is sent with: it is nobody else's, nothing but a picture, and asked for anew each time: whoever sees it
+/// once may be somebody else the next time, or have no right to it any more.
+const HEADERS: [(HeaderName, HeaderValue); 4] = [
+    (header::CONTENT_DISPOSITION, HeaderValue::from_static("inline")),
+    (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'")),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache")),
+];
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(one))
+}
+
+/// A picture of a conversation: PNG, JPEG, GIF or WebP, at most 20 MiB
+///
+/// It is named by the digest that stands in the block of a message or in the result of a tool.
+#[utoipa::path(get, path = "/threads/{thread}/pictures/{digest}", tag = "threads",
+    params(("thread" = String, Path, description = "the thread's id"),
+        ("digest" = String, Path, description = "the picture's digest, 64 hexadecimal digits"), IfNoneMatch),
+    responses((status = 200, body = Vec<u8>, content_type = "image/*")))]
+async fn one(
+    State(app): State<Shared>,
+    caller: Caller,
+    seen: Seen,
+    Path((thread, digest)): Path<(ThreadId, String)>,
+) -> Result<Response, Problem> {
+    caller.reads()?;
+    caller.reads_thread(&app, &thread).await?;
+    let missing = || Problem::not_found(format!("picture `{digest}`"));
+    let named = Digest::from_hex(&digest).ok_or_else(missing)?;
+    let tag = ETag::strong(&("picture", &named));
+    // Whoever knows it has had the picture; that it still belongs here is soon seen.
+    if seen.knows(&tag) && app.engine.names(&thread, &named).await? {
+        return Ok(tag.on((StatusCode::NOT_MODIFIED, HEADERS)));
+    }
+    let (media_type, bytes) = app.engine.picture(&thread, &named).await?.ok_or_else(missing)?;
+    Ok(tag.on(([(header::CONTENT_TYPE, HeaderValue::from_static(media_type))], HEADERS, bytes)))
+}

@@ -1,0 +1,199 @@
+//! `/threads/{thread}/queue`: messages that wait while a run is active. (ZE-P7)
+//!
+//! Who may change one (its sender) or take it back (its sender, the thread's owner) is the machine's to say; whoever may not see the thread is
+//! told of none.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass::QueuedMessage;
+use windlass::machine::{InputId, Message, Place, ThreadId};
+
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::etag::{ETag, IfMatch, IfNoneMatch, Seen};
+use crate::http::input::{Body, Path};
+use crate::http::middleware::idempotency::IdempotencyKey;
+use crate::http::page::Page;
+use crate::http::problem::Problem;
+use crate::http::start::send::Said;
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(one, edit, withdraw)).routes(routes!(send_now))
+}
+
+/// A message that waits.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+struct Waiting {
+    /// Its id.
+    id: String,
+    /// What it says.
+    text: String,
+    /// Who sent it.
+    by: String,
+    /// When it is sent.
+    place: When,
+    /// Since when it waits, in milliseconds since the Unix epoch.
+    since: u64,
+    /// The run that it starts, where it starts one.
+    run: String,
+}
+
+/// When a waiting message is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+enum When {
+    /// After the run has ended well.
+    #[serde(rename = "after_run")]
+    Run,
+    /// After the last result of the current step.
+    #[serde(rename = "after_step")]
+    Step,
+    /// After the run has ended, however it ends.
+    #[serde(rename = "after_cancel")]
+    Cancel,
+}
+
+impl From<Place> for When {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::AfterRun => Self::Run,
+            Place::AfterStep => Self::Step,
+            Place::AfterCancel => Self::Cancel,
+        }
+    }
+}
+
+impl Waiting {
+    async fn of(app: &Shared, queued: QueuedMessage) -> Result<Self, Problem> {
+        let mut text = String::new();
+        for part in queued.message.texts() {
+            text.push_str(&app.engine.text(part).await?);
+        }
+        Ok(Self {
+            id: queued.id.to_string(),
+            text,
+            by: queued.by.to_string(),
+            place: queued.place.into(),
+            since: queued.since.0,
+            run: queued.run.to_string(),
+        })
+    }
+}
+
+fn tag(queued: &QueuedMessage) -> ETag {
+    ETag::strong(&("queued", &queued.id, &queued.message, queued.place))
+}
+
+async fn find(app: &Shared, thread: &ThreadId, id: &InputId) -> Result<QueuedMessage, Problem> {
+    let all = app.engine.queued(thread).await?;
+    let found = all.into_iter().find(|queued| queued.id == *id);
+    found.ok_or_else(|| Problem::not_found(format!("a waiting message `{id}`")))
+}
+
+/// Messages that wait, in the order in which they are sent
+#[utoipa::path(get, path = "/threads/{thread}/queue", tag = "threads",
+    params(("thread" = String, Path, description = "the thread's id")),
+    responses((status = 200, body = Page<Waiting>)))]
+async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(thread): Path<ThreadId>,
+) -> Result<Json<Page<Waiting>>, Problem> {
+    caller.reads()?;
+    caller.thread(&app, &thread).await?;
+    let mut data = Vec::new();
+    for queued in app.engine.queued(&thread).await? {
+        data.push(Waiting::of(&app, queued).await?);
+    }
+    Ok(Json(Page { data, next_cursor: None }))
+}
+
+/// One message that waits
+#[utoipa::path(get, path = "/threads/{thread}/queue/{message}", tag = "threads",
+    params(("thread" = String, Path, description = "the thread's id"),
+        ("message" = String, Path, description = "the message's id"), IfNoneMatch),
+    responses((status = 200, body = Waiting)))]
+async fn one(
+    State(app): State<Shared>,
+    caller: Caller,
+    seen: Seen,
+    Path((thread, id)): Path<(ThreadId, InputId)>,
+) -> Result<Response, Problem> {
+    caller.reads()?;
+    caller.thread(&app, &thread).await?;
+    let queued = find(&app, &thread, &id).await?;
+    let tag = tag(&queued);
+    seen.answer(&tag, Waiting::of(&app, queued)).await
+}
+
+/// What changes in a message that waits.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct QueueChange {
+    /// What it is to say.
+    message: Said,
+}
+
+/// Changes what a waiting message says
+#[utoipa::path(patch, path = "/threads/{thread}/queue/{message}", tag = "threads",
+    params(("thread" = String, Path, description = "the thread's id"),
+        ("message" = String, Path, description = "the message's id"), IfMatch), request_body = QueueChange,
+    responses((status = 200, body = Waiting)))]
+async fn edit(
+    State(app): State<Shared>,
+    caller: Caller,
+    seen: Seen,
+    Path((thread, id)): Path<(ThreadId, InputId)>,
+    Body(change): Body<QueueChange>,
+) -> Result<Response, Problem> {
+    caller.runs()?;
+    caller.thread(&app, &thread).await?;
+    let message: Message = change.message.read()?;
+    seen.allows(&tag(&find(&app, &thread, &id).await?))?;
+    app.engine.edit_queued(&thread, &id, message, caller.user().clone()).await?;
+    // It may have been sent since.
+    let queued = find(&app, &thread, &id).await?;
+    let tag = tag(&queued);
+    Ok(tag.json(Waiting::of(&app, queued).await?))
+}
+
+/// Takes a waiting message back
+#[utoipa::path(delete, path = "/threads/{thread}/queue/{message}", tag = "threads",
+    params(("thread" = String, Path, description = "the thread's id"),
+        ("message" = String, Path, description = "the message's id"), IfMatch),
+    responses((status = 204, description = "it is never sent")))]
+async fn withdraw(
+    State(app): State<Shared>,
+    caller: Caller,
+    seen: Seen,
+    Path((thread, id)): Path<(ThreadId, InputId)>,
+) -> Result<StatusCode, Problem> {
+    caller.runs()?;
+    caller.thread(&app, &thread).await?;
+    seen.allows(&tag(&find(&app, &thread, &id).await?))?;
+    app.engine.withdraw(&thread, &id, caller.user().clone()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Sends a waiting message before all others, and now: the active run is cancelled for it
+#[utoipa::path(post, path = "/threads/{thread}/queue/{message}/send", tag = "threads",
+    params(("thread" = String, Path, description = "the thread's id"),
+        ("message" = String, Path, description = "the message's id"), IdempotencyKey),
+    responses((status = 202, body = Waiting, description = "it is sent as soon as the run has ended")))]
+async fn send_now(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((thread, id)): Path<(ThreadId, InputId)>,
+) -> Result<(StatusCode, Json<Waiting>), Problem> {
+    caller.runs()?;
+    caller.thread(&app, &thread).await?;
+    let queued = find(&app, &thread, &id).await?;
+    app.engine.send_now(&thread, &id, caller.user().clone()).await?;
+    Ok((StatusCode::ACCEPTED, Json(Waiting::of(&app, queued).await?)))
+}

@@ -1,0 +1,62 @@
+//! `/team/members/{member}/sessions`: where a person is signed in, and their signing out by an administrator.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass::machine::Principal;
+
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::input::Path;
+use crate::http::problem::Problem;
+use crate::http::routes::auth::me::Sessions;
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(list, end_all)).routes(routes!(end))
+}
+
+/// The sessions of a person
+#[utoipa::path(get, path = "/team/members/{member}/sessions", tag = "team",
+    params(("member" = String, Path, description = "the account's id")),
+    responses((status = 200, body = Sessions), (status = 403, body = Problem), (status = 404, body = Problem)))]
+async fn list(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(id): Path<Principal>,
+) -> Result<Json<Sessions>, Problem> {
+    caller.administers()?;
+    app.accounts.member(caller.workspace(), &id).await?;
+    Ok(Json(Sessions::of(app.accounts.sessions(&id).await?, &caller)))
+}
+
+/// Sign a person out everywhere. Their API keys stay
+#[utoipa::path(delete, path = "/team/members/{member}/sessions", tag = "team",
+    params(("member" = String, Path, description = "the account's id")),
+    responses((status = 204), (status = 403, body = Problem), (status = 404, body = Problem)))]
+async fn end_all(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(id): Path<Principal>,
+) -> Result<StatusCode, Problem> {
+    caller.administers()?;
+    app.accounts.end_sessions_of(&caller.0, &id, None).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// End a session of a person
+#[utoipa::path(delete, path = "/team/members/{member}/sessions/{session}", tag = "team",
+    params(("member" = String, Path, description = "the account's id"),
+        ("session" = String, Path, description = "the session's id")),
+    responses((status = 204), (status = 403, body = Problem), (status = 404, body = Problem)))]
+async fn end(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path((id, session)): Path<(Principal, String)>,
+) -> Result<StatusCode, Problem> {
+    caller.administers()?;
+    app.accounts.end_sessions_of(&caller.0, &id, Some(&session)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

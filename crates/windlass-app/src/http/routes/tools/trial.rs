@@ -1,0 +1,181 @@
+//! `POST /tools/{tool}/call`: a trial call outside of any conversation.
+//!
+//! It passes the gate as a run of its caller would, works in the caller's uploads, and stands in the audit log before it
+//! is made and after it, whether or not its caller waits. Which calls run is the gate's to say.
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tracing::Instrument;
+use utoipa::ToSchema;
+use windlass::machine::ToolName;
+use windlass::{Consent, EngineError, Trial, Tried};
+
+use crate::account::audit::Note;
+use crate::home::Home;
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::input::{Body, Path};
+use crate::http::middleware::idempotency::IdempotencyKey;
+use crate::http::problem::Problem;
+use crate::http::state::limiter::places::Place;
+use crate::toolbox::{Content, content};
+
+/// Trial calls at a time: each may hold a thread or a process, and people make one after the other.
+static AT_ONCE: Semaphore = Semaphore::const_new(8);
+
+/// How long a call may take without a sign of progress, unless its caller says.
+const TIMEOUT_S: u64 = 60;
+/// How long it may take in all, whatever progress it shows: a request is open for it, and nobody else has its room.
+const TIMEOUT_MAX_S: u64 = 300;
+
+/// A trial call.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"arguments": {"pattern": "**/*.csv"}}))]
+pub struct TrialCall {
+    /// The arguments.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    arguments: Map<String, Value>,
+    /// Lets it run where the rules ask, as far as the caller's word is enough; takes a key that may approve.
+    #[serde(default)]
+    approve: bool,
+    /// With `approve`: the preview that the caller was shown. Where the call would do something else by now, it asks again.
+    preview: Option<String>,
+    /// Seconds that it may take without a sign of progress; it takes 300 at most in all.
+    #[schema(minimum = 1, maximum = 300, default = 60)]
+    timeout_seconds: Option<u64>,
+}
+
+/// What a trial call answered.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TrialOutcome {
+    /// The tool.
+    tool: String,
+    /// Whether it went wrong, in the tool's own words.
+    error: bool,
+    /// The parts of its answer.
+    content: Vec<Content>,
+    /// What let it through.
+    by: String,
+    /// From dispatch to the end, in milliseconds.
+    duration_ms: u64,
+}
+
+/// Makes a trial call
+///
+/// Where the rules ask first, it answers 409 `asks`, and with `approve` it runs, as far as the caller's word is enough.
+#[utoipa::path(post, path = "/tools/{tool}/call", tag = "tools", request_body = TrialCall,
+    params(("tool" = String, Path, description = "the tool's name"), IdempotencyKey),
+    responses((status = 200, body = TrialOutcome), (status = 409, body = Problem, description = "it asks first"),
+        (status = 403, body = Problem, description = "a rule denies it, or the caller may not"),
+        (status = 429, body = Problem, description = "the caller has as many calls in progress as one may have"),
+        (status = 503, body = Problem, description = "`busy`: the server has as many calls in progress as it takes")))]
+pub async fn call(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(tool): Path<ToolName>,
+    Body(wanted): Body<TrialCall>,
+) -> Result<Json<TrialOutcome>, Problem> {
+    caller.runs()?;
+    if wanted.approve {
+        caller.approves()?;
+    }
+    let timeout = wanted.timeout_seconds.unwrap_or(TIMEOUT_S);
+    if !(1..=TIMEOUT_MAX_S).contains(&timeout) {
+        let detail = format!("`timeout_seconds` is {timeout}; write 1 to {TIMEOUT_MAX_S}");
+        return Err(Problem::invalid(detail));
+    }
+    let known = app.engine.tools().iter().any(|offered| offered.spec.name == tool);
+    if !known {
+        return Err(Problem::not_found(format!("tool `{tool}`")));
+    }
+    let busy = |status, detail| Problem::new(status, "busy", detail).retry_after(5);
+    let Some(own) = app.limiter.trials.try_take(caller.user().as_str()) else {
+        return Err(busy(StatusCode::TOO_MANY_REQUESTS, "you are making two trial calls already"));
+    };
+    let Ok(room) = AT_ONCE.try_acquire() else {
+        return Err(busy(StatusCode::SERVICE_UNAVAILABLE, "too many trial calls are being made"));
+    };
+    let (held, home) = (app.clone(), Home::of(caller.workspace(), caller.user()));
+    let folder = tokio::task::spawn_blocking(move || held.homes.uploads(&home));
+    let folder = folder.await.map_err(Problem::internal)?.map_err(Problem::internal)?;
+    let trial = Trial {
+        tool: tool.clone(),
+        arguments: Value::Object(wanted.arguments),
+        by: caller.party(),
+        folder: Some(folder),
+        consent: match (wanted.approve, wanted.preview) {
+            (false, _) => Consent::NotYet,
+            (true, None) => Consent::Given,
+            (true, Some(preview)) => Consent::AsShown(preview),
+        },
+        timeout_ms: timeout * 1_000,
+        at_most_ms: Some(TIMEOUT_MAX_S * 1_000),
+    };
+    // A client that hangs up stops nothing: the call has its room until it ends, and its end is noted.
+    let made = tokio::spawn(made(app, caller, trial, (own, room)).in_current_span());
+    answer(&tool, made.await.map_err(Problem::internal)??)
+}
+
+/// Makes a call, with what the audit log says of it.
+async fn made(
+    app: Shared,
+    caller: Caller,
+    trial: Trial,
+    _room: (Place, SemaphorePermit<'static>),
+) -> Result<Tried, Problem> {
+    let tool = trial.tool.clone();
+    let note = |action: &str| Note::by(&caller.0, action).on(tool.as_str());
+    // Whatever it does, that somebody has made it is known.
+    let approve = trial.consent != Consent::NotYet;
+    app.accounts.record(note("tool.trial").with("approve", json!(approve))).await?;
+    let tried = app.engine.try_tool(trial).await;
+    let (outcome, by) = told(&tried);
+    app.accounts.record(note("tool.tried").with("outcome", json!(outcome)).with("by", json!(by))).await?;
+    Ok(tried?)
+}
+
+/// What became of a call, in a word, and what decided.
+fn told(tried: &Result<Tried, EngineError>) -> (&'static str, Option<&str>) {
+    match tried {
+        Err(_) => ("error", None),
+        Ok(Tried::Unknown) => ("unknown", None),
+        Ok(Tried::Unfit { .. }) => ("unfit", None),
+        Ok(Tried::Denied { by, .. }) => ("denied", Some(by)),
+        Ok(Tried::Asks { by, .. }) => ("asks", Some(by)),
+        Ok(Tried::Ran(result)) if result.given_up => ("given_up", Some(&result.by)),
+        Ok(Tried::Ran(result)) if result.error => ("failed", Some(&result.by)),
+        Ok(Tried::Ran(result)) => ("ran", Some(&result.by)),
+    }
+}
+
+fn answer(tool: &ToolName, tried: Tried) -> Result<Json<TrialOutcome>, Problem> {
+    match tried {
+        Tried::Unknown => Err(Problem::not_found(format!("tool `{tool}`"))),
+        Tried::Unfit { reason } => Err(Problem::invalid(format!("the call does not fit: {reason}"))),
+        Tried::Denied { by, reason } => {
+            let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            Err(Problem::new(StatusCode::FORBIDDEN, "denied", format!("denied by `{by}`{why}")))
+        }
+        Tried::Asks { by, yours, preview } => {
+            let would = preview.map(|preview| format!(". It would do this:\n{preview}")).unwrap_or_default();
+            let problem = Problem::conflict("asks", format!("such calls are asked about (by {by}){would}"));
+            Err(match yours {
+                true => problem.hint("send `\"approve\": true` to let it run"),
+                false => problem.hint("somebody else has to approve such calls: let an agent ask them"),
+            })
+        }
+        Tried::Ran(result) => Ok(Json(TrialOutcome {
+            tool: tool.to_string(),
+            error: result.error,
+            content: content(&result),
+            duration_ms: result.duration_ms,
+            by: result.by,
+        })),
+    }
+}

@@ -1,0 +1,24 @@
+//! What a user may still spend, asked before a run is started.
+
+use http::StatusCode;
+use windlass::limits::{Per, Unit, Window};
+
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::problem::Problem;
+
+/// Refuses where the caller's credit is used up: what is left may still turn out too little for a step, and then the
+/// run says so. (ZE-X5)
+pub async fn check_credit(app: &Shared, caller: &Caller) -> Result<(), Problem> {
+    for allowance in app.engine.allowances(caller.workspace(), caller.user()).await? {
+        let budget = &allowance.budget;
+        let is_credit = (budget.per, budget.unit, budget.window) == (Per::User, Unit::Usd, Window::Total);
+        if is_credit && allowance.left() == 0 {
+            let (used, cap) = (allowance.used as f64 / 1e6, budget.cap as f64 / 1e6);
+            let detail = format!("your credit is used up: {used:.2} of {cap:.2} US dollars");
+            return Err(Problem::new(StatusCode::FORBIDDEN, "insufficient_credit", detail)
+                .hint("an administrator can raise it"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! How often and how much at once: what is counted of requests by user, key and address, and of runs by user.
+//!
+//! Budgets of tokens and money are the engine's. What is counted here is forgotten with the process.
+
+mod bucket;
+pub mod places;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderName, HeaderValue, StatusCode, request};
+use windlass::machine::Principal;
+use windlass::port::journal::{RunQuery, ThreadStatus};
+use windlass::{Engine, Task};
+
+use self::bucket::{Buckets, Verdict};
+use self::places::Places;
+use crate::account::{Credential, Identity};
+use crate::config::ServerLimits;
+use crate::http::problem::Problem;
+
+// draft-ietf-httpapi-ratelimit-headers-10.
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const LEFT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// Credentials that an address may try in vain in a minute.
+const FAILURES_PER_MINUTE: u32 = 30;
+
+/// Concurrent trial calls of one user.
+const TRIALS_PER_USER: usize = 2;
+/// Concurrent requests of one user that connect to tool servers named in the request, up to ten each.
+const REACHING_PER_USER: usize = 2;
+
+/// What a server counts.
+pub struct Limiter {
+    users: Buckets,
+    keys: Buckets,
+    pub(in crate::http) addresses: Buckets,
+    failures: Buckets,
+    /// Streams that are open.
+    pub streams: Places,
+    /// Trial calls that are being made.
+    pub trials: Places,
+    /// Requests that reach tool servers of their own.
+    pub reaching: Places,
+    runs_per_user: u32,
+    starting: Arc<Mutex<HashMap<Principal, u32>>>,
+}
+
+/// What a request was counted by.
+#[derive(Clone, Debug, Default)]
+pub(in crate::http) struct Tally(Arc<Mutex<Counted>>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    /// The tightest of all.
+    tightest: Option<(&'static str, Verdict)>,
+    /// Who makes the request, where that is known.
+    user: Option<Principal>,
+}
+
+impl Tally {
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(in crate::http) fn is_admitted(&self) -> bool {
+        self.counted().user.is_some()
+    }
+
+    pub(in crate::http) fn note(&self, name: &'static str, verdict: Verdict) -> Result<(), Problem> {
+        let tightest = &mut self.counted().tightest;
+        if tightest.is_none_or(|(_, known)| !verdict.allowed || verdict.left < known.left) {
+            *tightest = Some((name, verdict));
+        }
+        if verdict.allowed { Ok(()) } else { Err(too_many(name, verdict)) }
+    }
+
+    pub(in crate::http) fn write(&self, response: &mut Response) {
+        let tightest = self.counted().tightest;
+        let Some((name, Verdict { per_minute, left, reset_s, .. })) = tightest else { return };
+        let headers = response.headers_mut();
+        let mut put = |header: HeaderName, value: String| {
+            // Names and figures of ours.
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                headers.insert(header, value);
+            }
+        };
+        put(POLICY, format!("\"{name}\";q={per_minute};w=60"));
+        put(LEFT, format!("\"{name}\";r={left};t={reset_s}"));
+    }
+}
+
+fn too_many(name: &str, verdict: Verdict) -> Problem {
+    let detail = format!("more than {} requests in a minute by this {name}", verdict.per_minute);
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail).retry_after(verdict.reset_s.max(1))
+}
+
+impl Limiter {
+    /// Counts by these limits.
+    pub fn new(limits: &ServerLimits) -> Self {
+        Self {
+            users: Buckets::new(limits.requests_per_minute()),
+            keys: Buckets::new(limits.requests_per_minute()),
+            addresses: Buckets::new(limits.anonymous_requests_per_minute()),
+            failures: Buckets::new(FAILURES_PER_MINUTE),
+            streams: Places::new(limits.streams_per_user()),
+            trials: Places::new(TRIALS_PER_USER),
+            reaching: Places::new(REACHING_PER_USER),
+            runs_per_user: limits.runs_per_user(),
+            starting: Arc::default(),
+        }
+    }
+
+    /// Counts a request of somebody who is known.
+    pub fn admit(&self, identity: &Identity, parts: &request::Parts) -> Result<(), Problem> {
+        let tally = parts.extensions.get::<Tally>().cloned().unwrap_or_default();
+        tally.counted().user = Some(identity.user.clone());
+        if let Credential::Key { id, .. } = &identity.credential
+            && let Some(verdict) = self.keys.take(id)
+        {
+            tally.note("key", verdict)?;
+        }
+        match self.users.take(identity.user.as_str()) {
+            Some(verdict) => tally.note("user", verdict),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts a request whose credential let nobody in. What was done stands; only that the credential is none is no
+    /// longer said to whoever tries too many.
+    pub(in crate::http) fn stranger(&self, address: &str, tally: &Tally, response: Response) -> Response {
+        if let Some(verdict) = self.addresses.take(address) {
+            // There was room when it came.
+            let _ = tally.note("address", verdict);
+        }
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return response;
+        }
+        match self.failures.take(address).map(|verdict| tally.note("address", verdict)) {
+            Some(Err(problem)) => {
+                let detail = "too many credentials from this address were not valid";
+                Problem { detail: detail.into(), ..problem }.into_response()
+            }
+            Some(Ok(())) | None => response,
+        }
+    }
+
+    /// Room for a message of a user, which begins a run unless one is active in its thread. To be kept until the run is
+    /// in the store.
+    pub async fn room_for_run(&self, engine: &Engine, task: &Task) -> Result<Option<Starting>, Problem> {
+        let busy = match &task.thread {
+            Some(thread) => {
+                engine.thread(thread).await.is_ok_and(|row| row.view.status != ThreadStatus::Idle)
+            }
+            None => false,
+        };
+        if self.runs_per_user == 0 || busy {
+            return Ok(None);
+        }
+        let user = &task.by;
+        let starting = Starting { user: user.clone(), all: self.starting.clone() };
+        let beside = starting.begin();
+        let limit = self.runs_per_user as usize;
+        let active = RunQuery { owner: Some(user.clone()), active: Some(true), ..RunQuery::newest(limit) };
+        let active = engine.runs(&active).await?.len();
+        if active + beside > limit {
+            let detail = format!("`{user}` has {limit} active runs, which is as many as one may have");
+            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_runs", detail)
+                .hint("cancel one, answer one that waits, or have an administrator raise `runs_per_user`")
+                .retry_after(5));
+        }
+        Ok(Some(starting))
+    }
+}
+
+/// A run that is about to be started.
+pub struct Starting {
+    user: Principal,
+    all: Arc<Mutex<HashMap<Principal, u32>>>,
+}
+
+impl Starting {
+    /// Counts it; returns how many the user is about to start, this one included.
+    fn begin(&self) -> usize {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = all.entry(self.user.clone()).or_default();
+        *count += 1;
+        *count as usize
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = all.get_mut(&self.user) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&self.user);
+            }
+        }
+    }
+}
