@@ -3,16 +3,16 @@
 //! A failed write does not end the command: a run continues without a reader. The process exits with an error at the end,
 //! unless the pipe was closed.
 
-use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, OnceLock};
 
 use clap::ValueEnum;
 use terminal_size::{Width, terminal_size_of};
 
-use crate::wrap::hanging;
-
+use crate::paint::Paint;
 use crate::screen::{ChatScreen, wrap_notes};
+use crate::text::{shown, shown_line, tame_json};
+use crate::wrap::hanging;
 
 /// When to colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -189,134 +189,4 @@ impl Console {
 fn is_plain() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     set("NO_COLOR") || std::env::var_os("TERM").is_some_and(|term| term == "dumb")
-}
-
-/// Whether text is coloured. Colour never says what the words do not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paint {
-    /// With escape sequences.
-    Colored,
-    /// As it is.
-    Plain,
-}
-
-impl Paint {
-    /// A text in the style of these codes.
-    pub fn with<'t>(self, code: &str, text: &'t str) -> Cow<'t, str> {
-        match self {
-            Self::Colored => Cow::Owned(format!("\x1b[{code}m{text}\x1b[0m")),
-            Self::Plain => Cow::Borrowed(text),
-        }
-    }
-    /// Less prominent.
-    pub fn dim(self, text: &str) -> Cow<'_, str> {
-        self.with("2", text)
-    }
-    /// More prominent.
-    pub fn bold(self, text: &str) -> Cow<'_, str> {
-        self.with("1", text)
-    }
-    /// Something failed.
-    pub fn red(self, text: &str) -> Cow<'_, str> {
-        self.with("1;31", text)
-    }
-    /// Something went well.
-    pub fn green(self, text: &str) -> Cow<'_, str> {
-        self.with("32", text)
-    }
-    /// Worth a look.
-    pub fn yellow(self, text: &str) -> Cow<'_, str> {
-        self.with("1;33", text)
-    }
-    /// What to do.
-    pub fn cyan(self, text: &str) -> Cow<'_, str> {
-        self.with("36", text)
-    }
-}
-
-/// A text for a terminal: control characters, with which a model or a file could move the cursor, hide text or
-/// answer in a person's name, are made visible.
-pub fn shown(text: &str) -> Cow<'_, str> {
-    let tame = |c: char| !c.is_control() && !is_direction(c) || c == '\n' || c == '\t';
-    if text.chars().all(tame) {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            _ if tame(c) => safe.push(c),
-            '\r' => {}
-            '\x00'..='\x1f' => safe.push(char::from_u32(0x2400 + c as u32).unwrap_or('\u{fffd}')),
-            _ => safe.extend(c.escape_unicode()),
-        }
-    }
-    Cow::Owned(safe)
-}
-
-/// A name or a path for a terminal, on one line whatever it holds.
-pub fn shown_line(text: &str) -> Cow<'_, str> {
-    match shown(text) {
-        text if text.contains('\n') => Cow::Owned(text.replace('\n', "␊")),
-        text => text,
-    }
-}
-
-/// JSON as a terminal may show it: what would steer the screen is escaped, which means the same to every reader.
-/// Such characters stand in strings only, and those below U+0020 are escaped already.
-pub fn tame_json(json: &str) -> Cow<'_, str> {
-    let wild = |c: char| c >= '\x7f' && (c.is_control() || is_direction(c));
-    if !json.contains(wild) {
-        return Cow::Borrowed(json);
-    }
-    let mut tame = String::with_capacity(json.len());
-    for c in json.chars() {
-        match c {
-            _ if wild(c) => tame.push_str(&format!("\\u{:04x}", u32::from(c))),
-            _ => tame.push(c),
-        }
-    }
-    Cow::Owned(tame)
-}
-
-/// Characters that turn the direction of what follows, by which text can look like another.
-fn is_direction(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
-}
-
-/// The first line of a text, at most so many characters.
-pub fn first_line(text: &str, max_chars: usize) -> String {
-    let mut lines = text.trim().lines();
-    let line = lines.next().unwrap_or_default();
-    let cut: String = line.chars().take(max_chars).collect();
-    let whole = cut.len() == line.len() && lines.next().is_none();
-    if whole { cut } else { format!("{}…", cut.trim_end()) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_screen_is_never_steered_by_a_text() {
-        assert_eq!(shown("plain\n\ttext ä 🙂"), "plain\n\ttext ä 🙂");
-        assert_eq!(shown("\x1b[2Jgone\x07"), "␛[2Jgone␇");
-        assert_eq!(shown("a\r\nb"), "a\nb");
-        assert_eq!(shown("a\u{202e}b\u{9b}c"), "a\\u{202e}b\\u{9b}c");
-    }
-
-    #[test]
-    fn lines_and_json_are_tamed_too() {
-        assert_eq!(shown_line("a\nb\u{9b}"), "a␊b\\u{9b}");
-        let value = serde_json::json!({"a\u{9b}": "\u{1b}[2J\u{7f}\u{85}\u{202e} ä 🙂\n"});
-        let tame = tame_json(&value.to_string()).into_owned();
-        assert_eq!(tame, r#"{"a\u009b":"\u001b[2J\u007f\u0085\u202e ä 🙂\n"}"#);
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&tame).unwrap(), value);
-    }
-
-    #[test]
-    fn first_lines() {
-        assert_eq!(first_line("one", 10), "one");
-        assert_eq!(first_line("one\ntwo", 10), "one…");
-        assert_eq!(first_line("abcdef", 3), "abc…");
-    }
 }

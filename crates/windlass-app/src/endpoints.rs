@@ -105,7 +105,7 @@ impl ClientEndpoints {
         check("model's name", model, NAME_MAX_BYTES)?;
         endpoint.key.as_ref().map_or(Ok(()), |key| check("key", key.expose(), KEY_MAX_BYTES))?;
         let refused = |why: String| {
-            let url = crate::console::first_line(&endpoint.url, 200);
+            let url = crate::text::first_line(&endpoint.url, 200);
             EndpointError::Refused { url, why }
         };
         let url = out.target(&endpoint.url).map_err(|refusal| refused(refusal.to_string()))?;

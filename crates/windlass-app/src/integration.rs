@@ -394,7 +394,7 @@ impl Integrations {
         check(provider, name, metadata)?;
         let text = api_url(metadata);
         self.reach.target(text).map_err(|why| {
-            let url = crate::console::first_line(text, 200);
+            let url = crate::text::first_line(text, 200);
             IntegrationError::Address { url, why }
         })
     }

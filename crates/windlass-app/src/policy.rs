@@ -196,7 +196,7 @@ mod tests {
             let read = parse(&text);
             for problem in &read.problems {
                 assert!(problem.line >= 1 && problem.column >= 1, "{text}");
-                let said = problem.print("policy.toml", crate::console::Paint::Plain);
+                let said = problem.print("policy.toml", crate::paint::Paint::Plain);
                 assert!(said.starts_with("error: ") || said.starts_with("warning: "), "{said}");
             }
         }

@@ -28,8 +28,8 @@ use self::layout::{Bottom, lay_out};
 use self::output::Outputs;
 use self::status::ChatStatus;
 use self::terminal::Read;
-use crate::console::Paint;
 use crate::keyboard::Typed;
+use crate::paint::Paint;
 
 pub use self::terminal::leave as restore_terminal;
 pub use self::wrap::wrap_notes;

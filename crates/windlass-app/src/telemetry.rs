@@ -14,7 +14,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-use crate::console::{Console, Paint};
+use crate::console::Console;
+use crate::paint::Paint;
 
 /// What `--help` says about logs.
 pub const LOGS: &str = "\

@@ -9,8 +9,9 @@ use windlass::port::model::ModelError;
 use windlass::tool::FolderError;
 use windlass::{EngineError, Fault, Outcome, SlowDriver, Status};
 
-use crate::console::{Console, shown};
+use crate::console::Console;
 use crate::opened::opened;
+use crate::text::shown;
 
 /// How the process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

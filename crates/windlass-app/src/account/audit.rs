@@ -132,7 +132,7 @@ impl Note {
 
     /// Names to what or whom it was done.
     pub fn on(mut self, subject: &str) -> Self {
-        self.subject = Some(crate::console::first_line(subject, TEXT_MAX_CHARS));
+        self.subject = Some(crate::text::first_line(subject, TEXT_MAX_CHARS));
         self
     }
 

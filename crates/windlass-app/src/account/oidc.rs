@@ -35,7 +35,7 @@ use super::session::{Client, Tokens};
 use super::token::{Purpose, Read};
 use super::user::{User, fold_email};
 use super::{Accounts, Role, Unknown, secret};
-use crate::console::first_line;
+use crate::text::first_line;
 
 /// The kind of sign-ins that were finished, by the digest of their state, until they expire.
 const FINISHED: &str = "oidc_finished";

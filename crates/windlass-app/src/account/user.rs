@@ -152,7 +152,7 @@ pub fn fold_email(email: &str) -> Result<String, AccountError> {
     if parts.is_some() && email.len() <= EMAIL_MAX_BYTES {
         return Ok(email);
     }
-    let shown = crate::console::first_line(&email, 80);
+    let shown = crate::text::first_line(&email, 80);
     Err(AccountError::Invalid(format!("`{shown}` is no e-mail address")))
 }
 

@@ -7,8 +7,9 @@ use windlass::machine::{AutoRun, ToolName};
 
 use crate::account::user::local;
 use crate::cli::flags::{ModelFlags, PlaceFlags};
-use crate::console::{Console, shown_line};
+use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
+use crate::text::shown_line;
 use crate::toolbox;
 use crate::trouble::{Exit, Trouble};
 

@@ -19,10 +19,11 @@ use windlass::port::journal::RunQuery;
 use self::typing::Input;
 use super::follow::{End, Follow, From, Sight, Typing};
 use crate::cli::flags::{ModeFlag, ModelFlags, OutputFlags, PlaceFlags};
-use crate::console::{Console, shown_line};
+use crate::console::Console;
 use crate::paths::private_directory;
 use crate::place::{Ask, Consent, Ground, Place};
 use crate::signals::{Screen, Signal, Signals};
+use crate::text::shown_line;
 use crate::trouble::{Exit, Trouble, report};
 
 /// Lines of history that are kept.

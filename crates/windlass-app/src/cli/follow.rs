@@ -13,11 +13,12 @@ use windlass::port::journal::{Recorded, ThreadStatus};
 use windlass::{AgentConfig, EngineError, Outcome, Status, Update};
 
 use crate::account::user::local;
-use crate::console::{Console, first_line, shown};
+use crate::console::Console;
 use crate::keyboard::{Keyboard, Typed};
 use crate::place::Place;
 use crate::screen::ChatScreen;
 use crate::signals::{Signal, Signals};
+use crate::text::{first_line, shown};
 use crate::trouble::{Exit, explain};
 use crate::view::events;
 use crate::view::live::{Live, Show};

@@ -14,9 +14,10 @@ use windlass::adapter::mcp::{Health, McpServer, ServerStatus, Transport};
 use windlass::adapter::sqlite;
 
 use crate::cli::flags::{ListFlags, ModelFlags};
-use crate::console::{Console, shown_line};
+use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
 use crate::servers::{self, Back, Draft, Page, Servers, Which};
+use crate::text::shown_line;
 use crate::trouble::{Exit, Trouble};
 
 /// Arguments of `mcp`.

@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use windlass::machine::Rule;
 
 use crate::cli::flags::{ModelFlags, PlaceFlags};
-use crate::console::{Console, shown_line};
+use crate::console::Console;
 use crate::paths::{POLICY_FILE, UserPaths};
 use crate::place::{Ask, Ground};
 use crate::policy::{CaseFile, PolicyText, Problem, word};
+use crate::text::shown_line;
 use crate::trouble::{Exit, Trouble};
 
 /// Arguments of `policy`.

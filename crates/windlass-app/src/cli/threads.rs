@@ -15,8 +15,9 @@ use windlass::port::journal::{ThreadQuery, ThreadRow, ThreadStatus};
 
 use crate::cli::flags::{ListFlags, ModelFlags, PlaceFlags};
 use crate::clock::now;
-use crate::console::{Console, first_line, shown, shown_line, tame_json};
+use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
+use crate::text::{first_line, shown, shown_line, tame_json};
 use crate::trouble::{Exit, Trouble};
 use crate::view::transcript::{self, Form};
 

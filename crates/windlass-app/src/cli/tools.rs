@@ -12,9 +12,10 @@ use windlass::{Consent, OfferedTool, Supposed, Trial, TrialResult, Tried};
 
 use crate::account::user::local;
 use crate::cli::flags::{ListFlags, ModelFlags, PlaceFlags};
-use crate::console::{Console, shown, shown_line};
+use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
 use crate::policy::{Length, word};
+use crate::text::{shown, shown_line};
 use crate::toolbox::{self, Listed, State, modes};
 use crate::trouble::{Exit, Trouble};
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::console::{Console, shown_line};
+use crate::console::Console;
 use crate::paths::{CONFIG_FILE, POLICY_FILE, UserPaths};
 use crate::policy::PolicyText;
+use crate::text::shown_line;
 use crate::trouble::{Exit, Trouble};
 use crate::trust::prompt::ask;
 use crate::trust::{FolderFiles, Standing, Trusted};

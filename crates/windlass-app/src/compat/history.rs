@@ -32,7 +32,7 @@ pub async fn title(
     thread: &ThreadId,
     message: &str,
 ) -> Result<(), EngineError> {
-    let title = crate::console::first_line(message, TITLE_CHARS);
+    let title = crate::text::first_line(message, TITLE_CHARS);
     app.engine.send(thread, Input::Title { title, by: caller.user().clone() }).await.map(drop)
 }
 

@@ -3,7 +3,11 @@
 //! A dialect maps names and shapes. It decides nothing about a run, and keeps nothing that the journal has.
 
 mod agui;
+mod call;
+mod date;
 mod decision;
+mod fill;
+mod flow;
 mod history;
 mod revision;
 mod session;
@@ -13,6 +17,7 @@ mod skyflo;
 mod stage;
 mod stream;
 mod turn;
+mod uuid;
 mod zeus;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use windlass::machine::{
     Answer, Asked, Call, CallKey, CallStatus, Digest, Fact, Given, InterruptKind, Phase, Run,
 };
 
-use super::skyflo::call::{Call as OutwardCall, named};
+use super::call::{Call as OutwardCall, named};
 use crate::http::problem::Problem;
 
 /// What stands between the id of a call and the digest.
@@ -81,7 +81,7 @@ pub struct Target<'a> {
 impl<'a> Target<'a> {
     /// Finds the open interrupt of a call. Refuses an id of another revision than the one that waits for an approval.
     pub fn find(run: Option<&'a Run>, id: &str) -> Result<Self, Problem> {
-        let shown = crate::console::first_line(id, 160);
+        let shown = crate::text::first_line(id, 160);
         let closed = || {
             Problem::conflict("closed", format!("call `{shown}` does not wait for an answer, or no longer"))
         };

@@ -31,7 +31,7 @@ pub struct Session {
 pub async fn find(app: &Shared, caller: &Caller, name: &str) -> Result<Session, Problem> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_plain) {
-        let shown = crate::console::first_line(name, NAME_MAX);
+        let shown = crate::text::first_line(name, NAME_MAX);
         return Err(Problem::invalid(format!("`session_id` is `{shown}`")).hint(format!(
             "use 1 to {NAME_MAX} letters, digits and `-_.:`, or leave it away for a new one"
         )));

@@ -14,7 +14,7 @@ use windlass::machine::{Seq, ThreadId, Timestamp};
 use windlass::port::clock::Clock;
 use windlass::{Backlog, Update};
 
-use super::skyflo::fill::filled;
+use super::fill::filled;
 use crate::http::Shared;
 use crate::http::stream::feed::{Feed, Item, Reader};
 use crate::http::stream::place::StreamPlace;

@@ -102,7 +102,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Peer {
     async fn from_request_parts(parts: &mut request::Parts, _: &S) -> Result<Self, Infallible> {
         let from = parts.extensions.get::<super::middleware::peer::Client>().map(|client| client.address);
         let agent = parts.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
-        let agent = agent.map(|agent| crate::console::first_line(agent, AGENT_MAX_CHARS));
+        let agent = agent.map(|agent| crate::text::first_line(agent, AGENT_MAX_CHARS));
         Ok(Self(Client { from, agent }))
     }
 }

@@ -91,7 +91,7 @@ fn read<T: DeserializeOwned>(cursor: &str) -> Result<T, Problem> {
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).ok_or_else(|| {
         Problem::bad_request(format!(
             "`cursor` is `{}`, which no page gave",
-            crate::console::first_line(cursor, 80)
+            crate::text::first_line(cursor, 80)
         ))
         .hint("use `next_cursor` of the page before, unchanged")
     })

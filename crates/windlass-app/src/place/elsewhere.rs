@@ -10,7 +10,8 @@ use windlass::port::journal::RunRow;
 
 use super::PlaceFlags;
 use super::{Ask, Ground, Place};
-use crate::console::{Console, shown_line};
+use crate::console::Console;
+use crate::text::shown_line;
 
 /// What ids of runs begin with. Only a whole id is looked for in other folders' stores.
 const RUN: &str = "run_";

@@ -200,7 +200,7 @@ mod tests {
 
     fn check(text: &str) -> String {
         let (_, problems) = read(text, NOW);
-        problems.iter().map(|problem| problem.print("policy.toml", crate::console::Paint::Plain)).collect()
+        problems.iter().map(|problem| problem.print("policy.toml", crate::paint::Paint::Plain)).collect()
     }
 
     #[test]

@@ -6,7 +6,8 @@ use toml::de::{DeTable, DeValue};
 use windlass::machine::Severity;
 
 use crate::config::suggest;
-use crate::console::{Paint, shown_line};
+use crate::paint::Paint;
+use crate::text::shown_line;
 
 /// Something about a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

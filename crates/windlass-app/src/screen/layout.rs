@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::wrap::{columns, cut, width, wrap};
-use crate::console::{Paint, shown};
+use crate::paint::Paint;
+use crate::text::shown;
 
 /// What the input begins with; its further lines begin with as many blanks.
 pub const PROMPT: &str = "› ";

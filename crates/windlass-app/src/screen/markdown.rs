@@ -6,7 +6,8 @@ mod table;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::wrap::{columns, wrap};
-use crate::console::{Paint, shown, shown_line};
+use crate::paint::Paint;
+use crate::text::{shown, shown_line};
 
 pub use stream::Stream;
 use table::Table;

@@ -3,7 +3,7 @@
 use windlass::machine::{MicroUsd, Usage};
 
 use crate::config::Dollars;
-use crate::console::shown_line;
+use crate::text::shown_line;
 
 /// What the status line shows.
 #[derive(Debug, Default)]

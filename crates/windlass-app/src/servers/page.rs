@@ -19,8 +19,8 @@ use windlass::adapter::mcp::SignInReturn;
 use super::Servers;
 use super::sign_in::{BegunBy, OpenSignIn, SignInError};
 use crate::account::user::local;
-use crate::console::first_line;
 use crate::page::{escaped, page};
+use crate::text::first_line;
 use crate::trouble::Trouble;
 
 /// Where it listens if it can: a client that was registered by hand needs an address that stays.

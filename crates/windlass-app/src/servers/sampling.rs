@@ -210,7 +210,7 @@ fn said(message: &Value) -> Result<(String, String), String> {
     let texts = parts.iter().map(|part| {
         part.get("text").and_then(Value::as_str).ok_or_else(|| {
             let kind = part.get("type").and_then(Value::as_str).unwrap_or("nothing");
-            format!("a message holds `{}`; only text is taken", crate::console::first_line(kind, 32))
+            format!("a message holds `{}`; only text is taken", crate::text::first_line(kind, 32))
         })
     });
     Ok((who, texts.collect::<Result<Vec<_>, _>>()?.join("\n")))

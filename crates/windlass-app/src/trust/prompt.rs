@@ -3,7 +3,8 @@
 use std::io::BufRead;
 
 use super::{FolderFiles, Standing};
-use crate::console::{Console, shown, shown_line};
+use crate::console::Console;
+use crate::text::{shown, shown_line};
 
 /// Shows the files whole and asks. Anything but `y` is a no.
 pub fn ask(console: &Console, files: &FolderFiles, standing: Standing) -> bool {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use windlass::machine::Timestamp;
 
-use crate::console::{first_line, shown, shown_line};
+use crate::text::{first_line, shown, shown_line};
 
 /// Characters of a call's arguments in one line.
 const LABEL_CHARS: usize = 60;

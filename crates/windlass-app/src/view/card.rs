@@ -11,7 +11,8 @@ use windlass::machine::{Expiry, InterruptKind, LimitAsked, Question, Terms, Time
 use super::call::{label, moment, of_server, span};
 use super::preview;
 use super::story::Background;
-use crate::console::{Paint, shown, shown_line};
+use crate::paint::Paint;
+use crate::text::{shown, shown_line};
 
 /// An interrupt in words.
 pub struct Card {

@@ -22,7 +22,8 @@ use self::reply::ReplyText;
 use self::result::EndedCall;
 use super::call::{label, of_server, seconds};
 use super::story::servers;
-use crate::console::{Console, first_line, shown};
+use crate::console::Console;
+use crate::text::{first_line, shown};
 
 /// Columns that the status line takes at most: it must not wrap, or it could not be erased.
 const STATUS_COLUMNS: usize = 76;

@@ -5,7 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 use windlass::tool::WorkingFolder;
 
-use crate::console::{Paint, shown};
+use crate::paint::Paint;
+use crate::text::shown;
 
 /// A larger file tells nothing of a lost call.
 const FILE_MAX_BYTES: u64 = 512 * 1024;

@@ -15,7 +15,8 @@ use windlass::machine::{Answer, Given, InterruptId, InterruptKind, Party, Reply 
 use super::card::{Card, Light, amount, is_budget, is_money};
 use super::story::Background;
 use crate::config::Dollars;
-use crate::console::{Console, first_line, shown};
+use crate::console::Console;
+use crate::text::{first_line, shown};
 use crate::view::preview::plural;
 
 pub use edit::{pretty, read};

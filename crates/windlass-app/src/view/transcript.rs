@@ -11,7 +11,8 @@ use windlass::{Engine, EngineError};
 
 use super::call::{label, seconds};
 use super::live::text_of;
-use crate::console::{Console, first_line, shown};
+use crate::console::Console;
+use crate::text::{first_line, shown};
 
 /// Events read at a time.
 const PAGE: usize = 512;

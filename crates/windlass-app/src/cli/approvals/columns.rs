@@ -2,7 +2,7 @@
 
 use super::TITLE_CHARS;
 use super::find::Waiting;
-use crate::console::first_line;
+use crate::text::first_line;
 
 /// Columns beside the request's text: its kind, age and expiry, with the blanks between them.
 const FIXED: usize = 9 + 2 + 8 + 2 + 10 + 2;

@@ -5,8 +5,9 @@ use windlass::port::journal::{RunRow, ThreadQuery};
 use windlass::{EngineError, OpenInterrupt};
 
 use super::TITLE_CHARS;
-use crate::console::{Console, first_line};
+use crate::console::Console;
 use crate::place::Place;
+use crate::text::first_line;
 use crate::trouble::Trouble;
 use crate::view::card::{title, word};
 use crate::view::transcript::{answered, events};

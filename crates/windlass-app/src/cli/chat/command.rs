@@ -6,7 +6,7 @@ use windlass::machine::{Fact, Mode, ModelName, RunId, ThreadId};
 use windlass::port::journal::RunQuery;
 
 use super::{Chat, Next, TURNS};
-use crate::console::{first_line, shown};
+use crate::text::{first_line, shown};
 use crate::trouble::{Exit, Trouble};
 use crate::view::preview::plural;
 use crate::view::transcript;

@@ -7,7 +7,7 @@ use super::{Chat, Next, TURNS};
 use crate::cli::follow::From;
 use crate::cli::threads;
 use crate::clock::now;
-use crate::console::{first_line, shown};
+use crate::text::{first_line, shown};
 use crate::trouble::Trouble;
 use crate::view::transcript::{self, Form};
 

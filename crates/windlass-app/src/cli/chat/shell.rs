@@ -12,10 +12,10 @@ use windlass::{Consent, Trial, Tried};
 
 use super::{Chat, Next, left};
 use crate::account::user::local;
-use crate::console::{shown, shown_line};
 use crate::keyboard::Typed;
 use crate::screen::ChatScreen;
 use crate::signals::{Signal, Signals};
+use crate::text::{shown, shown_line};
 use crate::toolbox;
 
 /// How long a command may take without output, in milliseconds.

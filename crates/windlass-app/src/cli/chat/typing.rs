@@ -8,11 +8,12 @@ use windlass::machine::ThreadId;
 use windlass::port::model::Models;
 
 use super::{Chat, HISTORY, Next, left};
-use crate::console::{Console, shown};
+use crate::console::Console;
 use crate::keyboard::Typed;
 use crate::paths::private_directory;
 use crate::place::Place;
 use crate::screen::ChatScreen;
+use crate::text::shown;
 use crate::trouble::{Exit, report};
 
 /// The exit code of a process whose terminal is gone: 128 and the number of the signal.

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::console::{Console, shown};
+use crate::console::Console;
+use crate::text::shown;
 use crate::trouble::explain;
 
 /// Where messages begin.

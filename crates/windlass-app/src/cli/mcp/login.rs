@@ -11,10 +11,11 @@ use windlass::machine::{Answer, Given};
 
 use crate::account::user::local;
 use crate::cli::flags::{ModelFlags, PlaceFlags};
-use crate::console::{Console, shown_line};
+use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
 use crate::servers::{self, Ended, Servers, SignInCall, Which};
 use crate::signals::Signals;
+use crate::text::shown_line;
 use crate::trouble::{Exit, Trouble};
 
 /// Arguments of `mcp login`.

@@ -7,9 +7,10 @@ use serde_json::json;
 use windlass::adapter::mcp::{Health, McpError, McpPrompt};
 
 use crate::cli::flags::{ListFlags, ModelFlags};
-use crate::console::{Console, shown, shown_line};
+use crate::console::Console;
 use crate::place::{Ask, Ground};
 use crate::servers::{self, PromptError, PromptMessage, PromptRole, Servers, Which};
+use crate::text::{shown, shown_line};
 use crate::trouble::{Exit, Trouble, report};
 
 /// Arguments of `mcp prompts`.

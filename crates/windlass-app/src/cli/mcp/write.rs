@@ -12,10 +12,11 @@ use toml::{Table, Value};
 
 use crate::clock::clock;
 use crate::config::{self, ConfigFile};
-use crate::console::{Console, shown_line};
+use crate::console::Console;
 use crate::paths::{CONFIG_FILE, UserPaths, private_directory};
 use crate::servers::Page;
 use crate::shell_quote::quoted;
+use crate::text::shown_line;
 use crate::trouble::{Exit, Trouble};
 
 /// Arguments of `mcp add`.

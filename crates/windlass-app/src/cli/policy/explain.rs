@@ -7,9 +7,10 @@ use windlass::EngineError;
 use windlass::machine::{Answer, CallKey, Event, Fact, InterruptId, RunId, Timestamp, Verdict};
 use windlass::port::journal::RunRow;
 
-use crate::console::{Console, shown_line};
+use crate::console::Console;
 use crate::place::Place;
 use crate::policy::word;
+use crate::text::shown_line;
 use crate::trouble::{Exit, Trouble};
 use crate::view::call::{label, moment, span};
 use crate::view::card::word as kind_word;

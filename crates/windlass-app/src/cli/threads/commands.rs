@@ -6,7 +6,8 @@ use windlass::BackgroundCommand;
 use super::{age, open};
 use crate::cli::flags::PlaceFlags;
 use crate::clock::now;
-use crate::console::{Console, first_line, shown, shown_line};
+use crate::console::Console;
+use crate::text::{first_line, shown, shown_line};
 use crate::trouble::Trouble;
 
 /// Characters of a command in the list.

@@ -10,9 +10,10 @@ use windlass::{FileFate, ForkFiles, RestoreMode, Restored, UnseenCall};
 
 use super::open;
 use crate::cli::flags::PlaceFlags;
-use crate::console::{Console, shown_line};
+use crate::console::Console;
 use crate::home::Homes;
 use crate::place::Place;
+use crate::text::shown_line;
 use crate::trouble::{Exit, Trouble};
 
 /// Arguments of `threads fork`.

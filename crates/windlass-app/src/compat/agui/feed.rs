@@ -20,7 +20,7 @@ use super::history::History;
 use super::reply::Said;
 use super::speak::{DETACHED, Speaker};
 use super::word::Word;
-use crate::compat::skyflo::fill::filled;
+use crate::compat::fill::filled;
 use crate::http::Shared;
 use crate::http::problem::Problem;
 use crate::http::stream::feed::{Feed, Item, Reader};

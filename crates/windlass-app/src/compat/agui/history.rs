@@ -15,7 +15,7 @@ use super::message::{Message, call_id, last_words_id, parts, plain, remark, repl
 use super::notes::{self, Named};
 use super::reply::Whole;
 use super::word::Spent;
-use crate::compat::skyflo::fill::{ROOM_BYTES, fill};
+use crate::compat::fill::{ROOM_BYTES, fill};
 
 /// Events read at a time.
 const PAGE: usize = 512;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass::machine::{Answer, Content, InterruptId, InterruptKind, Reply, Timestamp};
 
-use super::super::skyflo::call::text;
+use crate::compat::call::text;
 
 /// After how long a question can no longer be answered. (WT-H4)
 const EXPIRES_MS: u64 = 30 * 60 * 1000;

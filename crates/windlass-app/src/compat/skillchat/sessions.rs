@@ -9,7 +9,7 @@ use windlass::port::journal::{ThreadQuery, ThreadRow};
 use windlass::{MESSAGES_MAX, MessageStatus, StoredMessage};
 
 use super::super::session;
-use super::super::skyflo::date::iso;
+use crate::compat::date::iso;
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::input::{Path, Query};

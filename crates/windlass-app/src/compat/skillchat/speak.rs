@@ -12,12 +12,12 @@ use windlass::machine::{
 use windlass::port::journal::ThreadStatus;
 use windlass::port::model::Delta;
 
-use super::super::skyflo::call::{Call, args, text};
-use super::super::skyflo::reply::{Flow, said};
+use super::super::flow::{Flow, said};
 use super::super::stream::Speaker;
 use super::super::turn::{Heard, Turn};
 use super::chat::{LAST_RESORT, reason};
 use super::checkpoint::Asked;
+use crate::compat::call::{Call, args, text};
 
 /// The mood of an answer: faces are the tutor's own.
 pub const MOOD: &str = "neutral";

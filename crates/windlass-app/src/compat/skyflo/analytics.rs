@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use windlass::machine::{MicroUsd, RunId, Timestamp};
 use windlass::port::journal::{RunQuery, RunRow};
 
-use super::date::{DAY_MS, iso, read};
 use super::reply::dollars;
+use crate::compat::date::{DAY_MS, iso, read};
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::input::Query;

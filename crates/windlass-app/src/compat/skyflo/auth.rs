@@ -13,7 +13,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::Principal;
 
-use super::date::iso;
 use crate::account::Role;
 use crate::account::error::AccountError;
 use crate::account::key::ApiKeys;
@@ -22,6 +21,7 @@ use crate::account::member::MemberChange;
 use crate::account::session::FirstRefresh;
 use crate::account::session::{ACCESS_S, REFRESH_S, Tokens};
 use crate::account::user::User;
+use crate::compat::date::iso;
 use crate::http::Shared;
 use crate::http::caller::{Caller, Peer, own_page};
 use crate::http::cookie;

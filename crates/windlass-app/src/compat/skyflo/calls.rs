@@ -10,8 +10,8 @@ use windlass::machine::{
     Verdict,
 };
 
-use super::call::{Call, args, blocks, plain};
 use super::word::{Scene, Word};
+use crate::compat::call::{Call, args, blocks, is_failure, plain};
 
 /// The calls of the running step.
 #[derive(Debug, Default)]
@@ -170,19 +170,6 @@ impl Known {
     }
 }
 
-/// Whether a result counts as a failure for people.
-pub fn is_failure(outcome: Outcome, error: bool) -> bool {
-    error
-        || match outcome {
-            Outcome::Returned | Outcome::Told | Outcome::Reconciled => false,
-            Outcome::Refused
-            | Outcome::Unavailable
-            | Outcome::Denied
-            | Outcome::Cancelled
-            | Outcome::InDoubt => true,
-        }
-}
-
 /// What an answer comes to in a dialect that knows two.
 pub enum Said {
     /// The call goes on.
@@ -211,7 +198,7 @@ fn awaiting(scene: &Scene, at: Timestamp, call: &Call, kind: &InterruptKind) -> 
     let mut context = json!({"conversation_id": scene.conversation});
     let (key, asked): (_, Value) = match kind {
         InterruptKind::Approval { preview, .. } => {
-            let preview = preview.as_ref().map(super::call::text);
+            let preview = preview.as_ref().map(crate::compat::call::text);
             ("preview", preview.into())
         }
         InterruptKind::Hook { reason, .. } => ("reason", reason.as_str().into()),

@@ -11,9 +11,10 @@ use windlass::machine::{Input, ThreadId, Timestamp};
 use windlass::port::journal::{ThreadQuery, ThreadStatus};
 use windlass::port::records::Expect;
 
-use super::date::{iso, read};
+use super::super::uuid::fresh_uuid;
 use super::find::{CHANGED, DRAFT, Draft, Found, create, found, is_uuid, look};
 use super::messages::messages;
+use crate::compat::date::{iso, read};
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path, Query};
@@ -52,15 +53,6 @@ pub async fn add(
         None => (String::new(), create(&app, &caller, &id).await?.created_at),
     };
     Ok(Json(json!({"status": "success", "id": id, "title": title, "created_at": iso(created_at)})))
-}
-
-/// A random UUID (RFC 9562, version 4).
-pub fn fresh_uuid() -> String {
-    let clock = crate::clock::clock();
-    let (high, low) = (clock.random(), clock.random());
-    let (high, low) = ((high & !0xf000) | 0x4000, (low & !(0b11 << 62)) | (0b10 << 62));
-    let (a, b, c) = (high >> 32, high >> 16 & 0xffff, high & 0xffff);
-    format!("{a:08x}-{b:04x}-{c:04x}-{:04x}-{:012x}", low >> 48, low & 0xffff_ffff_ffff)
 }
 
 /// Which conversations.

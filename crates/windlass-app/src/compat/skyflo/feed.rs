@@ -19,9 +19,9 @@ use windlass::Update;
 use windlass::machine::{Fact, ThreadId, Timestamp};
 use windlass::port::clock::Clock;
 
-use super::fill::filled;
 use super::speak::Speaker;
 use super::word::{Word, heartbeat};
+use crate::compat::fill::filled;
 use crate::http::Shared;
 use crate::http::stream::feed::{Feed, Item};
 use crate::http::stream::place::StreamPlace;

@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::date::iso;
+use crate::compat::date::iso;
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path, Query};

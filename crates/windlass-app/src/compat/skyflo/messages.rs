@@ -13,11 +13,13 @@ use windlass::machine::{
 use windlass::port::journal::Recorded;
 use windlass::{Engine, EngineError};
 
-use super::call::{Call, args, blocks, plain, text};
-use super::calls::{Said, is_failure, said as answered};
-use super::fill::{ROOM_BYTES, fill};
+use super::super::call::is_failure;
+use super::super::flow::said;
+use super::calls::{Said, said as answered};
 use super::find::CHANGED;
-use super::reply::{Replied, dollars, said, thought};
+use super::reply::{Replied, dollars, thought};
+use crate::compat::call::{Call, args, blocks, plain, text};
+use crate::compat::fill::{ROOM_BYTES, fill};
 
 /// Events read at a time.
 const PAGE: usize = 512;

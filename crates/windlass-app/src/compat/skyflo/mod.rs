@@ -5,13 +5,10 @@
 
 mod analytics;
 mod auth;
-pub mod call;
 pub mod calls;
 mod chat;
 pub mod conversations;
-pub mod date;
 mod feed;
-pub mod fill;
 mod find;
 #[cfg(test)]
 mod golden;

@@ -7,63 +7,9 @@ use serde_json::json;
 use windlass::machine::{Block, Fact, FailureClass, Message, MicroUsd, Timestamp, Usage};
 use windlass::port::model::Delta;
 
-use super::call::text;
+use super::super::flow::{Flow, said};
 use super::word::{Scene, Word};
-
-/// A text that comes in fragments.
-#[derive(Debug, Default)]
-pub struct Flow {
-    /// What came of this try.
-    heard: String,
-    /// How many bytes of that were shown.
-    shown_bytes: usize,
-    /// What a try before it has shown, until it is clear how this one goes on from there.
-    before: String,
-}
-
-impl Flow {
-    /// Takes a fragment; returns what is to be shown now.
-    pub fn push(&mut self, fragment: &str) -> Option<String> {
-        self.heard.push_str(fragment);
-        self.show()
-    }
-
-    /// Takes the whole so far; returns what is to be shown now.
-    pub fn set(&mut self, whole: &str) -> Option<String> {
-        if !whole.starts_with(&self.heard[..self.shown_bytes]) {
-            // The finished text is another than its fragments said; what was shown stays.
-            return None;
-        }
-        whole.clone_into(&mut self.heard);
-        self.show()
-    }
-
-    fn show(&mut self) -> Option<String> {
-        if !self.before.is_empty() {
-            if self.before.starts_with(&self.heard) {
-                return None;
-            }
-            let before = std::mem::take(&mut self.before);
-            self.shown_bytes = self.heard.len();
-            return Some(match self.heard.strip_prefix(&before) {
-                Some(rest) => rest.to_owned(),
-                None => format!("\n\n{}", self.heard),
-            });
-        }
-        let fresh = self.heard[self.shown_bytes..].to_owned();
-        self.shown_bytes = self.heard.len();
-        (!fresh.is_empty()).then_some(fresh)
-    }
-
-    /// The try has failed.
-    pub fn fail(&mut self) {
-        if self.before.is_empty() {
-            self.before = self.heard[..self.shown_bytes].to_owned();
-        }
-        self.shown_bytes = 0;
-        self.heard.clear();
-    }
-}
+use crate::compat::call::text;
 
 /// The reply of the running step.
 #[derive(Debug, Default)]
@@ -220,11 +166,6 @@ fn usage(scene: &Scene, at: Timestamp, replied: &Replied<'_>) -> Option<Word> {
 /// Money as clients read it, in US dollars.
 pub fn dollars(cost: MicroUsd) -> f64 {
     cost.0 as f64 / 1e6
-}
-
-/// What a message says.
-pub fn said(message: &Message) -> String {
-    message.texts().map(text).collect()
 }
 
 /// What a model has thought.

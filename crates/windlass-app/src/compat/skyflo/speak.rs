@@ -10,10 +10,10 @@ use windlass::machine::{
 };
 use windlass::port::journal::ThreadStatus;
 
-use super::call::text;
 use super::calls::Calls;
 use super::reply::{Replied, Reply};
 use super::word::{Scene, Word};
+use crate::compat::call::text;
 
 /// The code of a run that has used up its steps.
 const OUT_OF_STEPS: &str = "ERR_MAX_TURNS";

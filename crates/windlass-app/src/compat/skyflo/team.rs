@@ -7,11 +7,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::Principal;
 
-use super::date::iso;
 use crate::account::Role;
 use crate::account::error::AccountError;
 use crate::account::member::{MemberChange, NewMember};
 use crate::account::user::User;
+use crate::compat::date::iso;
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};

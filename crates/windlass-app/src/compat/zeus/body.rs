@@ -171,7 +171,7 @@ fn session(body: &mut Map<String, Value>) -> Result<Option<String>, Problem> {
 /// The mode; an empty one is none. (ZE-E15)
 fn mode(mode: Option<String>) -> Result<Option<Mode>, Problem> {
     let Some(word) = mode.filter(|word| !word.is_empty()) else { return Ok(None) };
-    let shown = crate::console::first_line(&word, 32);
+    let shown = crate::text::first_line(&word, 32);
     let unknown = |_| Problem::invalid(format!("`mode` is `{shown}`; write `agent`, `ask` or `plan`"));
     word.parse().map(Some).map_err(unknown)
 }
@@ -180,7 +180,7 @@ fn mode(mode: Option<String>) -> Result<Option<Mode>, Problem> {
 pub fn refuse(of: &str, rest: &Map<String, Value>) -> Result<(), Problem> {
     let asked = rest.iter().filter(|(_, value)| asks(value));
     let names: Vec<String> =
-        asked.map(|(name, _)| format!("`{of}{}`", crate::console::first_line(name, 64))).collect();
+        asked.map(|(name, _)| format!("`{of}{}`", crate::text::first_line(name, 64))).collect();
     if names.is_empty() {
         return Ok(());
     }

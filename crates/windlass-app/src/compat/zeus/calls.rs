@@ -9,9 +9,9 @@ use windlass::machine::{
     CallKey, Event, Fact, InterruptId, InterruptKind, Message, Outcome, Phase, Run, RunId, Verdict,
 };
 
-use super::super::skyflo::call::{Call, args, outward_id, plain, text};
-use super::super::skyflo::calls::is_failure;
+use super::super::call::is_failure;
 use super::word::Scene;
+use crate::compat::call::{Call, args, outward_id, plain, text};
 
 /// The calls of the running step.
 #[derive(Debug, Default)]

@@ -37,7 +37,7 @@ pub async fn check(app: &Shared, caller: &Caller, session: &Session, guards: &Gu
 }
 
 fn unmet(tool: &str, member: &str, why: &str) -> Problem {
-    let tool = crate::console::first_line(tool, 64);
+    let tool = crate::text::first_line(tool, 64);
     Problem::invalid(format!("`tool_interrupt_config.{tool}.{member}` cannot be met: {why}"))
 }
 

@@ -93,7 +93,7 @@ impl LlmConfig {
         there: Vec<&'a ModelName>,
     ) -> Result<&'a ModelName, Problem> {
         let Some(first) = there.first().copied() else {
-            let shown = crate::console::first_line(&endpoint.url, 200);
+            let shown = crate::text::first_line(&endpoint.url, 200);
             let detail =
                 format!("`llm_config.baseUrl` is `{shown}`, which is the address of no configured model");
             return Err(Problem::invalid(detail).hint(
@@ -135,7 +135,7 @@ fn configured<'a>(models: Vec<&'a ModelName>, name: &str) -> Result<&'a ModelNam
     let bare = |model: &&&ModelName| model.as_str().split_once('/').is_some_and(|(_, rest)| rest == name);
     let found = models.iter().find(|model| model.as_str() == name).or_else(|| models.iter().find(bare));
     found.copied().ok_or_else(|| {
-        let shown = crate::console::first_line(name, 64);
+        let shown = crate::text::first_line(name, 64);
         Problem::invalid(format!("`llm_config.modelName` is `{shown}`, which is not configured")).hint(
             "`GET /api/v1/models` lists those that are; an administrator adds one to `models` of `[agent]`",
         )

@@ -16,7 +16,6 @@ use windlass::{AgentConfig, Task};
 use super::super::decision::Decided;
 use super::super::revision::Target;
 use super::super::session;
-use super::super::skyflo::call;
 use super::super::stream::{feed, respond};
 use super::body::{CallResult, Decision, Guards, Resume};
 use super::calls::Calls;
@@ -25,6 +24,7 @@ use super::guard;
 use super::invoke::{Written, named};
 use super::speak::Zeus;
 use super::word::Scene;
+use crate::compat::call;
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Query};
@@ -94,11 +94,11 @@ fn edited(results: &[CallResult], given: &[Given]) -> BTreeSet<CallKey> {
 
 /// An answer to the call that a result names.
 fn given(run: &Run, guards: &Guards, result: &CallResult) -> Result<Given, Problem> {
-    let id = crate::console::first_line(&result.tool_call_id, 128);
+    let id = crate::text::first_line(&result.tool_call_id, 128);
     let target = Target::find(Some(run), &result.tool_call_id)?;
     let tool = target.call.tool.as_str();
     if let Some(named) = result.tool_name.as_deref().filter(|named| *named != tool) {
-        let named = crate::console::first_line(named, 64);
+        let named = crate::text::first_line(named, 64);
         return Err(Problem::invalid(format!("call `{id}` is of `{tool}`, and `tool_name` is `{named}`")));
     }
     guard::allows(guards, tool, result)?;

@@ -12,12 +12,12 @@ use windlass::machine::{
 use windlass::port::journal::ThreadStatus;
 use windlass::port::model::Delta;
 
-use super::super::skyflo::call::text;
-use super::super::skyflo::reply::{Flow, said};
+use super::super::flow::{Flow, said};
 use super::super::stream::Speaker;
 use super::super::turn::{Heard, Turn};
 use super::calls::Calls;
 use super::word::Scene;
+use crate::compat::call::text;
 use crate::http::failure::{Failure, explain};
 
 /// Characters of the summary of an answer: a line in a list.
@@ -146,7 +146,7 @@ impl Zeus {
     /// The run is over. (ZE-S4, ZE-E9)
     fn ends(&mut self, content: &str, status: &str) -> Vec<String> {
         self.is_over = true;
-        let summary = crate::console::first_line(content, SUMMARY_CHARS);
+        let summary = crate::text::first_line(content, SUMMARY_CHARS);
         vec![self.scene.frame("complete", json!({"content": content, "summary": summary, "status": status}))]
     }
 

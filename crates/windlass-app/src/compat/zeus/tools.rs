@@ -65,7 +65,7 @@ fn one(of: &str, mut tool: Map<String, Value>) -> Result<McpServer, Problem> {
             ));
         }
         other => {
-            let shown = crate::console::first_line(other, 32);
+            let shown = crate::text::first_line(other, 32);
             return Err(Problem::invalid(format!("`{}` is `{shown}`; `mcp` is known", named("type"))));
         }
     }

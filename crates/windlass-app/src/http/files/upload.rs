@@ -16,7 +16,7 @@ const NAME_MAX_BYTES: usize = 255;
 
 /// A name that an upload may have: one part of a path, without control characters.
 pub fn checked_name(files: &FilesFile, name: &str) -> Result<String, Problem> {
-    let shown = crate::console::first_line(name, 80);
+    let shown = crate::text::first_line(name, 80);
     let is_bad = name.is_empty()
         || name.len() > NAME_MAX_BYTES
         || name.starts_with('.')
@@ -31,7 +31,7 @@ pub fn checked_name(files: &FilesFile, name: &str) -> Result<String, Problem> {
 
 /// A file whose end of name an administrator does not let in.
 pub fn wrong_type(name: &str) -> Problem {
-    let shown = crate::console::first_line(name, 80);
+    let shown = crate::text::first_line(name, 80);
     Problem::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "unsupported_file",

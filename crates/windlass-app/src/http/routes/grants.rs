@@ -292,7 +292,7 @@ fn tool(name: &str) -> Result<ToolName, Problem> {
     if (1..=TOOL_MAX_CHARS).contains(&name.len()) && name.chars().all(plain) {
         return Ok(ToolName::from(name));
     }
-    let shown = crate::console::first_line(name, TOOL_MAX_CHARS);
+    let shown = crate::text::first_line(name, TOOL_MAX_CHARS);
     Err(Problem::invalid(format!("`{shown}` is no name of a tool"))
         .hint("1 to 64 of A-Z, a-z, 0-9, `_` and `-`; `GET /api/v1/tools` lists those that there are"))
 }

@@ -8,7 +8,7 @@ use crate::http::problem::Problem;
 /// Minutes east of UTC now, in a zone that is named (`Europe/Rome`), `Z`, or an offset (`+02:00`).
 pub fn offset_minutes(zone: &str) -> Result<i32, Problem> {
     at(zone, now()).ok_or_else(|| {
-        let shown = crate::console::first_line(zone, 64);
+        let shown = crate::text::first_line(zone, 64);
         Problem::invalid(format!("`timezone` is `{shown}`, which is no time zone"))
             .hint("name it as `Europe/Rome`, or give the offset as `+02:00` or `Z`")
     })

@@ -2,7 +2,7 @@
 
 use pulldown_cmark::Alignment;
 
-use crate::console::Paint;
+use crate::paint::Paint;
 use crate::screen::wrap::{columns, wrap};
 
 /// A column is not made narrower than this.

@@ -3,7 +3,7 @@
 use windlass::{Outcome, Status};
 
 use super::{Line, Live, Show};
-use crate::console::shown;
+use crate::text::shown;
 use crate::view::call::seconds;
 use crate::view::preview::plural;
 

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::console::{Console, Paint, shown};
+use crate::console::Console;
+use crate::paint::Paint;
 use crate::screen::ChatScreen;
 use crate::screen::markdown::{Stream, render};
+use crate::text::shown;
 
 /// The text of a reply.
 pub struct ReplyText {

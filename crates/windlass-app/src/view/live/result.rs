@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use crate::console::{Paint, first_line, shown};
+use crate::paint::Paint;
+use crate::text::{first_line, shown};
 use crate::view::preview::{self, plural};
 
 /// Lines of an output that are shown: the last ones, where a command says what became of it.

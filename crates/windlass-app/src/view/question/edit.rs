@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 use windlass::machine::{Answer, Content, InterruptKind, Reply as QuestionReply};
 
 use super::{Asking, Item, Reply, Stage};
-use crate::console::{Console, shown};
+use crate::console::Console;
+use crate::text::shown;
 
 impl Asking {
     /// Has the call's arguments or the question's values edited.

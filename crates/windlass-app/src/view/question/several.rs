@@ -3,7 +3,8 @@
 use windlass::machine::Answer;
 
 use super::{Asking, ECHO_CHARS, Extent, Item, Reply, Stage};
-use crate::console::{Console, first_line, shown};
+use crate::console::Console;
+use crate::text::{first_line, shown};
 use crate::view::preview::plural;
 
 impl Asking {

@@ -6,7 +6,8 @@ use windlass::machine::{Digest, LimitAsked, Question, Terms, Timestamp};
 
 use super::*;
 use crate::account::user::local;
-use crate::console::{ColorChoice, Paint};
+use crate::console::ColorChoice;
+use crate::paint::Paint;
 
 fn open(kind: InterruptKind) -> OpenInterrupt {
     OpenInterrupt {

@@ -106,7 +106,7 @@ async fn ask(
     Brought { code, state, iss, error }: Brought,
 ) -> Result<Response, Problem> {
     let (Some(code), Some(state)) = (code, state) else {
-        let said = crate::console::first_line(error.as_deref().unwrap_or("it brought no code"), 200);
+        let said = crate::text::first_line(error.as_deref().unwrap_or("it brought no code"), 200);
         return Err(SignInError::Refused(said).into());
     };
     let open = app.servers.open_sign_in(&state, caller.user()).await?;

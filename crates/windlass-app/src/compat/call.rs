@@ -4,9 +4,9 @@
 //! says which revision of the call a client was asked about (`revision.rs`).
 
 use serde_json::{Map, Value, json};
-use windlass::machine::{Block, CallKey, Content, Fact, LONG_TEXT, Message, RunId};
+use windlass::machine::{Block, CallKey, Content, Fact, LONG_TEXT, Message, Outcome, RunId};
 
-use super::super::revision::Revision;
+use super::revision::Revision;
 
 /// A call.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,6 +121,19 @@ pub fn plain(content: &[Block]) -> String {
     let texts: Vec<String> =
         blocks(content).into_iter().filter_map(|block| block["text"].as_str().map(str::to_owned)).collect();
     texts.join("\n")
+}
+
+/// Whether a result counts as a failure for people.
+pub fn is_failure(outcome: Outcome, error: bool) -> bool {
+    error
+        || match outcome {
+            Outcome::Returned | Outcome::Told | Outcome::Reconciled => false,
+            Outcome::Refused
+            | Outcome::Unavailable
+            | Outcome::Denied
+            | Outcome::Cancelled
+            | Outcome::InDoubt => true,
+        }
 }
 
 #[cfg(test)]
