@@ -106,6 +106,7 @@ impl Find {
                 consent: Consent::NotYet,
                 timeout_ms: 10_000,
                 at_most_ms: None,
+                stop: Default::default(),
             };
             let start_ns = machine::monotonic_ns();
             let tried = engine.try_tool(trial).await?;

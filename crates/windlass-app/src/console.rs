@@ -79,8 +79,7 @@ impl Console {
     /// Whether a chat can have an input of its own: a terminal with colours, which also moves the cursor.
     pub fn has_screen(&self) -> bool {
         let colors = [self.paint, self.out_paint].iter().all(|paint| *paint == Paint::Colored);
-        let moves_cursor = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
-        cfg!(unix) && self.in_terminal && self.out_terminal && self.err_terminal && colors && moves_cursor
+        cfg!(unix) && self.in_terminal && self.out_terminal && self.err_terminal && colors && moves_cursor()
     }
 
     /// Whether questions can be asked: a person reads them and may type.
@@ -183,6 +182,11 @@ impl Console {
     fn labelled(&self, label: &str, indent: usize, text: &str) {
         self.note(&format!("{label} {}", hanging(text, indent, self.err_width())));
     }
+}
+
+/// Whether the terminal can move its cursor, by its name.
+pub fn moves_cursor() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 /// <https://no-color.org>: set and not empty.

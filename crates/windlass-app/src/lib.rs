@@ -79,6 +79,8 @@ pub fn main() -> ExitCode {
         // Exit at once, like a crash, which runs survive: a runtime that shuts down cancels tasks one by one, and a
         // cancelled tool would return an error, which would be recorded.
         windlass::adapter::mcp::kill_servers();
+        // A task that still waits may hold the screen.
+        screen::restore_terminal();
         std::process::exit(exit.code().into());
     }
     runtime.shutdown_timeout(WIND_DOWN);

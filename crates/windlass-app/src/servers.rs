@@ -29,6 +29,7 @@ use windlass::tool::Registry;
 
 pub use self::added::Draft;
 use self::added::{Added, Kept};
+pub use self::known::servers_of;
 pub use self::page::{Ended, Page, question};
 pub use self::prompt::{Message as PromptMessage, PromptError, Role as PromptRole};
 use self::sampling::EngineSampling;

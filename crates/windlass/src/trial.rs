@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use windlass_machine::{Party, Rule, Run, ThreadId, ToolName, Verdict};
 
 use crate::engine::Engine;
@@ -31,6 +32,8 @@ pub struct Trial {
     pub timeout_ms: u64,
     /// How long it may take in all, in milliseconds, whatever progress it shows; `None`: as long as it shows some.
     pub at_most_ms: Option<u64>,
+    /// Stops the call when it is cancelled.
+    pub stop: CancellationToken,
 }
 
 /// Whether a caller lets their own call run where the gate asks.

@@ -82,7 +82,7 @@ pub async fn run(console: &Console, args: &ChatArgs) -> anyhow::Result<Exit> {
     let agent = place.agent(console)?;
     let thread = match (&args.thread, args.newest) {
         (Some(thread), _) => Some(place.find_thread(Some(thread)).await?),
-        (None, true) => Some(place.find_thread(None).await?),
+        (None, true) => Some(place.newest_thread_here().await?),
         (None, false) => None,
     };
     let signals = Signals::listen()?;
@@ -181,7 +181,10 @@ impl Chat<'_> {
             if line.is_empty() {
                 return Ok(last);
             }
-            match self.line(line.trim()).await? {
+            // A command of one's own is typed by a person; a text that is piped in may begin with any character.
+            let line = line.trim();
+            let next = if line.starts_with('!') { self.say(line).await } else { self.line(line).await };
+            match next? {
                 Next::Go => last = Exit::Done,
                 Next::Leave(exit @ (Exit::Done | Exit::Interrupted | Exit::Waiting | Exit::Signal(_))) => {
                     return Ok(exit);

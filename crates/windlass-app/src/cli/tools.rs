@@ -6,6 +6,7 @@ use std::io::{BufRead, Read};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use windlass::machine::{ToolName, Verdict};
 use windlass::port::tool::OutputPart;
 use windlass::{Consent, OfferedTool, Supposed, Trial, TrialResult, Tried};
@@ -98,6 +99,7 @@ pub async fn run(console: &Console, args: &ToolsArgs) -> anyhow::Result<Exit> {
                 consent: if *yes { Consent::Given } else { Consent::NotYet },
                 timeout_ms: timeout.0.max(1_000),
                 at_most_ms: None,
+                stop: CancellationToken::new(),
             };
             call(console, &place, trial, *json).await
         }

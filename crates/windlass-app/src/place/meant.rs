@@ -4,7 +4,7 @@
 
 use windlass::EngineError;
 use windlass::machine::{RunId, ThreadId};
-use windlass::port::journal::{RunQuery, RunRow, ThreadQuery};
+use windlass::port::journal::{RunQuery, RunRow, ThreadQuery, ThreadRow};
 
 use super::Place;
 use crate::trouble::Trouble;
@@ -56,21 +56,26 @@ impl Place {
 
     /// The newest thread that works in this folder: a store may hold those of others.
     pub async fn newest_thread_here(&self) -> anyhow::Result<ThreadId> {
+        let newest = self.threads_here(1).await?.into_iter().next();
+        newest.map(|row| row.thread).ok_or_else(|| {
+            let what = format!("no conversation in the folder `{}`", self.ground.folder.display());
+            Trouble::usage(what).hint("a message without `--continue` starts one").into()
+        })
+    }
+
+    /// Threads that work in this folder, newest first.
+    pub async fn threads_here(&self, limit: usize) -> anyhow::Result<Vec<ThreadRow>> {
         let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
-        loop {
+        let mut found: Vec<ThreadRow> = Vec::new();
+        while found.len() < limit {
             let threads = self.engine.threads(&query).await?;
-            let Some(last) = threads.last() else {
-                let what = format!("no conversation in the folder `{}`", self.ground.folder.display());
-                return Err(Trouble::usage(what)
-                    .hint("`windlass run` without `--continue` starts one")
-                    .into());
-            };
+            let Some(last) = threads.last() else { break };
             query.before = Some((last.view.updated_at, last.thread.clone()));
-            let here = |folder: &Option<String>| self.homes.is_ground(folder.as_deref());
-            if let Some(row) = threads.into_iter().find(|row| here(&row.view.folder)) {
-                return Ok(row.thread);
-            }
+            let here = |row: &ThreadRow| self.homes.is_ground(row.view.folder.as_deref());
+            found.extend(threads.into_iter().filter(here));
         }
+        found.truncate(limit);
+        Ok(found)
     }
 
     /// Finds a thread by its id or the end of it; without one, the newest.

@@ -27,6 +27,17 @@ pub async fn server_of(records: &dyn Records, tool: &str) -> Result<Option<Strin
     Ok(recalled(records).await?.into_iter().find(|known| known.has_tool(tool)).map(|known| known.server))
 }
 
+/// The servers that an earlier process knew these tools of, by tool.
+pub async fn servers_of(
+    records: &dyn Records,
+    tools: impl Iterator<Item = &str>,
+) -> Result<BTreeMap<String, String>, StoreError> {
+    let known = recalled(records).await?;
+    let server =
+        |tool: &str| known.iter().find(|known| known.has_tool(tool)).map(|known| known.server.clone());
+    Ok(tools.filter_map(|tool| Some((tool.to_owned(), server(tool)?))).collect())
+}
+
 /// Keeps what is known now of servers that have said something, where it is something else than what is kept. What
 /// cannot be kept of one is said in the log, and the others are.
 pub async fn keep(records: &dyn Records, hub: &McpHub) {

@@ -42,15 +42,16 @@ impl Card {
     pub fn of(open: &OpenInterrupt, background: &Background, light: Light<'_>) -> Self {
         let tool = open.tool.as_deref().unwrap_or_default();
         let arguments = open.arguments.as_deref().unwrap_or_default();
+        let server = open.server.as_deref().or(background.server.as_deref());
         let mut card = Self {
             word: word(&open.kind),
-            title: title(open),
+            title: title_of(open, server),
             notes: Vec::new(),
             lines: preview::lines(tool, arguments, light.paint),
         };
         match &open.kind {
             InterruptKind::Approval { .. } => {
-                card.title = preview::headline(tool, arguments, light.folder);
+                card.title = of_server(server, preview::headline(tool, arguments, light.folder));
                 if let Some(preview) = &open.preview {
                     let is_all = preview::is_all(tool, preview);
                     let mut told = preview::told(preview, light.paint);
@@ -76,23 +77,8 @@ impl Card {
             }
             InterruptKind::Limit(_) => card.lines = Vec::new(),
         }
-        match (&open.kind, &background.server) {
-            (
-                InterruptKind::Approval { .. } | InterruptKind::Hook { .. } | InterruptKind::InDoubt { .. },
-                server,
-            ) => {
-                card.title = of_server(server.as_deref(), card.title);
-            }
-            (InterruptKind::Question(_), Some(server)) => {
-                card.notes.push(format!("asked by the tool server `{}`", shown_line(server)));
-            }
-            (
-                InterruptKind::Question(_)
-                | InterruptKind::SignIn { .. }
-                | InterruptKind::Handoff { .. }
-                | InterruptKind::Limit(_),
-                _,
-            ) => {}
+        if let (InterruptKind::Question(_), Some(server)) = (&open.kind, server) {
+            card.notes.push(format!("asked by the tool server `{}`", shown_line(server)));
         }
         card.background(background, light.now);
         card.notes.extend(terms(open, light.now));
@@ -124,9 +110,14 @@ pub fn word(kind: &InterruptKind) -> &'static str {
 
 /// What an interrupt is about, in one line.
 pub fn title(open: &OpenInterrupt) -> String {
+    title_of(open, open.server.as_deref())
+}
+
+fn title_of(open: &OpenInterrupt, server: Option<&str>) -> String {
     let call = || {
         let arguments = open.arguments.as_deref().unwrap_or_default();
-        label(open.tool.as_deref().unwrap_or("the call"), arguments)
+        let label = label(open.tool.as_deref().unwrap_or("the call"), arguments);
+        of_server(server, label)
     };
     match &open.kind {
         InterruptKind::Question(question) => match &question.checkpoint {

@@ -22,7 +22,7 @@ use self::reply::ReplyText;
 use self::result::EndedCall;
 use super::call::{label, of_server, seconds};
 use super::story::servers;
-use crate::console::Console;
+use crate::console::{Console, moves_cursor};
 use crate::text::{first_line, shown};
 
 /// Columns that the status line takes at most: it must not wrap, or it could not be erased.
@@ -188,8 +188,8 @@ impl Live {
                 self.answer.clear();
                 self.running.retain(|(running, _)| running != call);
                 self.finished(*call, *outcome, content, *error, *duration_ms);
-                if (*outcome, *error) == (CallOutcome::Returned, false) {
-                    self.show_output(engine, *call, content).await?;
+                if *outcome == CallOutcome::Returned {
+                    self.show_output(engine, *call, content, *error).await?;
                 }
             }
             Fact::InterruptOpened { call: Some(call), .. } => {
@@ -312,6 +312,7 @@ impl Live {
         engine: &Engine,
         call: CallKey,
         content: &[Block],
+        has_failed: bool,
     ) -> Result<(), EngineError> {
         let Some(screen) = self.console.screen().cloned() else { return Ok(()) };
         let mut text = String::new();
@@ -323,7 +324,7 @@ impl Live {
         let number = screen.keep_output(&self.label(call), &text);
         let Some((tool, arguments)) = self.calls.get(&call) else { return Ok(()) };
         let was_asked = self.asked.contains(&call);
-        let ended = EndedCall { tool, arguments, text: &text, number, was_asked };
+        let ended = EndedCall { tool, arguments, text: &text, number, was_asked, has_failed };
         let bar = self.console.paint.dim("│").into_owned();
         for line in result::lines(&ended, self.console.paint) {
             self.note(&format!("  {bar} {line}"));
@@ -409,7 +410,8 @@ impl Live {
             screen.show_activity(&self.status().unwrap_or_default());
             return;
         }
-        if !self.console.err_terminal || matches!(self.line, Line::Text | Line::Reasoning) {
+        if !self.console.err_terminal || !moves_cursor() || matches!(self.line, Line::Text | Line::Reasoning)
+        {
             return;
         }
         let Some(status) = self.status() else {

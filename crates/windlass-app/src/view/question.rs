@@ -72,6 +72,8 @@ pub enum Reply {
     Stop,
     /// The next question was asked.
     Again,
+    /// The line answers nothing, and the question was asked again.
+    NoAnswer,
 }
 
 impl Asking {
@@ -114,14 +116,16 @@ impl Asking {
                     _ => 0, // tidy: nothing else has options
                 };
                 let several = self.items.len() > 1;
-                let letters =
-                    item.choices(&self.party, several).into_iter().filter_map(|it| it.word.chars().next());
+                // Ending a run is not undone, so that a stray key must not do it.
+                let choices = item.choices(&self.party, several).into_iter();
+                let choices = choices.filter(|choice| choice.means != Means::StopRun);
+                let letters = choices.filter_map(|choice| choice.word.chars().next());
                 // Of ten and more, a number has two digits.
                 letters.chain(numbers(options).filter(|_| options < 10)).collect()
             }
             (Stage::Choice, None) => {
                 let count = self.items.len();
-                "advs".chars().chain(numbers(count).filter(|_| count < 10)).collect()
+                "adv".chars().chain(numbers(count).filter(|_| count < 10)).collect()
             }
             (Stage::Faulty(_), _) => "e".into(),
             (
@@ -227,10 +231,12 @@ impl Asking {
         }
         let is = |choice: &&Choice| *word == choice.word[..1] || word == choice.word.replace(' ', "");
         let Some(choice) = known.iter().find(is) else {
-            if !word.is_empty() {
-                console.note(&format!("  `{}` is none of the answers", first_line(&shown(word), ECHO_CHARS)));
+            if word.is_empty() {
+                return self.again(console);
             }
-            return self.again(console);
+            console.note(&format!("  `{}` is none of the answers", first_line(&shown(word), ECHO_CHARS)));
+            self.prompt(console);
+            return Reply::NoAnswer;
         };
         match choice.means {
             Means::Approve => {
@@ -304,7 +310,7 @@ struct Choice {
     means: Means,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Means {
     Approve,
     Edit,

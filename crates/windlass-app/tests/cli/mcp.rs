@@ -85,6 +85,13 @@ fn a_call_of_a_servers_tool_asks_with_the_servers_name() {
     terminal.until("? approve").until("sh: echo hi").until(APPROVE).enter("d\n").until("why?").enter("\n");
     terminal.until("• sh: echo hi  ").until("Done.");
     assert_eq!(terminal.end().0, Some(0));
+    // Also if no server runs that could tell.
+    let calls = vec![Turn::Call(vec![("echo", serde_json::json!({ "text": "hi" }))])];
+    Model::start(calls).run(&user, &["run", "go"]).exits(3);
+    let listed = user.run(&["approvals", "list"]).exits(0).out;
+    assert!(listed.contains("sh: echo hi"), "{listed}");
+    let shown = user.run(&["approvals", "show"]).exits(0).out;
+    assert!(shown.contains("sh: echo hi"), "{shown}");
 }
 
 /// A word for a name alone would be one for any server that takes the name.

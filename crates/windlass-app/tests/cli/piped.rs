@@ -86,3 +86,13 @@ fn a_pipe_that_stays_silent_is_named() {
     assert!(lines.count() > 0);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn a_message_on_a_pipe_that_begins_as_a_command_is_a_message() {
+    let user = User::new();
+    let mut child = user.command(&["chat"]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"![a picture](x.png)\n").unwrap();
+    let said = said(child.wait_with_output().unwrap()).exits(0);
+    assert!(!said.err.contains("commands are off"), "{said:#?}");
+    assert_eq!(blocks(&user)[0]["text"], "![a picture](x.png)");
+}

@@ -353,3 +353,15 @@ fn a_command_of_ones_own_asks_as_any_command_does() {
     screen.until("its output", |rows| rows.iter().any(|row| row == "two")).input("");
     assert_eq!(screen.quit(), Some(0));
 }
+
+#[test]
+fn a_line_that_answers_nothing_returns_to_the_input() {
+    let user = User::new();
+    let mut screen = chat(&user, 100);
+    screen.input("").keys(&format!("{TASK}\r")).shows("[a]pprove once").shows("one key answers");
+    screen.keys("hello there\r").shows("`hello there` is none of the answers").input("hello there");
+    // Ending the run takes more than one stray key.
+    screen.keys("\x15").input("").keys("s").input("s");
+    screen.keys("\x15").input("").keys("a").shows("approved once").ended(1).input("");
+    assert_eq!(screen.quit(), Some(0));
+}

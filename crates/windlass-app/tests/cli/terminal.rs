@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -57,7 +58,10 @@ impl Terminal {
             libc::fcntl(inner.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC);
         }
         let stream = || Stdio::from(inner.try_clone().unwrap());
-        command.stdin(stream()).stdout(stream()).stderr(stream()).env("TERM", "xterm");
+        command.stdin(stream()).stdout(stream()).stderr(stream());
+        if command.get_envs().all(|(name, _)| name != "TERM") {
+            command.env("TERM", "xterm");
+        }
         // SAFETY: only system calls that are allowed between fork and exec; the terminal becomes the process's own,
         // so that Ctrl-C reaches it as a signal.
         unsafe {
@@ -397,4 +401,18 @@ fn ctrl_c_twice_leaves_a_chat() {
     let mut terminal = Terminal::plain(user.command(&["chat"]));
     terminal.until("› ").enter("\x03").until("Ctrl-C again, or /quit, leaves").until("› ").enter("\x03");
     assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
+fn a_terminal_that_cannot_move_its_cursor_is_sent_text_alone() {
+    let user = User::new();
+    // Long enough for a status line before the first word.
+    let slow = Turn::spoken(Duration::from_millis(600), "Done.", 5);
+    let mut command = Model::start(vec![slow]).command(&user, &["run", "go"]);
+    command.env("TERM", "dumb");
+    let mut terminal = Terminal::open(command);
+    terminal.until("Done.");
+    let (code, seen) = terminal.end();
+    assert!(!seen.contains('\x1b'), "{seen:?}");
+    assert_eq!(code, Some(0));
 }

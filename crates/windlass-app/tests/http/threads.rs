@@ -136,3 +136,15 @@ async fn a_thread_is_deleted_once_nothing_runs_in_it() {
     ann.get(&path).await.is_problem(404, "not_found");
     ann.get(&format!("/runs/{run}")).await.is_problem(404, "not_found");
 }
+
+/// A conversation of the server's is none of this folder's.
+#[tokio::test]
+async fn a_chat_continues_no_conversation_of_the_server() {
+    let server = Server::start(&[]);
+    let (ann, _) = server.member("ann");
+    ann.small_talk().await;
+    let refused = server.user.run(&["chat", "--continue"]).exits(2).err;
+    assert!(refused.contains("no conversation in the folder"), "{refused}");
+    server.user.run(&["run", "hello"]).exits(0);
+    server.user.run(&["chat", "--continue"]).exits(0);
+}

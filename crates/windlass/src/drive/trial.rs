@@ -276,7 +276,7 @@ impl Deps {
         if let (Some(name), Some(members)) = (&registered.key_argument, arguments.as_object_mut()) {
             members.insert(name.clone(), Value::String(key_of(&context.effect_id)));
         }
-        let (signal, cancel) = (context.cancel.clone(), CancellationToken::new());
+        let (signal, cancel) = (context.cancel.clone(), trial.stop.child_token());
         let patience = Patience {
             timeout_ms: trial.timeout_ms,
             progressed,

@@ -437,6 +437,7 @@ async fn a_disabled_tool_is_had_by_no_way_at_all() {
             consent: windlass::Consent::Given,
             timeout_ms: 1_000,
             at_most_ms: None,
+            stop: Default::default(),
         };
         assert_eq!(engine.try_tool(trial).await.unwrap(), windlass::Tried::Unknown);
     }

@@ -190,6 +190,7 @@ async fn a_trial_call_writes_where_the_gate_looked() {
             consent: Consent::NotYet,
             timeout_ms: 2_000,
             at_most_ms: None,
+            stop: Default::default(),
         };
         let became = match engine.try_tool(trial).await.unwrap() {
             Tried::Ran(result) if !result.error => "ran",

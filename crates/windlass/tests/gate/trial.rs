@@ -36,6 +36,7 @@ fn trial(tool: &str, text: &str, consent: Consent) -> Trial {
         consent,
         timeout_ms: 2_000,
         at_most_ms: Some(9_000),
+        stop: Default::default(),
     }
 }
 
@@ -348,4 +349,34 @@ async fn a_call_that_waits_is_given_up_and_says_for_what_it_waited() {
         assert!(result.given_up && result.error && text.contains(wanted), "{text}");
         assert_eq!(*gone.lock().unwrap(), vec!["state"; nth + 1], "the far side is told");
     }
+}
+
+/// Otherwise the call would go on where nobody sees it.
+#[tokio::test]
+async fn a_call_whose_caller_stops_it_is_stopped() {
+    let (begun, ended) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let told = (begun.clone(), ended.clone());
+    let held = FunctionTool::new("held", "", move |context: CallContext, _: Text| {
+        let (begun, ended) = told.clone();
+        async move {
+            begun.notify_one();
+            context.cancel.cancelled().await;
+            ended.notify_one();
+            ToolOutput::text("half of it")
+        }
+    });
+    let engine =
+        builder(registry([held.annotations(Annotations { read_only_hint: true, ..Annotations::default() })]))
+            .build()
+            .await
+            .unwrap();
+    let call = trial("held", "a", Consent::Given);
+    let stop = call.stop.clone();
+    let (tried, ()) = tokio::join!(engine.try_tool(call), async {
+        begun.notified().await;
+        stop.cancel();
+    });
+    ended.notified().await;
+    let Tried::Ran(result) = tried.unwrap() else { panic!("it did not run") };
+    assert_eq!(result.parts, [OutputPart::Text("half of it".into())]);
 }

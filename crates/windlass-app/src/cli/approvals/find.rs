@@ -7,6 +7,7 @@ use windlass::{EngineError, OpenInterrupt};
 use super::TITLE_CHARS;
 use crate::console::Console;
 use crate::place::Place;
+use crate::servers::servers_of;
 use crate::text::first_line;
 use crate::trouble::Trouble;
 use crate::view::card::{title, word};
@@ -37,6 +38,24 @@ impl Waiting {
 /// What all threads wait for, newest first, at most so many; and whether there is more. A thread that cannot be read
 /// hides no other.
 pub async fn all(
+    console: &Console,
+    place: &Place,
+    limit: usize,
+) -> Result<(Vec<Waiting>, bool), EngineError> {
+    let (mut all, is_cut) = read_all(console, place, limit).await?;
+    let of_no_server = |waiting: &Waiting| waiting.open.server.is_none();
+    if all.iter().any(of_no_server) {
+        // No server is started to list what waits: what they offered is in the store.
+        let tools = all.iter().filter_map(|waiting| waiting.open.tool.as_deref());
+        let servers = servers_of(&**place.engine.records(), tools).await?;
+        for Waiting { open, .. } in all.iter_mut().filter(|waiting| of_no_server(waiting)) {
+            open.server = open.tool.as_deref().and_then(|tool| servers.get(tool).cloned());
+        }
+    }
+    Ok((all, is_cut))
+}
+
+async fn read_all(
     console: &Console,
     place: &Place,
     limit: usize,

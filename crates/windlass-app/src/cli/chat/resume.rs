@@ -1,7 +1,7 @@
 //! Going back to a conversation in a chat: `--continue`, `--thread`, `/continue` and `/resume`.
 
 use windlass::machine::{Seq, ThreadId};
-use windlass::port::journal::{RunQuery, ThreadQuery};
+use windlass::port::journal::RunQuery;
 
 use super::{Chat, Next, TURNS};
 use crate::cli::follow::From;
@@ -47,7 +47,7 @@ impl Chat<'_> {
     /// `/continue`: the run of this conversation that has not ended; in a new chat, the newest conversation.
     pub(super) async fn continue_run(&mut self) -> anyhow::Result<Next> {
         let Some(thread) = self.thread.clone() else {
-            let newest = self.place.find_thread(None).await?;
+            let newest = self.place.newest_thread_here().await?;
             return self.enter(newest).await;
         };
         let next = self.follow_unfinished(&thread).await?;
@@ -95,14 +95,12 @@ impl Chat<'_> {
     }
 
     async fn newest_threads(&self) -> anyhow::Result<Vec<ThreadId>> {
-        let query = ThreadQuery { limit: LISTED, ..ThreadQuery::default() };
-        let rows = self.place.engine.threads(&query).await?;
+        let rows = self.place.threads_here(LISTED).await?;
         Ok(rows.into_iter().map(|row| row.thread).collect())
     }
 
     async fn list_threads(&mut self) -> anyhow::Result<()> {
-        let query = ThreadQuery { limit: LISTED, ..ThreadQuery::default() };
-        let rows = self.place.engine.threads(&query).await?;
+        let rows = self.place.threads_here(LISTED).await?;
         if rows.is_empty() {
             self.console.note("no conversations yet");
             return Ok(());

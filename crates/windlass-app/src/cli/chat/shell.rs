@@ -3,9 +3,11 @@
 //! It is no part of the conversation: no model sees it.
 
 use std::io::BufRead;
+use std::pin::pin;
 use std::sync::Arc;
 
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use windlass::machine::ToolName;
 use windlass::port::tool::OutputPart;
 use windlass::{Consent, Trial, Tried};
@@ -48,18 +50,28 @@ impl Chat<'_> {
             consent: Consent::NotYet,
             timeout_ms: SILENCE_MS,
             at_most_ms: None,
+            stop: CancellationToken::new(),
         };
         loop {
-            let tried = tokio::select! {
-                tried = self.place.engine.try_tool(trial.clone()) => tried?,
-                signal = interrupted(&mut self.signals, self.console.screen()) => match signal {
-                    Signal::Interrupt => {
-                        self.console.note("the command was stopped");
-                        return Ok(Next::Go);
+            let (tried, signal) = {
+                let mut running = pin!(self.place.engine.try_tool(trial.clone()));
+                tokio::select! {
+                    tried = &mut running => (tried?, None),
+                    signal = interrupted(&mut self.signals, self.console.screen()) => {
+                        trial.stop.cancel();
+                        (running.await?, Some(signal))
                     }
-                    Signal::End(_) => return Ok(Next::Leave(left(signal))),
-                },
+                }
             };
+            match signal {
+                Some(signal @ Signal::End(_)) => return Ok(Next::Leave(left(signal))),
+                Some(Signal::Interrupt) => {
+                    self.tell(&tried);
+                    self.console.note("the command was stopped");
+                    return Ok(Next::Go);
+                }
+                None => {}
+            }
             match tried {
                 Tried::Asks { by, yours: true, preview } if self.console.can_ask() => {
                     self.console.note(&format!("`Bash` asks first (by {})", shown_line(&by)));

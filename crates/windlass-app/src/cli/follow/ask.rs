@@ -99,12 +99,16 @@ impl Follow<'_> {
             self.console.note(&shown_line(&line));
         }
         let reply = asking.take(self.console, &line);
+        if let (Reply::NoAnswer, Some(screen)) = (&reply, self.console.screen()) {
+            // It may be a message that was begun before the question.
+            screen.put_back(&line);
+        }
         self.replied(reply).await
     }
 
     async fn replied(&mut self, reply: Reply) -> anyhow::Result<Option<End>> {
         match reply {
-            Reply::Again => {}
+            Reply::Again | Reply::NoAnswer => {}
             Reply::Stop => {
                 self.asking = None;
                 self.cancel().await?;

@@ -17,7 +17,7 @@ const DIFFERENCE_LINES: usize = 12;
 const LINE_CHARS: usize = 200;
 
 /// Tools that only look: how much they found is enough.
-const LOOKING: &[&str] = &["Read", "Glob", "Grep", "FetchData", "read_todos", "WebFetch", "WebSearch"];
+const LOOKING: &[&str] = &["Read", "Glob", "FetchData", "read_todos", "WebFetch", "WebSearch"];
 
 /// A call that has ended.
 pub struct EndedCall<'a> {
@@ -29,10 +29,15 @@ pub struct EndedCall<'a> {
     pub number: usize,
     /// Whether a person has seen before what it does.
     pub was_asked: bool,
+    /// Whether it failed. The first line of its output stands beside the call already.
+    pub has_failed: bool,
 }
 
 /// The lines under a call.
 pub fn lines(call: &EndedCall<'_>, paint: Paint) -> Vec<String> {
+    if call.has_failed {
+        return if call.text.trim().lines().count() > 1 { output(call, paint) } else { Vec::new() };
+    }
     match call.tool {
         "write_todos" => todos(call.arguments, paint),
         // It was shown when it was asked.
@@ -97,7 +102,25 @@ mod tests {
     use super::*;
 
     fn check(tool: &str, arguments: &str, text: &str) -> Vec<String> {
-        lines(&EndedCall { tool, arguments, text, number: 3, was_asked: false }, Paint::Plain)
+        let was_asked = false;
+        lines(&EndedCall { tool, arguments, text, number: 3, was_asked, has_failed: false }, Paint::Plain)
+    }
+
+    #[test]
+    fn a_failed_call_shows_what_it_wrote() {
+        let failed = |tool: &str, text: &str| {
+            lines(
+                &EndedCall { tool, arguments: "{}", text, number: 3, was_asked: true, has_failed: true },
+                Paint::Plain,
+            )
+        };
+        assert_eq!(
+            failed("Bash", "Compiling\nerror: x\nExit code 101\n"),
+            ["Compiling", "error: x", "Exit code 101"]
+        );
+        assert_eq!(failed("Edit", "one\ntwo"), ["one", "two"]);
+        // One line stands beside the call.
+        assert!(failed("Bash", "no such file\n").is_empty());
     }
 
     #[test]
@@ -112,7 +135,8 @@ mod tests {
 
     #[test]
     fn a_tool_that_looks_says_how_much_it_found() {
-        assert_eq!(check("Grep", "{}", "a\nb\n"), ["2 lines (/output 3)"]);
+        assert_eq!(check("Glob", "{}", "a\nb\n"), ["2 lines (/output 3)"]);
+        assert_eq!(check("Grep", "{}", "a:1:x\nb:2:y\n"), ["a:1:x", "b:2:y"]);
     }
 
     #[test]

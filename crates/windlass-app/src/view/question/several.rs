@@ -55,7 +55,9 @@ impl Asking {
             "s" | "stop" => return Reply::Stop,
             "" => {}
             _ => {
-                console.note(&format!("  `{}` is none of the answers", first_line(&shown(word), ECHO_CHARS)))
+                console.note(&format!("  `{}` is none of the answers", first_line(&shown(word), ECHO_CHARS)));
+                self.prompt(console);
+                return Reply::NoAnswer;
             } // tidy: no other word counts
         }
         self.again(console)

@@ -39,7 +39,7 @@ fn check(kind: InterruptKind, typed: &[&str]) -> String {
             Reply::Grant(wish, _) => format!("\n{}", wish.said()),
             Reply::Edit(text) => format!("\nedit {text}"),
             Reply::Stop => "\nstop".into(),
-            Reply::Again => "\n…".into(),
+            Reply::Again | Reply::NoAnswer => "\n…".into(),
         });
     }
     said

@@ -73,7 +73,7 @@ function Said({ entry, conversation, rolled, onFork, onBack }) {
     </div>
     <div class="actions"><time title=${full(entry.at)}>${saidAt(entry.at)}</time>
       <${Copy} text=${entry.text} label="Copy" />
-      ${onFork && entry.status !== "withdrawn" && !entry.steers && entry.isWhole && html`<button ref=${button} type="button" class="plain" onClick=${() => setEditing(true)}>Edit</button>`}
+      ${onFork && isAtRest(conversation) && entry.status !== "withdrawn" && !entry.steers && entry.isWhole && html`<button ref=${button} type="button" class="plain" onClick=${() => setEditing(true)}>Edit</button>`}
       ${entry.steers && html`<span class="quiet">told while the agent was at work</span>`}
       ${onBack && isAtRest(conversation) && entry.status === "complete" && !entry.steers && html`<button type="button" class="plain" title="Continue from before this message in a new conversation, with the files of then" onClick=${() => onBack(entry)}>Roll back</button>`}
     </div>

@@ -14,7 +14,7 @@ export function summary(open) {
     case "sign_in":
       return `Sign in at ${open.server}`;
     case "in_doubt":
-      return `Was ${open.tool} done?`;
+      return `Was ${open.tool}${open.server ? ` (server ${open.server})` : ""} done?`;
     case "limit":
       return `A limit is reached: ${limitName(open.limit)}`;
     case "handoff":

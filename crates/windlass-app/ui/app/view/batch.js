@@ -32,7 +32,7 @@ export function Batch({ asks, onAnswered }) {
     goOn();
   };
   const answered = total - calls.length;
-  const tools = [...new Set(calls.map((open) => open.tool))].join(", ");
+  const tools = [...new Set(calls.map((open) => (open.server ? `${open.tool} (server ${open.server})` : open.tool)))].join(", ");
   return html`<section class="batch row" aria-label="Calls that need approval">
     <span class="fill" role="status">${doing || html`<strong>${plural(calls.length, "call")}</strong> need${calls.length === 1 ? "s" : ""} approval: ${tools}`}</span>
     ${answered > 0 && html`<span class="quiet row"><progress max=${total} value=${answered} aria-label="Answered calls"></progress> ${answered}/${total}</span>`}

@@ -9,6 +9,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use utoipa::ToSchema;
 use windlass::machine::ToolName;
@@ -116,6 +117,7 @@ pub async fn call(
         },
         timeout_ms: timeout * 1_000,
         at_most_ms: Some(TIMEOUT_MAX_S * 1_000),
+        stop: CancellationToken::new(),
     };
     // A client that hangs up stops nothing: the call has its room until it ends, and its end is noted.
     let made = tokio::spawn(made(app, caller, trial, (own, room)).in_current_span());
