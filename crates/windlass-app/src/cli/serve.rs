@@ -11,6 +11,7 @@ use ::http::Uri;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 use windlass::Engine;
+use windlass::adapter::model::Secret;
 use windlass::machine::Principal;
 
 use crate::account::link::LinkUse;
@@ -71,8 +72,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         ground.reach(console, model)?;
     }
     let certificate = server.tls.as_ref().map(Certificate::load).transpose()?;
-    let scrape =
-        server.metrics_token.as_ref().map(|token| token.resolve("server.metrics_token")).transpose()?;
+    let scrape = metrics_token(&server)?;
     let metrics = Arc::new(Metrics::new());
     // Before the store: what browsers come back to from signing in at a tool server is the address.
     let listening = http::listen(address).await.map_err(|error| unbound(address, &error))?;
@@ -123,6 +123,11 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let terms = Terms { limits: server.limits, proxies: server.proxies.unwrap_or_default(), certificate };
     let served = listening.serve(http::router(Arc::new(app)), stopping.clone(), terms);
     Ok(stop(&mut signals, &stopping, &place.engine, within, served).await)
+}
+
+/// The token that reads the metrics from elsewhere.
+fn metrics_token(server: &ServerFile) -> Result<Option<Secret>, Trouble> {
+    server.metrics_token.as_ref().map(|token| token.resolve("server.metrics_token")).transpose()
 }
 
 /// Opens interrupted runs. The sweep opens what this leaves.
