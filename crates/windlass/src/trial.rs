@@ -34,6 +34,8 @@ pub struct Trial {
     pub at_most_ms: Option<u64>,
     /// Stops the call when it is cancelled.
     pub stop: CancellationToken,
+    /// Whether the caller's own approval counts if a rule names approvers or a quorum.
+    pub counts_as_approver: bool,
 }
 
 /// Whether a caller lets their own call run where the gate asks.

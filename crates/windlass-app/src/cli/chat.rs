@@ -151,7 +151,7 @@ impl Chat<'_> {
             interrupted = false;
             if !line.trim().is_empty() && editor_back.add_history_entry(line.as_str()).unwrap_or_default() {
                 // A history that cannot be kept is no reason to stop talking.
-                let _ = editor_back.save_history(&history);
+                let _ = editor_back.append_history(&history);
             }
             match self.line(line.trim()).await {
                 Ok(Next::Go) => {}

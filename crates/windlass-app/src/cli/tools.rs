@@ -100,6 +100,7 @@ pub async fn run(console: &Console, args: &ToolsArgs) -> anyhow::Result<Exit> {
                 timeout_ms: timeout.0.max(1_000),
                 at_most_ms: None,
                 stop: CancellationToken::new(),
+                counts_as_approver: true,
             };
             call(console, &place, trial, *json).await
         }

@@ -204,6 +204,17 @@ impl Place {
         ready.map_err(|error| crate::trouble::explain(&error).hint("the run is left as it is").into())
     }
 
+    /// Undoes [`Place::prepare`]: models are reached as this process's flags and settings say.
+    pub fn reach_own(&mut self, console: &Console, models: &[ModelName]) -> anyhow::Result<()> {
+        let ground = &mut self.ground;
+        ground.settings.providers.clone_from(&ground.configured);
+        ground.reached.clear();
+        // What there is to say of it was said when the process started.
+        models.first().map_or(Ok(()), |model| ground.reach(&console.clone().muted(), model))?;
+        self.models.replace(ground.settings.catalog(models)?);
+        Ok(())
+    }
+
     /// Whether [`Place::prepare`] can make a run ready beside those that it has made ready.
     pub async fn reaches_alike(&self, row: &RunRow) -> Result<bool, EngineError> {
         let access = self.recorded_access(row).await?;

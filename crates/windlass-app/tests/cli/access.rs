@@ -1,7 +1,8 @@
 //! A run is resumed with the address and the variable that it was started with, from any terminal; no key is recorded.
 
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -151,4 +152,19 @@ fn a_run_is_resumed_in_its_own_folder_from_any_other() {
     assert!(resumed.err.contains(&format!("run {run} works in ")), "{resumed:#?}");
     assert_eq!(user.read("a.txt"), "x");
     assert!(!elsewhere.join("a.txt").exists());
+}
+
+#[test]
+fn a_message_after_a_resumed_run_goes_where_the_chat_itself_calls() {
+    let (user, model) = (User::new(), model());
+    started(&user, &model);
+    let own = Model::start(vec![Turn::Say("here")]);
+    let mut chat = user.command(&["chat", "--yes", "-m", NAME]);
+    chat.env("GATEWAY_KEY", SENTINEL).env("WINDLASS_BASE_URL", own.url()).stdin(Stdio::piped());
+    let mut chat = chat.spawn().unwrap();
+    chat.stdin.take().unwrap().write_all(b"/continue\nmore\n").unwrap();
+    let told = said(chat.wait_with_output().unwrap()).exits(0);
+    assert_eq!(user.read("a.txt"), "x", "{told:#?}");
+    assert_eq!((model.steps().len(), own.steps().len()), (2, 1), "{told:#?}");
+    assert!(!own.keys().contains(&SENTINEL.to_owned()), "{told:#?}");
 }

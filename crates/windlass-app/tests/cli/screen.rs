@@ -365,3 +365,17 @@ fn a_line_that_answers_nothing_returns_to_the_input() {
     screen.keys("\x15").input("").keys("a").shows("approved once").ended(1).input("");
     assert_eq!(screen.quit(), Some(0));
 }
+
+#[test]
+fn chats_beside_each_other_keep_each_others_messages() {
+    let user = User::new();
+    let (mut first, mut second) = (chat(&user, 80), chat(&user, 80));
+    first.input("");
+    second.input("");
+    first.keys("one\r").ended(1).input("");
+    second.keys("two\r").ended(1).input("");
+    assert_eq!((first.quit(), second.quit()), (Some(0), Some(0)));
+    let mut third = chat(&user, 80);
+    third.input("").keys("\x1b[A").input("two").keys("\x1b[A").input("one").keys("\x15").input("");
+    assert_eq!(third.quit(), Some(0));
+}

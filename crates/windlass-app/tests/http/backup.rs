@@ -79,6 +79,30 @@ async fn a_restored_store_knows_no_session_of_the_copy_unless_told_so() {
     }
 }
 
+/// The store is there by then, so that nothing would end them later.
+#[tokio::test]
+async fn sessions_of_a_copy_end_also_if_the_copy_is_damaged() {
+    let server = Server::start(&[]);
+    let browser = administrator(&server).await;
+    server.admin().small_talk().await;
+    let copy = server.user.home().join("copy");
+    server.user.run(&["admin", "backup", text(&copy)]).exits(0);
+    let database = copy.join("windlass.db");
+    let mut bytes = std::fs::read(&database).unwrap();
+    let recorded = b"message.received";
+    let at = bytes.windows(recorded.len()).position(|window| window == recorded).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&database, bytes).unwrap();
+    let user = User::new();
+    let refused = user.run(&["admin", "restore", text(&copy)]).exits(5);
+    assert!(refused.err.contains("damaged"), "{refused:#?}");
+    let second = Server::start_for(user, &[]);
+    let mut again = Browser::new(&second);
+    again.cookies = browser.cookies.clone();
+    let refreshed = again.post("/api/v1/auth/refresh", serde_json::json!({})).await;
+    assert_eq!(refreshed.status, 401, "{refreshed:#?}");
+}
+
 #[test]
 fn a_restored_store_has_the_key_that_it_is_given_or_none() {
     let user = User::new();

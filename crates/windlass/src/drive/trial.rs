@@ -74,7 +74,8 @@ impl Deps {
         trial.folder = trial.folder.map(|folder| bound(&folder, &trial.arguments, paths));
         let context = self.trial_context(thread, run, (&trial, class));
         let approvals = [(trial.by.principal.clone(), trial.by.roles.clone())];
-        let yours = said.terms.are_met_by(&approvals);
+        let counts = trial.counts_as_approver || !said.terms.names_approvers();
+        let yours = counts && said.terms.are_met_by(&approvals);
         match verdict {
             Verdict::Deny => return Ok(Tried::Denied { by, reason }),
             Verdict::Ask if trial.consent == Consent::NotYet || !yours => {

@@ -438,6 +438,7 @@ async fn a_disabled_tool_is_had_by_no_way_at_all() {
             timeout_ms: 1_000,
             at_most_ms: None,
             stop: Default::default(),
+            counts_as_approver: true,
         };
         assert_eq!(engine.try_tool(trial).await.unwrap(), windlass::Tried::Unknown);
     }

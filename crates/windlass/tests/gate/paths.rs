@@ -191,6 +191,7 @@ async fn a_trial_call_writes_where_the_gate_looked() {
             timeout_ms: 2_000,
             at_most_ms: None,
             stop: Default::default(),
+            counts_as_approver: true,
         };
         let became = match engine.try_tool(trial).await.unwrap() {
             Tried::Ran(result) if !result.error => "ran",

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use windlass::machine::{
-    Annotations, AutoRun, EffectClass, HookVerdict, InterruptKind, Party, Question, Rest, Rule, Terms,
-    ToolSpec, Verdict,
+    Annotations, Approver, AutoRun, EffectClass, HookVerdict, InterruptKind, Party, Question, Quorum, Rest,
+    Rule, Terms, ToolSpec, Verdict,
 };
 use windlass::port::hook::{Hook, HookCall};
 use windlass::port::tool::{Ask, CallContext, Later, OutputPart, Tool, ToolOutput};
@@ -37,6 +37,7 @@ fn trial(tool: &str, text: &str, consent: Consent) -> Trial {
         timeout_ms: 2_000,
         at_most_ms: Some(9_000),
         stop: Default::default(),
+        counts_as_approver: true,
     }
 }
 
@@ -379,4 +380,21 @@ async fn a_call_whose_caller_stops_it_is_stopped() {
     ended.notified().await;
     let Tried::Ran(result) = tried.unwrap() else { panic!("it did not run") };
     assert_eq!(result.parts, [OutputPart::Text("half of it".into())]);
+}
+
+/// An administrator may have taken the account to approve in its name.
+#[tokio::test]
+async fn an_account_that_may_have_been_taken_is_no_named_approver_of_its_own_trial() {
+    let of = |count| Terms {
+        quorums: [Quorum { count, of: [Approver::Role("ops".into())].into() }].into(),
+        ..Terms::default()
+    };
+    let pay = FunctionTool::new("pay", "", |_: CallContext, _: Text| async { ToolOutput::text("paid") });
+    let engine = builder(registry([pay])).rules(vec![rule(Verdict::Ask, of(1))]).build().await.unwrap();
+    let by = Party { roles: vec!["ops".into()], ..party("ann") };
+    let call = Trial { by, ..trial("pay", "a", Consent::Given) };
+    let taken = Trial { counts_as_approver: false, ..call.clone() };
+    let tried = engine.try_tool(taken).await.unwrap();
+    assert!(matches!(&tried, Tried::Asks { yours: false, .. }), "{tried:?}");
+    assert!(matches!(engine.try_tool(call).await.unwrap(), Tried::Ran(_)));
 }

@@ -68,12 +68,12 @@ pub async fn restore(console: &Console, ground: Ground, args: &RestoreArgs) -> a
         None => Vault::unsaved()?,
     };
     let place = ground.open_store().await?;
-    let checked = place.engine.check_store().await?;
-    console.out_line(&format!("restored {} to {}", words(&copied), store.display()));
-    console.note(&checked);
+    // First: if the rest fails or is cut short, the store is there, and is not restored again.
     if !args.keep_sessions {
         end_sessions(console, &place, vault).await?;
     }
+    console.out_line(&format!("restored {} to {}", words(&copied), store.display()));
+    console.note(&place.engine.check_store().await?);
     if args.vault_key.is_none() {
         console.note(&format!(
             "`{}` is missing: put the file of the store that was copied there. The next start makes a new one otherwise, \

@@ -51,6 +51,7 @@ impl Chat<'_> {
             timeout_ms: SILENCE_MS,
             at_most_ms: None,
             stop: CancellationToken::new(),
+            counts_as_approver: true,
         };
         loop {
             let (tried, signal) = {

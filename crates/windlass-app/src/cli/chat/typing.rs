@@ -55,7 +55,8 @@ impl Input {
         self.screen.remember(line);
         if self.history.add(line).unwrap_or_default() {
             // A history that cannot be kept is no reason to stop talking.
-            let _ = self.history.save(&self.path);
+            // Appended, because another chat may have written its own lines.
+            let _ = self.history.append(&self.path);
         }
     }
 }

@@ -5,7 +5,7 @@
 
 mod answer;
 mod shape;
-mod submit;
+pub mod submit;
 
 use axum::Json;
 use axum::extract::State;

@@ -134,6 +134,11 @@ impl Terms {
         self.quorums.iter().any(|quorum| quorum.fits(principal, roles))
     }
 
+    /// Whether a rule names approvers, or wants more than one.
+    pub fn names_approvers(&self) -> bool {
+        self.quorums.iter().any(|quorum| quorum.count > 1 || !quorum.of.is_empty())
+    }
+
     /// Whether approvals are enough. Each is a principal and the roles that it had then; a second one of the same
     /// principal counts for nothing.
     pub fn are_met_by(&self, approvals: &[(Principal, Vec<String>)]) -> bool {

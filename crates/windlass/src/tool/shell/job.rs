@@ -61,6 +61,8 @@ pub(in crate::tool) struct Room {
     most: u64,
     /// Bytes that were left when it started.
     left: u64,
+    /// Whether files could be counted when it started.
+    was_counted: bool,
 }
 
 impl Room {
@@ -68,9 +70,10 @@ impl Room {
     pub(in crate::tool) fn of(folder: &WorkingFolder) -> Option<Self> {
         let quota = folder.quota()?.clone();
         // Where files cannot be counted, a command may delete them and write none.
-        let taken = quota.taken().unwrap_or(u64::MAX);
+        let counted = quota.taken();
+        let (was_counted, taken) = (counted.is_ok(), counted.unwrap_or(u64::MAX));
         let limit = quota.limit();
-        Some(Self { quota, most: limit.max(taken), left: limit.saturating_sub(taken) })
+        Some(Self { quota, most: limit.max(taken), left: limit.saturating_sub(taken), was_counted })
     }
 
     /// Bytes that one more file may hold.
@@ -78,9 +81,9 @@ impl Room {
         self.left
     }
 
-    /// Whether files hold more than they may. Blocks.
+    /// Whether files hold more than they may. A command that makes them uncountable could write any number. Blocks.
     fn is_passed(&self) -> bool {
-        self.quota.taken().is_ok_and(|taken| taken > self.most)
+        self.quota.taken().map_or(self.was_counted, |taken| taken > self.most)
     }
 }
 
@@ -396,9 +399,12 @@ mod tests {
             let files = Arc::new(Files(AtomicU64::new(before)));
             let room = Room::of(&folder().with_quota(files.clone())).unwrap();
             assert_eq!(room.left(), left);
-            for (taken, is_passed) in
-                [(0, false), (most, false), (most.saturating_add(1), before != u64::MAX)]
-            {
+            for (taken, is_passed) in [
+                (0, false),
+                (most, false),
+                (most.saturating_add(1), before != u64::MAX),
+                (u64::MAX, before != u64::MAX),
+            ] {
                 files.0.store(taken, Ordering::SeqCst);
                 assert_eq!(room.is_passed(), is_passed, "{before}: {taken}");
             }

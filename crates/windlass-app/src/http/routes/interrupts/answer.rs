@@ -12,7 +12,7 @@ use windlass::machine::{
 };
 use windlass::port::journal::RunRow;
 
-use super::submit::{approves, wants_others};
+use super::submit::approves;
 use super::{Snapshot, locate, submit};
 use crate::http::Shared;
 use crate::http::caller::Caller;
@@ -272,8 +272,9 @@ fn whom(caller: &Caller, row: &RunRow, machine: &Machine) -> Result<Principal, P
 /// makes a new one.
 fn require_digest(snapshot: &Snapshot, given: &Given) -> Result<(), Problem> {
     let open = snapshot.open.iter().find(|open| open.interrupt == given.interrupt);
-    let is_bound = open
-        .is_some_and(|open| matches!(open.kind, InterruptKind::Approval { .. }) && wants_others(&open.terms));
+    let is_bound = open.is_some_and(|open| {
+        matches!(open.kind, InterruptKind::Approval { .. }) && open.terms.names_approvers()
+    });
     if !is_bound || given.approval.is_some() || !approves(&given.answer) {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use windlass::machine::{Content, InterruptKind, Principal, ThreadId, Timestamp};
 use windlass::{Evidence, OpenInterrupt};
 
-use super::submit::{is_settled, wants_others};
+use super::submit::is_settled;
 use crate::account::audit::answer::run_of;
 use crate::account::user::People;
 use crate::http::Shared;
@@ -147,7 +147,7 @@ impl Interrupt {
     pub fn new(setting: &Setting, open: OpenInterrupt, viewer: &Viewer<'_>) -> Self {
         let Viewer { caller, run_started_at, vote_after_ms } = *viewer;
         let party = caller.party();
-        let is_settled = !wants_others(&open.terms) || is_settled(caller, run_started_at, vote_after_ms);
+        let is_settled = !open.terms.names_approvers() || is_settled(caller, run_started_at, vote_after_ms);
         let voted = open.approved_by.contains(&party.principal);
         let mut shown = Self {
             run: run_of(&open.interrupt).to_string(),

@@ -4,7 +4,7 @@
 //! so a failure to record one is logged and not returned.
 
 use windlass::machine::{
-    Answer, Asked, Given, Grant, InterruptId, Machine, Reject, Run, Seq, Terms, ThreadId, Timestamp,
+    Answer, Asked, Given, Grant, InterruptId, Machine, Reject, Run, Seq, ThreadId, Timestamp,
 };
 use windlass::{EngineError, GrantDraft};
 
@@ -50,7 +50,7 @@ fn require_settled(caller: &Caller, before_ms: u64, machine: &Machine, given: &G
         return Ok(());
     }
     let (run, asked) = asking(machine, &given.interrupt)?;
-    if !wants_others(&asked.terms) || is_settled(caller, run.started_at, before_ms) {
+    if !asked.terms.names_approvers() || is_settled(caller, run.started_at, before_ms) {
         return Ok(());
     }
     let what = format!(
@@ -86,11 +86,6 @@ pub fn approves(answer: &Answer) -> bool {
 /// Whether the last change of an account by another user was at least `before_ms` before a time.
 pub fn is_settled(caller: &Caller, at: Timestamp, before_ms: u64) -> bool {
     caller.0.settled_at.plus_ms(before_ms) <= at
-}
-
-/// Whether terms name approvers or a quorum.
-pub fn wants_others(terms: &Terms) -> bool {
-    terms.quorums.iter().any(|quorum| quorum.count > 1 || !quorum.of.is_empty())
 }
 
 #[cfg(test)]

@@ -16,12 +16,14 @@ use windlass::machine::ToolName;
 use windlass::{Consent, EngineError, Trial, Tried};
 
 use crate::account::audit::Note;
+use crate::clock::now;
 use crate::home::Home;
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
 use crate::http::middleware::idempotency::IdempotencyKey;
 use crate::http::problem::Problem;
+use crate::http::routes::interrupts::submit::is_settled;
 use crate::http::state::limiter::places::Place;
 use crate::toolbox::{Content, content};
 
@@ -118,6 +120,8 @@ pub async fn call(
         timeout_ms: timeout * 1_000,
         at_most_ms: Some(TIMEOUT_MAX_S * 1_000),
         stop: CancellationToken::new(),
+        // As with answers: an account that somebody else may have taken approves nothing in its owner's name.
+        counts_as_approver: is_settled(&caller, now(), app.settings.vote_after_ms),
     };
     // A client that hangs up stops nothing: the call has its room until it ends, and its end is noted.
     let made = tokio::spawn(made(app, caller, trial, (own, room)).in_current_span());
