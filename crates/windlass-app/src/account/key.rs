@@ -9,7 +9,7 @@ use super::Scope;
 use super::audit::Note;
 use super::error::AccountError;
 use super::record::{put, read};
-use super::session::SESSION;
+use super::session::{Client, SESSION};
 use super::user::LOCAL;
 use super::{Accounts, Credential, Identity, Unknown, secret};
 
@@ -75,12 +75,18 @@ impl Accounts {
         self.write_key(draft, note.actor(&Principal::from(LOCAL)), Vec::new()).await
     }
 
-    /// Makes a key of whoever asks, who can give no more than they have themselves.
+    /// Makes a key for the caller, which covers no more than their own credential. A session has to prove that its
+    /// user is there, because the key stays valid after the session's end.
     pub async fn make_key(
         &self,
         identity: &Identity,
         mut draft: KeyDraft,
+        password: Option<String>,
+        client: &Client,
     ) -> Result<(ApiKey, String), AccountError> {
+        if !matches!(identity.credential, Credential::Key { .. }) {
+            self.check_current(identity, password, client).await?;
+        }
         draft.user = identity.user.clone();
         let keys = self.keys(&identity.user).await?;
         if keys.len() >= KEYS_MAX {

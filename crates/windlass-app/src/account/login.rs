@@ -33,7 +33,8 @@ struct Password {
     changed_at: Timestamp,
 }
 
-/// How long after signing in an account without a password may be given one, or another address, in milliseconds.
+/// How long after signing in an account without a password may get a password, an API key or another address, in
+/// milliseconds.
 const FRESH_MS: u64 = 5 * 60 * 1_000;
 
 /// An account that is to be registered.
@@ -325,8 +326,8 @@ impl Accounts {
         if session.is_some_and(|session| now.since(session.created_at) <= FRESH_MS) {
             return Ok(());
         }
-        let detail =
-            "an account without a password gets one, or another address, within 5 minutes of signing in";
+        let detail = "an account without a password gets a password, an API key or another address within 5 minutes of \
+             signing in";
         Err(AccountError::Refused { code: "sign_in_again", detail: detail.into() })
     }
 
@@ -404,7 +405,7 @@ mod tests {
         // A request that was let in before makes no key afterwards.
         let draft =
             KeyDraft { user: user.id.clone(), name: "k".into(), scopes: Vec::new(), expires_at: None };
-        let made = accounts.make_key(&own, draft).await;
+        let made = accounts.make_key(&own, draft, Some("second horse".into()), &client).await;
         assert!(matches!(made, Err(AccountError::Unknown(_))), "{:?}", made.map(|(key, _)| key));
     }
 
@@ -419,7 +420,7 @@ mod tests {
         let own = trial.who(&tokens).await.unwrap();
         let draft =
             KeyDraft { user: local.id.clone(), name: "k".into(), scopes: Vec::new(), expires_at: None };
-        let key = accounts.make_key(&own, draft).await.unwrap().1;
+        let key = accounts.make_key(&own, draft.clone(), None, &client).await.unwrap().1;
         let by_key = accounts.by_key(&key).await.unwrap().unwrap();
         let moved = || MemberChange { email: Some("me@example.com".into()), ..MemberChange::default() };
         let code = |error: AccountError| match error {
@@ -431,6 +432,9 @@ mod tests {
             "sign_in_again"
         );
         trial.clock.advance_ms(FRESH_MS + 1);
+        let refused = accounts.make_key(&own, draft.clone(), None, &client).await;
+        assert_eq!(code(refused.unwrap_err()), "sign_in_again");
+        accounts.make_key(&by_key, draft, None, &client).await.unwrap();
         let words = || (None, "second horse".to_owned());
         let refused = accounts.change_password(&own, words(), ApiKeys::Keep, &client).await;
         assert_eq!(code(refused.unwrap_err()), "sign_in_again");

@@ -15,7 +15,8 @@ async fn what_people_do_is_in_the_log() {
     let mut ann = member(&mut admin, &server, "ann@example.com", "member").await;
     let wrong = json!({"email": "ann@example.com", "password": "wrong horse"});
     ann.post("/api/v1/auth/login", wrong).await.is_problem(401, "wrong_login");
-    let key = ann.post("/api/v1/keys", json!({"name": "k"})).await.is(StatusCode::CREATED);
+    let key =
+        ann.post("/api/v1/keys", json!({"name": "k", "password": PASSWORD})).await.is(StatusCode::CREATED);
     let id = key.body["user"].as_str().unwrap();
     let place = format!("/api/v1/team/members/{id}");
     admin.send(reqwest::Method::PATCH, &place, Some(json!({"role": "viewer"}))).await.is(StatusCode::OK);

@@ -4,7 +4,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 
 use super::Server;
-use super::auth::{administrator, member};
+use super::auth::{PASSWORD, administrator, member};
 
 const KEYS: &str = "/api/v1/keys";
 
@@ -13,7 +13,12 @@ async fn a_key_is_shown_once_and_gone_at_once() {
     let server = Server::start(&[]);
     let mut admin = administrator(&server).await;
     let mut ann = member(&mut admin, &server, "ann@example.com", "member").await;
-    let made = ann.post(KEYS, json!({"name": "script", "scopes": ["read"]})).await.is(StatusCode::CREATED);
+    // A session alone makes none: a key would outlive it.
+    ann.post(KEYS, json!({"name": "script"})).await.is_problem(400, "wrong_password");
+    let guess = json!({"name": "script", "password": "wrong horse"});
+    ann.post(KEYS, guess).await.is_problem(400, "wrong_password");
+    let body = json!({"name": "script", "scopes": ["read"], "password": PASSWORD});
+    let made = ann.post(KEYS, body).await.is(StatusCode::CREATED);
     let secret = made.body["secret"].as_str().unwrap().to_owned();
     server.get("/api/v1/auth/me", &secret).await.is(StatusCode::OK);
     let list = ann.get(KEYS).await.is(StatusCode::OK);
@@ -22,7 +27,8 @@ async fn a_key_is_shown_once_and_gone_at_once() {
     let mine = server.key(&[]);
     let body = json!({"name": "x"});
     ann.post(KEYS, json!({"name": " "})).await.is_problem(422, "invalid");
-    ann.post(KEYS, json!({"name": "x", "expires_at": 1})).await.is_problem(422, "invalid");
+    let over = json!({"name": "x", "expires_at": 1, "password": PASSWORD});
+    ann.post(KEYS, over).await.is_problem(422, "invalid");
     server.post(KEYS, &secret, &body).await.is_problem(403, "forbidden");
     // Somebody else's are theirs, and their administrator's.
     let id = made.body["id"].as_str().unwrap();

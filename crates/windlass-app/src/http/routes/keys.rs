@@ -13,7 +13,7 @@ use windlass::machine::{Principal, Timestamp};
 use crate::account::Scope;
 use crate::account::key::{ApiKey, KeyDraft};
 use crate::http::Shared;
-use crate::http::caller::Caller;
+use crate::http::caller::{Caller, Peer};
 use crate::http::input::{Body, Path, Query};
 use crate::http::problem::Problem;
 
@@ -109,6 +109,10 @@ struct MakeBody {
     scopes: Vec<Scope>,
     /// The moment from which it no longer counts, in milliseconds since the Unix epoch.
     expires_at: Option<u64>,
+    /// The caller's password. An account without one must have signed in within 5 minutes; a request by an API key needs
+    /// neither.
+    #[schema(format = Password)]
+    password: Option<String>,
 }
 
 /// A key that was just made.
@@ -122,11 +126,13 @@ struct MadeKey {
 
 /// Make an API key of one's own; a key makes none that covers more than itself
 #[utoipa::path(post, path = "/keys", tag = "keys", request_body = MakeBody,
-    responses((status = 201, body = MadeKey), (status = 403, body = Problem), (status = 409, body = Problem),
-        (status = 422, body = Problem)))]
+    responses((status = 201, body = MadeKey), (status = 400, body = Problem), (status = 401, body = Problem),
+        (status = 403, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem),
+        (status = 429, body = Problem, description = "too many passwords were tried")))]
 async fn make(
     State(app): State<Shared>,
     caller: Caller,
+    Peer(client): Peer,
     Body(body): Body<MakeBody>,
 ) -> Result<impl IntoResponse, Problem> {
     caller.manages_itself()?;
@@ -142,7 +148,7 @@ async fn make(
     }
     let expires_at = body.expires_at.map(Timestamp);
     let draft = KeyDraft { user: caller.user().clone(), name, scopes, expires_at };
-    let (key, secret) = app.accounts.make_key(&caller.0, draft).await?;
+    let (key, secret) = app.accounts.make_key(&caller.0, draft, body.password, &client).await?;
     Ok((StatusCode::CREATED, Json(MadeKey { secret, key: key.into() })))
 }
 

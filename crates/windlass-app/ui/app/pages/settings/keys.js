@@ -4,7 +4,7 @@ import { post, remove } from "../../lib/api.js";
 import { html, useState } from "../../lib/html.js";
 import { full } from "../../lib/words.js";
 import { attempt, failed } from "../../state/notices.js";
-import { isAdmin } from "../../state/session.js";
+import { isAdmin, me } from "../../state/session.js";
 import { useData, Wait } from "../../view/data.js";
 import { Dialog } from "../../view/dialog.js";
 import { When } from "../../view/ticking.js";
@@ -20,7 +20,7 @@ export function Page() {
     const form = event.target;
     const scopes = [...form.querySelectorAll("[name=scope]:checked")].map((/** @type {any} */ box) => box.value);
     attempt(async () => {
-      setMade(await post("/keys", { name: form.elements.name.value, scopes }, { once: false }));
+      setMade(await post("/keys", { name: form.elements.name.value, scopes, password: form.elements.password?.value }, { once: false }));
       form.reset();
       load();
     });
@@ -29,6 +29,7 @@ export function Page() {
     ${data.data.map((/** @type {any} */ key) => html`<div class="item row wrap" key=${key.id}><strong>${key.name}</strong><code>${key.begins}…</code><span class="fill quiet">${key.scopes.length > 0 ? key.scopes.join(", ") : "all that you may"}; made <${When} at=${key.created_at} />${key.expires_at ? `, until ${full(key.expires_at)}` : ""}</span><button type="button" class="danger" onClick=${() => attempt(() => remove(`/keys/${key.id}`).then(load))}>Revoke</button></div>`)}
     <h2>Make a key</h2><form class="stack" onSubmit=${make}><label>What it is for <input name="name" required maxlength="100" placeholder="the nightly script" /></label>
       <div class="row wrap" role="group" aria-label="What it may">${["read", "run", "approve", ...(isAdmin.value ? ["admin"] : [])].map((scope) => html`<label class="check"><input type="checkbox" name="scope" value=${scope} /> ${scope}</label>`)}<span class="quiet">nothing chosen: all that you may</span></div>
+      ${me.value?.has_password && html`<label>Your password <input name="password" type="password" autocomplete="current-password" required /></label>`}
       <div class="row"><button type="submit" class="primary">Make it</button></div></form>
     ${made && html`<${Dialog} title="The key, once" onClose=${() => setMade(null)}><p>Copy it now; only its beginning is kept.</p><pre tabindex="0">${made.secret}</pre>
       <div class="row end"><button type="button" class="primary" autofocus onClick=${() => navigator.clipboard.writeText(made.secret).then(() => setMade(null), failed)}>Copy and close</button></div></${Dialog}>`}`;
