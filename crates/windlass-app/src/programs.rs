@@ -2,13 +2,17 @@
 //! Trust in the settings is trust in these, and file tools do not change them. A name without a file counts as one, so
 //! that a file which is created later was not trusted.
 //!
-//! Only files that are named are found; what a script loads by itself is not.
+//! Files that well-known programs find by convention count as named. What a script loads by itself is not found.
+
+mod convention;
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use toml::{Table, Value};
 use windlass::machine::Digest;
+
+use self::convention::found_by_name;
 
 /// Names that count: far more than settings have.
 const FILES_MAX: usize = 1_024;
@@ -42,7 +46,9 @@ fn named_within(folder: &Path, settings: &str, bytes_max: u64) -> Vec<Program> {
         let args = server.get("args").and_then(Value::as_array).into_iter().flatten();
         let env = server.get("env").and_then(Value::as_table).into_iter().flat_map(Table::values);
         let all = server.get("command").into_iter().chain(args).chain(env).filter_map(Value::as_str);
-        for word in all.flat_map(parts) {
+        let all: Vec<&str> = all.flat_map(parts).collect();
+        words.extend(found_by_name(&all).into_iter().map(|file| (base.clone(), file)));
+        for word in all {
             words.extend([(base.clone(), word.to_owned()), (root.clone(), word.to_owned())]);
         }
     }
@@ -136,6 +142,7 @@ mod tests {
         let files = [
             "server.sh",
             "tools/server.js",
+            "tools/index.js",
             "tools/deep/a.py",
             "api.yaml",
             "token",
@@ -165,6 +172,9 @@ mod tests {
             args = ['-c', 'python a.py']
             cwd = 'tools/deep'
             env = { TOKEN = 'file:token', NODE_OPTIONS = '--require ./hook.js' }
+            [mcp.e]
+            command = 'node'
+            args = ['tools']
             [api.d]
             base_url = 'https://example.com/data.csv'
             openapi = 'api.yaml'
@@ -188,12 +198,13 @@ mod tests {
             "shell",
             "token",
             "tools/deep/a.py",
+            "tools/index.js",
             "tools/server.js",
         ];
         assert_eq!(names(settings), wanted);
         let absent = named_in(&folder, settings).into_iter().filter(|named| named.digest.is_none());
         let absent: Vec<_> = absent.map(|named| named.name).collect();
-        for name in ["missing.js", "node", "tools/deep/python"] {
+        for name in ["missing.js", "node", "tools/deep/python", "tools/package.json"] {
             assert!(absent.iter().any(|absent| absent == name), "{name}: {absent:?}");
         }
         #[cfg(unix)]
