@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use serde_json::json;
 use tokio::sync::Notify;
 use windlass::adapter::clock::ManualClock;
-use windlass::adapter::mcp::{HeadersFor, HeadersProvider, Http, McpHub, McpServer, Timeouts, Transport};
+use windlass::adapter::mcp::{
+    HeadersFor, HeadersProvider, Health, Http, McpHub, McpServer, Timeouts, Transport,
+};
 use windlass::machine::Timestamp;
 use windlass::port::clock::Clock as _;
 use windlass::port::tool::{CallContext, ToolReply};
@@ -163,11 +165,13 @@ async fn a_server_that_was_found_away_is_not_back_before_it_has_answered() {
     };
     while_time_passes(&clock, failed).await;
     assert!(!hub.server("stage").unwrap().health.is_ready());
-    // Somebody says that they have signed in: it is tried at once, and who calls it is told why it stays away.
+    // Somebody says that they have signed in: it is tried at once, and who runs it reads why it stays away.
     let state = Some(json!({ "waits_for": "sign_in" }).to_string());
     let signed_in = CallContext { reply: Some(ToolReply { answer: values(json!({})), state }), ..context() };
     let said = while_time_passes(&clock, called(&find(&hub, "once"), signed_in, json!({}))).await;
-    assert!(shown(&said).contains("nobody gives a token"), "{}", shown(&said));
+    assert!(shown(&said).contains("`stage` is not available"), "{}", shown(&said));
+    let Health::Unavailable { why, .. } = hub.server("stage").unwrap().health else { panic!() };
+    assert!(why.contains("nobody gives a token"), "{why}");
     stage.says(says(None));
     provider.fails.store(false, Ordering::SeqCst);
     while_time_passes(&clock, until_ready(&hub, true)).await;

@@ -102,7 +102,7 @@ async fn a_server_that_dies_in_a_call_is_started_again_and_the_call_is_judged() 
     let look = find(&hub, "look");
     let reads = call(&look, json!({ "what": "die" })).await;
     assert!(
-        shown(&reads).starts_with("lost: ") || shown(&reads).contains("its last words: out of paper"),
+        shown(&reads).starts_with("lost: ") || shown(&reads).contains("`sh` is not available"),
         "{}",
         shown(&reads)
     );
@@ -112,7 +112,7 @@ async fn a_server_that_dies_in_a_call_is_started_again_and_the_call_is_judged() 
             if said.starts_with("ok: ") {
                 return pid_said(&said);
             }
-            assert!(said.contains("out of paper") || said.contains("has not answered yet"), "{said}");
+            assert!(said.contains("is not available") || said.contains("has not answered yet"), "{said}");
             tokio::time::sleep(Duration::from_millis(20)).await; // tidy: sleep the pause before the next try is the server's
         }
     };

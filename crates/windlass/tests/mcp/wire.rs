@@ -178,6 +178,47 @@ async fn an_unreadable_event_of_http_with_sse_ends_its_call() {
 }
 
 #[tokio::test]
+async fn an_unreadable_event_of_streamable_http_ends_its_call() {
+    let script = |asked: &Asked| {
+        legacy(asked, &tools()).unwrap_or_else(|| {
+            let id = &asked.body["id"];
+            let event = match asked.params()["arguments"]["text"].as_str() {
+                Some("nameless") => json!({ "jsonrpc": "2.0", "result": 7 }).to_string(),
+                Some("neither") => json!({ "jsonrpc": "2.0", "id": id }).to_string(),
+                Some("text") => json!({ "jsonrpc": "2.0", "id": id.to_string() }).to_string(),
+                Some("large") => {
+                    let text = "x".repeat(17 * 1024 * 1024);
+                    json!({ "jsonrpc": "2.0", "id": id, "result": text_result(&text) }).to_string()
+                }
+                _ => format!(
+                    "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{}1{}}}",
+                    "[".repeat(5_000),
+                    "]".repeat(5_000)
+                ),
+            };
+            // The stream stays open: nothing but the event ends the call.
+            Said::Stream(vec![Step::Named("message", event), Step::Until(Arc::default())])
+        })
+    };
+    let stage = Stage::start(script).await;
+    let hub = hub(server(Http::new(&stage.url))).await;
+    let once = find(&hub, "once");
+    for (text, why) in [
+        ("nameless", "neither a result nor an error"),
+        ("neither", "neither a result nor an error"),
+        ("text", "neither a result nor an error"),
+        ("large", "longer than 16777216 bytes"),
+        ("deep", "nested too deeply"),
+    ] {
+        let said = shown(&call(&once, json!({ "text": text })).await);
+        assert!(said.starts_with("error: ") && said.contains(why), "{text}: {said}");
+    }
+    let log = hub.logs("stage").unwrap();
+    let reported = log.iter().filter(|line| line.contains("an answer of the server cannot be read")).count();
+    assert_eq!(reported, 5, "{log:?}");
+}
+
+#[tokio::test]
 async fn an_older_server_is_asked_for_the_newer_revision_only_once() {
     let stage = Stage::start(|asked| legacy(asked, &tools()).unwrap_or_else(|| asked.text("in"))).await;
     let hub = hub(server(Http::new(&stage.url))).await;

@@ -155,6 +155,7 @@ fn client(core: &Core, http: &Http) -> Result<ServerHttp, Failed> {
         own: Arc::new(OwnHeaders::new(http, core.masks.clone()).map_err(unavailable)?),
         sign_in: core.sign_in.clone(),
         post_only: http.post_only,
+        log: core.log.clone(),
     })
 }
 

@@ -472,17 +472,18 @@ pub(super) async fn asked_to_sign_in(core: &Core, parked: &Parked) -> Result<Ask
     Ok(ask::sign_in(name, page.url, parked))
 }
 
-/// What a model reads of a server that is away: why, and how it comes back. (LM-B3)
+/// What a model reads of a server that is away: since when, and how it comes back. The reason, which names hosts and
+/// repeats what the server printed, is for those who run it. (LM-B3)
 pub(super) fn away(core: &Core, link: &Link) -> String {
     let name = &core.config.name;
     let seconds = |from: u64, to: u64| to.saturating_sub(from).div_ceil(1_000);
     match link {
-        Link::Down { why, since, retry_at, .. } => {
+        Link::Down { since, retry_at, .. } => {
             let now = core.clock.now().0;
             let (away, again) = (seconds(since.0, now), seconds(now, retry_at.0));
             format!(
-                "The server `{name}` is not available, for {away} s now: {why}. Nothing was done. It is tried again by \
-                 itself in {again} s; if it stays away, a person has to look at the settings and the log of `{name}`"
+                "The server `{name}` is not available, for {away} s now. Nothing was done. It is tried again by itself in \
+                 {again} s; if it stays away, a person has to look at the settings and the log of `{name}`"
             )
         }
         Link::Disabled => {

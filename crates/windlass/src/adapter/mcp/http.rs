@@ -19,6 +19,8 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 
 use super::config::{self, HeadersFor, HeadersProvider};
+use super::events::{MAX_EVENT_BYTES, request_id, with_errors};
+use super::health::Log;
 use super::mask::{Masks, is_secret_name};
 use super::oauth::SignIn;
 use crate::outbound::{Host, Outbound, Ports, Reach, Refusal, Resolver};
@@ -67,6 +69,7 @@ pub(super) struct ServerHttp {
     pub own: Arc<OwnHeaders>,
     pub sign_in: Option<Arc<SignIn>>,
     pub post_only: bool,
+    pub log: Arc<Log>,
 }
 
 /// The headers that a server's requests carry.
@@ -191,6 +194,7 @@ impl StreamableHttpClient for ServerHttp {
         max_event_bytes: usize,
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let session = session.filter(|_| !self.post_only);
+        let asked = request_id(&message);
         let response = self
             .reacting(headers, |token, headers| {
                 let (uri, message, session) = (uri.clone(), message.clone(), session.clone());
@@ -208,6 +212,12 @@ impl StreamableHttpClient for ServerHttp {
                 }
             })
             .await?;
+        let response = match response {
+            StreamableHttpPostResponse::Sse(events, session) => {
+                StreamableHttpPostResponse::Sse(with_errors(events, asked, self.log.clone()), session)
+            }
+            other => other,
+        };
         if self.post_only { whole(response).await } else { Ok(response) }
     }
 
@@ -251,27 +261,26 @@ impl StreamableHttpClient for ServerHttp {
         if self.post_only {
             return Err(Failure::ServerDoesNotSupportSse);
         }
-        self.reacting(headers, |token, headers| {
-            let (uri, session, last_event) = (uri.clone(), session.clone(), last_event.clone());
-            async move {
-                let http = &self.http;
-                http.get_stream_with_max_sse_event_size(
-                    uri,
-                    session,
-                    last_event,
-                    token,
-                    headers,
-                    max_event_bytes,
-                )
-                .await
-            }
-        })
-        .await
+        let events = self
+            .reacting(headers, |token, headers| {
+                let (uri, session, last_event) = (uri.clone(), session.clone(), last_event.clone());
+                async move {
+                    let http = &self.http;
+                    http.get_stream_with_max_sse_event_size(
+                        uri,
+                        session,
+                        last_event,
+                        token,
+                        headers,
+                        max_event_bytes,
+                    )
+                    .await
+                }
+            })
+            .await?;
+        Ok(with_errors(events, None, self.log.clone()))
     }
 }
-
-/// One event at most; the library's own bound for a line over stdio.
-pub(super) const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The answer to a POST by itself: of a stream, only the answer counts, and no session is kept.
 async fn whole(response: StreamableHttpPostResponse) -> Result<StreamableHttpPostResponse, Failure> {

@@ -15,6 +15,7 @@ mod config;
 mod connect;
 mod core;
 mod error;
+mod events;
 mod exchange;
 // What the protocol has deprecated is still what servers of today ask for.
 #[expect(deprecated)]

@@ -14,8 +14,9 @@ use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_client::{SseError, StreamableHttpClient, StreamableHttpError};
 use sse_stream::Sse;
 
+use super::events::MAX_EVENT_BYTES;
 use super::health::Log;
-use super::http::{MAX_EVENT_BYTES, ServerHttp};
+use super::http::ServerHttp;
 use super::lines::parse_message;
 use super::pending::PendingRequests;
 

@@ -78,10 +78,11 @@ impl Tool for McpTool {
         let name = &self.core.config.name;
         let why = match self.core.health() {
             Health::Ready { .. } => return None,
-            Health::Starting => "has not answered yet".to_owned(),
-            Health::Unavailable { why, .. } => format!("is away: {why}"),
-            Health::NeedsSignIn { .. } => "wants somebody to sign in".to_owned(),
-            Health::Disabled => "is switched off".to_owned(),
+            Health::Starting => "has not answered yet",
+            // The reason names hosts and repeats what the server printed: those who run it read it in its health.
+            Health::Unavailable { .. } => "is away",
+            Health::NeedsSignIn { .. } => "wants somebody to sign in",
+            Health::Disabled => "is switched off",
         };
         Some(format!("its server `{name}` {why}"))
     }

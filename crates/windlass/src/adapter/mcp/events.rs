@@ -1,0 +1,81 @@
+//! The events that answer a request over Streamable HTTP, with an error in place of an answer that cannot be read: the
+//! protocol library drops such an event and leaves the request to time out.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use rmcp::model::{
+    ClientJsonRpcMessage, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+};
+use rmcp::transport::streamable_http_client::SseError;
+use sse_stream::Sse;
+
+use super::health::{Log, OUR_OWN};
+use super::lines::{Line, Recipient, Unreadable, parse_message};
+
+/// One event at most; the library's own bound for a line over stdio.
+pub(super) const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// Events of a server.
+pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// The id of the request that a message is.
+pub(super) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Request(request) => Some(request.id.clone()),
+        JsonRpcMessage::Notification(_) | JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => None,
+    }
+}
+
+/// Puts errors in place of answers that cannot be read. `asked` is the request that the stream answers; a stream that
+/// answers none is `None`.
+pub(super) fn with_errors(events: Events, asked: Option<RequestId>, log: Arc<Log>) -> Events {
+    let readable = move |event: Result<Sse, SseError>| match event {
+        Ok(event) => Ok(readable(event, asked.as_ref(), &log)),
+        Err(error) => match (&asked, is_too_large(&error)) {
+            (Some(id), true) => {
+                let why = format!("it is longer than {MAX_EVENT_BYTES} bytes");
+                Ok(error_event(id.clone(), &why, &log))
+            }
+            _ => Err(error),
+        },
+    };
+    events.map(readable).boxed()
+}
+
+fn readable(event: Sse, asked: Option<&RequestId>, log: &Log) -> Sse {
+    let is_message = event.event.as_deref().is_none_or(|name| name == "message");
+    let data = event.data.as_deref().unwrap_or_default().trim();
+    if !is_message || data.is_empty() {
+        return event;
+    }
+    let Line::Unreadable(Unreadable { recipient, why }) = parse_message(data.as_bytes()) else {
+        return event;
+    };
+    let failed = match (recipient, asked) {
+        // Some servers return a number as a text.
+        (Recipient::Request(id), Some(asked)) if id.to_string() == asked.to_string() => asked.clone(),
+        (Recipient::Request(id), _) => id,
+        (Recipient::UnknownRequest, Some(asked)) => asked.clone(),
+        (Recipient::UnknownRequest, None) | (Recipient::None, _) => return event,
+    };
+    Sse { id: event.id, retry: event.retry, ..error_event(failed, &why, log) }
+}
+
+/// An event with the error for a request whose answer cannot be read.
+fn error_event(id: RequestId, why: &str, log: &Log) -> Sse {
+    tracing::warn!(why, "an answer of a tool server cannot be read");
+    log.push(&format!("{OUR_OWN}an answer of the server cannot be read: {why}"));
+    let text = format!("the server has answered, and its answer cannot be read: {why}");
+    let error: ServerJsonRpcMessage =
+        JsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, text, None), Some(id));
+    // An error of a few words can always be written.
+    let data = serde_json::to_string(&error).unwrap_or_default();
+    Sse { data: Some(data), ..Sse::default() }
+}
+
+/// Whether an event was larger than the bound. The library does not name the error's type.
+fn is_too_large(error: &SseError) -> bool {
+    error.to_string().contains("exceeded the maximum size")
+}
