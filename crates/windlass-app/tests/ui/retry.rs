@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::page::Page;
-use super::{answered_twice, asked, otherwise, scripted, write};
+use super::{answered_twice, asked, otherwise, scripted, scripted_for, write};
+use crate::cli::User;
 use crate::cli::model::Turn;
 use crate::http::Server;
 
@@ -185,4 +186,36 @@ async fn a_text_that_is_only_named_is_neither_changed_nor_said_again() {
     page.sees("too long to be sent again from here").await;
     assert_eq!(page.thread().await, thread);
     page.ends_but_for(&["Not all that was said"]).await;
+}
+
+/// Rolls the second message back and says another one instead.
+async fn instead(page: &Page, words: &str) {
+    let back = "[...document.querySelectorAll('.entry.user')][1].querySelectorAll('button').forEach((one) => named(one) === 'Roll back' && one.click())";
+    page.run(back, vec![]).await;
+    page.sees("Rolled back to here").await;
+    page.say(words).await;
+}
+
+#[tokio::test]
+async fn a_fork_names_the_files_that_may_not_be_as_they_were() {
+    let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
+    let page = answered_twice(&server).await;
+    let put = "const [thread] = arguments; return fetch(`/api/v1/threads/${thread}/files/content?path=figures.csv`, { method: 'PUT', body: 'a,b' }).then((answer) => answer.status)";
+    assert_eq!(page.run(put, vec![page.thread().await.into()]).await, 201);
+    instead(&page, "Three.").await;
+    page.sees("1 file may not be as at this point").await;
+    page.element(".notice summary").await.click().await.unwrap();
+    page.sees("figures.csv: a command, an upload or another program changed it after this event").await;
+    page.ends().await;
+}
+
+#[tokio::test]
+async fn a_fork_in_the_same_folder_says_so() {
+    let user = User::new();
+    user.configure("[files]\nfolder = \"user\"\n");
+    let server = scripted_for(user, vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
+    let page = answered_twice(&server).await;
+    instead(&page, "Three.").await;
+    page.sees("Both conversations work in the same folder.").await;
+    page.ends().await;
 }

@@ -73,6 +73,39 @@ fn a_copy_has_the_files_with_their_permissions_and_times() {
 }
 
 #[test]
+fn a_file_with_an_old_time_is_changed_if_its_folder_was_there_before() {
+    let pair = Pair::new();
+    let past = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    let changed = |path: &Path| {
+        let found = fs::symlink_metadata(path).unwrap();
+        Duration::new(found.ctime().cast_unsigned(), found.ctime_nsec() as u32)
+    };
+    let kept = pair.write("kept.txt", "k");
+    // The file system's clock ticks.
+    let since = loop {
+        let later = changed(&pair.write("later.txt", "l"));
+        if later > changed(&kept) {
+            break SystemTime::UNIX_EPOCH + later;
+        }
+    };
+    let dated = pair.write("dated.txt", "d");
+    File::open(&dated).unwrap().set_modified(past).unwrap();
+    symlink("kept.txt", pair.old.path().join("link")).unwrap();
+    let named = |mut content: FolderContent| {
+        content.modified_since.sort();
+        content.modified_since.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
+    };
+    let content = pair.copy(&CopyLimits::default(), Some(since)).unwrap();
+    assert_eq!(named(content), "dated.txt later.txt link");
+    // Everything in a copy was changed when it was made.
+    let younger = tempfile::tempdir().unwrap();
+    let [from, copy] = [pair.old.path(), younger.path()].map(|path| WorkingFolder::open(path).unwrap());
+    from.copy_into(&copy, &CopyLimits::default(), None).unwrap();
+    let content = copy.content(&CopyLimits::default(), Some(since)).unwrap();
+    assert_eq!(named(content), "later.txt");
+}
+
+#[test]
 fn a_link_stays_a_link_and_never_leads_into_the_old_folder() {
     let (pair, outside) = (Pair::new(), tempfile::tempdir().unwrap());
     fs::write(outside.path().join("secret"), "s").unwrap();

@@ -6,7 +6,7 @@ import { signal } from "../lib/html.js";
 import { plural } from "../lib/words.js";
 import { keepDraft, keepFiles } from "./drafts.js";
 import { before } from "./journal.js";
-import { failed, warn } from "./notices.js";
+import { done, failed, warn } from "./notices.js";
 import { forget } from "./outgoing.js";
 
 /** Names of files in a notice. */
@@ -26,12 +26,15 @@ const NAMED = 3;
 export async function fork(thread, at) {
   const made = await post(`/threads/${thread}/fork`, { at });
   /** @type {Files} */
-  const { not_restored: others, not_restored_total: total } = made.files;
+  const { folder, not_restored: others, not_restored_total: total } = made.files;
   if (total > 0) {
     const names = others.slice(0, NAMED).map((file) => file.path).join(", ");
     const all = `${names}${total > NAMED ? " and others" : ""}`;
-    warn(`${plural(total, "file")} may not be as at this point: ${all}. Commands and uploads change files without a record.`);
+    const list = others.map((file) => `${file.path}: ${file.why}`);
+    if (total > others.length) list.push(`and ${total - others.length} more`);
+    warn(`${plural(total, "file")} may not be as at this point: ${all}. Commands and uploads change files without a record.`, list);
   }
+  if (folder === "shared") done("Both conversations work in the same folder. Its files stay as they are now.");
   return made.id;
 }
 

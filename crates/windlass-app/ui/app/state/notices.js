@@ -4,7 +4,7 @@ import { isAborted, told } from "../lib/api.js";
 import { signal } from "../lib/html.js";
 import { sentence } from "../lib/words.js";
 
-/** @typedef {{id: number, kind: "error" | "done", title: string, hint: string}} Notice */
+/** @typedef {{id: number, kind: "error" | "done", title: string, hint: string, details?: string[]}} Notice */
 
 /** @type {import("../../vendor/signals.js").Signal<Notice[]>} */
 export const notices = signal([]);
@@ -43,8 +43,11 @@ export function resume(id) {
 /** @param {string} title */
 export const done = (title) => show({ kind: "done", title, hint: "" });
 
-/** Says that something is not as it should be, although nothing failed here. @param {string} title */
-export const warn = (title) => show({ kind: "error", title: sentence(title), hint: "" });
+/**
+ * Says that something is not as it should be, although nothing failed here.
+ * @param {string} title @param {string[]} [details] lines that are shown on request
+ */
+export const warn = (title, details = []) => show({ kind: "error", title: sentence(title), hint: "", details });
 
 /** Says what went wrong; that somebody left is nothing wrong. @param {unknown} error */
 export function failed(error) {

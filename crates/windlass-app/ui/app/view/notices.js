@@ -9,7 +9,7 @@ export const Notices = ({ here = true }) => html`<div class="notices" role="stat
   ${here &&
   notices.value.map(
     (notice) => html`<div class="notice" data-kind=${notice.kind} key=${notice.id} onPointerEnter=${() => hold(notice.id)} onPointerLeave=${() => resume(notice.id)} onFocusIn=${() => hold(notice.id)} onFocusOut=${() => resume(notice.id)}>
-      <div><strong>${notice.title}</strong>${notice.hint && html`<p>${notice.hint}</p>`}</div>
+      <div><strong>${notice.title}</strong>${notice.hint && html`<p>${notice.hint}</p>`}${(notice.details?.length ?? 0) > 0 && html`<details onToggle=${() => hold(notice.id)}><summary>Show the list</summary><ul>${notice.details?.map((line) => html`<li key=${line}>${line}</li>`)}</ul></details>`}</div>
       <button type="button" class="plain" aria-label="Dismiss" onClick=${() => dismiss(notice.id)}>×</button>
     </div>`,
   )}

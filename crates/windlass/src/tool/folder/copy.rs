@@ -9,9 +9,9 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt, PermissionsExt as _};
+use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt, PermissionsExt as _};
 use thiserror::Error;
 
 use super::temporary::is_temporary;
@@ -46,7 +46,8 @@ pub struct FolderContent {
     pub entries: u64,
     /// Bytes of all files.
     pub bytes: u64,
-    /// Files that were modified at or after the given time.
+    /// Files and links that were changed at or after the given time. If the folder itself is younger, because it is a copy
+    /// or was moved, only the time of the content counts, which a program may set.
     pub modified_since: Vec<PathBuf>,
     /// Entries that a copy does not have.
     pub left_out: Vec<LeftOut>,
@@ -110,7 +111,7 @@ impl WorkingFolder {
         limits: &CopyLimits,
         since: Option<SystemTime>,
     ) -> Result<FolderContent, CopyError> {
-        Walk { source: self, limits, since, copy: None, found: FolderContent::default() }.run()
+        Walk::new(self, limits, since, None)?.run()
     }
 
     /// Refuses a folder that a copy cannot be made in: one with files, or inside this one.
@@ -136,7 +137,7 @@ impl WorkingFolder {
     ) -> Result<FolderContent, CopyError> {
         self.require_target(target)?;
         let copy = NewFolder { source: self, target, modes: Vec::new(), synced: 0 };
-        Walk { source: self, limits, since, copy: Some(copy), found: FolderContent::default() }.run()
+        Walk::new(self, limits, since, Some(copy))?.run()
     }
 
     /// Deletes the folder itself with everything in it. Blocks.
@@ -176,12 +177,27 @@ struct Walk<'a> {
     source: &'a WorkingFolder,
     limits: &'a CopyLimits,
     since: Option<SystemTime>,
+    /// Whether `since` is compared with the time of an entry's last change of any kind, which no program can set. A copy
+    /// gives all its entries such a time.
+    knows_changes: bool,
     /// Where the entries go; `None` if they are only counted.
     copy: Option<NewFolder<'a>>,
     found: FolderContent,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(
+        source: &'a WorkingFolder,
+        limits: &'a CopyLimits,
+        since: Option<SystemTime>,
+        copy: Option<NewFolder<'a>>,
+    ) -> Result<Self, FolderError> {
+        let own = source.root.dir_metadata().map_err(|error| io_error("look at", Path::new(""), error))?;
+        let born = own.created().ok().map(|time| time.into_std());
+        let knows_changes = matches!((born, since), (Some(born), Some(since)) if born <= since);
+        Ok(Self { source, limits, since, knows_changes, copy, found: FolderContent::default() })
+    }
+
     fn run(mut self) -> Result<FolderContent, CopyError> {
         let mut open = vec![PathBuf::new()];
         while let Some(path) = open.pop() {
@@ -234,6 +250,10 @@ impl Walk<'_> {
             }
             open.push(at);
         } else if metadata.is_symlink() {
+            // A copied link has the time of the copy.
+            if self.knows_changes && self.is_changed(metadata) {
+                self.found.modified_since.push(at.clone());
+            }
             match directory.read_link_contents(name) {
                 Ok(target) => self.copy.iter().try_for_each(|copy| copy.link(&at, &target))?,
                 Err(error) => self.leave_out(at, error),
@@ -273,13 +293,19 @@ impl Walk<'_> {
             return Err(CopyError::TooLarge { max });
         }
         self.found.bytes += size_bytes;
-        let modified = metadata.modified().ok().map(|time| time.into_std());
-        if let (Some(since), Some(modified)) = (self.since, modified)
-            && modified >= since
-        {
+        if self.is_changed(metadata) {
             self.found.modified_since.push(at);
         }
         Ok(())
+    }
+
+    fn is_changed(&self, metadata: &Metadata) -> bool {
+        let Some(since) = self.since else { return false };
+        let modified = metadata.modified().ok().map(|time| time.into_std());
+        let changed = Duration::from_secs(metadata.ctime().cast_unsigned())
+            + Duration::from_nanos(metadata.ctime_nsec().cast_unsigned());
+        let changed = Some(SystemTime::UNIX_EPOCH + changed).filter(|_| self.knows_changes);
+        modified.into_iter().chain(changed).any(|time| time >= since)
     }
 
     fn leave_out(&mut self, path: PathBuf, why: impl ToString) {
