@@ -219,8 +219,10 @@ impl Ground {
             let asked = asked.clone();
             async move { Ok(asked.wait().await.refresh().await?.roles(&principal)) }
         };
+        let providers = self.settings.providers.clone();
         let finish = |builder: Builder| {
-            builder.rules(rules).roles_of(roles).credit_of(credit).observer(observer).attend(Attend::All)
+            let builder = builder.rules(rules).roles_of(roles).credit_of(credit).observer(observer);
+            builder.attend(Attend::All).reaches(move |access| access::is_own(&providers, access))
         };
         let place = Box::pin(self.open_with(used, Back::At(back), finish)).await?;
         let vault = Vault::open(&place.ground.store())?;

@@ -10,12 +10,17 @@ use crate::machine::Machine;
 /// milliseconds, and readings are taken one after the other.
 const WALL_ROUNDING_MS: u64 = 10;
 
+/// Rows of threads whose last event lies this far ahead of the wall clock, or further, were written before the clock was
+/// set back. Less may be a difference between the clocks of two machines.
+pub const CLOCK_SET_BACK_MS: u64 = 60_000;
+
 /// A driver's clock for one thread: a moment of thread time, and the reading of the monotonic clock at that moment.
 ///
 /// Thread time follows the wall clock, also where that jumps ahead, and never runs backwards. If the wall clock is set
 /// back, thread time continues by the monotonic clock, so the correction delays no deadline of a thread in memory. A
-/// thread without a driver is opened by the wall clock (see [`Machine::wall_deadline`]), so a correction delays its
-/// deadline by at most the correction.
+/// thread without a driver is opened by the wall clock (see [`Machine::wall_deadline`]): a correction of less than
+/// [`CLOCK_SET_BACK_MS`] delays its deadline by the correction at most, and after a larger one a driver records a note,
+/// by which the deadline is computed again.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadClock {
     at: Timestamp,

@@ -146,7 +146,7 @@ mod reject;
 mod state;
 
 pub use agent::*;
-pub use clock::ThreadClock;
+pub use clock::{CLOCK_SET_BACK_MS, ThreadClock};
 pub use command::{Command, Replied, Resumed};
 pub use context::{
     EMPTY_RETRIES, LOADED_TOOLS, ModelRequest, OVERRUN_RETRIES, Part, PartContent, PartKind, repair_arguments,

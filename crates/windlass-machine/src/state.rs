@@ -157,6 +157,11 @@ impl History {
 }
 
 impl State {
+    /// What the wall clock showed when the last event was appended.
+    pub fn wall_at(&self) -> Timestamp {
+        Timestamp(self.at.0.saturating_sub(self.ahead_ms))
+    }
+
     /// Folds one event in.
     pub fn apply(&mut self, event: &Event) {
         self.seq = self.seq.next();

@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio_util::sync::CancellationToken;
-use windlass_machine::{AutoRun, Offload, Policy, Principal, Rule, RunId, ThreadId};
+use windlass_machine::{AutoRun, ModelAccess, Offload, Policy, Principal, Rule, RunId, ThreadId};
 
 use crate::adapter::clock::SystemClock;
+use crate::drive::attend::{DRIVEN_MAX, Openings};
 use crate::drive::own::{OwnTools, ToolsOf};
 use crate::drive::policy::PolicySource;
-use crate::drive::{BlobCache, CreditOf, Deps, Expiries, FolderOf, Folders, Opening, RolesOf, Tools};
+use crate::drive::{
+    BlobCache, CreditOf, Deps, Expiries, FolderOf, Folders, Opening, Reaches, RolesOf, Tools,
+};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::limits::Budget;
@@ -64,6 +67,8 @@ pub struct Builder {
     offload: Option<Offload>,
     summarizer: Option<Arc<Summarizer>>,
     attend: Attend,
+    driven_max: Option<usize>,
+    reaches: Option<Arc<Reaches>>,
     api: Option<Api>,
     outbound: Option<Outbound>,
     tools_of: Option<Arc<ToolsOf>>,
@@ -262,6 +267,21 @@ impl Builder {
         self
     }
 
+    /// How many threads are driven at once before an engine with [`Attend::All`] takes up no further ones: 1,000 unless this
+    /// is called. The others stay in the store until some have ended. A message to a thread, or an answer, is not delayed.
+    pub fn driven_max(mut self, threads: usize) -> Self {
+        self.driven_max = Some(threads);
+        self
+    }
+
+    /// Whether this process calls a model's provider as a run has recorded it in
+    /// [`RunOptions::access`](windlass_machine::RunOptions::access). Runs for which it does not are left to other processes,
+    /// and inputs to their threads are refused, except a cancel. Without this, all runs are driven.
+    pub fn reaches(mut self, reaches: impl Fn(&ModelAccess) -> bool + Send + Sync + 'static) -> Self {
+        self.reaches = Some(Arc::new(reaches));
+        self
+    }
+
     /// Opens the store now, and not only when the engine is built: for whoever needs its records before anything is
     /// driven.
     pub async fn open_store(mut self) -> Result<(Self, Arc<dyn Records>), EngineError> {
@@ -323,6 +343,7 @@ impl Builder {
             offload: self.offload,
             summarizer: self.summarizer,
             attends: self.attend == Attend::All,
+            reaches: self.reaches,
             cache: BlobCache::default(),
             catalogues: Default::default(),
             actors: Mutex::default(),
@@ -330,7 +351,7 @@ impl Builder {
             opening: Opening::default(),
             backoffs: Default::default(),
             leaving: CancellationToken::new(),
-            openings: Default::default(),
+            openings: Openings::new(self.driven_max.unwrap_or(DRIVEN_MAX)),
         });
         tokio::spawn(Deps::sweep(Arc::downgrade(&deps), self.attend == Attend::All));
         Ok(Engine { deps })

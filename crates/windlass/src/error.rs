@@ -56,6 +56,17 @@ pub enum EngineError {
         /// The thread.
         thread: ThreadId,
     },
+    /// A run was started with a model's address or key that this process does not use.
+    #[error(
+        "run `{run}` was started with {how}, which this process does not use: `windlass resume {run}` continues it at a \
+         terminal, and `windlass approvals` answers it there"
+    )]
+    NotReached {
+        /// The run.
+        run: RunId,
+        /// The address or the name of the variable with the key.
+        how: String,
+    },
     /// The configuration makes no sense.
     #[error("{0}")]
     Config(String),
@@ -121,6 +132,7 @@ impl EngineError {
             | Self::NoRun(_)
             | Self::NoThread(_)
             | Self::NoTool(_)
+            | Self::NotReached { .. }
             | Self::Config(_) => (Fault::Caller, TryAgain::Never),
             Self::Store(StoreError::NotFound { .. } | StoreError::Refused { .. }) => {
                 (Fault::Caller, TryAgain::Never)

@@ -175,6 +175,7 @@ impl From<EngineError> for Problem {
             EngineError::NoTool(_) => Self::invalid(error.to_string()),
             EngineError::Config(why) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "config", why),
             EngineError::Active { .. } => Self::conflict("run_active", error.to_string()),
+            EngineError::NotReached { .. } => Self::conflict("not_reached", error.to_string()),
             EngineError::Model(error) => Self::new(StatusCode::BAD_GATEWAY, "model", error.to_string()),
             EngineError::Pending { thread, driver } => pending(&thread.to_string(), &driver),
             EngineError::Stopped { thread, why } => {

@@ -3,13 +3,15 @@
 //! A run records references: the address without credentials, and the name of the variable with the key. The command
 //! that resumes it uses them, and no variable of another terminal. It never records or prints a key.
 
+use std::collections::BTreeMap;
+
 use reqwest::Url;
 use windlass::EngineError;
 use windlass::machine::{ModelAccess, ModelName};
 use windlass::port::journal::RunRow;
 
 use super::{Consent, Ground, Place};
-use crate::config::{self, BASE_URL, Flags, Lookup, Secrets, provider_of};
+use crate::config::{self, BASE_URL, Flags, Lookup, ProviderFile, Reference, Secrets, provider_of};
 use crate::console::Console;
 use crate::trouble::Trouble;
 
@@ -237,6 +239,17 @@ impl Place {
         let options = active.or_else(|| queue.find(|it| it.run == row.view.run).map(|it| &it.options));
         Ok(options.and_then(|options| options.access.as_deref().cloned()))
     }
+}
+
+/// Whether the settings reach a provider as a run has recorded it: at the same address, with the same variable's key if it
+/// recorded one.
+pub fn is_own(providers: &BTreeMap<String, ProviderFile>, access: &ModelAccess) -> bool {
+    let own = providers.get(&access.provider);
+    let address = own.and_then(|own| own.base_url.as_deref());
+    let key = own.and_then(|own| own.api_key.as_ref());
+    let is_own_key = |name: &String| matches!(key, Some(Reference::Variable(own)) if own == name);
+    address.map(bare) == access.base_url.as_deref().map(bare)
+        && access.api_key_env.as_ref().is_none_or(is_own_key)
 }
 
 /// An address without the parts in which people put secrets: credentials, query and fragment; and whether it had any.

@@ -4,10 +4,12 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::model::{Model, Turn};
 use super::{Said, User, said};
+use crate::http::Server;
 
 const NAME: &str = "openai-compatible/scripted";
 
@@ -167,4 +169,34 @@ fn a_message_after_a_resumed_run_goes_where_the_chat_itself_calls() {
     assert_eq!(user.read("a.txt"), "x", "{told:#?}");
     assert_eq!((model.steps().len(), own.steps().len()), (2, 1), "{told:#?}");
     assert!(!own.keys().contains(&SENTINEL.to_owned()), "{told:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_leaves_a_run_to_the_terminal_that_knows_its_address() {
+    let (user, model, other) = (User::new(), model(), model());
+    started(&user, &model);
+    user.configure(&format!("[providers.openai-compatible]\nbase_url = '{}'\n", other.url()));
+    let server = Server::start_for(user, &[]);
+    let key = server.key(&[]);
+    let open = server.get("/api/v1/interrupts", &key).await.is(StatusCode::OK).body;
+    let (interrupt, run) =
+        (open["data"][0]["id"].as_str().unwrap(), open["data"][0]["run"].as_str().unwrap());
+    let path = format!("/api/v1/interrupts/{interrupt}/answer");
+    let refused = server.post(&path, &key, &json!({ "answer": { "kind": "approve" } })).await;
+    refused.is_problem(409, "not_reached");
+    let detail = refused.body["detail"].as_str().unwrap();
+    let wanted = format!("run `{run}` was started with the model's address `{}` and the key in", model.url());
+    assert!(detail.contains(&wanted), "{detail}");
+    // The terminal answers beside the server, which calls its own model for nothing.
+    let user = &server.user;
+    let said = with_key(user, &["approvals", "approve"]).exits(0);
+    assert_eq!(user.read("a.txt"), "x", "{said:#?}");
+    // A run that is not reached can be stopped.
+    let waits = started(user, &model);
+    let open = server.get("/api/v1/interrupts", &key).await.is(StatusCode::OK).body;
+    let run = open["data"][0]["run"].as_str().unwrap_or_else(|| panic!("{open:#}, {waits:#?}")).to_owned();
+    server.post(&format!("/api/v1/runs/{run}/cancel"), &key, &json!({})).await;
+    let row = server.get(&format!("/api/v1/runs/{run}"), &key).await.is(StatusCode::OK).body;
+    assert_eq!(row["status"], "cancelled", "{row:#}");
+    assert_eq!(other.keys(), Vec::<String>::new());
 }

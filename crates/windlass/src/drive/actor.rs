@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use serde_json::json;
 use tokio::sync::mpsc;
 use windlass_machine::{
-    Command, Input, InputId, Machine, Principal, RunId, Seq, ThreadClock, ThreadId, Timestamp, ToolName, View,
+    CLOCK_SET_BACK_MS, Command, Input, InputId, Machine, Principal, RunId, Seq, ThreadClock, ThreadId,
+    Timestamp, ToolName, View,
 };
 
 use super::append::may_pass;
@@ -35,6 +37,9 @@ const LONGEST_SLEEP_MS: u64 = 30_000;
 /// A run that sleeps no longer keeps its driver: to give it back and take it up again costs more than so many seconds of
 /// a few kilobytes, and whoever looks after rows does so once a second.
 const SHORT_SLEEP_MS: u64 = 10_000;
+
+/// The name of the note that a driver records when it finds that the wall clock was set back.
+const CLOCK_SET_BACK: &str = "windlass.clock_set_back";
 
 /// One thread's driver.
 pub(super) struct Actor {
@@ -183,9 +188,19 @@ impl Actor {
             letters.extend(self.inbox_letters().await?);
         }
         letters.extend(lost);
+        letters.extend(self.clock_set_back());
         self.round(letters).await?;
         self.read_inbox().await?;
         self.report_overtaken().await
+    }
+
+    /// A note that the wall clock was set back since the last event of a thread that waits for a time. Its append also
+    /// writes the thread's row, with the deadline by the corrected clock.
+    fn clock_set_back(&self) -> Option<Letter> {
+        self.machine.wall_deadline()?;
+        let by_ms = self.machine.state().wall_at().since(self.deps.clock.now());
+        let note = || Input::Note { name: CLOCK_SET_BACK.to_owned(), data: json!({ "by_ms": by_ms }) };
+        (by_ms >= CLOCK_SET_BACK_MS).then(|| Letter::plain(note()))
     }
 
     /// Waits for mail, for the model or for the deadline, then drains the mailbox.

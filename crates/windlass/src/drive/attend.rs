@@ -22,12 +22,20 @@ const SWEEP_EVERY_MS: u64 = 1_000;
 /// enough for the store's readers.
 const OPENINGS: usize = 32;
 
-/// The permits of [`OPENINGS`].
-pub(crate) struct Openings(Semaphore);
+/// Threads that are driven at once at most before the sweep opens no further ones, unless the host program says otherwise.
+pub(crate) const DRIVEN_MAX: usize = 1_000;
 
-impl Default for Openings {
-    fn default() -> Self {
-        Self(Semaphore::new(OPENINGS))
+/// Bounds for the threads that are opened because they need a driver.
+pub(crate) struct Openings {
+    /// The permits of [`OPENINGS`].
+    permits: Semaphore,
+    /// Threads that are driven at once at most. The rest stays in the store until others have ended.
+    driven_max: usize,
+}
+
+impl Openings {
+    pub(crate) fn new(driven_max: usize) -> Self {
+        Self { permits: Semaphore::new(OPENINGS), driven_max }
     }
 }
 
@@ -261,9 +269,15 @@ impl Deps {
         except.extend(sweep.tried.iter().chain(sweep.opening.values()).cloned());
         except.extend(self.backoffs.waiting(now_ms).into_iter().chain(self.own_tools.all_put_by(now_ms)));
         let except: Vec<ThreadId> = except.into_iter().collect();
-        match self.journal.unattended(&except, BATCH).await {
+        let limit = BATCH.min(self.room(sweep.openings.len()));
+        if limit == 0 {
+            // The next sweep looks again.
+            sweep.is_drained = true;
+            return;
+        }
+        match self.journal.unattended(&except, limit).await {
             Ok(threads) => {
-                sweep.is_drained = threads.len() < BATCH;
+                sweep.is_drained = threads.len() < limit;
                 sweep.tried.extend(threads.iter().cloned());
                 sweep.due.extend(threads);
             }
@@ -274,16 +288,26 @@ impl Deps {
         }
     }
 
+    /// How many threads may be opened before as many are driven as may be at once.
+    fn room(&self, opening: usize) -> usize {
+        self.openings.driven_max.saturating_sub(self.actors().len() + opening)
+    }
+
     /// Opens every thread that needs a driver and has none, a bounded number at once. Returns the result of each. A thread
-    /// that is backing off is tried as well: the caller asked for it.
+    /// that is backing off is tried as well: the caller asked for it. An engine that attends leaves those to its sweep that
+    /// are beyond the bound of threads that are driven at once.
     pub(crate) async fn open_all(
         self: &Arc<Self>,
     ) -> Result<Vec<(ThreadId, Result<(), EngineError>)>, EngineError> {
         let mut all: Vec<(ThreadId, Result<(), EngineError>)> = Vec::new();
         loop {
             let except: Vec<ThreadId> = all.iter().map(|(thread, _)| thread.clone()).collect();
-            let batch = self.journal.unattended(&except, BATCH).await?;
-            let is_last = batch.len() < BATCH;
+            let limit = if self.attends { BATCH.min(self.room(0)) } else { BATCH };
+            if limit == 0 {
+                return Ok(all);
+            }
+            let batch = self.journal.unattended(&except, limit).await?;
+            let is_last = batch.len() < limit;
             let open = |thread: ThreadId| {
                 let deps = self.clone();
                 async move {
@@ -302,7 +326,7 @@ impl Deps {
 
     async fn open_or_back_off(self: &Arc<Self>, thread: &ThreadId) -> Result<(), EngineError> {
         // Nothing closes the semaphore.
-        let _permit = self.openings.0.acquire().await;
+        let _permit = self.openings.permits.acquire().await;
         let opened = self.open(thread).await.map(drop);
         if let Err(error) = &opened
             && !self.leaving.is_cancelled()

@@ -5,7 +5,7 @@
 
 mod actor;
 mod append;
-mod attend;
+pub(crate) mod attend;
 mod background;
 mod call;
 mod change;
@@ -42,7 +42,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use windlass_machine::{BlobRef, Input, InputId, Principal, Reject, Seq, ThreadId};
+use windlass_machine::{BlobRef, Input, InputId, ModelAccess, Principal, Reject, Seq, ThreadId};
 
 use crate::error::EngineError;
 use crate::limits::Budget;
@@ -69,6 +69,9 @@ pub(crate) use tools::Tools;
 /// Mails that an actor takes before it appends, and that its mailbox holds: a burst of answers and results of one
 /// step (at most 16 beside each other), with room for people. (design: "The machine and the loop")
 pub(crate) const MAILBOX: usize = 64;
+
+/// Tells whether this process reaches a provider as a run has recorded it.
+pub(crate) type Reaches = dyn Fn(&ModelAccess) -> bool + Send + Sync;
 
 /// Tells how much a user of a workspace may spend altogether, in millionths of a dollar.
 pub(crate) type CreditOf = dyn Fn(&str, &Principal) -> Option<u64> + Send + Sync;
@@ -105,6 +108,8 @@ pub(crate) struct Deps {
     pub credit_of: Option<Arc<CreditOf>>,
     /// Whether threads that nobody drives are this engine's business.
     pub attends: bool,
+    /// Whether a recorded way to a model's provider is this process's own.
+    pub reaches: Option<Arc<Reaches>>,
     pub cache: BlobCache,
     pub catalogues: fill::Catalogues,
     pub actors: Mutex<Actors>,

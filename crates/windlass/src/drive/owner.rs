@@ -273,7 +273,7 @@ impl Deps {
         }
         match self.claim(thread).await? {
             Claimed::Held { node } => Ok(Driver::Elsewhere { node }),
-            Claimed::Taken(claim) => match self.restore(thread, &claim.head).await {
+            Claimed::Taken(claim) => match self.restore_reached(thread, &claim.head, first.as_ref()).await {
                 Ok(restored) => {
                     let opened = Opened { is_new: false, inbox: claim.inbox, first: first.take() };
                     Ok(Driver::Here(self.start(thread, claim.keep(), restored, opened)))
@@ -284,6 +284,32 @@ impl Deps {
                     Err(error)
                 }
             },
+        }
+    }
+
+    /// Folds a thread's journal. Refuses a thread whose run is for a process that reaches its model in another way, unless
+    /// the run is to be cancelled.
+    async fn restore_reached(
+        &self,
+        thread: &ThreadId,
+        head: &Head,
+        first: Option<&Mail>,
+    ) -> Result<Restored, EngineError> {
+        let restored = self.restore(thread, head).await?;
+        let is_cancel =
+            matches!(first, Some(Mail::Input(letter)) if matches!(letter.input, Input::Cancel { .. }));
+        let Some(run) = restored.machine.state().run.as_ref().filter(|run| run.cancel.is_none()) else {
+            return Ok(restored);
+        };
+        match (&self.reaches, run.options.access.as_deref()) {
+            (Some(reaches), Some(access)) if !is_cancel && !reaches(access) => {
+                let address =
+                    access.base_url.as_ref().map(|address| format!("the model's address `{address}`"));
+                let key = access.api_key_env.as_ref().map(|name| format!("the key in the variable `{name}`"));
+                let how = [address, key].into_iter().flatten().collect::<Vec<_>>().join(" and ");
+                Err(EngineError::NotReached { run: run.id.clone(), how })
+            }
+            _ => Ok(restored),
         }
     }
 
@@ -317,12 +343,12 @@ impl Deps {
         if self.actor(thread).is_some() {
             return Ok(None);
         }
-        match self.journal.claim(thread).await? {
-            Claim::Held { .. } => Ok(None),
-            Claim::Taken { head, .. } => Ok(Some(SetAside {
+        match self.claim(thread).await? {
+            Claimed::Held { .. } => Ok(None),
+            Claimed::Taken(claim) => Ok(Some(SetAside {
                 deps: self.clone(),
                 thread: thread.clone(),
-                epoch: head.epoch,
+                epoch: claim.keep().epoch,
                 opening: Some(opening),
             })),
         }

@@ -31,7 +31,7 @@ pub(crate) fn thread_view(machine: &Machine) -> ThreadView {
         folder: state.folder.clone(),
         deadline: machine.wall_deadline(),
         interrupts,
-        updated_at: state.at,
+        updated_at: state.wall_at(),
     }
 }
 

@@ -98,7 +98,8 @@ pub trait Journal: Send + Sync {
     async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError>;
 
     /// Threads that need a driver, at most `limit`: a run that is neither waiting nor ended, a deadline that has passed by
-    /// the store's clock, or an unconsumed input. Those held by another live node and those in `except` are
+    /// the store's clock, an unconsumed input, or a deadline in a row that lies two minutes ahead of that clock or further,
+    /// because the clock was set back since. Those held by another live node and those in `except` are
     /// left out. Must not read threads that wait or sleep and are not yet due.
     async fn unattended(&self, except: &[ThreadId], limit: usize) -> Result<Vec<ThreadId>, StoreError>;
 

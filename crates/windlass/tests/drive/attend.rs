@@ -12,7 +12,7 @@ use windlass::machine::{BlobRef, Digest, Input, InputId, Seq, ThreadId, Timestam
 use windlass::port::blob::Blobs;
 use windlass::port::bus::Bus;
 use windlass::port::clock::Clock;
-use windlass::port::journal::{Batch, Journal, Posted, StoreError, ThreadStatus};
+use windlass::port::journal::{Batch, Journal, Posted, RunQuery, StoreError, ThreadStatus};
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::testing::suite::{batch, claimed, view};
 use windlass::tool::Registry;
@@ -136,6 +136,57 @@ async fn threads_are_opened_a_bounded_number_at_once_and_wakes_are_served_meanwh
     // Each once, without another second.
     settle().await;
     assert_eq!(store.claims(), (0, before + THREADS));
+}
+
+#[tokio::test]
+async fn interrupted_runs_beyond_the_bound_follow_as_others_end() {
+    const RUNS: usize = 24;
+    const DRIVEN: usize = 5;
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    std::thread::scope(|scope| {
+        for number in 0..RUNS {
+            let (store, clock) = (&store, &clock);
+            scope.spawn(move || interrupted(store, clock, &format!("t{number}"))).join().unwrap();
+        }
+    });
+    let store = store.restarted();
+    // Each call waits until it is let go.
+    let (calls, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (called, free) = (calls.clone(), go.clone());
+    let models = ScriptedModels::new(move |_| {
+        let number = called.fetch_add(1, Ordering::Relaxed);
+        if number < free.load(Ordering::Relaxed) {
+            Line::Say("done".into())
+        } else {
+            Line::Hang(String::new())
+        }
+    });
+    let engine = built(&store, &clock, &models).attend(Attend::All).driven_max(DRIVEN).build().await.unwrap();
+    let driven = engine.recover().await.unwrap();
+    assert_eq!(driven.len(), DRIVEN);
+    let pass = async || {
+        for _ in 0..5 {
+            clock.advance_ms(1_000);
+            settle().await;
+        }
+    };
+    pass().await;
+    assert_eq!(calls.load(Ordering::Relaxed), DRIVEN);
+    // A message to another thread is served all the same.
+    engine.start(Task { thread: Some("new".into()), ..task("go") }).await.unwrap();
+    settle().await;
+    assert_eq!(calls.load(Ordering::Relaxed), DRIVEN + 1);
+    // As runs end, others follow.
+    go.store(usize::MAX, Ordering::Relaxed);
+    for (thread, _) in driven {
+        engine.send(&thread, Input::Cancel { run: None, by: "ann".into() }).await.unwrap();
+    }
+    let active = RunQuery { active: Some(true), ..RunQuery::newest(100) };
+    while engine.runs(&active).await.unwrap().len() > 1 {
+        pass().await;
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), RUNS + 1);
 }
 
 /// Blobs that count their collections.

@@ -191,7 +191,7 @@ async fn a_store_of_before_learns_what_its_journals_name() {
         DROP TABLE records; DROP TABLE record_changes; DROP INDEX threads_running; DROP INDEX threads_due; \
         CREATE INDEX threads_to_drive ON threads (number) WHERE status = 1 OR deadline IS NOT NULL; \
         ALTER TABLE runs DROP COLUMN queued; ALTER TABLE events DROP COLUMN checksum; \
-        ALTER TABLE snapshots DROP COLUMN checksum; PRAGMA user_version = 1";
+        ALTER TABLE snapshots DROP COLUMN checksum; DROP INDEX threads_timed; PRAGMA user_version = 1";
     execute(world.folder.path(), older).await;
     world.reopen().await;
     // A later thread that shares it must not take it along.

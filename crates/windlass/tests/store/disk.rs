@@ -139,7 +139,7 @@ async fn a_store_of_an_older_build_gets_its_new_tables() {
         DROP INDEX threads_running; DROP INDEX threads_due; \
         CREATE INDEX threads_to_drive ON threads (number) WHERE status = 1 OR deadline IS NOT NULL; \
         ALTER TABLE runs DROP COLUMN queued; ALTER TABLE events DROP COLUMN checksum; \
-        ALTER TABLE snapshots DROP COLUMN checksum; PRAGMA user_version = 2";
+        ALTER TABLE snapshots DROP COLUMN checksum; DROP INDEX threads_timed; PRAGMA user_version = 2";
     execute(folder.path(), older).await;
     let store = open(folder.path()).await;
     let mut reserving = batch(&thread(), claimed(&store, &thread()).await, &["a"]);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_machine::{BlobRef, Digest, Event, Input, InputId, Seq, ThreadId, Timestamp};
+use windlass_machine::{BlobRef, CLOCK_SET_BACK_MS, Digest, Event, Input, InputId, Seq, ThreadId, Timestamp};
 
 use super::budget::Budgets;
 use super::record::RecordRows;
@@ -283,9 +283,10 @@ impl State {
     /// See [`Journal::unattended`](crate::port::journal::Journal::unattended).
     pub fn unattended(&self, node: &str, now: Timestamp, except: &[ThreadId], limit: usize) -> Vec<ThreadId> {
         let except: BTreeSet<&ThreadId> = except.iter().collect();
+        let is_ahead = |thread: &Thread| thread.view.updated_at.since(now) >= CLOCK_SET_BACK_MS;
         let needs = |thread: &Thread| {
             thread.view.status == ThreadStatus::Running
-                || thread.view.deadline.is_some_and(|deadline| deadline <= now)
+                || thread.view.deadline.is_some_and(|deadline| deadline <= now || is_ahead(thread))
                 || thread.inbox.values().any(|row| row.outcome.is_none())
         };
         let free = |thread: &Thread| match &thread.node {

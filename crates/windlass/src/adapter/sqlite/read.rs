@@ -189,6 +189,10 @@ const UNATTENDED: &str = "WITH found (number) AS ( \
     SELECT * FROM (SELECT number FROM threads INDEXED BY threads_due WHERE deadline <= ?1 \
         AND (node IS NULL OR node NOT IN (SELECT value FROM json_each(?2))) \
         AND thread NOT IN (SELECT value FROM json_each(?3)) ORDER BY deadline LIMIT ?4) \
+    UNION SELECT * FROM (SELECT number FROM threads INDEXED BY threads_timed \
+        WHERE deadline IS NOT NULL AND minute > ?1 / 60000 + 1 \
+        AND (node IS NULL OR node NOT IN (SELECT value FROM json_each(?2))) \
+        AND thread NOT IN (SELECT value FROM json_each(?3)) ORDER BY minute LIMIT ?4) \
     UNION SELECT * FROM (SELECT number FROM threads INDEXED BY threads_running WHERE status = 1 \
         AND (node IS NULL OR node NOT IN (SELECT value FROM json_each(?2))) \
         AND thread NOT IN (SELECT value FROM json_each(?3)) ORDER BY number LIMIT ?4) \
@@ -273,6 +277,7 @@ mod tests {
         let plan: Vec<String> = rows.into_iter().map(|row| row.3).collect();
         let has = |step: &str| assert!(plan.iter().any(|line| line.contains(step)), "{step}: {plan:#?}");
         has("SEARCH threads USING INDEX threads_due (deadline<?)");
+        has("SEARCH threads USING INDEX threads_timed (minute>?)");
         has("INDEX inbox_waiting");
         for line in plan.iter().filter(|line| line.starts_with("SCAN threads")) {
             assert!(line.contains("USING INDEX threads_running"), "{plan:#?}");

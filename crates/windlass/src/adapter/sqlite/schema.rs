@@ -9,13 +9,14 @@ use super::fault::store_error;
 use crate::port::journal::StoreError;
 
 /// The scripts; the database's `user_version` says how many have run.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("001_journal.sql"),
     include_str!("002_uses.sql"),
     include_str!("003_limits.sql"),
     include_str!("004_attend.sql"),
     include_str!("005_queued.sql"),
     include_str!("006_checksums.sql"),
+    include_str!("007_timed.sql"),
 ];
 
 /// The script that makes the table of names.
