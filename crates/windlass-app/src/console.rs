@@ -76,10 +76,9 @@ impl Console {
         self.screen.as_ref()
     }
 
-    /// Whether a chat can have an input of its own: a terminal with colours, which also moves the cursor.
+    /// Whether a chat can have an input of its own: a terminal that moves its cursor, with or without colours.
     pub fn has_screen(&self) -> bool {
-        let colors = [self.paint, self.out_paint].iter().all(|paint| *paint == Paint::Colored);
-        cfg!(unix) && self.in_terminal && self.out_terminal && self.err_terminal && colors && moves_cursor()
+        cfg!(unix) && self.in_terminal && self.out_terminal && self.err_terminal && moves_cursor()
     }
 
     /// Whether questions can be asked: a person reads them and may type.

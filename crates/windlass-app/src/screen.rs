@@ -6,6 +6,7 @@
 
 mod complete;
 mod editor;
+mod history;
 mod key;
 mod layout;
 pub mod markdown;
@@ -31,6 +32,7 @@ use self::terminal::Read;
 use crate::keyboard::Typed;
 use crate::paint::Paint;
 
+pub use self::history::MessageFile;
 pub use self::terminal::leave as restore_terminal;
 pub use self::wrap::wrap_notes;
 
@@ -44,6 +46,7 @@ const INPUTS: usize = 16;
 #[derive(Debug)]
 pub struct ChatScreen {
     state: Arc<Mutex<State>>,
+    file: MessageFile,
     inputs: tokio::sync::Mutex<mpsc::Receiver<Typed>>,
     reader: Mutex<Option<KeyReader>>,
 }
@@ -86,7 +89,7 @@ impl ChatScreen {
     /// Takes the terminal. `None` if it cannot be set up, so that a plain chat is left.
     pub fn open(
         paint: Paint,
-        history: Vec<String>,
+        file: MessageFile,
         commands: &'static [&'static str],
         folder: PathBuf,
     ) -> Option<Arc<Self>> {
@@ -96,7 +99,7 @@ impl ChatScreen {
         let (sender, inputs) = mpsc::channel(INPUTS);
         let state = State {
             paint,
-            editor: Editor::new(history),
+            editor: Editor::new(file.messages()),
             live: String::new(),
             partial: String::new(),
             activity: String::new(),
@@ -115,7 +118,7 @@ impl ChatScreen {
         let state = Arc::new(Mutex::new(state));
         attend(&state);
         let reader = Mutex::new(Some(KeyReader::start(&state)));
-        let screen = Arc::new(Self { state, inputs: tokio::sync::Mutex::new(inputs), reader });
+        let screen = Arc::new(Self { state, file, inputs: tokio::sync::Mutex::new(inputs), reader });
         screen.state().draw("");
         Some(screen)
     }
@@ -185,9 +188,10 @@ impl ChatScreen {
         state.draw("");
     }
 
-    /// Keeps a text that was sent, for Up.
+    /// Keeps a text for Up, in this chat and in later ones.
     pub fn remember(&self, text: &str) {
         self.state().editor.remember(text);
+        self.file.append(text);
     }
 
     /// Columns that text may take.
@@ -425,7 +429,10 @@ impl State {
         let right = if drawing.column > 0 { format!("\x1b[{}C", drawing.column) } else { String::new() };
         let erasing = self.erasing();
         // A text that was cut at a line's end may have left its colour on.
-        let above = if above.is_empty() { String::new() } else { format!("{above}\x1b[0m") };
+        let above = match self.paint {
+            Paint::Colored if !above.is_empty() => format!("{above}\x1b[0m"),
+            Paint::Colored | Paint::Plain => above.to_owned(),
+        };
         let lines = drawing.lines.join("\n");
         // Marked as one update, so that a terminal that knows the mark shows nothing in between.
         terminal::write(&format!(

@@ -6,28 +6,23 @@ mod shell;
 mod typing;
 
 use std::io::BufRead;
-use std::path::PathBuf;
 
 use clap::Args;
+use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
-use rustyline::history::FileHistory;
-use rustyline::{Config, Editor};
 use windlass::AgentConfig;
 use windlass::machine::{Mode, RunId, Seq, Surface, ThreadId};
 use windlass::port::journal::RunQuery;
 
-use self::typing::Input;
+use self::typing::open_screen;
 use super::follow::{End, Follow, From, Sight, Typing};
 use crate::cli::flags::{ModeFlag, ModelFlags, OutputFlags, PlaceFlags};
 use crate::console::Console;
-use crate::paths::private_directory;
 use crate::place::{Ask, Consent, Ground, Place};
+use crate::screen::MessageFile;
 use crate::signals::{Screen, Signal, Signals};
 use crate::text::shown_line;
 use crate::trouble::{Exit, Trouble, report};
-
-/// Lines of history that are kept.
-const HISTORY: usize = 1_000;
 
 /// Runs listed by `/turns`.
 const TURNS: usize = 50;
@@ -41,6 +36,9 @@ pub struct ChatArgs {
     /// Continue the newest conversation
     #[arg(long = "continue", short = 'c', conflicts_with = "thread")]
     newest: bool,
+    /// Read whole lines and redraw nothing: for screen readers
+    #[arg(long)]
+    lines: bool,
     /// Run every call that no rule denies, or wants somebody else's word for
     #[arg(long, short)]
     yes: bool,
@@ -88,10 +86,11 @@ pub async fn run(console: &Console, args: &ChatArgs) -> anyhow::Result<Exit> {
     let signals = Signals::listen()?;
     let mode = args.mode.mode;
     let (unsent, listed) = (Vec::new(), Vec::new());
-    if let Some(mut input) = Input::open(console, &place)? {
-        let console = console.on_screen(input.screen.clone());
+    let screen = if args.lines { None } else { open_screen(console, &place)? };
+    if let Some(screen) = screen {
+        let console = console.on_screen(screen.clone());
         let mut chat = Chat { console: &console, place, signals, agent, thread: None, mode, unsent, listed };
-        return chat.on_screen(&mut input, thread).await;
+        return chat.on_screen(&screen, thread).await;
     }
     let mut chat = Chat { console, place, signals, agent, thread: None, mode, unsent, listed };
     if console.can_ask() { chat.on_terminal(thread).await } else { chat.on_pipe(thread).await }
@@ -117,14 +116,14 @@ impl Chat<'_> {
             return Ok(exit);
         }
         let paint = self.console.paint;
-        let history = self.place.ground.user.data.join("chat-history");
-        let mut editor = Some(editor(&history)?);
+        let file = MessageFile::open(&self.place.ground.user.data)?;
+        let mut editor = Some(editor(&file)?);
         let mut interrupted = false;
         loop {
             // The editor blocks its thread, and comes back with what was typed.
             let Some(mut asked) = editor.take() else { return Ok(Exit::Done) };
             let screen = Screen::now();
-            let unsent = self.take_unsent(&mut asked);
+            let unsent = self.take_unsent(&mut asked, &file);
             let reading = tokio::task::spawn_blocking(move || {
                 let typed = asked.readline_with_initial("› ", (&unsent, ""));
                 (asked, typed)
@@ -149,9 +148,8 @@ impl Chat<'_> {
                 Err(error) => return Err(anyhow::Error::from(error).context("cannot read the terminal")),
             };
             interrupted = false;
-            if !line.trim().is_empty() && editor_back.add_history_entry(line.as_str()).unwrap_or_default() {
-                // A history that cannot be kept is no reason to stop talking.
-                let _ = editor_back.append_history(&history);
+            if !line.trim().is_empty() {
+                keep(editor_back, &file, &line);
             }
             match self.line(line.trim()).await {
                 Ok(Next::Go) => {}
@@ -195,10 +193,9 @@ impl Chat<'_> {
     }
 
     /// Messages that were typed and not sent, as the text of the next input. Each is in the history, too.
-    fn take_unsent(&mut self, editor: &mut Editor<(), FileHistory>) -> String {
+    fn take_unsent(&mut self, editor: &mut DefaultEditor, file: &MessageFile) -> String {
         for text in &self.unsent {
-            // A history that cannot be kept is no reason to stop talking.
-            let _ = editor.add_history_entry(text.as_str());
+            keep(editor, file, text);
         }
         std::mem::take(&mut self.unsent).join("\n")
     }
@@ -240,7 +237,8 @@ impl Chat<'_> {
             End::Kept => Next::Go,
             End::Outcome(outcome) => match Exit::of(&outcome) {
                 Exit::Done => Next::Go,
-                exit if self.console.can_ask() && exit != Exit::Waiting => Next::Go,
+                // A run that waits for others goes on without this chat.
+                _ if self.console.can_ask() => Next::Go,
                 exit => Next::Leave(exit),
             },
         })
@@ -255,13 +253,16 @@ fn left(signal: Signal) -> Exit {
     }
 }
 
-fn editor(history: &PathBuf) -> anyhow::Result<Editor<(), FileHistory>> {
-    if let Some(directory) = history.parent() {
-        private_directory(directory)?;
+fn editor(file: &MessageFile) -> rustyline::Result<DefaultEditor> {
+    let mut editor = DefaultEditor::with_config(file.config())?;
+    for message in file.messages() {
+        editor.add_history_entry(message)?;
     }
-    let config = Config::builder().max_history_size(HISTORY)?.history_ignore_space(true).build();
-    let mut editor = Editor::<(), FileHistory>::with_config(config)?;
-    // The first time there is none.
-    let _ = editor.load_history(history);
     Ok(editor)
+}
+
+fn keep(editor: &mut DefaultEditor, file: &MessageFile, message: &str) {
+    if editor.add_history_entry(message).unwrap_or_default() {
+        file.append(message);
+    }
 }

@@ -96,3 +96,12 @@ fn a_message_on_a_pipe_that_begins_as_a_command_is_a_message() {
     assert!(!said.err.contains("commands are off"), "{said:#?}");
     assert_eq!(blocks(&user)[0]["text"], "![a picture](x.png)");
 }
+
+#[test]
+fn a_message_on_a_pipe_that_is_no_utf_8_is_refused() {
+    let user = User::new();
+    let mut child = user.command(&["chat"]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"caf\xe9\n").unwrap();
+    let said = said(child.wait_with_output().unwrap()).exits(2);
+    assert!(said.err.contains("a message on standard input is not valid UTF-8"), "{said:#?}");
+}

@@ -161,6 +161,17 @@ fn what_is_typed_while_text_streams_stays_in_the_input_and_is_sent_after_it() {
     assert_eq!(screen.quit(), Some(0));
     let events = user.events();
     assert_eq!((count(&events, "message.queued"), count(&events, "run.finished")), (1, 2));
+    // Later chats have it at hand.
+    let mut later = Screen::start(model.command(&user, &["chat"]), 80);
+    later
+        .input("")
+        .keys("\x1b[A")
+        .input("/quit")
+        .keys("\x1b[A")
+        .input("what about East?")
+        .keys("\x15")
+        .input("");
+    assert_eq!(later.quit(), Some(0));
 }
 
 #[test]
@@ -362,7 +373,14 @@ fn a_line_that_answers_nothing_returns_to_the_input() {
     screen.keys("hello there\r").shows("`hello there` is none of the answers").input("hello there");
     // Ending the run takes more than one stray key.
     screen.keys("\x15").input("").keys("s").input("s");
-    screen.keys("\x15").input("").keys("a").shows("approved once").ended(1).input("");
+    screen
+        .keys("\x15")
+        .input("")
+        .shows("one key answers")
+        .keys("a")
+        .shows("approved once")
+        .ended(1)
+        .input("");
     assert_eq!(screen.quit(), Some(0));
 }
 
@@ -376,6 +394,27 @@ fn chats_beside_each_other_keep_each_others_messages() {
     second.keys("two\r").ended(1).input("");
     assert_eq!((first.quit(), second.quit()), (Some(0), Some(0)));
     let mut third = chat(&user, 80);
-    third.input("").keys("\x1b[A").input("two").keys("\x1b[A").input("one").keys("\x15").input("");
+    third.input("");
+    for message in ["/quit", "two", "one"] {
+        third.keys("\x1b[A").input(message);
+    }
+    third.keys("\x15").input("");
     assert_eq!(third.quit(), Some(0));
+}
+
+#[test]
+fn without_colours_the_input_stays_where_it_is() {
+    let user = User::new();
+    let mut command = user.command(&["chat"]);
+    command.env("NO_COLOR", "1");
+    let mut screen = Screen::start(command, 80);
+    screen.input("").keys("hello").input("hello").keys("\r").ended(1).input("").keys("\x1b[A").input("hello");
+    screen.keys("\x15").input("");
+    let is_plain =
+        |cell: &vt100::Cell| cell.fgcolor() == vt100::Color::Default && !cell.bold() && !cell.dim();
+    for (row, column) in (0..ROWS).flat_map(|row| (0..80).map(move |column| (row, column))) {
+        let cell = screen.emulator.screen().cell(row, column).unwrap();
+        assert!(is_plain(cell), "{row}:{column}: {:#?}", screen.rows());
+    }
+    assert_eq!(screen.quit(), Some(0));
 }

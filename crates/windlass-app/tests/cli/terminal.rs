@@ -30,9 +30,9 @@ impl Terminal {
         Self::open(user.command(arguments))
     }
 
-    /// Starts a command without colours, so that a chat reads lines and moves no cursor.
+    /// Starts a chat that reads lines.
     pub fn plain(mut command: Command) -> Self {
-        command.env("NO_COLOR", "1");
+        command.arg("--lines").env("NO_COLOR", "1");
         Self::open(command)
     }
 

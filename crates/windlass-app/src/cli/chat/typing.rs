@@ -1,18 +1,15 @@
 //! A chat with an input of its own, which takes keys while a run works.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustyline::history::{FileHistory, History as _};
 use windlass::machine::ThreadId;
 use windlass::port::model::Models;
 
-use super::{Chat, HISTORY, Next, left};
+use super::{Chat, Next, left};
 use crate::console::Console;
 use crate::keyboard::Typed;
-use crate::paths::private_directory;
 use crate::place::Place;
-use crate::screen::ChatScreen;
+use crate::screen::{ChatScreen, MessageFile};
 use crate::text::shown;
 use crate::trouble::{Exit, report};
 
@@ -23,61 +20,33 @@ const HANG_UP: u8 = 129;
 const COMMANDS: &[&str] =
     &["/clear", "/continue", "/help", "/mode", "/model", "/output", "/quit", "/resume", "/turns"];
 
-/// The screen of a chat, which gives the terminal back however the chat ends, and the file of its messages.
-pub(super) struct Input {
-    pub screen: Arc<ChatScreen>,
-    history: FileHistory,
-    path: PathBuf,
-}
-
-impl Input {
-    /// Takes the terminal; `None` if it can only do lines.
-    pub fn open(console: &Console, place: &Place) -> anyhow::Result<Option<Self>> {
-        if !console.has_screen() {
-            return Ok(None);
-        }
-        let path = place.ground.user.data.join("chat-history");
-        if let Some(directory) = path.parent() {
-            private_directory(directory)?;
-        }
-        let config =
-            rustyline::Config::builder().max_history_size(HISTORY)?.history_ignore_space(true).build();
-        let mut history = FileHistory::with_config(&config);
-        // The first time there is none.
-        let _ = history.load(&path);
-        let texts = history.iter().cloned().collect();
-        let folder = place.homes.ground().path().to_owned();
-        let screen = ChatScreen::open(console.out_paint, texts, COMMANDS, folder);
-        Ok(screen.map(|screen| Self { screen, history, path }))
+/// Takes the terminal; `None` if it can only do lines.
+pub(super) fn open_screen(console: &Console, place: &Place) -> anyhow::Result<Option<Arc<ChatScreen>>> {
+    if !console.has_screen() {
+        return Ok(None);
     }
-
-    fn keep(&mut self, line: &str) {
-        self.screen.remember(line);
-        if self.history.add(line).unwrap_or_default() {
-            // A history that cannot be kept is no reason to stop talking.
-            // Appended, because another chat may have written its own lines.
-            let _ = self.history.append(&self.path);
-        }
-    }
+    let file = MessageFile::open(&place.ground.user.data)?;
+    let folder = place.homes.ground().path().to_owned();
+    Ok(ChatScreen::open(console.out_paint, file, COMMANDS, folder))
 }
 
 impl Chat<'_> {
     /// A person types, also while a run works.
     pub(super) async fn on_screen(
         &mut self,
-        input: &mut Input,
+        screen: &ChatScreen,
         thread: Option<ThreadId>,
     ) -> anyhow::Result<Exit> {
-        self.ready(&input.screen).await?;
+        self.ready(screen).await?;
         if let Next::Leave(exit) = self.open_chat(thread).await? {
             return Ok(exit);
         }
         let mut is_leaving = false;
         loop {
-            self.ready(&input.screen).await?;
+            self.ready(screen).await?;
             let typed = tokio::select! {
                 signal = self.signals.next() => return Ok(left(signal)),
-                typed = input.screen.next() => typed,
+                typed = screen.next() => typed,
             };
             let line = match typed {
                 Typed::Line(line) => line,
@@ -95,7 +64,7 @@ impl Chat<'_> {
             }
             let prompt = self.console.paint.bold("›").into_owned();
             self.console.note(&format!("{prompt} {}", shown(line.trim()).replace('\n', "\n  ")));
-            input.keep(&line);
+            screen.remember(&line);
             match self.line(line.trim()).await {
                 Ok(Next::Go) => {}
                 Ok(Next::Leave(exit)) => return Ok(exit),

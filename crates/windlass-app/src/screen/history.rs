@@ -1,0 +1,56 @@
+//! The file of the messages that were typed in chats, which all chats of a user share.
+
+use std::path::{Path, PathBuf};
+
+use rustyline::Config;
+use rustyline::error::ReadlineError;
+use rustyline::history::{FileHistory, History as _};
+
+use crate::paths::private_directory;
+
+/// Messages that are kept.
+const MESSAGES: usize = 1_000;
+
+/// The messages of earlier chats, and where they are kept.
+#[derive(Debug)]
+pub struct MessageFile {
+    path: PathBuf,
+    config: Config,
+}
+
+impl MessageFile {
+    /// The file in a user's folder of data, which is made if it is missing.
+    pub fn open(data: &Path) -> anyhow::Result<Self> {
+        private_directory(data)?;
+        let config = Config::builder().max_history_size(MESSAGES)?.history_ignore_space(true).build();
+        Ok(Self { path: data.join("chat-history"), config })
+    }
+
+    /// How the file is kept.
+    pub fn config(&self) -> Config {
+        self.config.clone()
+    }
+
+    /// The messages so far, the oldest first.
+    pub fn messages(&self) -> Vec<String> {
+        self.load().map(|history| history.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Appends a message. A file that cannot be written is no reason to stop a chat.
+    pub fn append(&self, message: &str) {
+        // Read again each time: the library overwrites the file if all that it knows of is new, and another chat may
+        // have written its messages in between.
+        let Ok(mut history) = self.load() else { return };
+        if history.add(message).unwrap_or_default() {
+            let _ = history.append(&self.path);
+        }
+    }
+
+    fn load(&self) -> rustyline::Result<FileHistory> {
+        let mut history = FileHistory::with_config(&self.config);
+        match history.load(&self.path) {
+            Err(ReadlineError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(history),
+            loaded => loaded.map(|()| history),
+        }
+    }
+}
