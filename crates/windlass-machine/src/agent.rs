@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::id::{ModelName, ToolName};
 use crate::message::{BlobRef, Content, MicroUsd};
-use crate::policy::Mode;
+use crate::mode::Mode;
 
 /// An agent as a run is pinned to it. Large parts are named by digest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

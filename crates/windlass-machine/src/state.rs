@@ -3,6 +3,7 @@
 //! [`State::apply`] never decides and never fails. It keeps what a decision or the next request may
 //! need; older messages stay in the journal.
 
+mod asked;
 mod call;
 mod run;
 
@@ -11,9 +12,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::asked::{Approval, Asked};
 pub use self::call::{Call, CallStatus, Changed, Doubt, Line};
-pub use self::run::{Approval, Asked, Phase, Run, Streak};
 pub(crate) use self::run::{ENGINE, POLICY, RUN_TIMEOUT};
+pub use self::run::{Phase, Run, Streak};
 use crate::agent::Agent;
 use crate::event::{
     Answer, CancelReason, Event, Fact, FileChange, InterruptKind, Place, Queued, Refused, RunOptions,
@@ -24,7 +26,8 @@ use crate::id::{
     Timestamp,
 };
 use crate::message::{BlobRef, Block, Content, Message, MicroUsd, Role};
-use crate::policy::{Failures, Mode};
+use crate::mode::Mode;
+use crate::policy::Failures;
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
 pub const FOLD: u32 = 13;

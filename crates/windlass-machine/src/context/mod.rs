@@ -21,7 +21,7 @@ use crate::agent::Agent;
 use crate::event::{RunOptions, StepMode};
 use crate::id::Digest;
 use crate::message::{Content, Message, Role};
-use crate::policy::Mode;
+use crate::mode::Mode;
 use crate::state::{Run, State};
 
 /// The name under which a tool keeps with the thread what its model is shown beside the catalogue: a JSON object whose

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde_json::json;
 
 use crate::agent::ToolSpec;
-use crate::policy::Mode;
+use crate::mode::Mode;
 
 /// The part of the instructions that is about the mode; none where everything may be done.
 pub(super) fn instructions(mode: Mode) -> Option<&'static str> {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::agent::ModelSettings;
 use crate::id::ModelName;
 use crate::message::{BlobRef, Block, Content, Message, estimate_tokens};
-use crate::policy::Mode;
+use crate::mode::Mode;
 
 /// A whole request to a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]

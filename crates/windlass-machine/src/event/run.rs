@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::Agent;
 use crate::id::{ModelName, Principal, RunId, ToolName};
 use crate::message::{Content, Message, MicroUsd, StopReason, Usage};
-use crate::policy::Mode;
+use crate::mode::Mode;
 
 /// A message that waits, with what it starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,7 +11,8 @@ use crate::agent::{Annotations, EffectClass};
 use crate::event::InterruptKind;
 use crate::id::Digest;
 use crate::message::Content;
-use crate::policy::{Area, PathArgument, Policy, Terms, Trust};
+use crate::mode::Area;
+use crate::policy::{PathArgument, Policy, Terms, Trust};
 
 /// What the gate needs to know from outside the thread, read just before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

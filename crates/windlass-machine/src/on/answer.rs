@@ -10,8 +10,10 @@ use std::collections::BTreeSet;
 
 use self::approval::{approve, deny, edit, judged, may_approve};
 pub(super) use self::expiry::overdue;
-use super::line::{Overlay, Place};
-use super::{Decision, can_be_read, fits, is_not_null, next, rejudge, tool};
+use super::decision::{Decision, can_be_read, fits, is_not_null};
+use super::line::{Overlay, Place, with_repair};
+use super::progress::after;
+use super::{next, rejudge};
 use crate::event::{Answer, Fact, InterruptKind, LimitAsked, Outcome, Question, Reply, Verdict};
 use crate::id::{InterruptId, RunId, ToolName};
 use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, NewGrant, Party, View};
@@ -56,7 +58,7 @@ pub(super) fn answered(
             for given in answers {
                 to_call(d, line, &mut overlay, given, (by, view))?;
             }
-            tool::after(d, run, overlay)
+            after(d, run, overlay)
         }
         Phase::Ready | Phase::Calling | Phase::Retrying(_) => Err(missing(&answers[0].interrupt)),
     }
@@ -318,7 +320,7 @@ fn resolve(
     }
     close(d, asked, answer, who);
     if let Answer::Done { result } = answer {
-        let content = tool::with_repair(call, &[Block::text(result.as_str())]);
+        let content = with_repair(call, &[Block::text(result.as_str())]);
         overlay.finish(d, index, Outcome::Told, content);
     } else if let Answer::Fail { reason } = answer {
         let why = reason.as_deref().unwrap_or("a person checked and said that it failed");

@@ -2,12 +2,12 @@
 //!
 //! What cannot be undone is said to be in doubt, never to be cancelled.
 
+use super::decision::{Decision, line_of};
 use super::line::{Overlay, Place, overlay};
 use super::next::{End, finish_only, start_waiting};
-use super::{Decision, undispatched};
 use crate::agent::EffectClass;
 use crate::event::{Answer, CancelReason, Fact, Outcome, Queued, RunError, RunStatus, Totals};
-use crate::id::{InputId, Principal, RunId};
+use crate::id::{EffectId, InputId, Principal, RunId};
 use crate::reject::Reject;
 use crate::state::{ENGINE, Phase, Run};
 
@@ -98,7 +98,7 @@ fn end(d: &mut Decision<'_>, run: &Run, line: Option<Overlay<'_>>, totals: &Tota
     let end = End { status, output: d.said(run), error: Some(error), fallback: false };
     finish_only(d, run, end, totals);
     if reason == CancelReason::RolledBack {
-        d.record(Fact::RunWithdrawn { effects: undispatched::effects(d, run) });
+        d.record(Fact::RunWithdrawn { effects: effects(d, run) });
     }
 }
 
@@ -142,4 +142,20 @@ pub(super) fn by_limit(d: &mut Decision<'_>, line: Overlay<'_>, totals: &Totals)
     let run = line.run;
     end(d, run, Some(line), totals, reason);
     start_waiting(d, false, None);
+}
+
+/// The effects of a run's calls, without those whose only start this decision takes back.
+fn effects(d: &Decision<'_>, run: &Run) -> Vec<EffectId> {
+    let mut effects = run.effects.clone();
+    for event in &d.events {
+        if let Fact::ToolUndispatched { call: key } = &event.fact
+            && let Ok(line) = line_of(run, *key)
+            && line.calls[key.index as usize].starts == 1
+            && line.calls[key.index as usize].class != EffectClass::Pure
+        {
+            let effect = d.effect(run, *key);
+            effects.retain(|known| *known != effect);
+        }
+    }
+    effects
 }

@@ -7,15 +7,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::next::next_step;
-use super::{Decision, cancel, verdict};
+use super::decision::Decision;
+use super::verdict;
 use crate::agent::EffectClass;
-use crate::event::{Answer, AtLimit, Fact, InterruptKind, LimitAsked, Outcome, StepMode, Totals, Verdict};
+use crate::event::{Answer, AtLimit, Fact, InterruptKind, LimitAsked, Outcome, StepMode, Verdict};
 use crate::id::{CallKey, Digest, InterruptId, Principal, ToolName};
 use crate::input::{Arguments, CallView, KnownCall, View};
 use crate::message::{Block, Content, Message};
 use crate::policy::Terms;
-use crate::state::{Call, CallStatus, ENGINE, Line, Phase, Run};
+use crate::state::{Call, CallStatus, Changed, ENGINE, Line, Phase, Run};
 
 /// Where a call stands after the facts of this decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub(super) struct Overlay<'a> {
     /// Limits that this decision raises.
     pub raised: BTreeMap<String, u64>,
     /// Whether the run has reached a limit that ends it.
-    is_over: bool,
+    pub is_over: bool,
 }
 
 impl<'a> Seat<'a> {
@@ -404,14 +404,8 @@ impl<'a> Overlay<'a> {
         d.record(Fact::InterruptClosed { interrupt: InterruptId::from(id), answer, by, roles: Vec::new() });
     }
 
-    /// Starts whatever may start; where every call has its result, goes on to the next step.
-    pub(super) fn go_on(mut self, d: &mut Decision<'_>, totals: &Totals) {
-        if self.is_over {
-            return cancel::by_limit(d, self, totals);
-        }
-        if self.seats.iter().all(|seat| seat.place == Place::Done) {
-            return next_step(d, self.run, StepMode::Plain, totals);
-        }
+    /// Starts whatever may start.
+    pub(super) fn start_next(&mut self, d: &mut Decision<'_>) {
         for index in self.startable(d) {
             self.begin(d, index);
         }
@@ -475,4 +469,19 @@ pub(super) fn overlay(run: &Run) -> Option<Overlay<'_>> {
         Phase::Calls(line) => Some(Overlay::of(run, line)),
         Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => None,
     }
+}
+
+/// Tells the model what was really sent, where that is not what it asked.
+pub(super) fn with_repair(call: &Call, content: &[Block]) -> Vec<Block> {
+    let mut blocks = content.to_vec();
+    let why = match call.changed {
+        Some(Changed::Repaired) => "The arguments were corrected.",
+        Some(Changed::Edited) => "A person changed the arguments before approving the call.",
+        None => return blocks,
+    };
+    blocks.push(Block::text(match &call.arguments {
+        Content::Inline(sent) => format!("({why} What was sent: {sent})"),
+        Content::Blob(sent) => format!("({why} What was sent has {} bytes.)", sent.size_bytes),
+    }));
+    blocks
 }

@@ -3,9 +3,11 @@
 //! A lost model call is made again, a few times at most: nothing in the world changed, but each attempt may be paid for.
 //! A lost tool call is judged by its effect class; what must not be repeated is in doubt.
 
-use super::line::Overlay;
+use super::decision::{Decision, line_of};
+use super::line::{Overlay, with_repair};
 use super::next::{End, give_up, try_again};
-use super::{Decision, cancel, line_of, rejudge, tool, verdict};
+use super::progress::after;
+use super::{cancel, rejudge, verdict};
 use crate::agent::EffectClass;
 use crate::command::Command;
 use crate::event::{Fact, Outcome, Verdict};
@@ -105,7 +107,7 @@ fn lost_tool(d: &mut Decision<'_>, key: CallKey, start: u32, view: &View) -> Res
     } else {
         overlay.doubt(d, index, reason.into());
     }
-    tool::after(d, run, overlay)
+    after(d, run, overlay)
 }
 
 /// Starts a call again, unless the policy by now says otherwise: what was allowed once may not be any more.
@@ -180,7 +182,7 @@ pub(super) fn reconciled(
     };
     match found {
         Some(content) => {
-            let content = tool::with_repair(&line.calls[index], content);
+            let content = with_repair(&line.calls[index], content);
             overlay.finish(d, index, Outcome::Reconciled, content);
         }
         None if d.now >= until => {
@@ -195,7 +197,7 @@ pub(super) fn reconciled(
             d.record(Fact::ToolUnresolved { call: key, reason, retry_at });
         }
     }
-    tool::after(d, run, overlay)
+    after(d, run, overlay)
 }
 
 /// Waits between reads: 1, 2, 4, … s, at most 30 s.

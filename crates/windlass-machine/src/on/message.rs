@@ -2,15 +2,16 @@
 //!
 //! Nothing here looks at what a message says, beyond that it says something.
 
-use super::{Decision, can_be_read, cancel, is_not_null, next};
-use crate::agent::{Agent, ModelSettings};
-use crate::event::{CancelReason, Fact, Place, Queued, RunOptions, StepMode, TitleMade};
-use crate::id::{InputId, Principal};
+use super::decision::{Decision, can_be_read, is_not_null};
+use super::{cancel, next};
+use crate::agent::ModelSettings;
+use crate::event::{CancelReason, Fact, Place, Queued, TitleMade};
+use crate::id::Principal;
 use crate::input::{NewMessage, WhenBusy};
 use crate::message::{Block, Message, Role};
 use crate::policy::check_json;
 use crate::reject::Reject;
-use crate::state::{ENGINE, Waiting};
+use crate::state::ENGINE;
 
 /// Characters of a title. (SK-P7)
 const TITLE_MAX_CHARS: usize = 60;
@@ -24,7 +25,7 @@ pub(super) fn received(d: &mut Decision<'_>, new: &NewMessage) -> Result<(), Rej
     if d.state.run.is_none() {
         create(d, new);
         d.run = Some(new.run.clone());
-        let options = in_mode(d, &new.agent, &new.options);
+        let options = next::in_mode(d, &new.agent, &new.options);
         d.record(Fact::RunStarted { agent: new.agent.clone(), options: options.clone(), by: new.by.clone() });
         d.record(Fact::MessageReceived {
             id: new.id.clone(),
@@ -167,37 +168,6 @@ pub(super) fn title_made(d: &mut Decision<'_>, title: &str, made: &TitleMade) ->
     d.record(Fact::ThreadTitled { title, by, made: Some(Box::new(made.clone())) });
     Ok(())
 }
-
-/// Starts the run of a message that has waited.
-pub(super) fn start_queued(d: &mut Decision<'_>, id: &InputId, queued: &Queued) {
-    d.run = Some(queued.run.clone());
-    let options = in_mode(d, &queued.agent, &queued.options);
-    d.record(Fact::RunStarted {
-        agent: queued.agent.clone(),
-        options: options.clone(),
-        by: queued.by.clone(),
-    });
-    d.record(Fact::MessageTaken { id: id.clone() });
-    next::first_step(d, &queued.agent, &options);
-}
-
-/// The options with the mode that counts: the one that was chosen for the run, else the thread's last, else the agent's.
-fn in_mode(d: &Decision<'_>, agent: &Agent, options: &RunOptions) -> RunOptions {
-    RunOptions { mode: options.mode.or(d.state.mode).or(agent.mode), ..options.clone() }
-}
-
-/// Takes the messages that steer the active run into its history.
-pub(super) fn take_steering(d: &mut Decision<'_>) {
-    let state = d.state;
-    for Waiting { id, queued, .. } in &state.queue {
-        if queued.place == Place::AfterStep {
-            d.record(Fact::MessageTaken { id: id.clone() });
-        }
-    }
-}
-
-/// The mode of a step that nothing special precedes.
-pub(super) const PLAIN: StepMode = StepMode::Plain;
 
 #[cfg(test)]
 mod tests {

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use super::decision::Decision;
 use super::line::Overlay;
 use super::next::{End, finish, give_up, has_steps_left, next_step, try_again};
-use super::{Decision, cancel};
+use super::{cancel, progress};
 use crate::context::nudge::{EMPTY_RETRIES, LAST_RESORT, OVERRUN_RETRIES, SILENT};
 use crate::context::window;
 use crate::event::{Fact, Output, StepMode, Surface, Totals};
@@ -55,7 +56,7 @@ pub(super) fn replied(d: &mut Decision<'_>, reply: &ModelReplied) -> Result<(), 
             return cancel::settle(d, run, Some(line), &totals);
         }
         line.judge(d, &reply.view);
-        line.go_on(d, &totals);
+        progress::go_on(d, line, &totals);
         return Ok(());
     }
     if run.cancel.is_some() {

@@ -4,23 +4,21 @@
 
 use std::collections::BTreeSet;
 
-use super::line::Overlay;
-use super::{Decision, answer, cancel, lost, message, tool};
+use super::decision::Decision;
 use crate::agent::Agent;
 use crate::context::nudge::{self, LAST_RESORT};
 use crate::context::{has_instructions, window};
 use crate::event::{
-    AtLimit, CancelReason, Fact, InterruptKind, LimitAsked, Next, Output, Place, Queued, RunError,
-    RunOptions, RunStatus, StepMode, Totals,
+    AtLimit, Fact, InterruptKind, LimitAsked, Next, Output, Place, Queued, RunError, RunOptions, RunStatus,
+    StepMode, Totals,
 };
-use crate::id::{Attempt, InputId, InterruptId, ModelName, Principal, RunId};
+use crate::id::{Attempt, InputId, InterruptId, ModelName, RunId};
 use crate::message::MicroUsd;
 use crate::policy::{Approver, Quorum, Terms, shorten_failure};
-use crate::reject::Reject;
-use crate::state::{ENGINE, Phase, RUN_TIMEOUT, Run, Waiting};
+use crate::state::{RUN_TIMEOUT, Run, Waiting};
 
 /// Who may raise a limit.
-type Approvers = BTreeSet<Approver>;
+pub(super) type Approvers = BTreeSet<Approver>;
 
 /// How a run ends.
 pub(super) struct End {
@@ -52,18 +50,46 @@ impl End {
     }
 }
 
+/// Starts the run of a message that has waited.
+pub(super) fn start_queued(d: &mut Decision<'_>, id: &InputId, queued: &Queued) {
+    d.run = Some(queued.run.clone());
+    let options = in_mode(d, &queued.agent, &queued.options);
+    d.record(Fact::RunStarted {
+        agent: queued.agent.clone(),
+        options: options.clone(),
+        by: queued.by.clone(),
+    });
+    d.record(Fact::MessageTaken { id: id.clone() });
+    first_step(d, &queued.agent, &options);
+}
+
+/// The options with the mode that counts: the one that was chosen for the run, else the thread's last, else the agent's.
+pub(super) fn in_mode(d: &Decision<'_>, agent: &Agent, options: &RunOptions) -> RunOptions {
+    RunOptions { mode: options.mode.or(d.state.mode).or(agent.mode), ..options.clone() }
+}
+
+/// Takes the messages that steer the active run into its history.
+fn take_steering(d: &mut Decision<'_>) {
+    let state = d.state;
+    for Waiting { id, queued, .. } in &state.queue {
+        if queued.place == Place::AfterStep {
+            d.record(Fact::MessageTaken { id: id.clone() });
+        }
+    }
+}
+
 /// Starts the first step of a run whose message was just recorded.
 pub(super) fn first_step(d: &mut Decision<'_>, agent: &Agent, options: &RunOptions) {
-    move_window(d, agent, options, message::PLAIN);
+    move_window(d, agent, options, StepMode::Plain);
     let model = d.state.model.clone().or_else(|| agent.models.first().cloned());
     // A message without a model is refused before it gets here.
     let model = model.unwrap_or_else(|| ModelName::from(""));
-    if let Some(asked) = refused(d, Next::Step(message::PLAIN)) {
+    if let Some(asked) = refused(d, Next::Step(StepMode::Plain)) {
         d.tell_refused();
         return first_refused(d, options, asked);
     }
     let attempt = Attempt { step: 1, attempt: 1 };
-    d.record(Fact::StepStarted { attempt, model, mode: message::PLAIN, nudge: None });
+    d.record(Fact::StepStarted { attempt, model, mode: StepMode::Plain, nudge: None });
 }
 
 /// A budget has no room for the very first step.
@@ -161,7 +187,7 @@ pub(super) fn next_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals:
 }
 
 /// The time that the run has taken, as somebody is asked about it.
-fn out_of_time(d: &Decision<'_>, run: &Run, next: Next) -> LimitAsked {
+pub(super) fn out_of_time(d: &Decision<'_>, run: &Run, next: Next) -> LimitAsked {
     let (limit, figure) = (RUN_TIMEOUT.to_owned(), run.timeout_ms());
     let used = d.now.since(run.started_at).saturating_sub(run.waited_ms);
     LimitAsked { limit, figure, used, next: Some(next) }
@@ -185,7 +211,7 @@ fn start_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals: &Totals) 
     if let Some(refused) = refused(d, Next::Step(mode)) {
         return at_limit(d, run, refused, totals);
     }
-    message::take_steering(d);
+    take_steering(d);
     move_window(d, &run.agent, &run.options, mode);
     let attempt = Attempt { step: run.attempt.step + 1, attempt: 1 };
     // Recorded: what an old journal folds to does not depend on the words of a later build.
@@ -194,7 +220,12 @@ fn start_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals: &Totals) 
 }
 
 /// A limit is reached: somebody is asked, or the run ends.
-fn at_limit(d: &mut Decision<'_>, run: &Run, (asked, approvers): (LimitAsked, Approvers), totals: &Totals) {
+pub(super) fn at_limit(
+    d: &mut Decision<'_>,
+    run: &Run,
+    (asked, approvers): (LimitAsked, Approvers),
+    totals: &Totals,
+) {
     match run.options.at_limit() {
         AtLimit::Ask => park(d, asked, approvers, run.attempt.step),
         AtLimit::Fail | AtLimit::Answer => limit_ends(d, run, &asked, totals),
@@ -285,7 +316,7 @@ pub(super) fn start_waiting(d: &mut Decision<'_>, done: bool, newest: Option<(&I
     let in_turn = |waiting: &&Waiting| done || waiting.queued.place == Place::AfterCancel;
     let next = promoted.or_else(|| waiting.find(in_turn));
     if let Some((id, queued)) = next.map(|waiting| (&waiting.id, &waiting.queued)).or(newest) {
-        message::start_queued(d, id, queued);
+        start_queued(d, id, queued);
     }
 }
 
@@ -295,43 +326,4 @@ fn taken(fact: &Fact) -> Option<&InputId> {
 
 fn promoted(fact: &Fact) -> Option<&InputId> {
     if let Fact::MessagePromoted { id, .. } = fact { Some(id) } else { None }
-}
-
-/// A time has come: a retry, a read or a call that was put off is due, the run's time is up, or nobody has answered.
-pub(super) fn ticked(d: &mut Decision<'_>, confirmed: &[InterruptId]) -> Result<(), Reject> {
-    let Some(run) = d.state.run.as_ref().filter(|run| run.cancel.is_none()) else { return Ok(()) };
-    if run.deadline().is_some_and(|deadline| deadline <= d.now) {
-        return time_is_up(d, run);
-    }
-    match run.phase {
-        Phase::Retrying(at) if at <= d.now => {
-            try_again(d, run, &run.model);
-            Ok(())
-        }
-        Phase::Calls(ref line) => {
-            let mut overlay = Overlay::of(run, line);
-            lost::look_again(d, run);
-            tool::resume_due(d, line, &mut overlay);
-            answer::overdue(d, overlay, confirmed)
-        }
-        Phase::Retrying(_) | Phase::Ready | Phase::Calling | Phase::Parked(_) => Ok(()),
-    }
-}
-
-/// The run's time is up: a program's run is stopped. Where a person is asked, what has begun comes to its end, so that
-/// nothing that was paid for is lost, and the next step waits for them.
-fn time_is_up(d: &mut Decision<'_>, run: &Run) -> Result<(), Reject> {
-    let (limit, figure) = (RUN_TIMEOUT.to_owned(), run.timeout_ms());
-    d.record(Fact::LimitReached { limit, figure, refused: None });
-    match (run.options.at_limit(), &run.phase) {
-        (AtLimit::Fail | AtLimit::Answer, _) => {
-            cancel::begin(d, &Principal::from(ENGINE), CancelReason::RunTimeout, None)
-        }
-        (AtLimit::Ask, Phase::Retrying(_)) => {
-            let asked = out_of_time(d, run, Next::Retry);
-            at_limit(d, run, (asked, Approvers::new()), &run.totals);
-            Ok(())
-        }
-        (AtLimit::Ask, Phase::Ready | Phase::Calling | Phase::Calls(_) | Phase::Parked(_)) => Ok(()),
-    }
 }

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use super::{Decision, cancel, message};
+use super::decision::Decision;
+use super::next::start_queued;
+use super::{cancel, message};
 use crate::event::{CancelReason, Fact};
 use crate::id::{InputId, Principal};
 use crate::message::Message;
@@ -43,7 +45,7 @@ pub(super) fn sent_now(d: &mut Decision<'_>, id: &InputId, by: &Principal) -> Re
     match d.state.run {
         Some(_) => cancel::begin(d, by, CancelReason::Replaced, None),
         None => {
-            message::start_queued(d, id, &waiting.queued);
+            start_queued(d, id, &waiting.queued);
             Ok(())
         }
     }

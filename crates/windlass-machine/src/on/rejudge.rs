@@ -3,9 +3,11 @@
 //! A tightened rule, a revoked grant, a changed schema and a path that leads elsewhere by now count for a call that waits
 //! or was approved; a loosened rule releases it.
 
+use super::decision::Decision;
 use super::line::{Overlay, Place, overlay};
+use super::progress::after;
 use super::verdict::{self, Judged};
-use super::{Decision, tool};
+
 use crate::event::{Answer, Fact, InterruptKind, Outcome, Verdict};
 use crate::id::Principal;
 use crate::input::{Arguments, CallView, KnownCall, View};
@@ -38,7 +40,7 @@ pub(super) fn rejudged(d: &mut Decision<'_>, view: &View) -> Result<(), Reject> 
             Some(_) | None => {}
         }
     }
-    tool::after(d, run, overlay)
+    after(d, run, overlay)
 }
 
 /// Whether a call was judged by another policy than the current one, or in another form than its current one.

@@ -2,8 +2,10 @@
 //!
 //! What a lost call means is `lost`'s; here somebody still had it in hand, or saw it crash.
 
-use super::line::{Overlay, Place};
-use super::{Decision, cancel, line_of, lost};
+use super::decision::{Decision, line_of};
+use super::line::{Overlay, Place, with_repair};
+use super::lost;
+use super::progress::after;
 use crate::agent::EffectClass;
 use crate::event::{Fact, FileChange, InterruptKind, Outcome, Rest};
 use crate::id::{CallKey, Digest};
@@ -11,7 +13,7 @@ use crate::input::{Kept, Offloaded, View};
 use crate::message::{Block, Content};
 use crate::policy::{Terms, shorten_failure};
 use crate::reject::Reject;
-use crate::state::{Call, CallStatus, Changed, Line, Run};
+use crate::state::{CallStatus, Line, Run};
 
 fn started<'a>(d: &Decision<'a>, call: CallKey) -> Result<(&'a Run, &'a Line), Reject> {
     let run = d.active()?;
@@ -85,21 +87,6 @@ pub(super) fn changing(d: &mut Decision<'_>, key: CallKey, change: &FileChange) 
     }
     d.record(Fact::FileChanging { call: key, change: Box::new(change.clone()) });
     Ok(())
-}
-
-/// Tells the model what was really sent, where that is not what it asked.
-pub(super) fn with_repair(call: &Call, content: &[Block]) -> Vec<Block> {
-    let mut blocks = content.to_vec();
-    let why = match call.changed {
-        Some(Changed::Repaired) => "The arguments were corrected.",
-        Some(Changed::Edited) => "A person changed the arguments before approving the call.",
-        None => return blocks,
-    };
-    blocks.push(Block::text(match &call.arguments {
-        Content::Inline(sent) => format!("({why} What was sent: {sent})"),
-        Content::Blob(sent) => format!("({why} What was sent has {} bytes.)", sent.size_bytes),
-    }));
-    blocks
 }
 
 /// Things that tools keep with one thread: each is a name in a tool's code, of which a handful are enough.
@@ -276,13 +263,4 @@ pub(super) fn stopped(
         (EffectClass::Once, false) => overlay.doubt(d, index, reason.into()),
     }
     after(d, run, overlay)
-}
-
-/// What follows a change in the line.
-pub(super) fn after(d: &mut Decision<'_>, run: &Run, overlay: Overlay<'_>) -> Result<(), Reject> {
-    if run.cancel.is_some() {
-        return cancel::settle(d, run, Some(overlay), &run.totals);
-    }
-    overlay.go_on(d, &run.totals);
-    Ok(())
 }

@@ -3,15 +3,15 @@
 //! The start is taken back: the call is judged in its current form, or is closed with the run. It is in doubt only if an
 //! earlier start may have done something.
 
+use super::decision::Decision;
 use super::line::{Overlay, Place};
 use super::lost::find_start;
-use super::{Decision, cancel, line_of, rejudge, verdict};
-use crate::agent::EffectClass;
+use super::{cancel, progress, rejudge, verdict};
 use crate::event::{Fact, Outcome, Totals, Verdict};
-use crate::id::{CallKey, EffectId};
+use crate::id::CallKey;
 use crate::input::{CallView, View};
 use crate::reject::Reject;
-use crate::state::{Call, Run};
+use crate::state::Call;
 
 /// Starts of one call that may be taken back. After that many changes the call is closed.
 const UNDISPATCHED_MAX: u32 = 8;
@@ -31,7 +31,7 @@ pub(super) fn not_dispatched(
         return cancel::settle(d, run, Some(overlay), &totals);
     }
     judge_again(d, &mut overlay, (index, call), view);
-    overlay.go_on(d, &totals);
+    progress::go_on(d, overlay, &totals);
     Ok(())
 }
 
@@ -85,20 +85,4 @@ fn judge_again(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (
         Verdict::Ask => overlay.ask(d, index, judged),
         Verdict::Deny => overlay.denied(d, index, &judged),
     }
-}
-
-/// The effects of a run's calls, without those whose only start this decision takes back.
-pub(super) fn effects(d: &Decision<'_>, run: &Run) -> Vec<EffectId> {
-    let mut effects = run.effects.clone();
-    for event in &d.events {
-        if let Fact::ToolUndispatched { call: key } = &event.fact
-            && let Ok(line) = line_of(run, *key)
-            && line.calls[key.index as usize].starts == 1
-            && line.calls[key.index as usize].class != EffectClass::Pure
-        {
-            let effect = d.effect(run, *key);
-            effects.retain(|known| *known != effect);
-        }
-    }
-    effects
 }

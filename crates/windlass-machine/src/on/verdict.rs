@@ -2,7 +2,7 @@
 //!
 //! It records nothing.
 
-use super::Decision;
+use super::decision::Decision;
 use crate::event::Verdict;
 use crate::id::{Digest, ToolName};
 use crate::input::{Arguments, HookVerdict, KnownCall, View};

@@ -23,13 +23,13 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::agent::Annotations;
-use crate::event::{Surface, Verdict};
+use crate::event::Verdict;
 use crate::id::{Digest, Principal, Timestamp, ToolName};
 
-use super::rule::{Condition, Direction, PathArgument, Rule, Terms, Unclear, all_hold};
+use super::rule::{Condition, Direction, Rule, Terms, Unclear, all_hold};
+use super::subject::{Subject, Trust};
 
 /// Which calls run without asking. (ZE-H1)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,47 +114,6 @@ pub struct Grant {
     pub expires_at: Option<Timestamp>,
     /// Whose word it is.
     pub by: Principal,
-}
-
-/// All that a judgement sees of a call.
-#[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
-    /// The tool.
-    pub tool: &'a ToolName,
-    /// The server that the tool comes from; `None` for a tool of the engine.
-    pub server: Option<&'a str>,
-    /// Digest of its schema; `None` where that is not known.
-    pub schema: Option<Digest>,
-    /// Hints about what the call does.
-    pub annotations: Annotations,
-    /// Whether they come from somebody who is believed.
-    pub trust: Trust,
-    /// The arguments; `None` where they could not be read, which matters only to what looks at them.
-    pub arguments: Option<&'a Value>,
-    /// The paths among them, as the working folder of the tool resolves them.
-    pub paths: &'a [PathArgument],
-    /// Whom the run works for.
-    pub principal: &'a Principal,
-    /// That principal's roles.
-    pub roles: &'a [String],
-    /// The agent's name.
-    pub agent: &'a str,
-    /// Who reads the run's answer.
-    pub surface: Surface,
-    /// The workspace.
-    pub workspace: &'a str,
-    /// The time.
-    pub now: Timestamp,
-}
-
-/// Whether a tool's annotations are believed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Trust {
-    /// The tool is built in, or an administrator trusts its server.
-    Trusted,
-    /// They may say anything.
-    Untrusted,
 }
 
 /// What the gate says of a call.

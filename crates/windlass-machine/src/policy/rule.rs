@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{Surface, Verdict};
 use crate::id::Timestamp;
 
-use super::gate::Subject;
+use super::subject::Subject;
 
 pub use condition::{Condition, Direction, Predicate, TEXT_MAX_BYTES, Unclear};
 pub use findings::{

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::run::{Approval, Asked};
+use super::asked::{Approval, Asked};
 use crate::agent::EffectClass;
 use crate::event::{Answer, Fact, Rest, Verdict};
 use crate::id::{Digest, EffectId, Timestamp, ToolName};

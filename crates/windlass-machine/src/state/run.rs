@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::asked::{Approval, Asked};
+use super::asked::Asked;
 use super::call::{Call, CallStatus, Changed, Doubt, Line};
 use crate::agent::{Agent, EffectClass};
 use crate::event::{CancelReason, Fact, Rest, RunOptions, StepMode, Totals};

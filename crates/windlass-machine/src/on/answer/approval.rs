@@ -7,7 +7,7 @@ use crate::event::{Answer, Fact, InterruptKind, Outcome, Verdict};
 use crate::id::InterruptId;
 use crate::input::{Arguments, Party, View};
 use crate::message::Content;
-use crate::on::Decision;
+use crate::on::decision::Decision;
 use crate::on::line::{Overlay, Place};
 use crate::on::verdict;
 use crate::reject::Reject;

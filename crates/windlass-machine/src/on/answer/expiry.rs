@@ -2,12 +2,14 @@
 //!
 //! Time brings no policy along, so it lets nothing go on that was dispatched before.
 
-use super::{close, tool};
+use super::close;
 use crate::event::{Answer, Fact, InterruptKind, Outcome};
 use crate::id::InterruptId;
 use crate::input::Party;
-use crate::on::Decision;
+use crate::on::decision::Decision;
 use crate::on::line::{Overlay, Place};
+use crate::on::progress::after;
+use crate::on::tool::MAX_ASKS;
 use crate::policy::Expiry;
 use crate::reject::Reject;
 use crate::state::{Asked, POLICY};
@@ -47,7 +49,7 @@ pub(in crate::on) fn overdue(
             });
         }
     }
-    if expired { tool::after(d, run, overlay) } else { Ok(()) }
+    if expired { after(d, run, overlay) } else { Ok(()) }
 }
 
 fn expire(
@@ -59,7 +61,7 @@ fn expire(
     let policy = Party { principal: POLICY.into(), workspace: d.state.workspace.clone(), roles: Vec::new() };
     let approval = matches!(asked.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. });
     let approves = approval && asked.terms.on_expiry == Expiry::Approve;
-    if approves && !is_confirmed && overlay.seats[index].asks < tool::MAX_ASKS {
+    if approves && !is_confirmed && overlay.seats[index].asks < MAX_ASKS {
         // A clock that jumped ahead must not approve anything: restart the term.
         close(d, asked, &Answer::Withdrawn, &policy);
         overlay.open(d, index, asked.kind.clone(), asked.terms.clone());

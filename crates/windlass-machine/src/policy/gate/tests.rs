@@ -4,10 +4,11 @@
 
 use std::sync::LazyLock;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::rule::{Expiry, Predicate, Quorum};
 use super::*;
+use crate::event::Surface;
 
 /// A call of a tool of which nothing is known.
 pub fn subject() -> Subject<'static> {

@@ -9,14 +9,11 @@
 //! | of commands, browsers and desktops, also those that only read | yes | no | no |
 //!
 //! A mode stands before the gate and lets nothing through by itself. Which calls run without asking is another choice:
-//! [`AutoRun`](super::AutoRun).
+//! [`AutoRun`](crate::policy::AutoRun).
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{Annotations, EffectClass};
 use crate::id::ToolName;
-
-use super::Trust;
 
 /// What a run is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -96,16 +93,6 @@ impl std::str::FromStr for Mode {
     }
 }
 
-/// Whether a call changes nothing but what the thread itself keeps: by hints that are believed, and by a class that may
-/// be repeated. Whatever is not known to be such a call counts as changing something.
-pub fn only_reads(class: EffectClass, hints: Annotations, trust: Trust) -> bool {
-    let repeats = match class {
-        EffectClass::Pure | EffectClass::Idempotent => true,
-        EffectClass::Keyed | EffectClass::Reconcile { .. } | EffectClass::Once => false,
-    };
-    trust == Trust::Trusted && hints.read_only_hint && !hints.destructive_hint && repeats
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,22 +114,6 @@ mod tests {
             let having: Vec<_> = Mode::ALL.into_iter().filter(|mode| mode.has(area, reads)).collect();
             let words: Vec<_> = having.iter().map(|mode| mode.word()).collect();
             assert_eq!(words.join(" "), modes, "{what}");
-        }
-    }
-
-    #[test]
-    fn a_call_reads_where_class_and_believed_hints_agree() {
-        let read = Annotations { read_only_hint: true, ..Annotations::default() };
-        let destroys = Annotations { destructive_hint: true, ..read };
-        let open = Annotations { open_world_hint: true, ..read };
-        let reads = |class, hints, trust| only_reads(class, hints, trust);
-        assert!(reads(EffectClass::Pure, read, Trust::Trusted));
-        assert!(reads(EffectClass::Idempotent, open, Trust::Trusted));
-        assert!(!reads(EffectClass::Pure, read, Trust::Untrusted), "a server may say anything");
-        assert!(!reads(EffectClass::Pure, destroys, Trust::Trusted));
-        assert!(!reads(EffectClass::Pure, Annotations::default(), Trust::Trusted));
-        for class in [EffectClass::Keyed, EffectClass::Once, EffectClass::Reconcile { wait_ms: 1 }] {
-            assert!(!reads(class, read, Trust::Trusted), "{class:?}");
         }
     }
 
