@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use rustyline::Config;
-use rustyline::error::ReadlineError;
 use rustyline::history::{FileHistory, History as _};
 
 use crate::paths::private_directory;
@@ -33,24 +32,18 @@ impl MessageFile {
 
     /// The messages so far, the oldest first.
     pub fn messages(&self) -> Vec<String> {
-        self.load().map(|history| history.iter().cloned().collect()).unwrap_or_default()
+        let mut history = FileHistory::with_config(&self.config);
+        // The first time there is none.
+        let _ = history.load(&self.path);
+        history.iter().cloned().collect()
     }
 
     /// Appends a message. A file that cannot be written is no reason to stop a chat.
     pub fn append(&self, message: &str) {
-        // Read again each time: the library overwrites the file if all that it knows of is new, and another chat may
-        // have written its messages in between.
-        let Ok(mut history) = self.load() else { return };
+        // What other chats have appended since stays there.
+        let mut history = FileHistory::with_config(&self.config);
         if history.add(message).unwrap_or_default() {
             let _ = history.append(&self.path);
-        }
-    }
-
-    fn load(&self) -> rustyline::Result<FileHistory> {
-        let mut history = FileHistory::with_config(&self.config);
-        match history.load(&self.path) {
-            Err(ReadlineError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(history),
-            loaded => loaded.map(|()| history),
         }
     }
 }

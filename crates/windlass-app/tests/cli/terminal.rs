@@ -404,6 +404,18 @@ fn ctrl_c_twice_leaves_a_chat() {
 }
 
 #[test]
+fn a_chat_on_a_terminal_that_cannot_move_its_cursor_reads_lines() {
+    let user = User::new();
+    let mut command = user.command(&["chat"]);
+    command.env("TERM", "dumb");
+    let mut terminal = Terminal::open(command);
+    terminal.until("› ").enter("hello\n").until(" step · ").until("› ").enter("/quit\n");
+    let (code, seen) = terminal.end();
+    assert!(!seen.contains('\x1b'), "{seen:?}");
+    assert_eq!(code, Some(0));
+}
+
+#[test]
 fn a_terminal_that_cannot_move_its_cursor_is_sent_text_alone() {
     let user = User::new();
     // Long enough for a status line before the first word.

@@ -94,7 +94,8 @@ async fn sessions_of_a_copy_end_also_if_the_copy_is_damaged() {
     bytes[at] ^= 1;
     std::fs::write(&database, bytes).unwrap();
     let user = User::new();
-    let refused = user.run(&["admin", "restore", text(&copy)]).exits(5);
+    let key = server.user.store().join("vault.key");
+    let refused = user.run(&["admin", "restore", text(&copy), "--vault-key", text(&key)]).exits(5);
     assert!(refused.err.contains("damaged"), "{refused:#?}");
     let second = Server::start_for(user, &[]);
     let mut again = Browser::new(&second);

@@ -52,7 +52,7 @@ impl Homes {
         self.root.path().join(thread)
     }
 
-    fn put(&self, thread: &str, path: &str, content: &str) {
+    pub fn put(&self, thread: &str, path: &str, content: &str) {
         fs::create_dir_all(self.folder(thread)).unwrap();
         fs::write(self.folder(thread).join(path), content).unwrap();
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::time::{Duration, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -17,23 +18,38 @@ enum Action {
     Write(usize, &'static str, u8),
     Remove(usize, &'static str),
     /// A command, which changes a file without a record.
-    Command(usize, &'static str),
+    Command(usize, &'static str, How),
+    /// A file that comes from outside, which no tool changes.
+    Upload(usize),
     /// Continues before one of the messages, with this one: a fork, and what follows a retry, an edit or a roll back.
     Fork(usize, usize),
 }
+
+/// What a command does to a file.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Writes,
+    /// Writes it and gives it an old time.
+    Dates,
+    Deletes,
+}
+
+const UPLOADED: &str = "up.csv";
 
 fn action() -> impl Strategy<Value = Action> {
     let path = || prop::sample::select(vec!["a.md", "b/c.md", "d.md"]);
     prop_oneof![
         4 => (any::<usize>(), path(), any::<u8>()).prop_map(|(of, path, text)| Action::Write(of, path, text)),
         1 => (any::<usize>(), path()).prop_map(|(of, path)| Action::Remove(of, path)),
-        2 => (any::<usize>(), path()).prop_map(|(of, path)| Action::Command(of, path)),
+        3 => (any::<usize>(), path(), prop::sample::select(vec![How::Writes, How::Dates, How::Deletes]))
+            .prop_map(|(of, path, how)| Action::Command(of, path, how)),
+        1 => any::<usize>().prop_map(Action::Upload),
         3 => (any::<usize>(), any::<usize>()).prop_map(|(of, at)| Action::Fork(of, at)),
     ]
 }
 
 /// A conversation as the test knows it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Known {
     thread: String,
     /// Where no run is active: a fork may begin there.
@@ -42,6 +58,8 @@ struct Known {
     commands: Vec<(Seq, String)>,
     /// Files that its fork named.
     named: BTreeSet<String>,
+    /// Files that commands gave an old time.
+    dated: BTreeSet<String>,
 }
 
 impl Known {
@@ -57,7 +75,7 @@ impl Known {
         // A restored file has lost the time at which a command of its history changed it.
         let restored = made.files.restored.iter().map(|file| &file.path);
         named.extend(restored.filter(|path| commands.iter().any(|(_, changed)| changed == *path)).cloned());
-        Self { thread: made.thread.to_string(), ends, commands, named }
+        Self { thread: made.thread.to_string(), ends, commands, named, dated: self.dated.clone() }
     }
 
     fn is_excepted(&self, path: &str) -> bool {
@@ -65,27 +83,47 @@ impl Known {
     }
 }
 
-/// The files of a conversation by its own history: what each recorded change left.
-async fn by_history(engine: &Engine, thread: &str) -> BTreeMap<String, Digest> {
-    let mut files = BTreeMap::new();
-    for recorded in engine.events(&thread.into(), Seq(0), 10_000).await.unwrap() {
-        if let Fact::FileChanging { change, .. } = &recorded.event.fact {
-            match change.after.digest() {
-                Some(digest) => drop(files.insert(change.path.clone(), digest)),
-                None => drop(files.remove(&change.path)),
-            }
-        }
+/// The files of a conversation by its own history up to an event: what each recorded change left, `None` if it removed the
+/// file.
+async fn by_history(engine: &Engine, thread: &str, until: Seq) -> BTreeMap<String, Option<Digest>> {
+    let events = engine.events(&thread.into(), Seq(0), 10_000).await.unwrap();
+    let changes = events.iter().filter(|recorded| recorded.seq <= until);
+    let changes = changes.filter_map(|recorded| match &recorded.event.fact {
+        Fact::FileChanging { change, .. } => Some((change.path.clone(), change.after.digest())),
+        _ => None,
+    });
+    changes.collect()
+}
+
+/// The files in a conversation's folder.
+fn in_folder(homes: &Homes, thread: &str) -> BTreeMap<String, Digest> {
+    homes.files(thread).into_iter().map(|(path, bytes)| (path, Digest::of(&bytes))).collect()
+}
+
+/// A fork's folder holds what the history says up to the event, except the files that it names and those that a command of
+/// that history changed and no tool.
+async fn check_fork(engine: &Engine, homes: &Homes, origin: &Known, at: Seq, made: &ForkedThread) {
+    let (history, found) =
+        (by_history(engine, &origin.thread, at).await, in_folder(homes, made.thread.as_str()));
+    let is_named = |path: &str| made.files.not_restored.iter().any(|file| file.path == path);
+    for path in found.keys().chain(history.keys()) {
+        let is_as_then = match history.get(path) {
+            Some(left) => found.get(path) == left.as_ref(),
+            None => origin.commands.iter().any(|(seq, changed)| changed == path && *seq <= at),
+        };
+        // In a copy, and at the moment at which a folder is made, a time that a command has set is believed.
+        let may_be_dated = (origin.thread != "t" || at == origin.ends[0]) && origin.dated.contains(path);
+        assert!(is_as_then || is_named(path) || may_be_dated, "{path} at {at:?}: {made:#?} of {origin:#?}");
     }
-    files
 }
 
 async fn check(engine: &Engine, homes: &Homes, all: &[Known]) {
     for known in all {
         let is_compared = |path: &String| !known.is_excepted(path);
-        let mut expected = by_history(engine, &known.thread).await;
-        expected.retain(|path, _| is_compared(path));
-        let files = homes.files(&known.thread).into_iter();
-        let mut found: BTreeMap<_, _> = files.map(|(path, bytes)| (path, Digest::of(&bytes))).collect();
+        let expected = by_history(engine, &known.thread, Seq(u64::MAX)).await.into_iter();
+        let expected = expected.filter_map(|(path, left)| Some((path, left?)));
+        let expected: BTreeMap<_, _> = expected.filter(|(path, _)| is_compared(path)).collect();
+        let mut found = in_folder(homes, &known.thread);
         found.retain(|path, _| is_compared(path));
         assert_eq!(found, expected, "{known:?}");
     }
@@ -95,13 +133,22 @@ async fn play(actions: &[Action]) {
     let homes = Homes::new();
     let engine = homes.engine().await;
     let first = call(&engine, "t", &writes("a.md", "first")).await;
-    let known = Known { thread: "t".into(), ends: vec![first], commands: vec![], named: BTreeSet::default() };
-    let mut all = vec![known];
+    let mut all = vec![Known { thread: "t".into(), ends: vec![first], ..Known::default() }];
     for action in actions {
         let (of, text, command) = match action {
             Action::Write(of, path, text) => (*of, writes(path, &text.to_string()), None),
             Action::Remove(of, path) => (*of, format!("Remove {}", json!({ "text": path })), None),
-            Action::Command(of, path) => (*of, format!("Round {}", json!({ "text": path })), Some(*path)),
+            Action::Command(of, path, how) => {
+                (*of, format!("Round {}", json!({ "text": path })), Some((*path, *how)))
+            }
+            Action::Upload(of) => {
+                let index = of % all.len();
+                let known = &mut all[index];
+                homes.put(&known.thread, UPLOADED, "x,y\n");
+                let head = engine.thread(&known.thread.as_str().into()).await.unwrap().head;
+                known.commands.push((Seq(head.0 + 1), UPLOADED.to_owned()));
+                continue;
+            }
             Action::Fork(of, at) => {
                 let origin = all[of % all.len()].clone();
                 let at = origin.ends[at % origin.ends.len()];
@@ -113,6 +160,7 @@ async fn play(actions: &[Action]) {
                 let is_known = |path: &String| origin.is_excepted(path);
                 assert!(named.iter().all(is_known), "no command changed one of {named:?} in {origin:?}");
                 let head = engine.thread(&made.thread).await.unwrap().head;
+                check_fork(&engine, &homes, &origin, at, &made).await;
                 all.push(origin.forked((at, head), &made, named));
                 check(&engine, &homes, &all).await;
                 continue;
@@ -120,12 +168,24 @@ async fn play(actions: &[Action]) {
         };
         let index = of % all.len();
         let known = &mut all[index];
-        if let Some(path) = command {
+        if let Some((path, _)) = command {
             fs::create_dir_all(homes.folder(&known.thread).join("b")).unwrap();
             let begun = engine.thread(&known.thread.as_str().into()).await.unwrap().head;
             known.commands.push((Seq(begun.0 + 1), path.to_owned()));
         }
         known.ends.push(call(&engine, &known.thread, &text).await);
+        if let Some((path, how)) = command {
+            let file = homes.folder(&known.thread).join(path);
+            match how {
+                How::Writes => {}
+                How::Dates => {
+                    let old = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+                    fs::File::open(&file).unwrap().set_modified(old).unwrap();
+                    known.dated.insert(path.to_owned());
+                }
+                How::Deletes => fs::remove_file(&file).unwrap(),
+            }
+        }
         check(&engine, &homes, &all).await;
     }
 }
