@@ -100,7 +100,7 @@ mod tests {
     fn the_inputs_include_all_code_of_the_product() {
         let listed = git(&["ls-files", "--"], INPUTS).unwrap();
         for path in [
-            "crates/windlass/src/secret.rs",
+            "crates/windlass-outbound/src/secret.rs",
             "crates/windlass-app/src/telemetry/otel.rs",
             "crates/windlass-app/tests/http/sentinel.rs",
             "crates/windlass-machine/src/event/run.rs",

@@ -15,14 +15,12 @@ mod gate;
 pub mod limits;
 mod messages;
 mod offer;
-pub mod outbound;
 mod outcome;
 pub mod port;
 mod prompt;
 mod queue;
 pub mod reader;
 mod restore;
-pub mod secret;
 mod status;
 mod task;
 #[cfg(feature = "testing")]
@@ -33,6 +31,8 @@ mod trial;
 mod wait;
 
 pub use windlass_machine as machine;
+pub use windlass_outbound as outbound;
+pub use windlass_outbound::secret;
 
 pub use crate::allowance::Allowance;
 pub use crate::attach::media_type;

@@ -14,6 +14,7 @@ mod host;
 mod reach;
 mod redirect;
 mod resolve;
+pub mod secret;
 mod send;
 
 pub use body::{Body, End};
