@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_machine::{AutoRun, ModelAccess, Offload, Policy, Principal, Rule, RunId, ThreadId};
 
 use crate::adapter::clock::SystemClock;
-use crate::drive::attend::{DRIVEN_MAX, Openings};
+use crate::drive::backoff::{DRIVEN_MAX, Openings};
 use crate::drive::own::{OwnTools, ToolsOf};
 use crate::drive::policy::PolicySource;
 use crate::drive::{

@@ -3,100 +3,23 @@
 //! A thread that cannot be opened or driven is retried after a growing delay. Nothing here drives a thread.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use futures::StreamExt;
 use futures::stream::{self, Stream};
-use tokio::sync::Semaphore;
 use tokio::task::{Id, JoinSet};
 use windlass_machine::ThreadId;
 
 use super::background::Noted;
+use super::backoff::{LASTING_MS, OPENINGS, PASSING_MS};
 use super::{Deps, Mail};
 use crate::error::{EngineError, TryAgain};
 
 /// How often the store is searched for threads that need a driver, and for inbox rows of threads driven here.
 const SWEEP_EVERY_MS: u64 = 1_000;
 
-/// Threads that are opened at once, by the sweep and by recoveries together: enough for their claims to share commits, few
-/// enough for the store's readers.
-const OPENINGS: usize = 32;
-
-/// Threads that are driven at once at most before the sweep opens no further ones, unless the host program says otherwise.
-pub(crate) const DRIVEN_MAX: usize = 1_000;
-
-/// Bounds for the threads that are opened because they need a driver.
-pub(crate) struct Openings {
-    /// The permits of [`OPENINGS`].
-    permits: Semaphore,
-    /// Threads that are driven at once at most. The rest stays in the store until others have ended.
-    driven_max: usize,
-}
-
-impl Openings {
-    pub(crate) fn new(driven_max: usize) -> Self {
-        Self { permits: Semaphore::new(OPENINGS), driven_max }
-    }
-}
-
 /// Threads that need a driver, read from the store at a time.
 const BATCH: usize = 256;
-
-/// The first and the longest delay after a failure that may pass.
-const PASSING_MS: (u64, u64) = (SWEEP_EVERY_MS, 60_000);
-
-/// The first and the longest delay after a failure that a retry is likely to meet again: damage, or an event of a newer
-/// build.
-const LASTING_MS: (u64, u64) = (60_000, 3_600_000);
-
-/// Threads whose failures are remembered. Beyond that the next one due is forgotten, and so retried early.
-const BACKOFFS: usize = 4_096;
-
-/// Threads that could not be opened or driven in this process, each with the time of its next try.
-#[derive(Default)]
-pub(crate) struct Backoffs(Mutex<HashMap<ThreadId, Backoff>>);
-
-#[derive(Clone, Copy)]
-struct Backoff {
-    until_ms: u64,
-    delay_ms: u64,
-}
-
-impl Backoffs {
-    fn all(&self) -> MutexGuard<'_, HashMap<ThreadId, Backoff>> {
-        // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Records a failure; returns whether it is the first in a row.
-    fn add(&self, thread: &ThreadId, (first_ms, longest_ms): (u64, u64), now_ms: u64) -> bool {
-        let mut all = self.all();
-        let known = all.get(thread).copied();
-        let delay_ms = known.map_or(first_ms, |known| longest_ms.min(first_ms.max(2 * known.delay_ms)));
-        if known.is_none()
-            && all.len() >= BACKOFFS
-            && let Some(next) =
-                all.iter().min_by_key(|(_, backoff)| backoff.until_ms).map(|(id, _)| id.clone())
-        {
-            all.remove(&next);
-        }
-        all.insert(thread.clone(), Backoff { until_ms: now_ms.saturating_add(delay_ms), delay_ms });
-        known.is_none()
-    }
-
-    fn clear(&self, thread: &ThreadId) {
-        self.all().remove(thread);
-    }
-
-    fn waiting(&self, now_ms: u64) -> Vec<ThreadId> {
-        let all = self.all();
-        all.iter().filter(|(_, backoff)| backoff.until_ms > now_ms).map(|(id, _)| id.clone()).collect()
-    }
-
-    fn is_waiting(&self, thread: &ThreadId, now_ms: u64) -> bool {
-        self.all().get(thread).is_some_and(|backoff| backoff.until_ms > now_ms)
-    }
-}
 
 /// State of the sweep between rounds.
 struct Sweep {

@@ -3,8 +3,8 @@
 //! Blobs are only moved here; the store keeps them and the machine names them.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_machine::{
@@ -19,81 +19,8 @@ use crate::port::model::ModelCall;
 use crate::port::tool::{OutputPart, ToolOutput};
 use crate::tool::toolset::Loaded;
 
-/// Bytes of recently used blobs that are kept in memory.
-const CACHE_MAX_BYTES: usize = 32 * 1024 * 1024;
-
 /// Estimated tokens of a picture: what the large providers charge for one of a million pixels.
 pub(crate) const IMAGE_TOKENS: u64 = 1_600;
-
-/// Recently used blobs, so that a step does not read again what the step before wrote.
-#[derive(Default)]
-pub(crate) struct BlobCache(Mutex<Cached>);
-
-#[derive(Default)]
-struct Cached {
-    blobs: HashMap<Digest, Bytes>,
-    order: VecDeque<Digest>,
-    bytes: usize,
-}
-
-impl BlobCache {
-    fn lock(&self) -> MutexGuard<'_, Cached> {
-        // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn get(&self, digest: &Digest) -> Option<Bytes> {
-        self.lock().blobs.get(digest).cloned()
-    }
-
-    pub(crate) fn put(&self, digest: Digest, bytes: Bytes) {
-        let mut cached = self.lock();
-        if bytes.len() > CACHE_MAX_BYTES / 4 || cached.blobs.contains_key(&digest) {
-            return;
-        }
-        cached.bytes += bytes.len();
-        cached.blobs.insert(digest, bytes);
-        cached.order.push_back(digest);
-        while cached.bytes > CACHE_MAX_BYTES {
-            let Some(oldest) = cached.order.pop_front() else { break };
-            if let Some(gone) = cached.blobs.remove(&oldest) {
-                cached.bytes -= gone.len();
-            }
-        }
-    }
-}
-
-/// Catalogues of tools that are kept read: those of the runs that are driven are few, and each is some 100 KiB.
-const CATALOGUES_MAX: usize = 64;
-
-/// Catalogues of tools, those used last.
-#[derive(Default)]
-pub(crate) struct Catalogues(Mutex<VecDeque<(Digest, Arc<[ToolSpec]>)>>);
-
-impl Catalogues {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(Digest, Arc<[ToolSpec]>)>> {
-        // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn get(&self, digest: &Digest) -> Option<Arc<[ToolSpec]>> {
-        let mut kept = self.lock();
-        let at = kept.iter().position(|(known, _)| known == digest)?;
-        let found = kept.remove(at)?;
-        let specs = found.1.clone();
-        kept.push_back(found);
-        Some(specs)
-    }
-
-    fn put(&self, digest: Digest, specs: Arc<[ToolSpec]>) {
-        let mut kept = self.lock();
-        kept.retain(|(known, _)| *known != digest);
-        kept.push_back((digest, specs));
-        while kept.len() > CATALOGUES_MAX {
-            kept.pop_front();
-        }
-    }
-}
 
 /// New blobs on their way into an append.
 #[derive(Default)]
@@ -320,23 +247,5 @@ fn name_in(block: &Block, into: &mut Vec<Digest>) {
         Block::ToolCall(call) => name(&call.asked, into),
         Block::ToolResult(result) => result.content.iter().for_each(|block| name_in(block, into)),
         Block::Opaque { .. } => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn catalogues_that_were_used_long_ago_are_forgotten() {
-        let kept = Catalogues::default();
-        let digest = |nth: usize| Digest::of(&nth.to_le_bytes());
-        for nth in 0..=CATALOGUES_MAX {
-            kept.put(digest(nth), Arc::from([]));
-            assert!(kept.get(&digest(0)).is_some(), "what is used stays");
-        }
-        assert!(kept.get(&digest(1)).is_none() && kept.get(&digest(2)).is_some());
-        kept.put(digest(2), Arc::from([]));
-        assert_eq!(kept.lock().len(), CATALOGUES_MAX);
     }
 }

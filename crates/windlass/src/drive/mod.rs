@@ -5,8 +5,10 @@
 
 mod actor;
 mod append;
-pub(crate) mod attend;
+mod attend;
 mod background;
+pub(crate) mod backoff;
+mod cache;
 mod call;
 mod change;
 mod contain;
@@ -57,8 +59,9 @@ use crate::port::model::Models;
 use crate::port::observe::Observer;
 use crate::port::records::Records;
 
+pub(crate) use cache::BlobCache;
 pub(crate) use expiry::Expiries;
-pub(crate) use fill::{BlobCache, IMAGE_TOKENS, NewBlobs};
+pub(crate) use fill::{IMAGE_TOKENS, NewBlobs};
 pub(crate) use folder::{FolderOf, Folders};
 pub(crate) use fork::PreparedFork;
 pub(crate) use owner::{Opening, SetAside};
@@ -111,15 +114,15 @@ pub(crate) struct Deps {
     /// Whether a recorded way to a model's provider is this process's own.
     pub reaches: Option<Arc<Reaches>>,
     pub cache: BlobCache,
-    pub catalogues: fill::Catalogues,
+    pub catalogues: cache::Catalogues,
     pub actors: Mutex<Actors>,
     /// Threads that this node still holds only because the store failed when they were given back.
     pub kept: Mutex<Vec<(ThreadId, Epoch)>>,
     pub opening: Opening,
     /// Bounds the threads that are opened at once because they need a driver.
-    pub openings: attend::Openings,
+    pub openings: backoff::Openings,
     /// Threads that could not be opened or driven here, until their next try.
-    pub backoffs: attend::Backoffs,
+    pub backoffs: backoff::Backoffs,
     /// Cancelled when this process is to drive nothing any more.
     pub leaving: CancellationToken,
 }

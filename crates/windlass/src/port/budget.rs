@@ -8,7 +8,7 @@ use std::collections::btree_map::Entry;
 
 use windlass_machine::{RunId, ThreadId, Timestamp};
 
-use super::journal::{AppendError, StoreError};
+use super::fault::{AppendError, StoreError};
 
 /// Amounts saturate here: the largest number that every database holds.
 pub const AMOUNT_MAX: u64 = i64::MAX as u64;

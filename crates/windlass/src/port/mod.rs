@@ -7,6 +7,8 @@ pub mod blob;
 pub mod budget;
 pub mod bus;
 pub mod clock;
+mod epoch;
+pub mod fault;
 pub mod hook;
 pub mod journal;
 pub mod model;

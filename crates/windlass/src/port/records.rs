@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use windlass_machine::Timestamp;
 
-use super::journal::{AppendError, StoreError};
+use super::fault::{AppendError, StoreError};
 
 /// Largest value of a record as JSON, in bytes; what is larger belongs into a blob.
 pub const VALUE_MAX_BYTES: usize = 256 * 1024;

@@ -13,6 +13,7 @@ mod html;
 #[cfg(feature = "pdf")]
 mod pdf;
 mod process;
+mod results;
 mod tree;
 mod wire;
 mod word;
@@ -35,7 +36,7 @@ use self::process::ARGUMENT;
 #[cfg(feature = "testing")]
 pub(crate) use self::process::is_readable;
 pub use self::process::reader_main;
-pub(crate) use self::tree::{attribute, has_class, parse_page, text, walk};
+pub(crate) use self::results::{Found, RIDDLE, is_page};
 pub(crate) use self::wire::{Document, Format, Request};
 use self::wire::{Line, MAX_ANSWER_BYTES};
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::wire::{Format, Line, Request};
-use super::{bare, confine, html, word};
+use super::{bare, confine, html, results, word};
 
 /// The argument that makes a program a reader.
 pub(super) const ARGUMENT: &str = "__read-document";
@@ -84,7 +84,7 @@ fn parse(
             None => Err("it is nested too deeply".to_owned()),
         },
         Format::BareHtml => Ok(bare::text(&text())),
-        Format::Results => crate::tool::web::results(&text()),
+        Format::Results => results::results(&text()),
         #[cfg(feature = "testing")]
         Format::Rights => Ok(confine::rights()),
     };

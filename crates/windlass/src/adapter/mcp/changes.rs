@@ -9,8 +9,9 @@ use futures::future::BoxFuture;
 use rmcp::model::{ErrorCode, SubscriptionFilter};
 use rmcp::service::{Peer, RoleClient, ServiceError, Subscription};
 
-use super::connect::{Connection, failed_over_http, is_unknown_there};
-use super::core::pause_ms;
+use super::connect::{failed_over_http, is_unknown_there};
+use super::connection::Connection;
+use super::pause::pause_ms;
 use crate::port::clock::Clock;
 
 /// A newer server's word that its lists have changed.

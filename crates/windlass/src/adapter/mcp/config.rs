@@ -9,9 +9,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
+use super::client::{OAuth, Secrets};
 use super::error::McpError;
-use super::mask::Secrets;
-use super::oauth::OAuth;
 
 /// A server of tools, resources and prompts.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::{ProtocolVersion, ServerPeerInfo};
-use rmcp::service::{ClientInitializeError, Peer, RunningService, ServiceError};
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{ClientInitializeError, RunningService, ServiceError};
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
@@ -19,20 +19,12 @@ use tokio::sync::Notify;
 use super::calls::Calls;
 use super::child::{ChildTransport, End};
 use super::config::{Http, Transport};
+use super::connection::Connection;
 use super::core::Core;
 use super::handler::Handler;
 use super::http::{OwnHeaders, ServerHttp, is_unauthorized};
 use super::list::{self, Listed};
 use super::sse::SseTransport;
-
-/// A server that answers.
-pub(super) struct Connection {
-    pub peer: Peer<RoleClient>,
-    pub calls: Arc<Calls>,
-    pub info: ServerPeerInfo,
-    /// Tells connections apart: a held call belongs to one.
-    pub number: u64,
-}
 
 /// A connection with what keeps it going.
 pub(super) struct Opened {

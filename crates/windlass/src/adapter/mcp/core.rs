@@ -13,10 +13,10 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_machine::Timestamp;
 
-pub(super) use self::supervise::{REQUIRED_ATTEMPTS, pause_ms, supervise};
+pub(super) use self::supervise::{REQUIRED_ATTEMPTS, supervise};
 use super::child::End;
 use super::config::{McpServer, Transport, Wanted};
-use super::connect::Connection;
+use super::connection::Connection;
 use super::health::{Health, Log};
 use super::held::Held;
 use super::list::Listed;

@@ -17,7 +17,8 @@ use windlass_machine::Rest;
 
 use super::ask::{self, Known, Parked};
 use super::calls::{Came, InFlight, Midway};
-use super::connect::{Connection, failed_over_http, is_sign_in, told_service};
+use super::connect::{failed_over_http, is_sign_in, told_service};
+use super::connection::Connection;
 use super::core::{Core, Link};
 use super::held::HeldCall;
 use super::pending::OUTCOME_UNKNOWN;

@@ -5,7 +5,6 @@
 //! with one request may come back in the answer to a later one.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use reqwest::Url;
@@ -16,16 +15,6 @@ use serde_json::{Map, Value};
 use super::config::{McpServer, Transport};
 use crate::port::tool::{OutputPart, ToolOutput};
 use crate::secret::{Mask, Secret};
-
-/// Values that a server must not say back in what the model reads.
-#[derive(Clone, Default)]
-pub struct Secrets(pub Vec<Secret>);
-
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} secrets", self.0.len())
-    }
-}
 
 /// Takes out of a server's words what it was given.
 pub(super) struct Masks {
@@ -249,8 +238,8 @@ mod tests {
     use serde_json::json;
     use windlass_machine::{InterruptKind, Rest, Terms};
 
+    use super::super::client::{OAuth, Secrets};
     use super::super::config::{Http, Stdio};
-    use super::super::oauth::OAuth;
     use super::*;
     use crate::port::tool::{Ask, Later};
 

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 
-use super::connect::{Connection, told_service};
+use super::connect::told_service;
+use super::connection::Connection;
 use super::core::{Core, Link};
 use super::error::McpError;
 use super::exchange::{Exchange, away};

@@ -15,7 +15,8 @@ use serde_json::Value;
 use windlass_machine::Rest;
 
 use super::ask::{self, Parked};
-use super::connect::{Connection, failed_over_http, is_sign_in, told_service};
+use super::connect::{failed_over_http, is_sign_in, told_service};
+use super::connection::Connection;
 use super::core::Link;
 use super::exchange::{Exchange, asked_to_sign_in};
 use super::handler::PROGRESS_MAX_BYTES;

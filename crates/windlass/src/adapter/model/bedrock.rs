@@ -29,10 +29,9 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use windlass_machine::{CacheMarks, FailureClass};
 
-use super::catalog::CONNECT_TIMEOUT;
 use super::config::{Auth, Secret};
+use super::endpoint::{CONNECT_TIMEOUT, Endpoint};
 use super::failure;
-use super::provider::Endpoint;
 use super::transport::{LinkError, root_cause};
 use crate::port::model::ModelError;
 

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rig_reqwest::ReqwestClient;
 use windlass_machine::{FailureClass, ModelName};
@@ -12,18 +11,13 @@ use windlass_machine::{FailureClass, ModelName};
 use super::cloud::{self, Cloud};
 use super::config::{ProviderConfig, Secret, WireKind};
 use super::demo::{DEMO_MODEL, DemoModel};
+use super::endpoint::{CONNECT_TIMEOUT, Endpoint, Lookup};
 use super::preset::{self, Preset};
-use super::provider::{Endpoint, ProviderModel};
+use super::provider::ProviderModel;
 use crate::port::model::{Model, ModelError, Models};
 
 /// The provider of a name without a slash. (SK-L1)
 const DEFAULT_PROVIDER: &str = "openai";
-
-/// Time to open a connection. Providers answer in well under a second, or not at all.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// Finds a variable.
-pub(super) type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// Every provider that is configured or known by name, over one HTTP client.
 #[derive(Clone)]

@@ -10,6 +10,7 @@ mod catalog;
 mod cloud;
 mod config;
 mod demo;
+mod endpoint;
 mod failure;
 mod history;
 mod info;

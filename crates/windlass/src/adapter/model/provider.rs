@@ -23,6 +23,7 @@ use windlass_machine::{FailureClass, ModelName, Origin};
 #[cfg(feature = "vertex")]
 use super::cloud::Cloud;
 use super::config::{Auth, ProviderConfig, Secret, WireKind};
+use super::endpoint::Endpoint;
 use super::history::{self, History, Target};
 use super::preset::{Preset, ReasoningContent};
 use super::settings::{self, Facts};
@@ -33,33 +34,6 @@ use super::vertex::Route;
 use super::wire::Wire;
 use super::{info, schema};
 use crate::port::model::{Model, ModelCall, ModelError, ModelEvent, ModelInfo};
-
-/// A provider with address and key.
-pub(super) struct Endpoint {
-    /// The part of the model's name before the slash.
-    pub provider: String,
-    /// What the table says of it.
-    pub preset: &'static Preset,
-    /// What the configuration says of it.
-    pub config: ProviderConfig,
-    /// The address; `None` where the cloud's SDK knows it.
-    pub base_url: Option<String>,
-    /// The key.
-    pub api_key: Option<Secret>,
-    /// `api-version` of Azure deployments.
-    pub api_version: Option<String>,
-    /// Finds variables.
-    #[cfg(feature = "bedrock")]
-    pub lookup: super::catalog::Lookup,
-}
-
-impl Endpoint {
-    /// The wire that a model speaks here.
-    fn kind(&self, model: &str) -> WireKind {
-        let usual = || self.preset.cloud.map_or(self.preset.wire, |cloud| cloud.wire(model));
-        self.config.wire.unwrap_or_else(usual)
-    }
-}
 
 /// A model of a provider over HTTP.
 pub(super) struct ProviderModel {

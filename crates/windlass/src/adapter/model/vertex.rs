@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 use windlass_machine::FailureClass;
 
 use super::config::WireKind;
-use super::provider::Endpoint;
+use super::endpoint::Endpoint;
 use crate::port::model::ModelError;
 
 /// The version that a body for Claude names there, in place of the header.

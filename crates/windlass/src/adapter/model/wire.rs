@@ -21,8 +21,8 @@ use super::bedrock::Converse;
 #[cfg(not(feature = "bedrock"))]
 use super::cloud::Cloud;
 use super::config::WireKind;
+use super::endpoint::Endpoint;
 use super::failure;
-use super::provider::Endpoint;
 use super::settings::UNKNOWN_MODEL_OUTPUT_TOKENS;
 use super::transport::Link;
 use crate::port::model::ModelError;

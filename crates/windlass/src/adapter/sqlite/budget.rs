@@ -8,10 +8,9 @@ use futures::TryStreamExt;
 use sqlx::SqlitePool;
 use windlass_machine::ThreadId;
 
+use super::column::{encode, time};
 use super::fault::{Fault, damaged, store_error};
 use super::raw::{Raw, Row, Statement, Value};
-use super::read::time;
-use super::write::encode;
 use crate::port::budget::{
     Amounts, BUDGETS_MAX, BudgetRow, CLEARED_AT_ONCE, DAY_KEPT_MS, Known, Ledger, Reserve, Settle, Standing,
     book, is_of_a_day,

@@ -1,4 +1,4 @@
-//! Checksums of stored bytes, and what `check` looks at beside a write: the database's pages, its events and blobs,
+//! What `check` looks at beside a write: the database's pages, its events and blobs,
 //! its modes, and the disk.
 //!
 //! It mends nothing.
@@ -8,27 +8,10 @@ use std::path::Path;
 use sqlx::{SqliteConnection, SqlitePool};
 use windlass_machine::{Digest, ThreadId};
 
-use super::Durability;
 use super::fault::{damaged, store_error};
+use super::options::Durability;
 use super::read::decode;
 use crate::port::journal::StoreError;
-
-/// The checksum of some bytes: the first 64 bits of their BLAKE3. It finds damage, not forgery: a process that can
-/// write to the database can write a checksum too.
-pub(super) fn checksum(bytes: &[u8]) -> i64 {
-    let [a, b, c, d, e, f, g, h, ..] = *Digest::of(bytes).as_bytes();
-    i64::from_le_bytes([a, b, c, d, e, f, g, h])
-}
-
-/// The checksum to store for bytes at a position; equal bytes at two positions have different ones.
-pub(super) fn placed(checksum: i64, place: i64) -> i64 {
-    checksum ^ place
-}
-
-/// Whether stored bytes match their checksum; `true` if they have none.
-pub(super) fn matches(bytes: &[u8], place: i64, stored: Option<i64>) -> bool {
-    stored.is_none_or(|stored| stored == placed(checksum(bytes), place))
-}
 
 /// Checks every page, every event and every blob in the database, and describes the result. The caller has verified that
 /// the store is writable.

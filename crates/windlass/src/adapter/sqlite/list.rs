@@ -6,9 +6,8 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, FromRow, Row, SqlitePool};
 use windlass_machine::{InputId, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Totals};
 
+use super::column::{run_status_code, stored, thread_status_code, time, whole};
 use super::fault::{damaged, store_error};
-use super::read::{stored, time};
-use super::write::{run_status_code, thread_status_code};
 use crate::port::journal::{
     RunQuery, RunRow, RunView, StoreError, ThreadQuery, ThreadRow, ThreadStatus, ThreadView,
 };
@@ -249,9 +248,4 @@ pub(super) async fn runs(pool: &SqlitePool, query: &RunQuery) -> Result<Vec<RunR
         .await
         .map_err(store_error)?;
     rows.into_iter().map(RunColumns::row).collect()
-}
-
-/// A number as the database takes it.
-pub(super) fn whole(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

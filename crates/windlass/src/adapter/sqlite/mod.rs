@@ -8,9 +8,12 @@ mod blob;
 mod budget;
 mod change;
 mod check;
+mod checksum;
 mod collect;
+mod column;
 mod fault;
 mod list;
+mod options;
 mod raw;
 mod read;
 mod record;
@@ -33,6 +36,8 @@ pub use self::backup::{Copied, backup, restore};
 use self::blob::BlobFiles;
 use self::change::{PreparedAppend, Until, Write, Written};
 use self::fault::store_error;
+use self::options::BUSY;
+pub use self::options::{Durability, StoreOptions};
 use self::writer::Writer;
 use super::node::{DATABASE, Node, opening, private_folder};
 use crate::port::blob::{APPEND_MAX_BYTES, Blobs};
@@ -49,25 +54,6 @@ pub fn is_store(folder: &Path) -> bool {
     folder.join(DATABASE).exists()
 }
 
-/// How a store is opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StoreOptions {
-    /// What a power cut may take.
-    pub durability: Durability,
-    /// The database's largest size in bytes, blobs in files excepted; `None`: the disk's.
-    pub max_bytes: Option<u64>,
-}
-
-/// What a power cut may take. A dying process takes nothing either way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// Nothing that was acknowledged: each commit is on disk before it is answered.
-    #[default]
-    Full,
-    /// The last moments before it; the store stays whole.
-    Relaxed,
-}
-
 /// Journal, records and blobs in a folder.
 pub struct SqliteStore {
     // Fields are dropped in this order: the writer finishes what waits while the node is still locked.
@@ -82,8 +68,6 @@ pub struct SqliteStore {
 
 /// Connections for reading: reads are short, and each costs a thread and half a megabyte.
 const READERS: u32 = 3;
-/// How long a writer waits for another process's lock. (design: "One machine, many machines")
-const BUSY: Duration = Duration::from_secs(5);
 const PAGE_BYTES: u64 = 4096;
 
 impl SqliteStore {
@@ -238,7 +222,7 @@ impl Journal for SqliteStore {
         for (blob, bytes) in &batch.blobs {
             verify(blob, bytes).map_err(AppendError::Failed)?;
         }
-        let summed = |body: String| (check::checksum(body.as_bytes()), body);
+        let summed = |body: String| (checksum::checksum(body.as_bytes()), body);
         let bodies = batch.events.iter().map(Event::encode).map(summed).collect();
         let names = batch.events.iter().flat_map(Event::blobs).collect();
         let records = RecordChange::prepare_all(std::mem::take(&mut batch.records));
@@ -280,7 +264,7 @@ impl Journal for SqliteStore {
         let post = Write::Post {
             thread: thread.clone(),
             id: id.clone(),
-            input: write::encode(input),
+            input: column::encode(input),
             names: input.blobs().into_iter().collect(),
             is_message: write::is_message(input),
         };

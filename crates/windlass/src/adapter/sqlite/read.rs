@@ -5,9 +5,9 @@
 use sqlx::SqlitePool;
 use windlass_machine::{Digest, Event, InputId, Seq, ThreadId, Timestamp};
 
-use super::check;
+use super::checksum;
+use super::column::{OUTCOME_KEPT_MS, encode, posted, stored};
 use super::fault::{damaged, store_error};
-use super::write::{OUTCOME_KEPT_MS, posted};
 use crate::port::journal::{BatchId, Epoch, Head, Left, Posted, Recorded, StoreError, StoredSnapshot};
 
 /// Where a thread stands.
@@ -98,7 +98,7 @@ pub(super) fn decode(thread: &ThreadId, (position, body, sum): &StoredEvent) -> 
         let why = "its bytes do not match their checksum, so the disk or memory has changed them";
         damaged(&format!("thread `{thread}`, event {seq}: {why}"))
     };
-    if !check::matches(body, *position, *sum) {
+    if !checksum::matches(body, *position, *sum) {
         return Err(changed());
     }
     let body = std::str::from_utf8(body).map_err(|_| changed())?;
@@ -131,7 +131,7 @@ pub(super) async fn snapshot(
     let row: Option<(u32, i64, Vec<u8>, Option<i64>)> =
         sqlx::query_as(SNAPSHOT).bind(thread.as_str()).fetch_optional(pool).await.map_err(store_error)?;
     let is_whole = |(_, seq, bytes, sum): &(u32, i64, Vec<u8>, Option<i64>)| {
-        let is_whole = check::matches(bytes, *seq, *sum);
+        let is_whole = checksum::matches(bytes, *seq, *sum);
         if !is_whole {
             tracing::warn!(%thread, "the snapshot does not match its checksum; the journal is folded instead");
         }
@@ -212,8 +212,8 @@ pub(super) async fn unattended(
 ) -> Result<Vec<ThreadId>, StoreError> {
     let rows: Vec<String> = sqlx::query_scalar(UNATTENDED)
         .bind(now.0.cast_signed())
-        .bind(super::write::encode(&others))
-        .bind(super::write::encode(&except))
+        .bind(encode(&others))
+        .bind(encode(&except))
         .bind(stored(limit))
         .fetch_all(pool)
         .await
@@ -236,20 +236,10 @@ pub(super) async fn owners(
 ) -> Result<Vec<(ThreadId, Option<String>, Seq)>, StoreError> {
     const OWNERS: &str = "SELECT thread, node, head FROM json_each(?1) JOIN threads ON thread = value \
         WHERE deleted = 0";
-    let names = super::write::encode(&threads);
+    let names = encode(&threads);
     let rows: Vec<(String, Option<String>, i64)> =
         sqlx::query_as(OWNERS).bind(names).fetch_all(pool).await.map_err(store_error)?;
     Ok(rows.into_iter().map(|(id, node, head)| (id.into(), node, Seq(head.cast_unsigned()))).collect())
-}
-
-/// A limit as the database takes it.
-pub(super) fn stored(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
-}
-
-/// A time that was stored.
-pub(super) fn time(stored: i64) -> Timestamp {
-    Timestamp(stored.max(0).cast_unsigned())
 }
 
 #[cfg(test)]

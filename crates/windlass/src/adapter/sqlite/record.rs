@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sqlx::SqlitePool;
 
+use super::column::{stored, time};
 use super::fault::{Fault, damaged, store_error};
 use super::raw::{Raw, Statement, Value};
 use crate::port::journal::StoreError;
@@ -103,7 +104,7 @@ pub(super) async fn list(
         Some(_) => sqlx::query_as(OF_OWNER),
         None => sqlx::query_as(OF_ALL),
     };
-    let query = query.bind(kind).bind(after).bind(super::read::stored(limit));
+    let query = query.bind(kind).bind(after).bind(stored(limit));
     let query = match owner {
         Some(owner) => query.bind(owner),
         None => query,
@@ -122,6 +123,6 @@ pub(super) async fn count(pool: &SqlitePool) -> Result<u64, StoreError> {
 fn record(kind: &str, columns: Columns) -> Result<Record, StoreError> {
     let (key, owner, version, updated_at, value) = columns;
     let value = serde_json::from_str(&value).map_err(|error| damaged(&format!("{kind} `{key}`: {error}")))?;
-    let (version, updated_at) = (version.cast_unsigned(), super::read::time(updated_at));
+    let (version, updated_at) = (version.cast_unsigned(), time(updated_at));
     Ok(Record { kind: kind.to_owned(), key, owner, value, version, updated_at })
 }

@@ -6,9 +6,8 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, FromRow, Row, SqlitePool};
 use windlass_machine::{MicroUsd, ModelName, Principal, ThreadId, Timestamp};
 
+use super::column::{time, whole};
 use super::fault::store_error;
-use super::list::whole;
-use super::read::time;
 use crate::port::journal::{StoreError, Usage, UsageQuery, UsageRow};
 
 /// A row's beginning of its part of the time.

@@ -6,12 +6,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use windlass_machine::{Digest, Input, InputId, RunStatus, Seq, ThreadId, Timestamp};
+use windlass_machine::{Digest, Input, InputId, Seq, ThreadId};
 
 use super::budget::Budgets;
 use super::change::{PreparedAppend, Until, Write, Written};
-use super::check::{checksum, placed};
+use super::checksum::{checksum, placed};
 use super::collect::{Collection, Left};
+use super::column::{OUTCOME_KEPT_MS, encode, minute, posted, run_status_code, thread_status_code};
 use super::fault::Fault;
 use super::raw::{Raw, Row, Statement, Value};
 use super::record::RecordRows;
@@ -19,13 +20,10 @@ use crate::adapter::node::Node;
 use crate::port::budget::{of_run, of_thread};
 use crate::port::clock::Clock;
 use crate::port::journal::{
-    AppendError, BatchId, Claim, Epoch, Head, InboxOutcome, Posted, RunView, StoreError, StoredSnapshot,
-    ThreadStatus, ThreadView,
+    AppendError, BatchId, Claim, Epoch, Head, Posted, RunView, StoreError, StoredSnapshot, ThreadStatus,
+    ThreadView,
 };
 use crate::port::records::{PreparedChange, RecordError};
-
-/// How long a consumed input's outcome is kept. (design: "Inbox")
-pub(super) const OUTCOME_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
 const HEAD: &str = "SELECT number, deleted, epoch, node, head, batch, status FROM threads WHERE thread = ?1";
 const CLAIM: &str = "UPDATE threads SET deleted = 0, epoch = epoch + 1, node = ?2 WHERE number = ?1";
@@ -430,20 +428,6 @@ pub(super) fn is_message(input: &Input) -> bool {
     matches!(input, Input::Message(_))
 }
 
-/// Encodes a small value as JSON.
-pub(super) fn encode<T: serde::Serialize>(value: &T) -> String {
-    // Outcomes, totals and inputs hold strings, numbers and JSON values: nothing that the serialiser refuses.
-    serde_json::to_string(value).expect("a stored value is always JSON")
-}
-
-/// What a stored outcome says of its input.
-pub(super) fn posted(outcome: Option<&str>) -> Result<Posted, StoreError> {
-    let Some(outcome) = outcome else { return Ok(Posted::Waiting) };
-    let outcome: InboxOutcome =
-        serde_json::from_str(outcome).map_err(|error| super::fault::damaged(&error.to_string()))?;
-    Ok(Posted::Consumed(outcome))
-}
-
 /// Where an event lies in the table: see `001_journal.sql`.
 pub(super) fn position(number: i64, seq: Seq) -> Result<i64, StoreError> {
     match (i32::try_from(number), u32::try_from(seq.0)) {
@@ -451,29 +435,5 @@ pub(super) fn position(number: i64, seq: Seq) -> Result<i64, StoreError> {
         _ => Err(StoreError::Refused {
             why: "the store is full: it holds 2^31 threads and 2^32 events per thread".to_owned(),
         }),
-    }
-}
-
-/// A time in whole minutes, by which lists find where to begin.
-pub(super) fn minute(at: Timestamp) -> i64 {
-    i64::try_from(at.0).unwrap_or(i64::MAX) / 60_000
-}
-
-/// A thread's status as a number.
-pub(super) fn thread_status_code(status: ThreadStatus) -> i64 {
-    match status {
-        ThreadStatus::Idle => 0,
-        ThreadStatus::Running => 1,
-        ThreadStatus::Waiting => 2,
-        ThreadStatus::Sleeping => 3,
-    }
-}
-
-/// A run's status as a number.
-pub(super) fn run_status_code(status: RunStatus) -> i64 {
-    match status {
-        RunStatus::Done => 0,
-        RunStatus::Failed => 1,
-        RunStatus::Cancelled => 2,
     }
 }

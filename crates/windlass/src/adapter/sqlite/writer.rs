@@ -12,9 +12,9 @@ use sqlx::SqliteConnection;
 use tokio::sync::{mpsc, oneshot};
 use windlass_machine::Seq;
 
-use super::BUSY;
 use super::change::{PreparedAppend, Until, Write, Written};
 use super::fault::Fault;
+use super::options::BUSY;
 use super::raw::{Raw, Statement};
 use super::write::Changes;
 use crate::adapter::node::Node;

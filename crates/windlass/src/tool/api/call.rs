@@ -13,9 +13,10 @@ use serde_json::Value;
 
 use super::auth::{AuthCall, Signed, sign};
 use super::headers::{Said, sanitised};
+use super::method::METHODS;
 use super::openapi;
 use super::path::{Path, normal};
-use super::service::{METHODS, Ready};
+use super::service::Ready;
 use super::{ApiCall, ApiObserver, ApiRequest, ApiResponse, Arguments, BodyEncoding, answer};
 use crate::outbound::{HopCheck, Limits, OutboundError, Redirects, Request, Response, Sent, Url};
 use crate::port::tool::{CallContext, ToolOutput};

@@ -8,6 +8,7 @@ mod answer;
 mod auth;
 mod call;
 mod headers;
+mod method;
 mod openapi;
 mod path;
 mod service;
@@ -22,6 +23,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 
+use self::method::METHODS;
 use crate::outbound::Outbound;
 use crate::port::clock::Clock;
 use crate::port::tool::{CallContext, Conduct, Tool, ToolOutput};
@@ -208,7 +210,7 @@ const MAX_DESCRIPTION_BYTES: usize = 12 * 1024;
 
 fn spec(services: &[Ready]) -> ToolSpec {
     let names: Vec<&str> = services.iter().map(|service| service.definition.name.as_str()).collect();
-    let all = service::METHODS.into_iter();
+    let all = METHODS.into_iter();
     let methods = all.filter(|method| services.iter().any(|service| service.methods.contains(method)));
     let methods: Vec<String> = methods.map(|method| method.to_string()).collect();
     let input_schema = json!({
@@ -257,7 +259,7 @@ fn told(service: &Ready) -> String {
     if let Some(description) = &definition.description {
         told.push_str(&format!(": {description}"));
     }
-    if service.methods.len() < service::METHODS.len() {
+    if service.methods.len() < METHODS.len() {
         let methods: Vec<&str> = service.methods.iter().map(Method::as_str).collect();
         told.push_str(&format!("\nMethods: {}", methods.join(", ")));
     }

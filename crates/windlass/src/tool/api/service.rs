@@ -12,6 +12,7 @@ use thiserror::Error;
 use windlass_machine::Digest;
 
 use super::headers::is_reserved;
+use super::method::METHODS;
 use super::openapi::Document;
 use crate::outbound::{Outbound, Refusal, Url};
 
@@ -168,10 +169,6 @@ pub(super) struct Ready {
     /// What an approval of a call holds for: where it goes, and in whose name.
     pub digest: Digest,
 }
-
-/// The methods that there are.
-pub(super) const METHODS: [Method; 7] =
-    [Method::GET, Method::HEAD, Method::OPTIONS, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
 
 impl Ready {
     pub(super) fn new(definition: Service, outbound: &Outbound) -> Result<Self, ApiError> {

@@ -9,7 +9,6 @@ mod page;
 mod search;
 
 pub use fetch::{WebFetch, web_fetch};
-pub(crate) use search::results;
 pub use search::{Provider, SearchError, WebSearch, web_search};
 
 /// Frames what came from outside, so that nobody takes it for an instruction.

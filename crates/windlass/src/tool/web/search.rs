@@ -8,14 +8,12 @@ mod duckduckgo;
 mod searxng;
 mod tavily;
 
-pub(crate) use duckduckgo::results;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +22,7 @@ use windlass_machine::{Annotations, EffectClass, ToolSpec};
 use super::framed;
 use crate::outbound::{Limits, Outbound, Redirects, Refusal, Request, Response, Url};
 use crate::port::tool::{CallContext, Conduct, Tool, ToolOutput};
-use crate::reader::Reader;
+use crate::reader::{Found, Reader, is_page};
 use crate::secret::{Mask, Secret, SecretSource};
 use crate::tool::charset::decode;
 use crate::tool::schema_for;
@@ -97,14 +95,6 @@ struct Arguments {
     /// How many results, 8 unless told.
     #[schemars(range(min = 1, max = 20))]
     count: Option<usize>,
-}
-
-/// Something that was found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Found {
-    title: String,
-    url: String,
-    snippet: String,
 }
 
 /// Speaks to an engine.
@@ -295,11 +285,6 @@ fn shown(url: &Url) -> Option<String> {
     url.set_query(None);
     url.set_fragment(None);
     is_plain.then(|| url.into())
-}
-
-/// Only what a browser would open.
-fn is_page(url: &str) -> bool {
-    Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
 }
 
 /// An address below a base.

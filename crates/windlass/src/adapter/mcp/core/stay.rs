@@ -11,14 +11,14 @@ use rmcp::service::ServiceError;
 use tokio::sync::Notify;
 use windlass_machine::Timestamp;
 
-use super::supervise::pause_ms;
 use super::{Core, Link, Relist, has_resources};
 use crate::adapter::mcp::changes::Changes;
 use crate::adapter::mcp::connect::{
-    Connection, Failed, Opened, failed_over_http, failed_service, is_answered, is_too_often, is_unasked,
-    is_unserved,
+    Failed, Opened, failed_over_http, failed_service, is_answered, is_too_often, is_unasked, is_unserved,
 };
+use crate::adapter::mcp::connection::Connection;
 use crate::adapter::mcp::list::{self, Listed};
+use crate::adapter::mcp::pause::pause_ms;
 
 /// Why a connection ended.
 pub(super) enum Ended {

@@ -11,13 +11,12 @@ use windlass_machine::{Digest, Timestamp};
 use super::stay::{Ended, stay};
 use super::{Core, Link, Relist};
 use crate::adapter::mcp::connect::{Failed, Lifecycle, Opened, open};
+use crate::adapter::mcp::pause::{LONGEST_PAUSE_MS, pause_ms};
 
 /// How often a required server is tried at a start, and how long after each try. (SK-A12)
 pub(in crate::adapter::mcp) const REQUIRED_ATTEMPTS: u32 = 5;
 const REQUIRED_PAUSE_MS: u64 = 3_000;
 /// The first pause after a failure, and the longest.
-const FIRST_PAUSE_MS: u64 = 1_000;
-const LONGEST_PAUSE_MS: u64 = 60_000;
 /// A connection that has lasted so long was a good one: the next failure is a new one.
 const GOOD_MS: u64 = 60_000;
 
@@ -97,12 +96,6 @@ async fn reached(core: &Core, lifecycle: &mut Lifecycle) -> Result<Opened, Faile
     let initializes = opened.as_ref().is_ok_and(|it| it.connection.info.protocol_version.has_initialize());
     *lifecycle = if initializes { Lifecycle::Initialize } else { Lifecycle::Auto };
     opened
-}
-
-/// Twice as long after each failure, and never exactly as long as other servers' pauses.
-pub(in crate::adapter::mcp) fn pause_ms(attempts: u32, dice: u64) -> u64 {
-    let longest = FIRST_PAUSE_MS.saturating_mul(1 << (attempts - 1).min(16)).min(LONGEST_PAUSE_MS);
-    longest / 2 + dice % (longest / 2 + 1)
 }
 
 /// Waits until somebody has signed in, or asks for another try. `finished` was taken before the server said no.

@@ -7,7 +7,6 @@
 mod store;
 mod wire;
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::transport::CredentialStore;
@@ -19,6 +18,7 @@ use windlass_machine::{Digest, Timestamp};
 use self::store::{Credentials, Keys, Pending};
 pub use self::store::{MemoryTokens, TokenLock, TokenStore};
 use self::wire::{Noticed, OAuthHttp};
+use super::client::OAuth;
 use super::error::McpError;
 use super::mask::Masks;
 use crate::outbound::{Outbound, Url};
@@ -28,52 +28,6 @@ use crate::port::clock::Clock;
 const ABOUT_TO_END_S: u64 = 60;
 /// A client whose secret ends so soon is registered anew: signing in may take an hour.
 const SIGN_IN_S: u64 = 3_600;
-
-/// Who signs in, and how the authorization server knows this client.
-#[derive(Clone)]
-pub struct OAuth {
-    /// Where the browser comes back to.
-    pub redirect_uri: String,
-    /// An id that the authorization server has given out beforehand; it goes before the rest.
-    pub client_id: Option<String>,
-    /// The secret that goes with it.
-    pub client_secret: Option<String>,
-    /// Where this client's own description is published, https. (Client ID Metadata Document)
-    pub client_metadata_url: Option<String>,
-    /// The name to register under, where nothing else is known.
-    pub client_name: String,
-    /// What is asked for; empty: what the server names.
-    pub scopes: Vec<String>,
-    /// `native` or `web`, told at registration.
-    pub application_type: String,
-}
-
-impl OAuth {
-    /// A client that registers itself, and comes back to this address.
-    pub fn new(redirect_uri: impl Into<String>) -> Self {
-        Self {
-            redirect_uri: redirect_uri.into(),
-            client_id: None,
-            client_secret: None,
-            client_metadata_url: None,
-            client_name: "Windlass".into(),
-            scopes: Vec::new(),
-            application_type: "native".into(),
-        }
-    }
-}
-
-impl fmt::Debug for OAuth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OAuth")
-            .field("redirect_uri", &self.redirect_uri)
-            .field("client_id", &self.client_id)
-            .field("client_secret", &self.client_secret.as_ref().map(|_| "…"))
-            .field("client_metadata_url", &self.client_metadata_url)
-            .field("scopes", &self.scopes)
-            .finish()
-    }
-}
 
 /// A page on which somebody signs in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

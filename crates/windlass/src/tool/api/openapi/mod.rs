@@ -7,6 +7,7 @@ mod operation;
 mod parameter;
 mod schema;
 
+use super::method::METHODS;
 use http::Method;
 use serde_json::{Map, Value, json};
 
@@ -150,7 +151,7 @@ fn operations(schemas: &Schemas) -> Result<Vec<Operation>, String> {
     let mut operations = Vec::new();
     for (template, item) in paths {
         let item = schemas.follow(item)?;
-        for method in super::service::METHODS {
+        for method in METHODS {
             let Some(operation) = item.get(method.as_str().to_ascii_lowercase()) else { continue };
             if operations.len() == MAX_OPERATIONS {
                 return Err(format!("the OpenAPI description has more than {MAX_OPERATIONS} operations"));

@@ -1,0 +1,12 @@
+//! How long a server that is away is left alone.
+//!
+//! Reads no clock and draws no number.
+
+const FIRST_PAUSE_MS: u64 = 1_000;
+pub(super) const LONGEST_PAUSE_MS: u64 = 60_000;
+
+/// Twice as long after each failure, and never exactly as long as other servers' pauses.
+pub(super) fn pause_ms(attempts: u32, dice: u64) -> u64 {
+    let longest = FIRST_PAUSE_MS.saturating_mul(1 << (attempts - 1).min(16)).min(LONGEST_PAUSE_MS);
+    longest / 2 + dice % (longest / 2 + 1)
+}

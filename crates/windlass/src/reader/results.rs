@@ -1,0 +1,74 @@
+//! DuckDuckGo's page of results, as a list.
+//!
+//! Who asks and what it costs is the search tool's business.
+
+use htmd::Node;
+use reqwest::Url;
+use serde::{Deserialize, Serialize};
+
+use super::tree::{attribute, has_class, parse_page, text, walk};
+
+/// What the page says to a client that it takes for a program.
+pub(crate) const RIDDLE: &str = "it takes this for a program and refuses to answer for a while; wait, or have another search engine \
+configured";
+
+/// Something that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Found {
+    pub title: String,
+    pub url: String,
+    pub snippet: String,
+}
+
+/// Whether an address is a page's.
+pub(crate) fn is_page(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+}
+
+/// Parses a page of results to a JSON list.
+pub(super) fn results(page: &str) -> Result<String, String> {
+    let found = parse(page)?;
+    serde_json::to_string(&found).map_err(|error| error.to_string())
+}
+
+fn parse(page: &str) -> Result<Vec<Found>, String> {
+    let root = parse_page(page).ok_or("it is no page of results")?;
+    let nodes = walk(&root);
+    let has = |fits: &dyn Fn(&Node) -> bool| nodes.iter().any(|node| fits(node));
+    let is_riddle = |node: &Node| {
+        attribute(node, "class").is_some_and(|class| class.contains("anomaly"))
+            || attribute(node, "id").is_some_and(|id| id == "challenge-form")
+    };
+    if has(&is_riddle) {
+        return Err(RIDDLE.to_owned());
+    }
+    let mut found = Vec::new();
+    for result in nodes.iter().filter(|node| has_class(node, "result") && !has_class(node, "result--ad")) {
+        let parts = walk(result);
+        let part = |class: &str| parts.iter().find(|node| has_class(node, class));
+        let Some(link) = part("result__a") else { continue };
+        let Some(url) = attribute(link, "href").map(|href| target(&href)) else { continue };
+        let snippet = part("result__snippet").map(text).unwrap_or_default();
+        if is_page(&url) {
+            found.push(Found { title: text(link), url, snippet });
+        }
+    }
+    let says_none = |node: &Node| has_class(node, "no-results") || has_class(node, "result--no-result");
+    if found.is_empty() && !has(&says_none) {
+        return Err("it is no page of results".to_owned());
+    }
+    Ok(found)
+}
+
+/// Where a result leads: links go by way of a page that counts.
+fn target(href: &str) -> String {
+    let whole =
+        if let Some(rest) = href.strip_prefix("//") { format!("https://{rest}") } else { href.to_owned() };
+    let Ok(url) = Url::parse(&whole) else { return whole };
+    let is_counter =
+        url.host_str().is_some_and(|host| host.ends_with("duckduckgo.com")) && url.path() == "/l/";
+    match url.query_pairs().find(|(name, _)| is_counter && name == "uddg") {
+        Some((_, to)) => to.into_owned(),
+        None => whole,
+    }
+}
