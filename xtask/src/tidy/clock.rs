@@ -1,7 +1,8 @@
 //! Time is an argument. Only the clock adapter reads it, and no test waits for it to pass.
 
+use super::finding::Finding;
+use super::lexer;
 use super::source::SourceFile;
-use super::{Finding, lexer};
 
 const READS: &[&str] = &["SystemTime::now", "Instant::now", "Utc::now", "Local::now"];
 const SLEEPS: &[&str] = &["thread::sleep", "time::sleep", "time::sleep_until"];

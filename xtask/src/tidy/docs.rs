@@ -1,10 +1,11 @@
 //! Every module opens with what it is, and what it deliberately does not do.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::SourceFile;
 
 /// Crates whose modules others read as a manual.
-const LIBRARIES: &[&str] = &["crates/windlass-machine/src/", "crates/windlass/src/"];
+const LIBRARIES: &[&str] =
+    &["crates/windlass-machine/src/", "crates/windlass-outbound/src/", "crates/windlass/src/"];
 
 /// Rust files without a module doc at the top.
 pub fn modules(file: &SourceFile, findings: &mut Vec<Finding>) {

@@ -3,8 +3,9 @@
 //! An event is constructed under `on/` and a request under `context/`, nowhere else. Patterns that
 //! take one apart are told from expressions by what stands around them, as well as text allows.
 
+use super::finding::Finding;
+use super::lexer;
 use super::source::SourceFile;
-use super::{Finding, lexer};
 
 const MACHINE: &str = "crates/windlass-machine/src/";
 const ENGINE: &str = "crates/windlass/src/";

@@ -1,7 +1,8 @@
 //! What must not be left lying about: unfinished code, notes to oneself, paths of one machine, blanks.
 
+use super::finding::Finding;
+use super::lexer;
 use super::source::SourceFile;
-use super::{Finding, lexer};
 
 const UNFINISHED: &[&str] = &["todo!", "unimplemented!", "dbg!"];
 const NOTES: &[&str] = &["FIXME", "XXX"];

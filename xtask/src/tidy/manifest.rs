@@ -1,6 +1,6 @@
 //! What the crates may depend on, read from their manifests.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::SourceFile;
 
 const MACHINE: &str = "crates/windlass-machine/Cargo.toml";

@@ -4,9 +4,11 @@
 //! rules read text, not types: where one is wrong about a line, the line carries `// tidy: <marker>`
 //! with a reason, as the rule's message says. A rule without a marker has no exceptions.
 
+mod circles;
 mod clock;
 mod docs;
 mod facts;
+mod finding;
 mod layers;
 mod leftovers;
 pub mod lexer;
@@ -15,11 +17,11 @@ mod names;
 mod size;
 pub mod source;
 
-use std::fmt;
 use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use self::finding::{Finding, Severity};
 use self::source::SourceFile;
 use crate::{process, tree};
 
@@ -51,40 +53,6 @@ const RULES: &[Rule] = &[
     leftovers::whitespace,
 ];
 
-/// What is wrong at a line.
-#[derive(Debug, PartialEq)]
-pub struct Finding {
-    path: String,
-    line: usize,
-    rule: &'static str,
-    advice: String,
-    severity: Severity,
-}
-
-/// Whether a finding fails the check.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Severity {
-    Error,
-    Warning,
-}
-
-impl Finding {
-    fn error(file: &SourceFile, line: usize, rule: &'static str, advice: impl Into<String>) -> Self {
-        Self { path: file.path.clone(), line, rule, advice: advice.into(), severity: Severity::Error }
-    }
-
-    fn warning(file: &SourceFile, line: usize, rule: &'static str, advice: impl Into<String>) -> Self {
-        Self { severity: Severity::Warning, ..Self::error(file, line, rule, advice) }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let prefix = if self.severity == Severity::Warning { "warning: " } else { "" };
-        write!(f, "{prefix}{}:{}: {}: {}", self.path, self.line, self.rule, self.advice)
-    }
-}
-
 /// Runs every rule over the workspace and prints what it finds.
 pub fn run(arguments: &[String]) -> Result<()> {
     if !arguments.is_empty() {
@@ -104,13 +72,15 @@ pub fn run(arguments: &[String]) -> Result<()> {
 
 /// Runs every rule over all files under a folder.
 fn check_tree(root: &Path) -> Result<Vec<Finding>> {
-    let mut findings = Vec::new();
+    let mut files = Vec::new();
     for path in tree::files(root)? {
         let kind = path.rsplit('.').next().unwrap_or_default();
         if KINDS.contains(&kind) {
-            findings.extend(check_file(&SourceFile::new(path.clone(), tree::read(root, &path)?)));
+            files.push(SourceFile::new(path.clone(), tree::read(root, &path)?));
         }
     }
+    let mut findings: Vec<Finding> = files.iter().flat_map(check_file).collect();
+    findings.extend(circles::circles(&files));
     Ok(findings)
 }
 

@@ -1,7 +1,8 @@
 //! Names that say nothing, or say it twice.
 
+use super::finding::Finding;
+use super::lexer;
 use super::source::SourceFile;
-use super::{Finding, lexer};
 
 /// A module of such a name lacks a noun.
 const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"];

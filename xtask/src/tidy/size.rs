@@ -1,7 +1,8 @@
 //! Sizes of files and functions. Data tables may be as long as they are.
 
+use super::finding::Finding;
+use super::lexer;
 use super::source::SourceFile;
-use super::{Finding, lexer};
 
 const FILE_LINES_MAX: usize = 800;
 const FILE_LINES_WARN: usize = 500;

@@ -30,7 +30,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 pub use self::connection::listen::{Terms, listen};
 use self::middleware::{body, limit, origin, peer, request};
 use self::problem::Problem;
-pub use self::routes::link;
+pub use self::routes::auth::page::link;
 pub use self::routes::mcp::sign_in::back;
 use self::routes::{auth, metrics, openapi, ui};
 pub use self::state::{App, Shared};

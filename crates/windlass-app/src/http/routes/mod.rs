@@ -41,11 +41,6 @@ use super::middleware::idempotency;
 use super::state::Shared;
 use super::stream;
 
-/// A one-time link.
-pub fn link(address: &str, token: &str) -> String {
-    format!("{}{}?token={token}", address.trim_end_matches('/'), auth::page::PATH)
-}
-
 /// The native API with its document. Features that come later merge their routes here; those whose `POST`s take an
 /// `Idempotency-Key` into [`keyed`].
 pub fn api(app: &Shared) -> OpenApiRouter<Shared> {

@@ -24,6 +24,11 @@ use crate::page::{escaped, page};
 /// Where the page is.
 pub const PATH: &str = "/auth/link";
 
+/// A one-time link.
+pub fn link(address: &str, token: &str) -> String {
+    format!("{}{}?token={token}", address.trim_end_matches('/'), PATH)
+}
+
 /// Where whoever signed in goes on.
 const HOME: &str = "/";
 
