@@ -371,7 +371,7 @@ async fn a_call_whose_caller_stops_it_is_stopped() {
             .build()
             .await
             .unwrap();
-    let call = Trial { at_most_ms: None, ..trial("held", "a", Consent::Given) };
+    let call = Trial { timeout_ms: 600_000, at_most_ms: None, ..trial("held", "a", Consent::Given) };
     let stop = call.stop.clone();
     let (tried, ()) = tokio::join!(engine.try_tool(call), async {
         begun.notified().await;
