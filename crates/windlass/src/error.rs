@@ -57,10 +57,7 @@ pub enum EngineError {
         thread: ThreadId,
     },
     /// A run was started with a model's address or key that this process does not use.
-    #[error(
-        "run `{run}` was started with {how}, which this process does not use: `windlass resume {run}` continues it at a \
-         terminal, and `windlass approvals` answers it there"
-    )]
+    #[error("run `{run}` was started with {how}, which this process does not use")]
     NotReached {
         /// The run.
         run: RunId,

@@ -175,7 +175,12 @@ impl From<EngineError> for Problem {
             EngineError::NoTool(_) => Self::invalid(error.to_string()),
             EngineError::Config(why) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "config", why),
             EngineError::Active { .. } => Self::conflict("run_active", error.to_string()),
-            EngineError::NotReached { .. } => Self::conflict("not_reached", error.to_string()),
+            EngineError::NotReached { ref run, .. } => {
+                let hint = format!(
+                    "`windlass approvals` answers it at a terminal, `windlass resume {run}` resumes it"
+                );
+                Self::conflict("not_reached", format!("{error}; {hint}"))
+            }
             EngineError::Model(error) => Self::new(StatusCode::BAD_GATEWAY, "model", error.to_string()),
             EngineError::Pending { thread, driver } => pending(&thread.to_string(), &driver),
             EngineError::Stopped { thread, why } => {

@@ -186,7 +186,7 @@ async fn a_server_leaves_a_run_to_the_terminal_that_knows_its_address() {
     refused.is_problem(409, "not_reached");
     let detail = refused.body["detail"].as_str().unwrap();
     let wanted = format!("run `{run}` was started with the model's address `{}` and the key in", model.url());
-    assert!(detail.contains(&wanted), "{detail}");
+    assert!(detail.contains(&wanted) && detail.contains(&format!("`windlass resume {run}`")), "{detail}");
     // The terminal answers beside the server, which calls its own model for nothing.
     let user = &server.user;
     let said = with_key(user, &["approvals", "approve"]).exits(0);

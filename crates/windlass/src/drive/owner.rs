@@ -287,8 +287,8 @@ impl Deps {
         }
     }
 
-    /// Folds a thread's journal. Refuses a thread whose run is for a process that reaches its model in another way, unless
-    /// the run is to be cancelled.
+    /// Folds a thread's journal. Returns [`EngineError::NotReached`] if this process cannot call the active run's model as
+    /// recorded, unless the first input is a cancel.
     async fn restore_reached(
         &self,
         thread: &ThreadId,
@@ -303,10 +303,14 @@ impl Deps {
         };
         match (&self.reaches, run.options.access.as_deref()) {
             (Some(reaches), Some(access)) if !is_cancel && !reaches(access) => {
-                let address =
-                    access.base_url.as_ref().map(|address| format!("the model's address `{address}`"));
-                let key = access.api_key_env.as_ref().map(|name| format!("the key in the variable `{name}`"));
-                let how = [address, key].into_iter().flatten().collect::<Vec<_>>().join(" and ");
+                let how = match (&access.base_url, &access.api_key_env) {
+                    (Some(address), Some(key)) => {
+                        format!("the model's address `{address}` and the key in the variable `{key}`")
+                    }
+                    (Some(address), None) => format!("the model's address `{address}`"),
+                    (None, Some(key)) => format!("the key in the variable `{key}`"),
+                    (None, None) => "a model's address that is not recorded".to_owned(),
+                };
                 Err(EngineError::NotReached { run: run.id.clone(), how })
             }
             _ => Ok(restored),

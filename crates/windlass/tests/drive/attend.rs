@@ -8,7 +8,7 @@ use bytes::Bytes;
 use windlass::adapter::bus::LocalBus;
 use windlass::adapter::clock::ManualClock;
 use windlass::adapter::memory::{AppendFault, MemoryStore};
-use windlass::machine::{BlobRef, Digest, Input, InputId, Seq, ThreadId, Timestamp};
+use windlass::machine::{BlobRef, Digest, Input, InputId, ModelAccess, Seq, ThreadId, Timestamp};
 use windlass::port::blob::Blobs;
 use windlass::port::bus::Bus;
 use windlass::port::clock::Clock;
@@ -187,6 +187,41 @@ async fn interrupted_runs_beyond_the_bound_follow_as_others_end() {
         pass().await;
     }
     assert_eq!(calls.load(Ordering::Relaxed), RUNS + 1);
+}
+
+#[tokio::test]
+async fn an_interrupted_run_of_another_address_is_not_resumed_and_can_be_cancelled() {
+    let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+    let store = MemoryStore::new(clock.clone());
+    let start = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let engine = built(&store, &clock, &hanging()).build().await.unwrap();
+            let mut task = Task { thread: Some("t".into()), ..task("go") };
+            let base_url = Some("http://other/v1".to_owned());
+            task.options.access = Some(Box::new(ModelAccess { base_url, ..ModelAccess::default() }));
+            engine.start(task).await.unwrap();
+        });
+    };
+    std::thread::scope(|scope| scope.spawn(start).join().unwrap());
+    let (store, calls) = (store.restarted(), Arc::new(AtomicUsize::new(0)));
+    let called = calls.clone();
+    let models = ScriptedModels::new(move |_| {
+        called.fetch_add(1, Ordering::Relaxed);
+        Line::Say("done".into())
+    });
+    let builder = built(&store, &clock, &models).attend(Attend::All).reaches(|_| false);
+    let engine = builder.build().await.unwrap();
+    for _ in 0..5 {
+        clock.advance_ms(1_000);
+        settle().await;
+    }
+    let title = Input::Title { title: "renamed".into(), by: "ann".into() };
+    let refused = engine.send(&"t".into(), title).await.unwrap_err();
+    assert!(refused.to_string().contains("the model's address `http://other/v1`"), "{refused}");
+    engine.send(&"t".into(), Input::Cancel { run: None, by: "ann".into() }).await.unwrap();
+    ends(&engine, &clock, "t").await;
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
 }
 
 /// Blobs that count their collections.
