@@ -1,14 +1,14 @@
-//! Files that well-known programs find by convention, without a word of the settings that names them: `npm` reads
-//! `package.json`, `python -m server` runs `server/__main__.py`.
+//! Files that well-known programs load by convention although the settings do not name them: `npm` reads `package.json`,
+//! `python -m server` runs `server/__main__.py`.
 
 use std::path::Path;
 
-/// Files that a program reads in the folder where it starts.
+/// Files that a program reads in its working directory.
 const IN_FOLDER: &[(&str, &[&str])] = &[
     ("bun", &["package.json"]),
     ("cargo", &["Cargo.toml", "build.rs", "src/main.rs"]),
     ("deno", &["deno.json", "deno.jsonc", "package.json"]),
-    ("docker", &["compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"]),
+    ("compose", &["compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"]),
     ("docker-compose", &["compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"]),
     ("go", &["go.mod", "main.go"]),
     ("just", &["justfile", "Justfile", ".justfile"]),
@@ -20,18 +20,18 @@ const IN_FOLDER: &[(&str, &[&str])] = &[
     ("yarn", &["package.json"]),
 ];
 
-/// Files that a program runs of a folder which is its argument.
+/// Files that a program runs if its argument is a directory.
 const OF_ARGUMENT: &[(&str, &[&str])] = &[
     ("bun", &["package.json", "index.js", "index.mjs", "index.ts"]),
     ("node", &["package.json", "index.js", "index.mjs", "index.cjs"]),
     ("python", &["__main__.py"]),
 ];
 
-/// Programs that look in `node_modules` first for the package that they are to run.
+/// Programs that run a package, and search `node_modules` first.
 const OF_PACKAGES: &[&str] = &["bunx", "npx"];
 
-/// The files that a command line's programs find in the folder where it starts, relative to it, whether they exist or
-/// not. A program may stand anywhere in the words, as in `env node .` and `sh -c "npm start"`.
+/// The files that the programs of a command line load by convention, relative to the working directory. They need not
+/// exist. Finds programs at any position, as in `env node .` and `sh -c "npm start"`.
 pub fn found_by_name(words: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for (at, word) in words.iter().enumerate() {
@@ -64,7 +64,7 @@ fn program_name(word: &str) -> String {
     name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').to_owned()
 }
 
-/// What `python -m` runs: the module, or the package's main module; the packages around it run first.
+/// The files that `python -m` runs: the module or the main module of the package, after the enclosing packages.
 fn module_files(module: &str) -> Vec<String> {
     let path = module.replace('.', "/");
     let mut files = vec![format!("{path}.py"), format!("{path}/__main__.py")];
@@ -73,7 +73,7 @@ fn module_files(module: &str) -> Vec<String> {
     files
 }
 
-/// What `npx` runs of a package that the folder has, whose name may have a scope and a version.
+/// The files that `npx` runs if the package is installed locally. Its name may have a scope and a version.
 fn package_files(package: &str) -> Vec<String> {
     let scope_end = if package.starts_with('@') { package.find('/').map_or(0, |slash| slash + 1) } else { 0 };
     let end = package[scope_end..].find('@').map_or(package.len(), |at| scope_end + at);
@@ -99,6 +99,8 @@ mod tests {
             ("node --flag .", "./package.json ./index.js ./index.mjs ./index.cjs"),
             ("npx -y @scope/files@1.2 .", "node_modules/.bin/files node_modules/@scope/files/package.json"),
             ("npx files", "node_modules/.bin/files node_modules/files/package.json"),
+            ("docker compose run tools", "compose.yaml compose.yml"),
+            ("docker run -i mcp/fetch", ""),
             ("./server --make", ""),
             ("npx", ""),
         ];
