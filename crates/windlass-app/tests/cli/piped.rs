@@ -10,7 +10,12 @@ use super::{Said, User, said};
 
 /// Runs a task with bytes on a pipe.
 fn piped(user: &User, bytes: &[u8]) -> Said {
-    let mut child = user.command(&["run", "what is in this?"]).stdin(Stdio::piped()).spawn().unwrap();
+    piped_into(user, &["run", "what is in this?"], bytes)
+}
+
+/// Runs a command with bytes on a pipe.
+fn piped_into(user: &User, arguments: &[&str], bytes: &[u8]) -> Said {
+    let mut child = user.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(bytes).unwrap();
     said(child.wait_with_output().unwrap())
 }
@@ -90,9 +95,7 @@ fn a_pipe_that_stays_silent_is_named() {
 #[test]
 fn a_message_on_a_pipe_that_begins_as_a_command_is_a_message() {
     let user = User::new();
-    let mut child = user.command(&["chat"]).stdin(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(b"![a picture](x.png)\n").unwrap();
-    let said = said(child.wait_with_output().unwrap()).exits(0);
+    let said = piped_into(&user, &["chat"], b"![a picture](x.png)\n").exits(0);
     assert!(!said.err.contains("commands are off"), "{said:#?}");
     assert_eq!(blocks(&user)[0]["text"], "![a picture](x.png)");
 }
@@ -100,8 +103,6 @@ fn a_message_on_a_pipe_that_begins_as_a_command_is_a_message() {
 #[test]
 fn a_message_on_a_pipe_that_is_no_utf_8_is_refused() {
     let user = User::new();
-    let mut child = user.command(&["chat"]).stdin(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(b"caf\xe9\n").unwrap();
-    let said = said(child.wait_with_output().unwrap()).exits(2);
+    let said = piped_into(&user, &["chat"], b"caf\xe9\n").exits(2);
     assert!(said.err.contains("a message on standard input is not valid UTF-8"), "{said:#?}");
 }
