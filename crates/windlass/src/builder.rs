@@ -267,16 +267,16 @@ impl Builder {
         self
     }
 
-    /// How many threads are driven at once before an engine with [`Attend::All`] takes up no further ones: 1,000 unless this
-    /// is called. The others stay in the store until some have ended. A message to a thread, or an answer, is not delayed.
+    /// The number of driven threads at which an engine with [`Attend::All`] stops opening interrupted and due threads; 1,000
+    /// by default. They stay in the store until driven threads end. New messages and answers are never delayed.
     pub fn driven_max(mut self, threads: usize) -> Self {
         self.driven_max = Some(threads);
         self
     }
 
-    /// Whether this process calls a model's provider as a run has recorded it in
-    /// [`RunOptions::access`](windlass_machine::RunOptions::access). Runs for which it does not are left to other processes,
-    /// and inputs to their threads are refused, except a cancel. Without this, all runs are driven.
+    /// Decides whether this process can resume a run that recorded a model address or key in
+    /// [`RunOptions::access`](windlass_machine::RunOptions::access). If `reaches` returns `false`, the engine does not drive
+    /// the run and rejects every input to its thread except a cancel. By default, the engine drives all runs.
     pub fn reaches(mut self, reaches: impl Fn(&ModelAccess) -> bool + Send + Sync + 'static) -> Self {
         self.reaches = Some(Arc::new(reaches));
         self

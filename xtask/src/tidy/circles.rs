@@ -1,8 +1,8 @@
-//! Circles of modules: files of a crate that import each other, directly or around.
+//! Import cycles between the modules of a crate.
 //!
-//! A circle has at most [`MOST`] files, and all of them lie in one folder: what stands in another folder can then be read,
-//! tested and moved by itself. A module's own folder is the one of its submodules. Re-exports are followed to the file that
-//! has the item, and a parent that re-exports its children's items does not import them. Test code does not count.
+//! A cycle has at most [`MOST`] files, all in one folder, so that each folder can be read, tested and moved on its own. The
+//! folder of a module with submodules is the submodules' folder. Imports of re-exports count as imports of the file that
+//! defines the item. A re-export by the parent of an item is no import. Test code is ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -231,7 +231,7 @@ impl Imports {
     }
 }
 
-/// `pub` for `pub(crate)`, `pub(super)` and `pub(in …)`: what stands in the parentheses is no import.
+/// Replaces `pub(crate)`, `pub(super)` and `pub(in …)` by `pub`, because their paths are not imports.
 fn without_visibility(code: &str) -> String {
     let mut found = String::new();
     let mut rest = code;

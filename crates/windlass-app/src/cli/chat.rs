@@ -237,7 +237,7 @@ impl Chat<'_> {
             End::Kept => Next::Go,
             End::Outcome(outcome) => match Exit::of(&outcome) {
                 Exit::Done => Next::Go,
-                // A run that waits for others goes on without this chat.
+                // The run resumes when another approver answers, also without this chat.
                 _ if self.console.can_ask() => Next::Go,
                 exit => Next::Leave(exit),
             },

@@ -241,8 +241,7 @@ impl Place {
     }
 }
 
-/// Whether the settings reach a provider as a run has recorded it: at the same address, with the same variable's key if it
-/// recorded one.
+/// Whether the settings use the address that a run has recorded, and its key variable if it recorded one.
 pub fn is_own(providers: &BTreeMap<String, ProviderFile>, access: &ModelAccess) -> bool {
     let own = providers.get(&access.provider);
     let address = own.and_then(|own| own.base_url.as_deref());

@@ -1,4 +1,4 @@
-//! The file of the messages that were typed in chats, which all chats of a user share.
+//! The message history that all chats of a user share.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ impl MessageFile {
         Ok(Self { path: data.join("chat-history"), config })
     }
 
-    /// How the file is kept.
+    /// The configuration of the history.
     pub fn config(&self) -> Config {
         self.config.clone()
     }
@@ -33,14 +33,14 @@ impl MessageFile {
     /// The messages so far, the oldest first.
     pub fn messages(&self) -> Vec<String> {
         let mut history = FileHistory::with_config(&self.config);
-        // The first time there is none.
+        // The file does not exist before the first message.
         let _ = history.load(&self.path);
         history.iter().cloned().collect()
     }
 
-    /// Appends a message. A file that cannot be written is no reason to stop a chat.
+    /// Appends a message. Ignores errors: the chat works without a history.
     pub fn append(&self, message: &str) {
-        // What other chats have appended since stays there.
+        // `append` keeps entries that other chats have written in the meantime.
         let mut history = FileHistory::with_config(&self.config);
         if history.add(message).unwrap_or_default() {
             let _ = history.append(&self.path);

@@ -29,8 +29,8 @@ pub fn ask(console: &Console, files: &FolderFiles, standing: Standing) -> bool {
     let names: Vec<String> = found.map(|program| format!("`{}`", shown_line(&program.name))).collect();
     if !names.is_empty() {
         console.note(&format!(
-            "It starts or reads {}, which are trusted with it as they are now; read them, too. What they load by \
-             themselves is not covered",
+            "It starts or reads {}. Trust covers these files as they are now, so read them, too. It does not cover \
+             files that they load",
             names.join(", ")
         ));
     }

@@ -1,7 +1,6 @@
-//! A decision while it is made: the state before the input, and the facts so far.
+//! A decision in progress: the state before the input, and the facts recorded so far.
 //!
-//! A decision sees the state as it was before the input; what it needs to know of its own earlier facts it reads from
-//! those, so that nothing is cloned.
+//! The state is not changed or cloned: a decision reads its own earlier facts from the list of recorded events.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +17,7 @@ use crate::state::{CallStatus, POLICY, Phase, Run, State, Streak};
 pub(super) struct Decision<'a> {
     pub thread: &'a ThreadId,
     pub state: &'a State,
-    /// Tools of the active run alone that this process does not have.
+    /// The active run's own tools that this process lacks.
     pub lacks: &'a BTreeSet<ToolName>,
     pub now: Timestamp,
     pub run: Option<RunId>,
@@ -140,7 +139,7 @@ impl<'a> Decision<'a> {
         ahead
     }
 
-    /// Steps in a row with the same calls and results, the one that this decision ends included.
+    /// Consecutive steps with equal calls and results, including the step that this decision ends.
     pub(super) fn streak(&self, run: &'a Run) -> Streak {
         let mut streak = run.streak;
         let (mut calls, mut results): (Vec<(&ToolName, &Content)>, Vec<&[Block]>) = match &run.phase {
@@ -229,7 +228,7 @@ pub(super) fn can_be_read(what: &str, checked: Result<(), String>) -> Result<(),
     checked.map_err(|why| Reject::Invalid { what: format!("{what} {why}") })
 }
 
-/// Rejects a JSON null in place of a value that may be left out: it reads back as one that is.
+/// Rejects a JSON null for an optional value: it decodes as an absent one.
 pub(super) fn is_not_null(what: &str, value: &Value) -> Result<(), Reject> {
     match value {
         Value::Null => Err(Reject::Invalid { what: format!("{what} is null; leave it out") }),

@@ -404,7 +404,7 @@ impl<'a> Overlay<'a> {
         d.record(Fact::InterruptClosed { interrupt: InterruptId::from(id), answer, by, roles: Vec::new() });
     }
 
-    /// Starts whatever may start.
+    /// Starts every call that may start now.
     pub(super) fn start_next(&mut self, d: &mut Decision<'_>) {
         for index in self.startable(d) {
             self.begin(d, index);

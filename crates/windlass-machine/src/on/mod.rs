@@ -1,8 +1,8 @@
 //! Decisions: one file per kind of input, each pure, from State and Input to facts.
 //!
-//! Nothing else constructs a [`Fact`]. The files stand in layers: none imports one that imports it. `decision` and `line`
-//! hold what has been decided so far, `next` starts and ends steps and runs, `cancel` and `progress` continue from there,
-//! and the others each take a kind of input.
+//! Nothing else constructs a [`Fact`]. The files form layers without circular imports. `decision` and `line`
+//! hold the decision so far, `next` starts and ends steps and runs, `cancel` and `progress` build on it, and every other file
+//! handles one kind of input.
 
 mod answer;
 mod cancel;

@@ -50,7 +50,7 @@ impl End {
     }
 }
 
-/// Starts the run of a message that has waited.
+/// Starts the run of a queued message.
 pub(super) fn start_queued(d: &mut Decision<'_>, id: &InputId, queued: &Queued) {
     d.run = Some(queued.run.clone());
     let options = in_mode(d, &queued.agent, &queued.options);
@@ -63,7 +63,7 @@ pub(super) fn start_queued(d: &mut Decision<'_>, id: &InputId, queued: &Queued) 
     first_step(d, &queued.agent, &options);
 }
 
-/// The options with the mode that counts: the one that was chosen for the run, else the thread's last, else the agent's.
+/// The options with the effective mode: the run's, else the thread's last one, else the agent's.
 pub(super) fn in_mode(d: &Decision<'_>, agent: &Agent, options: &RunOptions) -> RunOptions {
     RunOptions { mode: options.mode.or(d.state.mode).or(agent.mode), ..options.clone() }
 }

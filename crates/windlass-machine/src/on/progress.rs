@@ -1,4 +1,4 @@
-//! What follows a change in the line of calls: calls that may start now, the next step, or the end of a run.
+//! Continues a step after one of its calls has changed: starts calls, starts the next step, or ends the run.
 //!
 //! It judges no call and gives none its result.
 
@@ -10,7 +10,7 @@ use crate::event::{StepMode, Totals};
 use crate::reject::Reject;
 use crate::state::Run;
 
-/// Starts whatever may start; where every call has its result, goes on to the next step.
+/// Starts every call that may start. If every call has its result, starts the next step.
 pub(super) fn go_on(d: &mut Decision<'_>, mut line: Overlay<'_>, totals: &Totals) {
     if line.is_over {
         return cancel::by_limit(d, line, totals);
@@ -21,7 +21,7 @@ pub(super) fn go_on(d: &mut Decision<'_>, mut line: Overlay<'_>, totals: &Totals
     line.start_next(d);
 }
 
-/// Goes on with the line, or ends a run that is being stopped once nothing is in flight.
+/// Continues the step. If the run is being cancelled, ends it once no call is in flight.
 pub(super) fn after(d: &mut Decision<'_>, run: &Run, line: Overlay<'_>) -> Result<(), Reject> {
     if run.cancel.is_some() {
         return cancel::settle(d, run, Some(line), &run.totals);

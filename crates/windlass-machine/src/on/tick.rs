@@ -1,4 +1,4 @@
-//! A time has come: a retry, a read or a call that was put off is due, the run's time is up, or nobody has answered.
+//! Handles deadlines: of retries, reconciling reads, deferred calls, the run's time limit and unanswered interrupts.
 //!
 //! It reads no clock: the decision carries the thread's time.
 
@@ -31,8 +31,8 @@ pub(super) fn ticked(d: &mut Decision<'_>, confirmed: &[InterruptId]) -> Result<
     }
 }
 
-/// The run's time is up: a program's run is stopped. Where a person is asked, what has begun comes to its end, so that
-/// nothing that was paid for is lost, and the next step waits for them.
+/// Handles the run's time limit. `Fail` and `Answer` cancel the run. `Ask` lets calls in flight finish, so that no paid work
+/// is lost, and the next step asks first.
 fn time_is_up(d: &mut Decision<'_>, run: &Run) -> Result<(), Reject> {
     let (limit, figure) = (RUN_TIMEOUT.to_owned(), run.timeout_ms());
     d.record(Fact::LimitReached { limit, figure, refused: None });

@@ -1,6 +1,6 @@
-//! What is judged: a call with all that a judgement sees of it, and whether it only reads.
+//! The input of a policy evaluation: a call with its tool, principal and context.
 //!
-//! It decides nothing: that is the gate's and the rules' business.
+//! The gate and the rules evaluate it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::agent::{Annotations, EffectClass};
 use crate::event::Surface;
 use crate::id::{Digest, Principal, Timestamp, ToolName};
 
-/// All that a judgement sees of a call.
+/// A call, as the gate and the rules see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The tool.
@@ -21,13 +21,13 @@ pub struct Subject<'a> {
     pub schema: Option<Digest>,
     /// Hints about what the call does.
     pub annotations: Annotations,
-    /// Whether they come from somebody who is believed.
+    /// Whether the annotations count.
     pub trust: Trust,
-    /// The arguments; `None` where they could not be read, which matters only to what looks at them.
+    /// The arguments; `None` if they cannot be parsed. Only conditions on arguments need them.
     pub arguments: Option<&'a Value>,
     /// The paths among them, as the working folder of the tool resolves them.
     pub paths: &'a [PathArgument],
-    /// Whom the run works for.
+    /// The user of the run.
     pub principal: &'a Principal,
     /// That principal's roles.
     pub roles: &'a [String],
@@ -51,8 +51,8 @@ pub enum Trust {
     Untrusted,
 }
 
-/// Whether a call changes nothing but what the thread itself keeps: by hints that are believed, and by a class that may
-/// be repeated. Whatever is not known to be such a call counts as changing something.
+/// Whether a call changes nothing outside its thread: its tool is trusted and declares that it only reads, and its effect
+/// class allows a repeat. Returns `false` if any of these is unknown.
 pub fn only_reads(class: EffectClass, hints: Annotations, trust: Trust) -> bool {
     let repeats = match class {
         EffectClass::Pure | EffectClass::Idempotent => true,

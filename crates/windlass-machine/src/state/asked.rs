@@ -1,6 +1,6 @@
-//! An open interrupt in the state, and when the clock has something to say about it.
+//! An open interrupt in the state, with its deadlines.
 //!
-//! What happens to it is folded in by the run.
+//! `Run` folds answers, votes and reminders into it.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::event::InterruptKind;
 use crate::id::{InterruptId, Principal, Timestamp};
 use crate::policy::Terms;
 
-/// Who approved, and the roles that they had.
+/// An approver, with their roles at that time.
 pub type Approval = (Principal, Vec<String>);
 
 /// An open interrupt.
@@ -16,17 +16,17 @@ pub type Approval = (Principal, Vec<String>);
 pub struct Asked {
     /// Its id.
     pub interrupt: InterruptId,
-    /// What is asked.
+    /// The kind of answer that it waits for.
     pub kind: InterruptKind,
-    /// Whose reply counts, how many are needed, and what silence means.
+    /// The approvers, the quorum, and the outcome at expiry.
     pub terms: Terms,
-    /// Since when.
+    /// When it was opened.
     pub since: Timestamp,
     /// Who has approved so far.
     pub votes: Vec<Approval>,
-    /// Whether somebody was reminded.
+    /// Whether the reminder was sent.
     pub reminded: bool,
-    /// Whether others were told.
+    /// Whether it was escalated.
     pub escalated: bool,
 }
 
@@ -48,22 +48,22 @@ impl Asked {
         }
     }
 
-    /// When silence is taken for an answer.
+    /// When it expires.
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.terms.expires_in_ms.map(|ms| self.since.plus_ms(ms))
     }
 
-    /// When somebody is to be reminded.
+    /// When the reminder is due; `None` once it was sent.
     pub fn remind_at(&self) -> Option<Timestamp> {
         self.terms.remind_in_ms.filter(|_| !self.reminded).map(|ms| self.since.plus_ms(ms))
     }
 
-    /// When others are to be told.
+    /// When the escalation is due; `None` once it was sent.
     pub fn escalate_at(&self) -> Option<Timestamp> {
         self.terms.escalate_in_ms.filter(|_| !self.escalated).map(|ms| self.since.plus_ms(ms))
     }
 
-    /// When the clock has something to say about it.
+    /// The earliest of its deadlines.
     pub fn deadline(&self) -> Option<Timestamp> {
         [self.expires_at(), self.remind_at(), self.escalate_at()].into_iter().flatten().min()
     }

@@ -211,14 +211,14 @@ impl Deps {
         }
     }
 
-    /// How many threads may be opened before as many are driven as may be at once.
+    /// How many more threads the sweep may open.
     fn room(&self, opening: usize) -> usize {
         self.openings.driven_max.saturating_sub(self.actors().len() + opening)
     }
 
     /// Opens every thread that needs a driver and has none, a bounded number at once. Returns the result of each. A thread
-    /// that is backing off is tried as well: the caller asked for it. An engine that attends leaves those to its sweep that
-    /// are beyond the bound of threads that are driven at once.
+    /// that is backing off is tried as well: the caller asked for it. With
+    /// [`Attend::All`](crate::Attend::All), stops at the limit of driven threads; the sweep opens the rest later.
     pub(crate) async fn open_all(
         self: &Arc<Self>,
     ) -> Result<Vec<(ThreadId, Result<(), EngineError>)>, EngineError> {

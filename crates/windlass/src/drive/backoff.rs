@@ -1,6 +1,6 @@
-//! Bounds for the opening of threads: how many at once, and when one is tried again that could not be opened.
+//! Limits for opening threads: concurrency, the number of driven threads, and backoff after failures.
 //!
-//! Opens nothing.
+//! `attend` opens the threads.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,14 @@ use windlass_machine::ThreadId;
 /// enough for the store's readers.
 pub(super) const OPENINGS: usize = 32;
 
-/// Threads that are driven at once at most before the sweep opens no further ones, unless the host program says otherwise.
+/// The default of [`Builder::driven_max`](crate::Builder::driven_max).
 pub(crate) const DRIVEN_MAX: usize = 1_000;
 
 /// Bounds for the threads that are opened because they need a driver.
 pub(crate) struct Openings {
     /// The permits of [`OPENINGS`].
     pub(super) permits: Semaphore,
-    /// Threads that are driven at once at most. The rest stays in the store until others have ended.
+    /// The number of driven threads at which the sweep stops opening more.
     pub(super) driven_max: usize,
 }
 

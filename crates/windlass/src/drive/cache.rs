@@ -1,6 +1,6 @@
-//! What a driver has read or written just now and may need again: blobs, and catalogues of tools.
+//! Bounded caches of blobs and tool catalogues.
 //!
-//! Both are bounded; a miss is a read of the store.
+//! The caller reads the store on a miss.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -73,7 +73,7 @@ pub(crate) use tools::Tools;
 /// step (at most 16 beside each other), with room for people. (design: "The machine and the loop")
 pub(crate) const MAILBOX: usize = 64;
 
-/// Tells whether this process reaches a provider as a run has recorded it.
+/// Whether this process can call a model with the access that a run has recorded.
 pub(crate) type Reaches = dyn Fn(&ModelAccess) -> bool + Send + Sync;
 
 /// Tells how much a user of a workspace may spend altogether, in millionths of a dollar.
@@ -111,7 +111,7 @@ pub(crate) struct Deps {
     pub credit_of: Option<Arc<CreditOf>>,
     /// Whether threads that nobody drives are this engine's business.
     pub attends: bool,
-    /// Whether a recorded way to a model's provider is this process's own.
+    /// See [`Builder::reaches`](crate::Builder::reaches).
     pub reaches: Option<Arc<Reaches>>,
     pub cache: BlobCache,
     pub catalogues: cache::Catalogues,

@@ -1,6 +1,6 @@
-//! How a store fails: what callers do about it depends on which of these it is.
+//! The errors of a store, shared by its ports.
 //!
-//! All ports of a store share these errors.
+//! Callers match on the variant to decide whether to retry.
 
 use windlass_machine::{Seq, ThreadId, UnreadableEvent};
 
@@ -74,7 +74,7 @@ pub enum AppendError {
         wanted: u64,
     },
     /// A record is another than expected: nothing was written.
-    #[error("{kind} `{key}` was changed by somebody else")]
+    #[error("{kind} `{key}` was changed by another writer")]
     Record {
         /// The kind of the record.
         kind: String,

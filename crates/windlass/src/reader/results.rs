@@ -1,6 +1,6 @@
-//! DuckDuckGo's page of results, as a list.
+//! Parses DuckDuckGo's result page into a list.
 //!
-//! Who asks and what it costs is the search tool's business.
+//! The search tool makes the request.
 
 use htmd::Node;
 use reqwest::Url;

@@ -228,8 +228,8 @@ impl Engine {
         let work = move || {
             if mode != RestoreMode::Preview {
                 date(&own, &dated, plan.restored_at);
-                // What the copy changed is older than the fork's own event, also by the clock of the file system: a fork
-                // at that event names none of it.
+                // File timestamps lag behind the clock. The pause keeps every timestamp of the copy before the fork's own
+                // event, so that a later fork at that event does not report the copied files.
                 std::thread::sleep(2 * FILE_TIME_LAG);
             }
             differing(&own, left)

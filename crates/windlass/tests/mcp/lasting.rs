@@ -165,7 +165,7 @@ async fn a_server_that_was_found_away_is_not_back_before_it_has_answered() {
     };
     while_time_passes(&clock, failed).await;
     assert!(!hub.server("stage").unwrap().health.is_ready());
-    // Somebody says that they have signed in: it is tried at once, and who runs it reads why it stays away.
+    // A reported sign-in triggers a new attempt at once; `Health` has the reason of its failure.
     let state = Some(json!({ "waits_for": "sign_in" }).to_string());
     let signed_in = CallContext { reply: Some(ToolReply { answer: values(json!({})), state }), ..context() };
     let said = while_time_passes(&clock, called(&find(&hub, "once"), signed_in, json!({}))).await;

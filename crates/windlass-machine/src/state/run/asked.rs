@@ -1,4 +1,4 @@
-//! What becomes of a call that is asked about, and of one to which somebody has replied.
+//! Folds interrupts into the run: opened, voted on, reminded, escalated and closed.
 //!
 //! It folds what was recorded and decides nothing.
 

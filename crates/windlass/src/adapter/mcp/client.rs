@@ -1,27 +1,27 @@
-//! What this program tells a server of itself: how it signs in, and which values it must not say back.
+//! The OAuth client settings of a server, and the secrets to redact from its output.
 //!
-//! Signing in is in `oauth`, masking in `mask`.
+//! `oauth` signs in, `mask` redacts.
 
 use std::fmt;
 
 use crate::secret::Secret;
 
-/// Who signs in, and how the authorization server knows this client.
+/// The OAuth client of this program.
 #[derive(Clone)]
 pub struct OAuth {
-    /// Where the browser comes back to.
+    /// The redirect URI of the authorization request.
     pub redirect_uri: String,
-    /// An id that the authorization server has given out beforehand; it goes before the rest.
+    /// A client id registered beforehand. Takes precedence over registration.
     pub client_id: Option<String>,
     /// The secret that goes with it.
     pub client_secret: Option<String>,
-    /// Where this client's own description is published, https. (Client ID Metadata Document)
+    /// The https URL of this client's Client ID Metadata Document.
     pub client_metadata_url: Option<String>,
-    /// The name to register under, where nothing else is known.
+    /// The client name sent at dynamic registration.
     pub client_name: String,
-    /// What is asked for; empty: what the server names.
+    /// The requested scopes; if empty, the scopes that the server advertises.
     pub scopes: Vec<String>,
-    /// `native` or `web`, told at registration.
+    /// `native` or `web`, sent at dynamic registration.
     pub application_type: String,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Debug for OAuth {
     }
 }
 
-/// Values that a server must not say back in what the model reads.
+/// Values to redact from the output of a server before a model reads it.
 #[derive(Clone, Default)]
 pub struct Secrets(pub Vec<Secret>);
 

@@ -1,6 +1,6 @@
-//! A connection to a server that answers.
+//! An established connection to a server.
 //!
-//! It is made in `connect`, and what keeps it going is in `core`.
+//! `connect` makes it, `core` supervises it.
 
 use std::sync::Arc;
 

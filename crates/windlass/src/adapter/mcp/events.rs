@@ -1,5 +1,5 @@
-//! The events that answer a request over Streamable HTTP, with an error in place of an answer that cannot be read: the
-//! protocol library drops such an event and leaves the request to time out.
+//! The SSE events of Streamable HTTP. An unreadable response is replaced by a JSON-RPC error, because the protocol library
+//! drops it and the request would time out.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use sse_stream::Sse;
 use super::health::{Log, OUR_OWN};
 use super::lines::{Line, Recipient, Unreadable, parse_message};
 
-/// One event at most; the library's own bound for a line over stdio.
+/// The largest SSE event, equal to the library's bound for a line over stdio.
 pub(super) const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// Events of a server.
@@ -28,8 +28,7 @@ pub(super) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     }
 }
 
-/// Puts errors in place of answers that cannot be read. `asked` is the request that the stream answers; a stream that
-/// answers none is `None`.
+/// Replaces unreadable responses by errors. `asked` is the request of the POST; `None` for a GET stream.
 pub(super) fn with_errors(events: Events, asked: Option<RequestId>, log: Arc<Log>) -> Events {
     let readable = move |event: Result<Sse, SseError>| match event {
         Ok(event) => Ok(readable(event, asked.as_ref(), &log)),
@@ -63,7 +62,7 @@ fn readable(event: Sse, asked: Option<&RequestId>, log: &Log) -> Sse {
     Sse { id: event.id, retry: event.retry, ..error_event(failed, &why, log) }
 }
 
-/// An event with the error for a request whose answer cannot be read.
+/// The error event for a request whose response is unreadable.
 fn error_event(id: RequestId, why: &str, log: &Log) -> Sse {
     tracing::warn!(why, "an answer of a tool server cannot be read");
     log.push(&format!("{OUR_OWN}an answer of the server cannot be read: {why}"));

@@ -473,8 +473,8 @@ pub(super) async fn asked_to_sign_in(core: &Core, parked: &Parked) -> Result<Ask
     Ok(ask::sign_in(name, page.url, parked))
 }
 
-/// What a model reads of a server that is away: since when, and how it comes back. The reason, which names hosts and
-/// repeats what the server printed, is for those who run it. (LM-B3)
+/// The tool result for a server that is unavailable: since when, and when the next attempt is. It omits the reason, which
+/// may hold host names and stderr. (LM-B3)
 pub(super) fn away(core: &Core, link: &Link) -> String {
     let name = &core.config.name;
     let seconds = |from: u64, to: u64| to.saturating_sub(from).div_ceil(1_000);

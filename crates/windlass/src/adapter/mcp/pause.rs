@@ -1,11 +1,11 @@
-//! How long a server that is away is left alone.
+//! The backoff between attempts to connect to a server.
 //!
-//! Reads no clock and draws no number.
+//! Pure: the caller passes the attempt and a random number.
 
 const FIRST_PAUSE_MS: u64 = 1_000;
 pub(super) const LONGEST_PAUSE_MS: u64 = 60_000;
 
-/// Twice as long after each failure, and never exactly as long as other servers' pauses.
+/// Exponential backoff with jitter, in milliseconds.
 pub(super) fn pause_ms(attempts: u32, dice: u64) -> u64 {
     let longest = FIRST_PAUSE_MS.saturating_mul(1 << (attempts - 1).min(16)).min(LONGEST_PAUSE_MS);
     longest / 2 + dice % (longest / 2 + 1)

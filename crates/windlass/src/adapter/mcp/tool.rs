@@ -79,9 +79,9 @@ impl Tool for McpTool {
         let why = match self.core.health() {
             Health::Ready { .. } => return None,
             Health::Starting => "has not answered yet",
-            // The reason names hosts and repeats what the server printed: those who run it read it in its health.
+            // The reason may hold host names and stderr, so only `Health` has it.
             Health::Unavailable { .. } => "is away",
-            Health::NeedsSignIn { .. } => "wants somebody to sign in",
+            Health::NeedsSignIn { .. } => "needs a sign-in",
             Health::Disabled => "is switched off",
         };
         Some(format!("its server `{name}` {why}"))

@@ -1,6 +1,6 @@
-//! A provider as it is called: its address, its key, and how this machine finds out about it.
+//! A provider's address, key and settings, resolved from the configuration.
 //!
-//! It calls nobody.
+//! It makes no request.
 
 use std::sync::Arc;
 use std::time::Duration;

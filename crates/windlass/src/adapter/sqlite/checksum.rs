@@ -1,12 +1,11 @@
 //! The checksum of an event's bytes, bound to the event's place: SQLite notices a damaged page, and not a changed bit in
 //! a value.
 //!
-//! It finds no forgery: whoever can write to the database can write a checksum, too.
+//! It detects damage only: a process with write access to the database can also write a checksum.
 
 use windlass_machine::Digest;
 
-/// The checksum of some bytes: the first 64 bits of their BLAKE3. It finds damage, not forgery: a process that can
-/// write to the database can write a checksum too.
+/// The checksum of some bytes: the first 64 bits of their BLAKE3.
 pub(super) fn checksum(bytes: &[u8]) -> i64 {
     let [a, b, c, d, e, f, g, h, ..] = *Digest::of(bytes).as_bytes();
     i64::from_le_bytes([a, b, c, d, e, f, g, h])

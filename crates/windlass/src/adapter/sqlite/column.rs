@@ -1,6 +1,6 @@
-//! How values stand in columns: times, counts, statuses and outcomes.
+//! Converts values to and from columns: times, counts, statuses and outcomes.
 //!
-//! It reads and writes no row.
+//! It executes no statement.
 
 use windlass_machine::{RunStatus, Timestamp};
 

@@ -1,6 +1,6 @@
 //! Options of a store.
 //!
-//! What they mean for a connection is set where connections are opened.
+//! `mod.rs` applies them to each connection.
 
 use std::time::Duration;
 

@@ -336,7 +336,7 @@ pub(super) async fn unattended_threads_are_found(subject: JournalSubject) {
     assert_eq!(journal.unattended(&[], 2).await.unwrap().len(), 2);
     let except: [ThreadId; 2] = ["posted".into(), "running".into()];
     assert_eq!(journal.unattended(&except, 2).await.unwrap(), [ThreadId::from("timed")]);
-    // The clock was set back: what it counted on comes too late.
+    // The clock was set back, so these deadlines would come too late.
     let ahead = |ms| ThreadView { updated_at: subject.clock.now().plus_ms(ms), ..timed(ms + 1_000) };
     put(journal, "a little ahead", ahead(30_000)).await;
     put(journal, "far ahead", ahead(180_000)).await;

@@ -1,9 +1,9 @@
-//! The methods that a call may name.
+//! The HTTP methods that a call may use.
 //!
-//! Which of them a service takes is its settings' business.
+//! The settings of a service restrict them further.
 
 use http::Method;
 
-/// The methods that there are.
+/// All supported methods.
 pub(super) const METHODS: [Method; 7] =
     [Method::GET, Method::HEAD, Method::OPTIONS, Method::POST, Method::PUT, Method::PATCH, Method::DELETE];

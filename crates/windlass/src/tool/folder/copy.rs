@@ -46,8 +46,8 @@ pub struct FolderContent {
     pub entries: u64,
     /// Bytes of all files.
     pub bytes: u64,
-    /// Files and links that were changed at or after the given time. If the folder itself is younger, because it is a copy
-    /// or was moved, only the time of the content counts, which a program may set.
+    /// Files and links changed at or after the given time, by ctime or mtime. If the folder was created later than that,
+    /// because it was copied or moved, by mtime only, which a program can set.
     pub modified_since: Vec<PathBuf>,
     /// Entries that a copy does not have.
     pub left_out: Vec<LeftOut>,
@@ -177,8 +177,7 @@ struct Walk<'a> {
     source: &'a WorkingFolder,
     limits: &'a CopyLimits,
     since: Option<SystemTime>,
-    /// Whether `since` is compared with the time of an entry's last change of any kind, which no program can set. A copy
-    /// gives all its entries such a time.
+    /// Whether ctime counts. It does not in a folder created after `since`: copying sets it for every entry.
     knows_changes: bool,
     /// Where the entries go; `None` if they are only counted.
     copy: Option<NewFolder<'a>>,
@@ -250,7 +249,7 @@ impl<'a> Walk<'a> {
             }
             open.push(at);
         } else if metadata.is_symlink() {
-            // A copied link has the time of the copy.
+            // Copying does not preserve the mtime of a link.
             if self.knows_changes && self.is_changed(metadata) {
                 self.found.modified_since.push(at.clone());
             }
