@@ -3,7 +3,7 @@
 //! It wires ports together and decides nothing else.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{AutoRun, ModelAccess, Offload, Policy, Principal, Rule, RunId, ThreadId};
@@ -18,7 +18,6 @@ use crate::drive::{
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::limits::Budget;
-use crate::outbound::{Outbound, Reach};
 use crate::port::blob::Blobs;
 use crate::port::bus::Bus;
 use crate::port::clock::Clock;
@@ -29,7 +28,6 @@ use crate::port::observe::Observer;
 use crate::port::offload::Summarizer;
 use crate::port::records::Records;
 use crate::port::tool::{Tool, ToolSource};
-use crate::tool::api::{Api, ApiCall};
 use crate::tool::{Registry, SHOWN_TOKENS, Toolset, WorkingFolder};
 
 /// Which threads an engine drives.
@@ -69,8 +67,6 @@ pub struct Builder {
     attend: Attend,
     driven_max: Option<usize>,
     reaches: Option<Arc<Reaches>>,
-    api: Option<Api>,
-    outbound: Option<Outbound>,
     tools_of: Option<Arc<ToolsOf>>,
 }
 
@@ -226,20 +222,9 @@ impl Builder {
         self
     }
 
-    /// Offers the tool `ApiCall` for these services; without any there is no such tool. (LM-I1)
-    pub fn api(mut self, api: Api) -> Self {
-        self.api = Some(api);
-        self
-    }
-
-    /// How services are called; every public one, unless said otherwise.
-    pub fn outbound(mut self, outbound: Outbound) -> Self {
-        self.outbound = Some(outbound);
-        self
-    }
-
-    /// Finds the tools that a run was given of its own ([`Task::api`](crate::Task::api)), where this process does not have
-    /// them: it was started anew, or another one began the run. All of them, or the run goes on without any.
+    /// Finds the tools of a single run ([`Task::tools`](crate::Task::tools)) if this process does not have them, because
+    /// another process started the run or this one has restarted. `find` returns all of the run's tools; if one is
+    /// missing, the engine uses none of them.
     pub fn tools_of(
         mut self,
         find: impl Fn(&ThreadId, &RunId) -> Result<Vec<Arc<dyn Tool>>, String> + Send + Sync + 'static,
@@ -314,8 +299,7 @@ impl Builder {
             Some(models) => models,
             None => Arc::new(crate::adapter::model::ProviderCatalog::builder().build()?),
         };
-        let (registry, outbound) = offered(self.registry, self.api, self.outbound, &clock)?;
-        let background = registry.background();
+        let background = self.registry.background();
         let deps = Arc::new(Deps {
             journal,
             blobs,
@@ -324,7 +308,7 @@ impl Builder {
             clock,
             models,
             tools: Tools::new(
-                registry,
+                self.registry,
                 self.sources,
                 self.toolsets,
                 self.shown_tokens.unwrap_or(SHOWN_TOKENS),
@@ -332,7 +316,6 @@ impl Builder {
             own_tools: OwnTools::new(self.tools_of),
             expiries: Expiries::default(),
             background,
-            outbound,
             folders,
             policy: PolicySource::new(self.policy),
             budgets: self.budgets,
@@ -374,26 +357,6 @@ impl Builder {
         let ports: Ports = (memory.clone(), memory.clone(), memory);
         Ok((ports, bus(Arc::new(crate::adapter::bus::LocalBus::new()))))
     }
-}
-
-/// The tools with that for services, and the way out of those that single runs are given.
-fn offered(
-    registry: Registry,
-    api: Option<Api>,
-    outbound: Option<Outbound>,
-    clock: &Arc<dyn Clock>,
-) -> Result<(Registry, OnceLock<Outbound>), EngineError> {
-    let config = |error: &dyn std::fmt::Display| EngineError::Config(error.to_string());
-    let way = OnceLock::new();
-    let Some(api) = api else {
-        outbound.map(|outbound| way.set(outbound));
-        return Ok((registry, way));
-    };
-    let outbound =
-        outbound.map_or_else(|| Outbound::new(Reach::default()), Ok).map_err(|error| config(&error))?;
-    let tool = ApiCall::new(api, way.get_or_init(|| outbound).clone(), clock.clone());
-    let tool = tool.map_err(|error| config(&error))?.map(|tool| Arc::new(tool) as Arc<dyn Tool>);
-    Ok((registry.add_all(tool).map_err(|error| config(&error))?, way))
 }
 
 /// The parts of a store.

@@ -15,7 +15,6 @@ use crate::drive::watch::{Begin, Update};
 use crate::drive::{Deps, Letter, NewBlobs};
 use crate::error::EngineError;
 use crate::gate::Whose;
-use crate::outbound::{Outbound, Reach};
 use crate::outcome::Outcome;
 use crate::port::background::BackgroundCommand;
 use crate::port::bus::{Backlog, Position};
@@ -26,7 +25,6 @@ use crate::port::model::Ability;
 use crate::port::records::Records;
 use crate::port::tool::Tool;
 use crate::task::{AgentConfig, RunTools, Task};
-use crate::tool::api::{API_CALL, Api, ApiCall};
 
 /// How long a run that is picked up may take to read its inbox: a driver elsewhere looks each second.
 const TAKEN_WITHIN_MS: u64 = 3_000;
@@ -108,10 +106,11 @@ impl Engine {
         let mut blobs = NewBlobs::default();
         let mut options = task.options;
         let unsent = self.deps.own_tools.unsent(&run);
-        let tools = match (task.api, task.tools) {
-            (None, RunTools::Usual) => self.deps.tools.now_in(&task.workspace),
-            (api, tools) => {
-                let (tools, names) = self.own_tools((&task.workspace, &run), api, tools)?;
+        let tools = match self.replaced_tools(task.tools) {
+            None => self.deps.tools.now_in(&task.workspace),
+            Some((names, tools)) => {
+                let given = self.deps.give_tools((&task.workspace, &run), &names, tools);
+                let (tools, names) = given.map_err(|error| EngineError::Config(error.to_string()))?;
                 options.own_tools = names;
                 tools
             }
@@ -181,40 +180,17 @@ impl Engine {
         })
     }
 
-    /// Gives a run a tool that calls these services, in place of the engine's own.
-    /// Gives a run what it has of its own: all of its tools, and the names that are not the engine's there.
-    fn own_tools(
-        &self,
-        run: (&str, &RunId),
-        api: Option<Api>,
-        own: RunTools,
-    ) -> Result<(Arc<Offered>, Vec<ToolName>), EngineError> {
-        let config = |error: &dyn std::fmt::Display| EngineError::Config(error.to_string());
-        let (mut names, mut tools) = (Vec::new(), Vec::new());
-        if let Some(api) = api {
-            let outbound = match self.deps.outbound.get() {
-                Some(outbound) => outbound.clone(),
-                None => {
-                    let usual = Outbound::new(Reach::default()).map_err(|error| config(&error))?;
-                    self.deps.outbound.get_or_init(|| usual).clone()
-                }
-            };
-            let tool =
-                ApiCall::new(api, outbound, self.deps.clock.clone()).map_err(|error| config(&error))?;
-            tools.extend(tool.map(|tool| Arc::new(tool) as Arc<dyn Tool>));
-            // Without services there is none, not even the engine's.
-            names.push(API_CALL.into());
-        }
-        match own {
-            RunTools::Usual => {}
-            RunTools::Beside(own) => tools.extend(own),
+    /// The names of the engine's tools that a run does not have, and the tools that it has instead. `None` if it has
+    /// the engine's.
+    fn replaced_tools(&self, tools: RunTools) -> Option<(Vec<ToolName>, Vec<Arc<dyn Tool>>)> {
+        match tools {
+            RunTools::Usual => None,
+            RunTools::Replacing { names, tools } => Some((names, tools)),
             RunTools::Nothing => {
-                let offered = self.deps.tools.now();
-                names.extend(offered.registry.catalogue().iter().map(|spec| spec.name.clone()));
-                tools.clear();
+                let catalogue = self.deps.tools.now().registry.catalogue();
+                Some((catalogue.iter().map(|spec| spec.name.clone()).collect(), Vec::new()))
             }
         }
-        self.deps.give_tools(run, &names, tools).map_err(|error| config(&error))
     }
 
     async fn catalogue(&self, tools: &Offered, blobs: &mut NewBlobs) -> Result<Option<BlobRef>, StoreError> {

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use windlass_machine::{
     InputId, Limits, Message, Mode, ModelName, ModelSettings, Note, Principal, Role, RunOptions, ThreadId,
-    WhenBusy,
+    ToolName, WhenBusy,
 };
 
 use crate::port::tool::Tool;
-use crate::tool::api::Api;
 
 /// An agent as a host program defines it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,11 +54,9 @@ pub struct Task {
     pub when_busy: WhenBusy,
     /// Data of the host program, recorded in the append that takes the message.
     pub note: Option<Note>,
-    /// Services that this run alone may call, in place of the engine's. They and their secrets are kept in this process
-    /// until the run ends; another one that takes the run up asks for them ([`Builder::tools_of`](crate::Builder::tools_of)).
-    /// (LM-I7)
-    pub api: Option<Api>,
-    /// Which tools it has beside or in place of the engine's; they are kept as those are.
+    /// Which tools the run has. Those that the engine does not have stay in this process until the run ends, with the
+    /// secrets in them; another process that resumes the run calls [`Builder::tools_of`](crate::Builder::tools_of) for
+    /// them. (LM-I7)
     pub tools: RunTools,
 }
 
@@ -69,18 +66,32 @@ pub enum RunTools {
     /// The engine's.
     #[default]
     Usual,
-    /// The engine's and these, which go before those of the engine with the same names.
-    Beside(Vec<Arc<dyn Tool>>),
-    /// None at all: the run can only talk.
+    /// The engine's without those that have these names, and further tools. A further tool replaces the engine's of the
+    /// same name.
+    Replacing {
+        /// Names of tools of the engine that the run does not have.
+        names: Vec<ToolName>,
+        /// The further tools.
+        tools: Vec<Arc<dyn Tool>>,
+    },
+    /// None: the model can only reply.
     Nothing,
+}
+
+impl RunTools {
+    /// The engine's tools and further ones, which replace the engine's of the same names.
+    pub fn beside(tools: Vec<Arc<dyn Tool>>) -> Self {
+        Self::Replacing { names: Vec::new(), tools }
+    }
 }
 
 impl fmt::Debug for RunTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usual => f.write_str("Usual"),
-            Self::Beside(tools) => {
-                f.debug_list().entries(tools.iter().map(|tool| &tool.spec().name)).finish()
+            Self::Replacing { names, tools } => {
+                let tools: Vec<_> = tools.iter().map(|tool| &tool.spec().name).collect();
+                f.debug_struct("Replacing").field("names", names).field("tools", &tools).finish()
             }
             Self::Nothing => f.write_str("Nothing"),
         }
@@ -91,10 +102,16 @@ impl PartialEq for RunTools {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Usual, Self::Usual) | (Self::Nothing, Self::Nothing) => true,
-            (Self::Beside(one), Self::Beside(other)) => {
-                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| Arc::ptr_eq(one, other))
+            (
+                Self::Replacing { names, tools },
+                Self::Replacing { names: other_names, tools: other_tools },
+            ) => {
+                let mut pairs = tools.iter().zip(other_tools);
+                names == other_names
+                    && tools.len() == other_tools.len()
+                    && pairs.all(|(tool, other)| Arc::ptr_eq(tool, other))
             }
-            (Self::Usual | Self::Beside(_) | Self::Nothing, _) => false,
+            (Self::Usual | Self::Replacing { .. } | Self::Nothing, _) => false,
         }
     }
 }
@@ -113,7 +130,6 @@ impl Task {
             options: RunOptions::default(),
             when_busy: WhenBusy::default(),
             note: None,
-            api: None,
             tools: RunTools::Usual,
         }
     }

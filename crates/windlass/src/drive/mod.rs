@@ -39,7 +39,7 @@ mod view;
 pub(crate) mod watch;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
@@ -48,7 +48,6 @@ use windlass_machine::{BlobRef, Input, InputId, ModelAccess, Principal, Reject, 
 
 use crate::error::EngineError;
 use crate::limits::Budget;
-use crate::outbound::Outbound;
 use crate::port::background::Background;
 use crate::port::blob::Blobs;
 use crate::port::bus::Bus;
@@ -96,8 +95,6 @@ pub(crate) struct Deps {
     pub expiries: Expiries,
     /// What tools keep at work beside their calls.
     pub background: Vec<Arc<dyn Background>>,
-    /// How the tools of single runs get out.
-    pub outbound: OnceLock<Outbound>,
     pub folders: Folders,
     pub policy: PolicySource,
     pub budgets: Vec<Budget>,

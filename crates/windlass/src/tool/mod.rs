@@ -45,5 +45,5 @@ pub(crate) use schema::{ValueCheck, check_values};
 pub use toolset::{SHOWN_TOKENS, Shown, Toolset};
 pub use typed::{ContentKind, Typed, TypedContent};
 
-/// Names of tools that an engine adds by itself, beside those of its registry: they are nobody else's to take.
-pub const ENGINE_NAMES: [&str; 3] = [toolset::SHELF_NAMES[0], toolset::SHELF_NAMES[1], api::API_CALL];
+/// Names of the tools that an engine adds to those of its registry: no other tool can have one.
+pub const ENGINE_NAMES: [&str; 2] = toolset::SHELF_NAMES;

@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use windlass::adapter::clock::SystemClock;
 use windlass::machine::{Annotations, Block, EffectClass, Role, ToolSpec};
 use windlass::outbound::Reach;
 use windlass::port::model::ModelCall;
 use windlass::port::tool::{CallContext, Tool, ToolOutput, ToolSource};
 use windlass::secret::Secret;
 use windlass::testing::scripted::{Line, ScriptedModels};
+use windlass::tool::api::{Api, ApiCall};
 use windlass::tool::builtin::{builtin_toolsets, desk_tools, file_tools, request_human_approval};
 use windlass::tool::web::{web_fetch, web_search};
 use windlass::tool::{FunctionTool, Registry, Shown, Toolset};
@@ -371,7 +373,7 @@ async fn a_run_has_tools_beside_the_engines_or_none_at_all() {
     let engine = memory(&models, registry([tool("a"), tool("b")])).build().await.unwrap();
     for (tools, wanted) in [
         (RunTools::Usual, "has a b"),
-        (RunTools::Beside(vec![Arc::new(tool("b")), Arc::new(tool("c"))]), "has a b c"),
+        (RunTools::beside(vec![Arc::new(tool("b")), Arc::new(tool("c"))]), "has a b c"),
         (RunTools::Nothing, "has "),
     ] {
         let outcome = engine.run(Task { tools, ..task("go") }).await.unwrap();
@@ -418,9 +420,10 @@ async fn a_disabled_tool_is_had_by_no_way_at_all() {
     ]);
     // A run brings services of its own: its tool is taken out as well.
     let service = json!({"name": "a", "base_url": "https://api.example.com"});
-    let api =
-        windlass::tool::api::Api::new(vec![serde_json::from_value(service).unwrap()], Default::default());
-    let asked = Task { thread: Some("t".into()), api: Some(api), ..task(&calls.to_string()) };
+    let api = Api::new(vec![serde_json::from_value(service).unwrap()], Default::default());
+    let outbound = crate::outbound::way(crate::outbound::inside(&[]), &[]);
+    let tools = ApiCall::for_run(api, outbound, Arc::new(SystemClock::new())).unwrap();
+    let asked = Task { thread: Some("t".into()), tools, ..task(&calls.to_string()) };
     let told = engine.run(asked).await.unwrap().data.unwrap();
     let shown = caller.shown().join(" ");
     assert!(shown.contains("k8s_get") && shown.contains("s17_"), "{shown}");

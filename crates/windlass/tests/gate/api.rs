@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 use windlass::adapter::clock::SystemClock;
 use windlass::adapter::memory::MemoryStore;
 use windlass::machine::{Answer, AutoRun, InterruptKind, Seq, WhenBusy};
+use windlass::outbound::Outbound;
 use windlass::port::tool::Tool;
 use windlass::secret::Secret;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::Registry;
 use windlass::tool::api::{Api, ApiCall};
-use windlass::{Engine, Outcome, Status, Task};
+use windlass::{Engine, Outcome, RunTools, Status, Task};
 
 use super::{asking, open, store, told};
 use crate::drive::{party, stored, task};
@@ -46,8 +47,23 @@ fn api(far: &Far, token: &str, more: Value) -> Api {
 }
 
 async fn engine(store: &MemoryStore, models: &ScriptedModels, api: Option<Api>) -> Engine {
-    let builder = asking(store, models, Registry::new()).outbound(way(inside(&["127.0.0.1"]), &[]));
-    api.into_iter().fold(builder, |builder, api| builder.api(api)).build().await.unwrap()
+    asking(store, models, registry(api)).build().await.unwrap()
+}
+
+/// The tool for these services, if there are any.
+fn registry(api: Option<Api>) -> Registry {
+    let tool = api.and_then(|api| ApiCall::new(api, local(), Arc::new(SystemClock::new())).unwrap());
+    Registry::new().add_all(tool.map(|tool| Arc::new(tool) as Arc<dyn Tool>)).unwrap()
+}
+
+/// Calls to this machine.
+fn local() -> Outbound {
+    way(inside(&["127.0.0.1"]), &[])
+}
+
+/// The tools of a run with services of its own.
+fn own(api: Api) -> RunTools {
+    ApiCall::for_run(api, local(), Arc::new(SystemClock::new())).unwrap()
 }
 
 #[tokio::test]
@@ -81,9 +97,9 @@ async fn a_request_that_was_lost_is_in_doubt_or_repeated_with_its_key() {
         let models = calls(vec![ask("POST", "/cut")]);
         let store = store();
         let ports = Arc::new(store.clone());
-        let engine = asking(&store, &models, Registry::new()).ports(ports.clone(), ports.clone(), ports);
-        let engine = engine.auto_run(AutoRun::Everything).api(api(&far, TOKEN, more));
-        let engine = engine.outbound(way(inside(&["127.0.0.1"]), &[])).build().await.unwrap();
+        let registry = registry(Some(api(&far, TOKEN, more)));
+        let engine = asking(&store, &models, registry).ports(ports.clone(), ports.clone(), ports);
+        let engine = engine.auto_run(AutoRun::Everything).build().await.unwrap();
         let outcome = engine.run(task("go")).await.unwrap();
         assert!(matches!(outcome.meta.interrupts[0].kind, InterruptKind::InDoubt { .. }), "{outcome:?}");
         let asked = far.asked().split_off(before);
@@ -109,7 +125,8 @@ async fn each_run_has_the_services_and_secrets_of_its_tenant() {
     let models = calls(vec![ask("GET", "/x")]);
     let engine = engine(&store(), &models, Some(api(&far, "engine-token", json!({})))).await;
     let run = async |api: Option<Api>| {
-        let outcome = engine.run(Task { api, ..task("go") }).await.unwrap();
+        let tools = api.map_or(RunTools::Usual, own);
+        let outcome = engine.run(Task { tools, ..task("go") }).await.unwrap();
         outcome.data.unwrap()
     };
     let tenant = |token: &str| Some(api(&far, token, json!({})));
@@ -121,7 +138,8 @@ async fn each_run_has_the_services_and_secrets_of_its_tenant() {
     assert!(said.contains("Unknown tool: ApiCall"), "{said}");
     let other = json!({"name": "a", "base_url": "ftp://x"});
     let wrong = Api::new(vec![serde_json::from_value(other).unwrap()], BTreeMap::new());
-    let error = engine.start(Task { api: Some(wrong), ..task("go") }).await.unwrap_err().to_string();
+    let wrong = ApiCall::for_run(wrong, local(), Arc::new(SystemClock::new()));
+    let error = wrong.unwrap_err().to_string();
     assert!(error.contains("`ftp` addresses are not called"), "{error}");
     assert_eq!(far.asked().len(), 3);
 }
@@ -133,21 +151,19 @@ async fn a_run_that_another_process_takes_up_never_gets_somebody_elses_credentia
         Far::start(|asked| Reply::ok("text/plain", asked.header("authorization").unwrap_or("nobody"))).await;
     let models = calls(vec![ask("POST", "/x"), ask("GET", "/y")]);
     let tool = |token: &str| -> Arc<dyn Tool> {
-        let outbound = way(inside(&["127.0.0.1"]), &[]);
-        let made = ApiCall::new(api(&far, token, json!({})), outbound, Arc::new(SystemClock::new()));
+        let made = ApiCall::new(api(&far, token, json!({})), local(), Arc::new(SystemClock::new()));
         Arc::new(made.unwrap().unwrap())
     };
     for found in [None, Some("tenant-token")] {
         let before = far.asked().len();
         let memory = store();
         let first = engine(&memory, &models, Some(api(&far, "engine-token", json!({})))).await;
-        let task = Task { api: Some(api(&far, "tenant-token", json!({}))), ..task("go") };
+        let task = Task { tools: own(api(&far, "tenant-token", json!({}))), ..task("go") };
         let outcome = first.run(task).await.unwrap();
         let [interrupt] = &*open(&outcome) else { panic!("{outcome:?}") };
         super::put_down(&first, &outcome.meta.thread_id).await;
         let node = memory.another_node();
-        let builder = asking(&node, &models, Registry::new()).api(api(&far, "engine-token", json!({})));
-        let builder = builder.outbound(way(inside(&["127.0.0.1"]), &[]));
+        let builder = asking(&node, &models, registry(Some(api(&far, "engine-token", json!({})))));
         let again = match found {
             None => builder,
             Some(token) => {
@@ -184,14 +200,15 @@ async fn a_start_that_failed_leaves_no_services_behind() {
         let kept = Arc::downgrade(&services.secrets);
         let thread = Some(waiting.meta.thread_id.clone());
         let when_busy = WhenBusy::Reject;
-        let refused = engine.start(Task { api: Some(services), thread, when_busy, id, ..task("more") }).await;
+        let refused =
+            engine.start(Task { tools: own(services), thread, when_busy, id, ..task("more") }).await;
         assert!(refused.is_err(), "{refused:?}");
         assert!(kept.upgrade().is_none(), "its secrets are kept for a run that there is not");
     }
     // One that has begun keeps them.
     let services = api(&far, "tenant-token", json!({}));
     let kept = Arc::downgrade(&services.secrets);
-    let waiting = engine.run(Task { api: Some(services), ..task("go") }).await.unwrap();
+    let waiting = engine.run(Task { tools: own(services), ..task("go") }).await.unwrap();
     assert_eq!(waiting.status, Status::Paused, "{waiting:?}");
     assert!(kept.upgrade().is_some());
 }
@@ -273,8 +290,8 @@ async fn no_secret_is_found_anywhere() {
         }
     });
     let folder = tempfile::tempdir().unwrap();
-    let engine = stored(folder.path(), &script, Registry::new()).api(api(&far, TOKEN, json!({})));
-    let engine = engine.outbound(way(inside(&["127.0.0.1"]), &[])).build().await.unwrap();
+    let registry = registry(Some(api(&far, TOKEN, json!({}))));
+    let engine = stored(folder.path(), &script, registry).build().await.unwrap();
     let (started, updates) = engine.start_watched(task("go")).await.unwrap();
     let watched = tokio::spawn(async move {
         let mut text = String::new();

@@ -167,7 +167,7 @@ fn a_call_that_is_due_waits_for_a_process_that_has_its_tool() {
         let own = Own { after_ms: Some(60_000), ..Own::default() };
         let run = runtime().block_on(async {
             let engine = built(folder.path(), &clock).build().await.unwrap();
-            let task = Task { tools: RunTools::Beside(vec![own.tool(class)]), ..task_in("t", "go") };
+            let task = Task { tools: RunTools::beside(vec![own.tool(class)]), ..task_in("t", "go") };
             let started = engine.start(task).await.unwrap();
             pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
             put_down(&engine, &started.thread).await;
@@ -188,7 +188,7 @@ fn a_call_that_was_lost_waits_where_it_may_be_repeated_and_is_in_doubt_elsewhere
         let own = Own { hangs: true, ..Own::default() };
         let run = runtime().block_on(async {
             let engine = built(folder.path(), &clock).build().await.unwrap();
-            let task = Task { tools: RunTools::Beside(vec![own.tool(class)]), ..task_in("t", "go") };
+            let task = Task { tools: RunTools::beside(vec![own.tool(class)]), ..task_in("t", "go") };
             let started = engine.start(task).await.unwrap();
             own.begun.notified().await;
             started.run
@@ -222,7 +222,7 @@ fn a_call_that_a_model_makes_where_its_tool_is_not_is_judged_where_it_is_and_can
             let engine = stored(folder.path(), &models, Registry::new()).clock(clock.clone());
             let engine = engine.build().await.unwrap();
             let task =
-                Task { tools: RunTools::Beside(vec![own.tool(EffectClass::Once)]), ..task_in("t", "go") };
+                Task { tools: RunTools::beside(vec![own.tool(EffectClass::Once)]), ..task_in("t", "go") };
             engine.start(task).await.unwrap().run
         });
         runtime().block_on(without(folder.path(), &clock, &run));
@@ -255,7 +255,7 @@ fn a_call_of_a_tool_that_was_loaded_or_is_to_be_waits_for_a_process_that_has_it(
         let tool: Arc<dyn Tool> = Arc::new(OfServer(own.tool(EffectClass::Once)));
         let builder = || built_on(&loading(), folder.path(), &clock);
         let run = runtime().block_on(async {
-            let task = Task { tools: RunTools::Beside(vec![tool.clone()]), ..task_in("t", "go") };
+            let task = Task { tools: RunTools::beside(vec![tool.clone()]), ..task_in("t", "go") };
             if dies_before_it_loads {
                 let models = ScriptedModels::new(|_| Line::Hang(String::new()));
                 let engine = built_on(&models, folder.path(), &clock).build().await.unwrap();

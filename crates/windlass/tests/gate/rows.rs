@@ -62,7 +62,7 @@ async fn engine(store: &MemoryStore, clock: &Arc<ManualClock>, tool: Option<Arc<
 }
 
 async fn start(engine: &Engine, tool: Arc<dyn Tool>) {
-    let task = Task { tools: RunTools::Beside(vec![tool]), ..task_in("t", "go") };
+    let task = Task { tools: RunTools::beside(vec![tool]), ..task_in("t", "go") };
     engine.start(task).await.unwrap();
 }
 

@@ -135,7 +135,7 @@ pub async fn reached(app: &Shared, caller: &Caller, servers: Vec<McpServer>) -> 
             ));
         }
     }
-    Ok(RunTools::Beside(hub.into_tools()))
+    Ok(RunTools::beside(hub.into_tools()))
 }
 
 #[cfg(test)]

@@ -256,7 +256,6 @@ pub async fn send(
         },
         when_busy: new.when_busy.into(),
         note: None,
-        api: None,
     };
     let started = begin(app, caller, task).await?;
     let (message, queued) = taken(app, &started).await?;

@@ -24,6 +24,7 @@ use serde_json::{Map, Value, json};
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 
 use self::method::METHODS;
+use crate::RunTools;
 use crate::outbound::Outbound;
 use crate::port::clock::Clock;
 use crate::port::tool::{CallContext, Conduct, Tool, ToolOutput};
@@ -155,6 +156,14 @@ impl ApiCall {
             services.push(Ready::new(service.clone(), &outbound)?);
         }
         Ok(Some(Self { spec: spec(&services), services, api, outbound, clock }))
+    }
+
+    /// The tools of a run that calls these services in place of the engine's. Without services, the run has no `ApiCall`
+    /// tool. (LM-I7)
+    pub fn for_run(api: Api, outbound: Outbound, clock: Arc<dyn Clock>) -> Result<RunTools, ApiError> {
+        let tool = Self::new(api, outbound, clock)?;
+        let tools = tool.into_iter().map(|tool| Arc::new(tool) as Arc<dyn Tool>).collect();
+        Ok(RunTools::Replacing { names: vec![API_CALL.into()], tools })
     }
 
     fn find(&self, name: &str) -> Option<&Ready> {

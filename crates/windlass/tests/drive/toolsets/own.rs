@@ -17,7 +17,7 @@ use crate::drive::{Text, memory, party, task};
 fn beside(calls: &Value, own: impl IntoIterator<Item = Far>) -> Task {
     let own = own.into_iter().map(|tool| Arc::new(tool) as Arc<dyn Tool>);
     let local = FunctionTool::new("local", "says", async |_: CallContext, _: Text| ToolOutput::text("x"));
-    let tools = RunTools::Beside(own.chain([Arc::new(local) as Arc<dyn Tool>]).collect());
+    let tools = RunTools::beside(own.chain([Arc::new(local) as Arc<dyn Tool>]).collect());
     Task { thread: Some("t".into()), tools, ..task(&calls.to_string()) }
 }
 
