@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
+use windlass::clock::SystemClock;
 use windlass::machine::{Event, Seq, ThreadId};
 use windlass::port::journal::{Batch, BatchId, Claim, Journal, ThreadQuery};
+use windlass::sqlite::{SqliteStore, StoreOptions};
 
 /// Events of the exchange at most.
 const EXCHANGE_EVENTS: usize = 1_000;

@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| windlass::testing::fuzz::mcp_output(bytes));
+fuzz_target!(|bytes: &[u8]| windlass::testing::mcp::mcp_output(bytes));

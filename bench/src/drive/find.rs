@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass::machine::{ADMIN, Annotations, Party, ToolSpec};
 use windlass::port::tool::{CallContext, Tool, ToolOutput, ToolSource};
-use windlass::{Consent, Engine, Trial, Tried};
+use windlass::{Consent, Trial, Tried};
 
 use super::quantile;
 use crate::machine;
@@ -87,7 +87,7 @@ impl Find {
     pub(super) async fn measure(&self) -> Result<Found> {
         let tools: Arc<[Arc<dyn Tool>]> = (0..self.tools).map(tool).collect();
         let start_ns = machine::monotonic_ns();
-        let engine = Engine::builder().tool_source(Arc::new(Catalogue(tools))).build().await?;
+        let engine = windlass::builder().tool_source(Arc::new(Catalogue(tools))).build().await?;
         let index_ms = (machine::monotonic_ns() - start_ns) as f64 / 1e6;
         let mut times = Vec::with_capacity(self.searches);
         for number in 0..self.searches {

@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use windlass::adapter::model::{ProviderCatalog, ProviderConfig, Secret};
+use windlass::models::{ProviderCatalog, ProviderConfig, Secret};
+use windlass::sqlite::SqliteFolder;
 use windlass::{Attend, Engine};
 
 use crate::machine;
@@ -50,6 +51,9 @@ impl Open {
 async fn open(folder: &Path) -> Result<Engine> {
     let provider = ProviderConfig { api_key: Some(Secret::new("none")), ..ProviderConfig::default() };
     let models = ProviderCatalog::builder().provider("openai-chat", provider).build()?;
-    let engine = Engine::builder().models(Arc::new(models)).store(folder.join("store")).attend(Attend::All);
+    let engine = windlass::builder()
+        .models(Arc::new(models))
+        .store(SqliteFolder::new(folder.join("store")))
+        .attend(Attend::All);
     Ok(engine.build().await?)
 }

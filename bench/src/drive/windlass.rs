@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Result, bail};
 use async_trait::async_trait;
 use futures::StreamExt;
-use windlass::adapter::model::{ProviderCatalog, ProviderConfig, Secret};
 use windlass::machine::{Annotations, Fact, Limits, Seq, ThreadId};
+use windlass::models::{ProviderCatalog, ProviderConfig, Secret};
 use windlass::port::journal::{Recorded, ThreadStatus};
 use windlass::port::model::Delta;
-use windlass::tool::{FunctionTool, Registry};
+use windlass::sqlite::SqliteFolder;
+use windlass::tool::FunctionTool;
 use windlass::{AgentConfig, Engine, Status, Task, Update};
 
 use super::{Driver, Mode, PROMPT, RunProbe, Settings, TOOL_DESCRIPTION, TOOL_NAME, Window};
@@ -54,10 +55,10 @@ pub(super) async fn start(settings: &Settings) -> Result<Box<dyn Driver>> {
         ..ProviderConfig::default()
     };
     let models = ProviderCatalog::builder().provider("openai-chat", provider).build()?;
-    let engine = Engine::builder()
+    let engine = windlass::builder()
         .models(Arc::new(models))
-        .tools(Registry::new().add(Arc::new(echo.annotations(pure)))?)
-        .store(settings.folder.join("store"))
+        .tools(windlass::registry().add(Arc::new(echo.annotations(pure)))?)
+        .store(SqliteFolder::new(settings.folder.join("store")))
         .build()
         .await?;
     let mut limits = Limits::default();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass::adapter::clock::SystemClock;
+use windlass::clock::SystemClock;
 use windlass::machine::Timestamp;
 use windlass::port::clock::Clock;
 

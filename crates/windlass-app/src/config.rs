@@ -24,9 +24,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use windlass::AgentConfig;
-use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog, ProviderConfig};
 use windlass::limits::Budget;
 use windlass::machine::{CacheMarks, Limits, ModelName, ModelSettings, Reasoning};
+use windlass::models::{DEMO_MODEL, ProviderCatalog, ProviderConfig};
 
 use crate::trouble::Trouble;
 

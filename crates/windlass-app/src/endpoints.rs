@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass::adapter::model::{Auth, ProviderCatalog, ProviderConfig, WireKind};
 use windlass::machine::{Digest, FailureClass, ModelName, Principal};
+use windlass::models::{Auth, ProviderCatalog, ProviderConfig, WireKind};
 use windlass::outbound::Outbound;
 use windlass::port::model::{Model, ModelError, Models};
 use windlass::secret::Secret;

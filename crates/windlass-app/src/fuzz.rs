@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use crate::compat::parse_run;
 use crate::http::fuzz::{headers, request};
 use crate::policy::PolicyText;
 use crate::{config, policy};
@@ -19,6 +20,7 @@ pub fn settings(bytes: &[u8]) {
 /// Parses the body of a request.
 pub fn body(bytes: &[u8]) {
     request(bytes);
+    parse_run(bytes);
 }
 
 /// Parses headers that are read by hand.

@@ -468,7 +468,7 @@ mod tests {
         let (old, fresh) = (folder("thr_old"), folder("thr_fresh"));
         let past = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1);
         std::fs::File::open(&old).unwrap().set_modified(past).unwrap();
-        let engine = Engine::builder().build().await.unwrap();
+        let engine = windlass::builder().build().await.unwrap();
         homes.sweep(&engine).await;
         assert_eq!((old.exists(), fresh.exists()), (false, true));
         assert_eq!(homes.room(&home).taken(), Ok(1));

@@ -78,7 +78,7 @@ pub fn main() -> ExitCode {
     if exit.leaves_a_run() {
         // Exit at once, like a crash, which runs survive: a runtime that shuts down cancels tasks one by one, and a
         // cancelled tool would return an error, which would be recorded.
-        windlass::adapter::mcp::kill_servers();
+        windlass::mcp::kill_servers();
         // A task that still waits may hold the screen.
         screen::restore_terminal();
         std::process::exit(exit.code().into());

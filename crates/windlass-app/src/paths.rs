@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
-use windlass::adapter::sqlite::is_store;
 use windlass::machine::Digest;
+use windlass::sqlite::is_store;
 
 use crate::trouble::Trouble;
 

@@ -17,12 +17,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::SetOnce;
-use windlass::adapter::model::{DEMO_MODEL, ProviderCatalog};
-use windlass::adapter::sqlite::{Durability, StoreOptions};
 use windlass::machine::{ModelAccess, ModelName, ModelSettings, Party, Principal, Rule, ToolName, Verdict};
+use windlass::models::{DEMO_MODEL, ProviderCatalog};
 use windlass::port::model::{Ability, Models};
 use windlass::port::observe::Observer;
 use windlass::reader::Reader;
+use windlass::sqlite::{Durability, SqliteFolder, StoreOptions};
 use windlass::tool::builtin::{desk_tools, fetch_data, file_tools, request_human_approval};
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Attend, Builder, Engine, Task};
@@ -249,10 +249,10 @@ impl Ground {
         let homes = homes.with_limit(self.settings.files.max_total_bytes());
         let found = homes.clone();
         let durability = if self.settings.relaxed { Durability::Relaxed } else { Durability::Full };
+        let options = StoreOptions { durability, ..StoreOptions::default() };
         let tools = self.tools()?;
-        let builder = Engine::builder()
-            .store(self.store())
-            .store_options(StoreOptions { durability, ..StoreOptions::default() })
+        let builder = windlass::builder()
+            .store(SqliteFolder::new(self.store()).options(options))
             .folder(homes.ground().clone());
         // What servers left behind is in the store, and their tools are there before anything is driven.
         let (builder, records) = Box::pin(builder.open_store()).await?;
@@ -328,7 +328,7 @@ impl Ground {
     /// The tools, with what the configuration says of them.
     pub fn tools(&self) -> anyhow::Result<Registry> {
         let ask = request_human_approval(self.settings.question_timeout_ms);
-        let registry = Registry::new()
+        let registry = windlass::registry()
             .add_all(file_tools(&Reader::this_program()))?
             .add_all(desk_tools())?
             .add(Arc::new(ask))?;

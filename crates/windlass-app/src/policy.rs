@@ -11,7 +11,7 @@ mod time;
 
 use std::path::{Path, PathBuf};
 
-use windlass::adapter::clock::SystemClock;
+use windlass::clock::SystemClock;
 use windlass::machine::{Expiry, Rule, Verdict};
 use windlass::port::clock::Clock;
 

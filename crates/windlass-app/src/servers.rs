@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Mutex;
 use windlass::Engine;
-use windlass::adapter::mcp::{HubConfig, McpError, McpHub, McpServer};
+use windlass::mcp::{HubConfig, McpError, McpHub, McpServer};
 use windlass::port::clock::Clock;
 use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, RecordChange, RecordError, Records};

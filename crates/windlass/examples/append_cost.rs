@@ -7,11 +7,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
+use windlass::clock::SystemClock;
 use windlass::port::budget::{Draw, Reserve, Settle};
 use windlass::port::clock::Clock;
 use windlass::port::journal::{Batch, BatchId, Claim, Journal, RunView, ThreadStatus, ThreadView};
+use windlass::sqlite::{Durability, SqliteStore, StoreOptions};
 use windlass_machine::{
     Attempt, CallKey, Digest, EffectId, Event, Fact, Message, ModelName, Role, RunId, Seq, StopReason,
     ThreadId, Totals, Usage,

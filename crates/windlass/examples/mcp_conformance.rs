@@ -9,10 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use windlass::adapter::mcp::{
-    Health, Http, HubConfig, McpHub, McpServer, OAuth, SignInReturn, Timeouts, Transport,
-};
 use windlass::machine::{Answer, CallKey, EffectId, InterruptKind, RunId, ThreadId};
+use windlass::mcp::{Health, Http, HubConfig, McpHub, McpServer, OAuth, SignInReturn, Timeouts, Transport};
 use windlass::port::tool::{Ask, CallContext, ProgressSender, Tool, ToolOutput, ToolReply, ToolSource};
 
 type Failure = Box<dyn Error>;

@@ -1,59 +1,55 @@
 //! Windlass: a durable engine for LLM agents.
 //!
-//! The library that programs embed. It drives the pure machine of `windlass-machine` over ports for
-//! models, tools, stores and buses; it knows neither HTTP servers nor command lines.
+//! The crate that programs depend on: the engine of `windlass-engine` with its stores, models and tools, and a
+//! [`builder`] that has a default for every option. It knows neither HTTP servers nor command lines.
+//!
+//! Features: `sqlite`, `pdf` and `yaml` (on by default), `mcp`, `bedrock`, `vertex`, and `testing`.
 
-pub mod adapter;
-mod allowance;
-mod attach;
-mod builder;
-mod drive;
-mod engine;
-mod error;
-mod export;
-mod gate;
-pub mod limits;
-mod messages;
-mod offer;
-mod outcome;
-pub mod port;
-mod prompt;
-mod queue;
-pub mod reader;
-mod restore;
-mod status;
-mod task;
-#[cfg(feature = "testing")]
-pub mod testing;
-mod title;
-pub mod tool;
-mod trial;
-mod wait;
+use std::sync::Arc;
 
-pub use windlass_machine as machine;
+pub use windlass_engine::*;
+#[cfg(feature = "mcp")]
+pub use windlass_mcp as mcp;
+pub use windlass_models as models;
 pub use windlass_outbound as outbound;
 pub use windlass_outbound::secret;
+#[cfg(feature = "sqlite")]
+pub use windlass_sqlite as sqlite;
+pub use windlass_tools::{media_type, reader};
 
-pub use crate::allowance::Allowance;
-pub use crate::attach::media_type;
-pub use crate::builder::{Attend, Builder};
-pub use crate::drive::genai;
-pub use crate::drive::watch::Update;
-pub use crate::engine::{Engine, Started};
-pub use crate::error::{EngineError, Fault, SlowDriver, TryAgain};
-pub use crate::gate::{GrantDraft, Whose};
-pub use crate::messages::{
-    AnswerWord, Answered, CallState, MESSAGES_MAX, MessageStatus, StoredCall, StoredMessage,
-};
-pub use crate::offer::{OfferedTool, OfferedToolset};
-pub use crate::outcome::{ErrorInfo, Evidence, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting};
-pub use crate::port::background::BackgroundCommand;
-pub use crate::port::bus::{Backlog, NoPosition, Position};
-pub use crate::prompt::{PROMPT_TEXT_MAX_BYTES, Prompt, PromptPart};
-pub use crate::queue::QueuedMessage;
-pub use crate::restore::{
-    FileFate, ForkFiles, ForkFolder, ForkedThread, RestoreMode, Restored, RestoredFile, UnrestoredFile,
-    UnrestoredReason, UnseenCall,
-};
-pub use crate::task::{AgentConfig, RunTools, Task};
-pub use crate::trial::{Consent, Standing, Supposed, Trial, TrialResult, Tried};
+use self::models::ProviderCatalog;
+use self::port::model::Models;
+use self::tool::{JsonSchemas, Registry};
+
+/// Begins to build an engine. Without any option it keeps threads in memory, has no tools, and calls the models whose
+/// keys are in the environment.
+pub fn builder() -> Builder {
+    Builder::new(registry(), || Ok(Arc::new(ProviderCatalog::builder().build()?) as Arc<dyn Models>))
+}
+
+/// Makes a registry without tools, which checks arguments against JSON schemas.
+pub fn registry() -> Registry {
+    Registry::new(Arc::new(JsonSchemas))
+}
+
+/// Tools: the engine's registry and folder, function tools, and the built-in ones.
+pub mod tool {
+    pub use windlass_engine::tool::*;
+    pub use windlass_schema::{
+        ContentKind, FunctionTool, IntoToolOutput, Json, JsonSchemas, Typed, TypedContent, schema_for,
+    };
+    #[cfg(target_os = "linux")]
+    pub use windlass_tools::sandbox;
+    pub use windlass_tools::{api, builtin, web};
+}
+
+/// For tests of programs that embed Windlass, and of ports that other crates implement.
+#[cfg(feature = "testing")]
+pub mod testing {
+    pub use windlass_engine::testing::*;
+    #[cfg(feature = "mcp")]
+    pub use windlass_mcp::testing as mcp;
+    pub use windlass_models::testing as provider;
+    pub use windlass_tools::testing as fuzz;
+    pub use windlass_tools::testing::rights_of;
+}

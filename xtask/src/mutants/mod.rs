@@ -137,9 +137,6 @@ impl<'m> Suite<'m> {
             ("windlass-machine", false) => integration("machine"),
             ("windlass", false) => integration("library"),
             ("windlass-app", false) => integration("product"),
-            ("windlass", true) => {
-                vec!["--package", "windlass", "--lib", "--features", "windlass/testing,windlass/mcp"]
-            }
             ("xtask", _) => vec!["--package", "xtask"],
             (package, _) => vec!["--package", package, "--lib"],
         }

@@ -79,7 +79,7 @@ fn is_above_a_test(code: &[&str], index: usize) -> bool {
 
 /// Whether a line is test code. The kit counts: its suites are the tests of every store and bus.
 fn is_test(file: &SourceFile, line: usize) -> bool {
-    let is_kit = file.is_in("crates/windlass/src/testing/");
+    let is_kit = file.is_in("crates/windlass-engine/src/testing/");
     let is_script = !file.is_rust() && file.path.contains("test");
     file.is_test_line(line) || is_kit || is_script
 }
@@ -99,7 +99,7 @@ mod tests {
     fn comments_in_tests_name_rows() {
         let text = "#[test]\n// rows: SK-G3, LM-L4\nfn a() {}\n";
         check("crates/windlass/tests/a.rs", text, &[("SK-G3", 2, true), ("LM-L4", 2, true)]);
-        check("crates/windlass/src/testing/suite.rs", text, &[("SK-G3", 2, true), ("LM-L4", 2, true)]);
+        check("crates/windlass-engine/src/testing/suite.rs", text, &[("SK-G3", 2, true), ("LM-L4", 2, true)]);
         check("crates/windlass-app/ui/tests/a.js", "  // rows: SK-U1\n", &[("SK-U1", 1, true)]);
     }
 

@@ -10,7 +10,7 @@ const SLEEPS: &[&str] = &["thread::sleep", "time::sleep", "time::sleep_until"];
 /// Readings of the clock outside its adapter, the project's own commands, the benchmark and tests.
 pub fn reads(file: &SourceFile, findings: &mut Vec<Finding>) {
     let is_outside_the_product = !file.path.starts_with("crates/");
-    if is_outside_the_product || file.is_in("crates/windlass/src/adapter/clock/") {
+    if is_outside_the_product || file.is_in("crates/windlass-engine/src/clock/") {
         return;
     }
     for word in READS {
@@ -30,7 +30,7 @@ pub fn sleeps(file: &SourceFile, findings: &mut Vec<Finding>) {
     for word in SLEEPS {
         for at in lexer::find_words(&file.views.code, word) {
             let line = file.line_of(at);
-            let is_test = file.is_test_line(line) || file.is_in("crates/windlass/src/testing/");
+            let is_test = file.is_test_line(line) || file.path.contains("/src/testing/");
             let has_reason = file.excuse(line, "sleep").is_some_and(|reason| !reason.is_empty());
             if is_test && !has_reason {
                 let advice = "wait for the thing itself, or end the line with `// tidy: sleep <why nothing else works>`";
@@ -48,8 +48,8 @@ mod tests {
     #[test]
     fn only_the_clock_adapter_reads_the_clock() {
         let text = "let a = SystemTime::now();\nlet b = tokio::time::Instant::now();\n";
-        check(reads, "crates/windlass/src/drive/actor.rs", text, &[1, 2]);
-        check(reads, "crates/windlass/src/adapter/clock.rs", text, &[]);
+        check(reads, "crates/windlass-engine/src/drive/actor.rs", text, &[1, 2]);
+        check(reads, "crates/windlass-engine/src/clock.rs", text, &[]);
         check(reads, "crates/windlass/tests/main.rs", text, &[]);
         check(reads, "bench/src/main.rs", text, &[]);
         check(reads, "crates/windlass/src/a.rs", "// Instant::now is banned\n\"Instant::now\";\n", &[]);
@@ -67,6 +67,6 @@ mod tests {
             &[],
         );
         check(sleeps, path, "clock.sleep(a).await;\n", &[]);
-        check(sleeps, "crates/windlass/src/adapter/clock.rs", "tokio::time::sleep(b).await;\n", &[]);
+        check(sleeps, "crates/windlass-engine/src/clock.rs", "tokio::time::sleep(b).await;\n", &[]);
     }
 }

@@ -8,7 +8,7 @@ use super::lexer;
 use super::source::SourceFile;
 
 const MACHINE: &str = "crates/windlass-machine/src/";
-const ENGINE: &str = "crates/windlass/src/";
+const ENGINE: &str = "crates/windlass-engine/src/";
 
 /// Requests that are built outside `context/`.
 pub fn requests(file: &SourceFile, findings: &mut Vec<Finding>) {
@@ -23,7 +23,7 @@ pub fn events(file: &SourceFile, findings: &mut Vec<Finding>) {
     let code = &file.views.code;
     let declares_its_own = !lexer::find_words(code, "enum Event").is_empty();
     let is_home = ["on/", "event/"].iter().any(|folder| file.is_in(&format!("{MACHINE}{folder}")));
-    let is_exempt = is_home || declares_its_own || file.is_in("crates/windlass/src/adapter/model/");
+    let is_exempt = is_home || declares_its_own;
     let mut at = constructions(code, "Event::");
     if file.path.starts_with(MACHINE) {
         at.extend(constructions(code, "Event"));
@@ -53,7 +53,7 @@ pub fn catch_all_arms(file: &SourceFile, findings: &mut Vec<Finding>) {
 
 fn report(file: &SourceFile, is_exempt: bool, at: &[usize], advice: &str, findings: &mut Vec<Finding>) {
     let is_ours = file.path.starts_with(MACHINE) || file.path.starts_with(ENGINE);
-    let is_test_kit = file.is_in("crates/windlass/src/testing/");
+    let is_test_kit = file.is_in("crates/windlass-engine/src/testing/");
     if !is_ours || is_exempt || is_test_kit {
         return;
     }
@@ -135,7 +135,7 @@ mod tests {
     use super::super::check;
     use super::*;
 
-    const DRIVER: &str = "crates/windlass/src/drive/actor.rs";
+    const DRIVER: &str = "crates/windlass-engine/src/drive/actor.rs";
     const STATE: &str = "crates/windlass-machine/src/state.rs";
 
     #[test]
@@ -144,7 +144,7 @@ mod tests {
         check(requests, DRIVER, text, &[1]);
         check(requests, "crates/windlass-machine/src/on/model.rs", text, &[1]);
         check(requests, "crates/windlass-machine/src/context/window.rs", text, &[]);
-        check(requests, "crates/windlass/src/testing/model.rs", text, &[]);
+        check(requests, "crates/windlass-engine/src/testing/model.rs", text, &[]);
         check(requests, DRIVER, "#[cfg(test)]\nmod tests {\n let a = ModelRequest { model };\n}\n", &[]);
     }
 
@@ -169,9 +169,9 @@ mod tests {
     #[test]
     fn events_of_other_kinds_pass() {
         let text = "let a = Event::Delta { text };\n";
-        check(events, "crates/windlass/src/adapter/model/anthropic.rs", text, &[]);
-        check(events, "crates/windlass/src/adapter/nats/mod.rs", &format!("enum Event {{}}\n{text}"), &[]);
-        check(events, "crates/windlass/src/adapter/nats/mod.rs", text, &[1]);
+        check(events, "crates/windlass-models/src/anthropic.rs", text, &[]);
+        check(events, "crates/windlass-engine/src/bus/ring.rs", &format!("enum Event {{}}\n{text}"), &[]);
+        check(events, "crates/windlass-engine/src/bus/ring.rs", text, &[1]);
     }
 
     #[test]

@@ -1,55 +1,92 @@
-//! Which part may know which. The machine is kept apart by its manifest, see [`super::manifest`].
+//! Which folder of a crate may know which. What one crate may know of another is in its manifest, see [`super::manifest`].
 //!
-//! Test code is free: a driver is tested with the adapters in memory.
+//! Test code is free: a driver is tested with the store in memory.
 
 use super::finding::Finding;
 use super::lexer;
 use super::source::SourceFile;
 
-/// A folder and the sibling modules that it must not mention.
+/// A folder and the modules of its crate that it must not mention.
 struct Layer {
     folder: &'static str,
     unknown: &'static [&'static str],
 }
 
 const LAYERS: &[Layer] = &[
-    Layer { folder: "crates/windlass/src/drive/", unknown: &["adapter"] },
-    Layer { folder: "crates/windlass/src/adapter/", unknown: &["drive"] },
-    Layer { folder: "crates/windlass/src/port/", unknown: &["drive", "adapter"] },
-    Layer { folder: "crates/windlass/src/tool/", unknown: &["drive", "adapter"] },
-    Layer { folder: "crates/windlass/src/skill/", unknown: &["drive", "adapter"] },
-    Layer { folder: "crates/windlass/src/memory/", unknown: &["drive", "adapter"] },
-    Layer { folder: "crates/windlass/src/knowledge/", unknown: &["drive", "adapter"] },
+    Layer {
+        folder: "crates/windlass-engine/src/drive/",
+        unknown: &["memory", "bus", "clock", "builder", "engine"],
+    },
+    Layer {
+        folder: "crates/windlass-engine/src/port/",
+        unknown: &["drive", "memory", "bus", "clock", "engine"],
+    },
+    Layer { folder: "crates/windlass-engine/src/tool/", unknown: &["drive", "memory", "bus", "engine"] },
+    Layer { folder: "crates/windlass-engine/src/memory/", unknown: &["drive", "tool", "engine"] },
+    Layer { folder: "crates/windlass-engine/src/bus/", unknown: &["drive", "tool", "engine"] },
+    Layer { folder: "crates/windlass-app/src/account/", unknown: &["http", "compat", "cli"] },
+    Layer { folder: "crates/windlass-app/src/config/", unknown: &["http", "compat", "cli", "place"] },
+    Layer { folder: "crates/windlass-app/src/home/", unknown: &["http", "compat", "cli", "place"] },
+    Layer { folder: "crates/windlass-app/src/http/", unknown: &["compat", "cli"] },
+    Layer { folder: "crates/windlass-app/src/compat/", unknown: &["cli", "place"] },
+    Layer { folder: "crates/windlass-app/src/servers/", unknown: &["http", "compat", "cli"] },
+    Layer { folder: "crates/windlass-app/src/place/", unknown: &["http", "compat", "cli"] },
+    Layer { folder: "crates/windlass-app/src/view/", unknown: &["http", "compat", "cli", "place"] },
 ];
 
-/// The only place that may see the types of the provider library.
-const RIG_FOLDER: &str = "crates/windlass/src/adapter/model/";
+/// The folder of the outward dialects, each in a folder of its own.
+const DIALECTS: &str = "crates/windlass-app/src/compat/";
+
+/// The folders of the web UI, lowest first. A folder imports those before it.
+const FLOORS: [&str; 5] = ["lib", "state", "view", "chat", "pages"];
+
+/// Where they are.
+const UI: &str = "crates/windlass-app/ui/app/";
 
 /// Mentions of a module that the layer must not know.
 pub fn mentions(file: &SourceFile, findings: &mut Vec<Finding>) {
     for layer in LAYERS.iter().filter(|layer| file.is_in(layer.folder)) {
         for module in layer.unknown {
-            for at in mentions_of(&file.views.code, module) {
-                let line = file.line_of(at);
-                if !file.is_test_line(line) {
-                    let advice =
-                        format!("`{}` does not know `{module}`; go through a trait in `port/`", layer.folder);
-                    findings.push(Finding::error(file, line, "layers", advice));
-                }
+            let advice = format!("`{}` does not know `{module}`", layer.folder);
+            report(file, &mentions_of(&file.views.code, module), &advice, findings);
+        }
+    }
+}
+
+/// Mentions of one dialect in another.
+pub fn dialects(file: &SourceFile, findings: &mut Vec<Finding>) {
+    const NAMES: [&str; 4] = ["agui", "skillchat", "skyflo", "zeus"];
+    let Some(own) = file.path.strip_prefix(DIALECTS).and_then(|path| path.split_once('/')) else { return };
+    for other in NAMES.into_iter().filter(|name| *name != own.0) {
+        let code = &file.views.code;
+        let paths = ["compat", "super::super"].into_iter();
+        let at: Vec<usize> =
+            paths.flat_map(|parent| lexer::find_words(code, &format!("{parent}::{other}"))).collect();
+        let advice =
+            format!("a dialect does not know another; move what it shares with `{other}` to `compat/`");
+        report(file, &at, &advice, findings);
+    }
+}
+
+/// Imports of the web UI from a higher floor.
+pub fn floors(file: &SourceFile, findings: &mut Vec<Finding>) {
+    let Some((own, _)) = file.path.strip_prefix(UI).and_then(|path| path.split_once('/')) else { return };
+    let Some(own) = FLOORS.iter().position(|floor| *floor == own) else { return };
+    for (index, line) in file.text.lines().enumerate() {
+        for above in &FLOORS[own + 1..] {
+            if line.contains(&format!("../{above}/")) && (line.contains("import") || line.contains("from \""))
+            {
+                let advice = format!("`{}` does not know `{above}`, which is above it", FLOORS[own]);
+                findings.push(Finding::error(file, index + 1, "layers", advice));
             }
         }
     }
 }
 
-/// Mentions of the provider library outside its adapter.
-pub fn rig(file: &SourceFile, findings: &mut Vec<Finding>) {
-    if !file.path.starts_with("crates/") || file.is_in(RIG_FOLDER) {
-        return;
-    }
-    for word in ["rig::", "rig_core", "rig_reqwest"] {
-        for at in lexer::find_words(&file.views.code, word) {
-            let advice = format!("types of rig stay inside `{RIG_FOLDER}`; map them to our own there");
-            findings.push(Finding::error(file, file.line_of(at), "layers", advice));
+fn report(file: &SourceFile, at: &[usize], advice: &str, findings: &mut Vec<Finding>) {
+    for line in at.iter().map(|at| file.line_of(*at)) {
+        if !file.is_test_line(line) {
+            findings.push(Finding::error(file, line, "layers", advice));
         }
     }
 }
@@ -90,38 +127,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_driver_does_not_know_adapters() {
-        let path = "crates/windlass/src/drive/actor.rs";
-        check(mentions, path, "use crate::port::Journal;\nuse crate::adapter::sqlite::Sqlite;\n", &[2]);
-        check(mentions, path, "use crate::{\n    port::{self, adapter},\n    adapter::memory,\n};\n", &[3]);
-        check(mentions, path, "// crate::adapter\nlet adapter = crate::adapters();\n", &[]);
-        check(mentions, path, "#[cfg(test)]\nmod tests {\n use crate::adapter::memory;\n}\n", &[]);
+    fn the_driver_does_not_know_stores() {
+        let path = "crates/windlass-engine/src/drive/actor.rs";
+        check(mentions, path, "use crate::port::Journal;\nuse crate::memory::MemoryStore;\n", &[2]);
+        check(
+            mentions,
+            path,
+            "use crate::{\n    port::{self, memory},\n    memory::MemoryStore,\n};\n",
+            &[3],
+        );
+        check(mentions, path, "// crate::memory\nlet memory = crate::memories();\n", &[]);
+        check(mentions, path, "#[cfg(test)]\nmod tests {\n use crate::memory::MemoryStore;\n}\n", &[]);
     }
 
     #[test]
-    fn adapters_do_not_know_the_driver() {
-        check(mentions, "crates/windlass/src/adapter/sqlite/mod.rs", "use crate::drive::Actor;\n", &[1]);
-        check(mentions, "crates/windlass/src/adapter/sqlite/mod.rs", "use crate::adapter::memory;\n", &[]);
-    }
-
-    #[test]
-    fn tools_skills_memory_and_knowledge_see_ports_only() {
-        for folder in ["tool", "skill", "memory", "knowledge"] {
-            let path = format!("crates/windlass/src/{folder}/a.rs");
-            check(
-                mentions,
-                &path,
-                "use crate::drive::x;\nuse crate::adapter::y;\nuse crate::port::z;\n",
-                &[1, 2],
-            );
+    fn tools_and_ports_do_not_know_the_driver() {
+        for folder in ["tool", "port", "memory", "bus"] {
+            let path = format!("crates/windlass-engine/src/{folder}/a.rs");
+            check(mentions, &path, "use crate::drive::x;\nuse crate::machine::z;\n", &[1]);
         }
     }
 
     #[test]
-    fn rig_stays_in_its_adapter() {
-        let text = "use rig_core::completion;\nfn f(a: rig::Message) {}\n";
-        check(rig, "crates/windlass/src/drive/execute.rs", text, &[2, 1]);
-        check(rig, "crates/windlass-app/src/main.rs", text, &[2, 1]);
-        check(rig, "crates/windlass/src/adapter/model/anthropic.rs", text, &[]);
+    fn the_server_knows_no_command_and_no_dialect() {
+        let text = "use crate::cli::run;\nuse crate::compat::agui;\nuse crate::account::a;\n";
+        check(mentions, "crates/windlass-app/src/http/routes/a.rs", text, &[2, 1]);
+        check(mentions, "crates/windlass-app/src/cli/serve.rs", text, &[]);
+    }
+
+    #[test]
+    fn a_dialect_does_not_know_another() {
+        let text = "use crate::compat::zeus::body;\nuse super::super::skyflo::a;\nuse crate::compat::date;\n";
+        check(dialects, "crates/windlass-app/src/compat/skyflo/a.rs", text, &[1]);
+        check(dialects, "crates/windlass-app/src/compat/zeus/a.rs", text, &[2]);
+        check(dialects, "crates/windlass-app/src/compat/date.rs", text, &[]);
+    }
+
+    #[test]
+    fn the_ui_imports_downwards() {
+        let text = "import { a } from \"../lib/a.js\";\nimport { b } from \"../chat/b.js\";\nconst c = \"../pages/\";\n";
+        check(floors, "crates/windlass-app/ui/app/view/x.js", text, &[2]);
+        check(floors, "crates/windlass-app/ui/app/pages/x.js", text, &[]);
+        check(floors, "crates/windlass-app/ui/app/app.js", text, &[]);
     }
 }

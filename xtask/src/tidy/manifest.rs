@@ -1,5 +1,7 @@
 //! What the crates may depend on, read from their manifests.
 
+use std::collections::BTreeSet;
+
 use super::finding::Finding;
 use super::source::SourceFile;
 
@@ -7,8 +9,54 @@ const MACHINE: &str = "crates/windlass-machine/Cargo.toml";
 const MACHINE_MAY_USE: &[&str] = &["serde", "serde_json", "thiserror", "regex", "blake3"];
 const MACHINE_TESTS_MAY_USE: &[&str] = &["proptest", "insta"];
 
-const ENGINE: &str = "crates/windlass/Cargo.toml";
-const ENGINE_MUST_NOT_USE: &[&str] = &["axum", "clap", "windlass-app"];
+const ENGINE: &str = "crates/windlass-engine/Cargo.toml";
+
+/// A crate of the project, and what it may depend on of the project's crates. Adapters never see each other: what two of
+/// them need is in a crate below both.
+struct Direction {
+    name: &'static str,
+    knows: &'static [&'static str],
+}
+
+const DIRECTIONS: &[Direction] = &[
+    Direction { name: "windlass-machine", knows: &[] },
+    Direction { name: "windlass-outbound", knows: &[] },
+    Direction { name: "windlass-engine", knows: &["windlass-machine", "windlass-outbound"] },
+    Direction { name: "windlass-schema", knows: &["windlass-engine", "windlass-machine"] },
+    Direction { name: "windlass-sqlite", knows: &["windlass-engine", "windlass-machine"] },
+    Direction {
+        name: "windlass-models",
+        knows: &["windlass-engine", "windlass-machine", "windlass-outbound"],
+    },
+    Direction {
+        name: "windlass-mcp",
+        knows: &["windlass-engine", "windlass-machine", "windlass-outbound", "windlass-schema"],
+    },
+    Direction {
+        name: "windlass-tools",
+        knows: &["windlass-engine", "windlass-machine", "windlass-outbound", "windlass-schema"],
+    },
+    Direction {
+        name: "windlass",
+        knows: &[
+            "windlass-engine",
+            "windlass-mcp",
+            "windlass-models",
+            "windlass-outbound",
+            "windlass-schema",
+            "windlass-sqlite",
+            "windlass-tools",
+        ],
+    },
+    Direction { name: "windlass-app", knows: &["windlass"] },
+];
+
+/// The engine's dependencies at most, itself and indirect ones included: a program that embeds it compiles no more.
+const ENGINE_CRATES_MAX: usize = 70;
+
+/// What the engine must not depend on, directly or not.
+const ENGINE_LACKS: &[&str] =
+    &["reqwest", "hyper", "rustls", "libsqlite3-sys", "sqlx", "rig-core", "rmcp", "html5ever", "lopdf"];
 
 /// A dependency as a manifest names it.
 struct Dependency<'a> {
@@ -17,28 +65,42 @@ struct Dependency<'a> {
     is_for_tests: bool,
 }
 
-/// Dependencies that break the direction app → engine → machine, or the machine's purity.
+/// Dependencies that break the direction of the crates, or the machine's purity.
 pub fn dependencies(file: &SourceFile, findings: &mut Vec<Finding>) {
-    if file.path != MACHINE && file.path != ENGINE {
-        return;
-    }
     for dependency in dependencies_of(&file.text) {
-        let name = dependency.name;
-        let advice = if file.path == ENGINE {
-            if !ENGINE_MUST_NOT_USE.contains(&name) {
-                continue;
-            }
-            format!("the library has no `{name}`; what needs it belongs in `windlass-app`")
-        } else {
-            let is_allowed = MACHINE_MAY_USE.contains(&name)
-                || dependency.is_for_tests && MACHINE_TESTS_MAY_USE.contains(&name);
-            if is_allowed {
-                continue;
-            }
-            format!("the machine does not use `{name}`; move what needs it to the engine")
-        };
-        findings.push(Finding::error(file, dependency.line, "dependencies", advice));
+        let Dependency { line, name, is_for_tests } = dependency;
+        if let Some(advice) = advice(&file.path, name, is_for_tests) {
+            findings.push(Finding::error(file, line, "dependencies", advice));
+        }
     }
+}
+
+/// Why a manifest may not name a dependency.
+fn advice(path: &str, name: &str, is_for_tests: bool) -> Option<String> {
+    let is_machines = path == MACHINE;
+    if is_machines && !MACHINE_MAY_USE.contains(&name) {
+        let is_allowed = is_for_tests && MACHINE_TESTS_MAY_USE.contains(&name);
+        return (!is_allowed)
+            .then(|| format!("the machine does not use `{name}`; move what needs it to the engine"));
+    }
+    let own = path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
+    let direction = DIRECTIONS.iter().find(|direction| direction.name == own)?;
+    let is_ours = DIRECTIONS.iter().any(|direction| direction.name == name);
+    let is_allowed = !is_ours || is_for_tests || direction.knows.contains(&name);
+    (!is_allowed).then(|| format!("`{own}` does not know `{name}`; put what both need in a crate below them"))
+}
+
+/// Compares the engine's dependencies with their bound. `tree` is what `cargo tree --prefix none` prints.
+pub fn engine(tree: &str) -> Vec<Finding> {
+    let names: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    let mut found = Vec::new();
+    if names.len() > ENGINE_CRATES_MAX {
+        found.push(format!("the engine depends on {} crates; at most {ENGINE_CRATES_MAX}", names.len()));
+    }
+    let lacks = ENGINE_LACKS.iter().filter(|name| names.contains(**name));
+    found.extend(lacks.map(|name| format!("the engine must not depend on `{name}`")));
+    let file = SourceFile::new(ENGINE, String::new());
+    found.into_iter().map(|advice| Finding::error(&file, 1, "dependencies", advice)).collect()
 }
 
 fn dependencies_of(manifest: &str) -> Vec<Dependency<'_>> {
@@ -85,13 +147,21 @@ mod tests {
     }
 
     #[test]
-    fn the_library_knows_no_server_and_no_terminal() {
-        check(
-            dependencies,
-            ENGINE,
-            "[dependencies]\ntokio = \"1\"\naxum = \"1\"\nclap.workspace = true\n",
-            &[3, 4],
-        );
-        check(dependencies, "crates/windlass-app/Cargo.toml", "[dependencies]\nclap = \"1\"\n", &[]);
+    fn crates_know_those_below_them() {
+        let text =
+            "[dependencies]\ntokio = \"1\"\nwindlass-models.workspace = true\nwindlass-engine = \"1\"\n";
+        check(dependencies, "crates/windlass-sqlite/Cargo.toml", text, &[3]);
+        check(dependencies, ENGINE, text, &[3, 4]);
+        check(dependencies, "crates/windlass/Cargo.toml", text, &[]);
+        let tests = "[dev-dependencies]\nwindlass-machine.workspace = true\n";
+        check(dependencies, "crates/windlass/Cargo.toml", tests, &[]);
+    }
+
+    #[test]
+    fn the_engine_stays_small() {
+        assert_eq!(engine("tokio v1.0.0\nserde v1.0.0 (proc-macro)\ntokio v1.0.0 (*)\n"), []);
+        assert_eq!(engine("hyper v1.0.0\ntokio v1.0.0\n").len(), 1);
+        let many: String = (0..71).map(|at| format!("crate-{at} v1.0.0\n")).collect();
+        assert_eq!(engine(&many).len(), 1);
     }
 }

@@ -19,7 +19,7 @@ pub mod source;
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use self::finding::{Finding, Severity};
 use self::source::SourceFile;
@@ -40,7 +40,8 @@ const RULES: &[Rule] = &[
     names::functions,
     docs::modules,
     layers::mentions,
-    layers::rig,
+    layers::dialects,
+    layers::floors,
     manifest::dependencies,
     facts::requests,
     facts::events,
@@ -58,7 +59,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
     if !arguments.is_empty() {
         bail!("`tidy` takes no arguments");
     }
-    let findings = check_tree(&process::root())?;
+    let mut findings = check_tree(&process::root())?;
+    let tree = ["tree", "--package", "windlass-engine", "--edges", "normal,build", "--prefix", "none"];
+    let tree = process::output(process::cargo().args(tree)).context("`cargo tree` failed")?;
+    findings.extend(manifest::engine(&tree));
     for finding in &findings {
         println!("{finding}");
     }

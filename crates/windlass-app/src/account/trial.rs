@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass::adapter::clock::ManualClock;
-use windlass::adapter::memory::MemoryStore;
+use windlass::clock::ManualClock;
 use windlass::machine::Timestamp;
+use windlass::memory::MemoryStore;
 
 use super::login::Registrant;
 use super::session::{Client, Tokens};

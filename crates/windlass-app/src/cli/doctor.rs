@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::model::DEMO_MODEL;
-use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
+use windlass::clock::SystemClock;
 use windlass::machine::{Fact, ModelName, ModelSettings, Reasoning, Seq};
+use windlass::models::DEMO_MODEL;
 use windlass::port::journal::{Journal, StoreError, ThreadQuery, ThreadStatus};
 use windlass::port::model::{Ability, ModelInfo, Models};
-use windlass::{AgentConfig, Engine, Task};
+use windlass::sqlite::{SqliteStore, StoreOptions};
+use windlass::{AgentConfig, Task};
 
 use self::check::{Check, State};
 use crate::cli::flags::{ModelFlags, PlaceFlags};
@@ -292,7 +292,7 @@ async fn ping(models: Arc<dyn Models>, name: &ModelName) -> Check {
     agent.settings.max_output_tokens = Some(64);
     agent.limits.max_steps = 1;
     let asked = async {
-        let engine = Engine::builder().models(models).build().await?;
+        let engine = windlass::builder().models(models).build().await?;
         let outcome = engine.run(Task::new(agent, "Reply with the one word: ready")).await?;
         let events = engine.events(&outcome.meta.thread_id, Seq::default(), EVENTS).await?;
         anyhow::Ok((outcome, events))

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use windlass::adapter::mcp::{Health, McpServer, ServerStatus, Transport};
-use windlass::adapter::sqlite;
+use windlass::mcp::{Health, McpServer, ServerStatus, Transport};
+use windlass::sqlite;
 
 use crate::cli::flags::{ListFlags, ModelFlags};
 use crate::console::Console;

@@ -11,8 +11,8 @@ use ::http::Uri;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 use windlass::Engine;
-use windlass::adapter::model::Secret;
 use windlass::machine::Principal;
+use windlass::models::Secret;
 
 use crate::account::link::LinkUse;
 use crate::account::user::LOCAL;

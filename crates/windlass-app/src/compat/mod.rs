@@ -23,7 +23,7 @@ mod zeus;
 use std::sync::Arc;
 
 #[cfg(any(test, fuzzing))]
-pub use self::agui::RunInput;
+use self::agui::RunInput;
 use crate::config::{Dialect as Name, DialectsFile};
 use crate::http::state::dialect::Dialect;
 
@@ -36,4 +36,12 @@ pub fn served(settings: &DialectsFile) -> Vec<Arc<dyn Dialect>> {
         (Name::Agui, Arc::new(agui::AguiDialect)),
     ];
     all.into_iter().filter(|(name, _)| settings.serves(*name)).map(|(_, dialect)| dialect).collect()
+}
+
+/// Parses the body of a run request of AG-UI, for [`crate::fuzz`].
+#[cfg(any(test, fuzzing))]
+pub fn parse_run(bytes: &[u8]) {
+    if let Ok(run) = crate::http::input::parse::<RunInput>(bytes) {
+        let _ = (run.check(), run.mode(), run.newest_id().is_some());
+    }
 }

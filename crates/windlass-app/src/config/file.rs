@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
-use windlass::adapter::model::{Auth, KnownModel, WireKind};
 use windlass::machine::{CacheMarks, Effort, Limits, MicroUsd, Mode, Reasoning, ToolName};
+use windlass::models::{Auth, KnownModel, WireKind};
 
 use super::connected::{ConnectedFile, connected_over};
 use super::files::FilesFile;

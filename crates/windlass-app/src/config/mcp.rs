@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use windlass::adapter::mcp::{Http, McpServer, OAuth, Prefix, Secrets, Stdio, Transport};
+use windlass::mcp::{Http, McpServer, OAuth, Prefix, Secrets, Stdio, Transport};
 
 use super::file::names_a_secret;
 use super::reference::{HeaderValue, Reference};

@@ -1,7 +1,7 @@
 //! References to secrets: where a value is kept, never the value. Resolved where a request is about to leave.
 
 use serde::{Deserialize, Deserializer};
-use windlass::adapter::model::Secret;
+use windlass::models::Secret;
 
 use crate::trouble::Trouble;
 

@@ -130,7 +130,7 @@ fn bytes_below(folders: &[PathBuf]) -> io::Result<Option<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use windlass::adapter::clock::ManualClock;
+    use windlass::clock::ManualClock;
     use windlass::machine::Timestamp;
 
     use super::*;

@@ -7,14 +7,10 @@ use serde_json::{Map, Value};
 use super::middleware::peer;
 use super::start::timezone;
 use super::{etag, input};
-use crate::compat::RunInput;
 
-/// Parses a body as the routes and the dialects do.
+/// Parses a body as the routes do.
 pub fn request(bytes: &[u8]) {
     let _ = input::parse::<Map<String, Value>>(bytes);
-    if let Ok(run) = input::parse::<RunInput>(bytes) {
-        let _ = (run.check(), run.mode(), run.newest_id().is_some());
-    }
 }
 
 /// Parses the list of an address chain, of tags, and a time zone.

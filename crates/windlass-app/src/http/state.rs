@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, header};
 use tokio_util::sync::CancellationToken;
-use windlass::adapter::model::Secret;
+use windlass::models::Secret;
 use windlass::{AgentConfig, Engine};
 
 use self::dialect::Dialect;

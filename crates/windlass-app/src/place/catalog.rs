@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use windlass::adapter::model::ProviderCatalog;
 use windlass::machine::ModelName;
+use windlass::models::ProviderCatalog;
 use windlass::outbound::Outbound;
 use windlass::port::model::{Model, ModelError, Models};
 

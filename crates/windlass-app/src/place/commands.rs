@@ -15,7 +15,7 @@ impl Ground {
     pub fn commands(&self) -> Result<Vec<Arc<dyn Tool>>, Trouble> {
         use std::path::Path;
 
-        use windlass::adapter::clock::SystemClock;
+        use windlass::clock::SystemClock;
         use windlass::tool::builtin::bash_tools;
 
         let bash = &self.settings.tools.bash;

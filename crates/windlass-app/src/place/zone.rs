@@ -4,7 +4,7 @@
 #[cfg(unix)]
 pub fn utc_offset_minutes() -> i32 {
     use windlass::port::clock::Clock;
-    let now = windlass::adapter::clock::SystemClock::new().now();
+    let now = windlass::clock::SystemClock::new().now();
     let Ok(seconds) = libc::time_t::try_from(now.0 / 1000) else { return 0 };
     let mut local = std::mem::MaybeUninit::<libc::tm>::uninit();
     // SAFETY: both pointers are valid for the call, and `local` is read only where the call has filled it.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use windlass::adapter::clock::SystemClock;
+use windlass::clock::SystemClock;
 use windlass::machine::{
     AllowedTool, Annotations, AutoRun, Judgement, Policy, Principal, Rule, Subject, Surface, ToolName, Trust,
     Verdict,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass::adapter::mcp::{KnownServer, McpHub};
+use windlass::mcp::{KnownServer, McpHub};
 use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, RecordChange, RecordError, Records, VALUE_MAX_BYTES};
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use windlass::adapter::mcp::Health;
+use windlass::mcp::Health;
 use windlass::port::tool::ToolSource;
 
 use super::{Servers, known};

@@ -14,7 +14,7 @@ use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
-use windlass::adapter::mcp::SignInReturn;
+use windlass::mcp::SignInReturn;
 
 use super::Servers;
 use super::sign_in::{BegunBy, OpenSignIn, SignInError};

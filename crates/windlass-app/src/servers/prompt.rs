@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use windlass::adapter::mcp::{McpError, McpPrompt};
+use windlass::mcp::{McpError, McpPrompt};
 
 use super::Servers;
 use crate::toolbox::{self, Content};
@@ -88,7 +88,7 @@ impl Servers {
         fits(prompt, &arguments)?;
         let arguments = arguments.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
         let messages = self.hub.prompt(server, name, arguments).await?;
-        let message = |message: windlass::adapter::mcp::PromptMessage| Message {
+        let message = |message: windlass::mcp::PromptMessage| Message {
             role: if message.from_assistant { Role::Assistant } else { Role::User },
             content: message.parts.iter().map(toolbox::part).collect(),
         };

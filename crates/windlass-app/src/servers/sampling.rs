@@ -10,10 +10,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use serde_json::Value;
-use windlass::adapter::mcp::{SamplingContext, SamplingHandler, SamplingReply, SamplingRequest};
 use windlass::machine::{
     AtLimit, Digest, Limits, Run, RunId, RunOptions, Surface, ThreadId, Totals, Verdict,
 };
+use windlass::mcp::{SamplingContext, SamplingHandler, SamplingReply, SamplingRequest};
 use windlass::port::journal::RunQuery;
 use windlass::{AgentConfig, Engine, EngineError, RunTools, Status, Task};
 

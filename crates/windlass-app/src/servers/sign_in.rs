@@ -2,8 +2,8 @@
 //!
 //! The protocol (state, PKCE, issuer) is the library's. Here stands who may end what was begun.
 
-use windlass::adapter::mcp::{McpError, SignInPage, SignInReturn};
 use windlass::machine::{Answer, InterruptId, InterruptKind, Party, Principal, ThreadId};
+use windlass::mcp::{McpError, SignInPage, SignInReturn};
 use windlass::outbound::Url;
 use windlass::port::journal::ThreadQuery;
 use windlass::port::records::RecordError;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use serde_json::Value;
-use windlass::adapter::mcp::TokenStore as _;
-use windlass::adapter::memory::MemoryStore;
+use windlass::mcp::TokenStore as _;
+use windlass::memory::MemoryStore;
 use windlass::port::records::Record;
 
 use super::*;
@@ -76,7 +76,7 @@ impl World {
         let settings = Settings::resolve(vec![file], Flags::default(), &|_| None).unwrap();
         let back = Back::At("http://127.0.0.1:1/back".into());
         let place = (self.folder.path(), self.records.clone() as Arc<dyn Records>);
-        Servers::start(&settings, &Registry::new(), place, back, which).await.unwrap()
+        Servers::start(&settings, &windlass::registry(), place, back, which).await.unwrap()
     }
 
     async fn add(&self, servers: &Servers, name: &str) -> Result<(), ChangeError> {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use windlass::adapter::mcp::{TokenLock, TokenStore};
 use windlass::machine::Digest;
+use windlass::mcp::{TokenLock, TokenStore};
 use windlass::port::clock::Clock;
 use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, Record, RecordChange, RecordError, Records};
@@ -184,9 +184,9 @@ impl TokenStore for SealedTokens {
 
 #[cfg(test)]
 mod tests {
-    use windlass::adapter::clock::ManualClock;
-    use windlass::adapter::memory::MemoryStore;
+    use windlass::clock::ManualClock;
     use windlass::machine::Timestamp;
+    use windlass::memory::MemoryStore;
 
     use super::*;
 

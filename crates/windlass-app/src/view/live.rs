@@ -9,7 +9,7 @@ mod result;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass::adapter::clock::SystemClock;
+use windlass::clock::SystemClock;
 use windlass::machine::{
     Block, CallKey, Content, Event, Fact, InputId, Message, Outcome as CallOutcome, Timestamp,
 };

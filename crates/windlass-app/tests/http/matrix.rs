@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use windlass::adapter::clock::SystemClock;
+use windlass::clock::SystemClock;
 use windlass::machine::Digest;
 use windlass::port::clock::Clock;
 

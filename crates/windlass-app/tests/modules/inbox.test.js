@@ -7,7 +7,7 @@ globalThis.location = { pathname: "/", search: "" };
 globalThis.document = { hidden: false };
 const { inbox, replace } = await import("../../ui/app/state/inbox.js");
 const { threads } = await import("../../ui/app/state/threads.js");
-const { summary } = await import("../../ui/app/lib/interrupts.js");
+const { summary } = await import("../../ui/app/state/interrupts.js");
 
 const ask = (id, run, since) => ({ id, run, thread: `of ${run}`, since, kind: "approval", tool: "Write", counts: true });
 const order = () => inbox.value.map((open) => open.id);

@@ -5,7 +5,7 @@ import { begin } from "./lib/route.js";
 import { failed } from "./state/notices.js";
 import { begin as beginSession, keep } from "./state/session.js";
 import { begin as beginLook } from "./state/look.js";
-import { App } from "./view/app.js";
+import { App } from "./app.js";
 
 addEventListener("unhandledrejection", (event) => failed(event.reason));
 beginLook();

@@ -5,24 +5,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use windlass::adapter::bus::LocalBus;
-use windlass::adapter::clock::ManualClock;
-use windlass::adapter::memory::{AppendFault, MemoryStore};
+use windlass::bus::LocalBus;
+use windlass::clock::ManualClock;
 use windlass::machine::{BlobRef, Digest, Input, InputId, ModelAccess, Seq, ThreadId, Timestamp};
+use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::blob::Blobs;
 use windlass::port::bus::Bus;
 use windlass::port::clock::Clock;
 use windlass::port::journal::{Batch, Journal, Posted, RunQuery, StoreError, ThreadStatus};
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::testing::suite::{batch, claimed, view};
-use windlass::tool::Registry;
 use windlass::{Attend, Builder, Engine, EngineError, Task};
 
 use super::{memory, task};
 
 fn built(store: &MemoryStore, clock: &Arc<ManualClock>, models: &ScriptedModels) -> Builder {
     let ports = Arc::new(store.clone());
-    memory(models, Registry::new()).ports(ports.clone(), ports.clone(), ports).clock(clock.clone())
+    memory(models, windlass::registry()).ports(ports.clone(), ports.clone(), ports).clock(clock.clone())
 }
 
 fn hanging() -> ScriptedModels {

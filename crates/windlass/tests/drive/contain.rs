@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use windlass::adapter::clock::ManualClock;
+use windlass::clock::ManualClock;
 use windlass::machine::{
     Block, EffectClass, Fact, Limits, Outcome as CallOutcome, Principal, Seq, Timestamp,
 };

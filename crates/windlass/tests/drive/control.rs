@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use sqlx::{Connection, SqliteConnection};
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::memory::MemoryStore;
+use windlass::clock::SystemClock;
 use windlass::machine::{EffectClass, Input, Principal, Seq};
+use windlass::memory::MemoryStore;
 use windlass::port::journal::RunQuery;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{FunctionTool, Registry};
@@ -39,7 +39,7 @@ async fn a_task_that_is_sent_again_leads_to_the_run_of_the_first() {
 #[tokio::test]
 async fn nobody_speaks_for_the_driver() {
     let models = ScriptedModels::new(|_| Line::Say("hello".into()));
-    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let outcome = engine.run(task("go")).await.unwrap();
     let refused =
         engine.send(&outcome.meta.thread_id, Input::Tick { confirmed: Vec::new() }).await.unwrap_err();
@@ -50,7 +50,7 @@ async fn nobody_speaks_for_the_driver() {
 async fn an_input_that_cannot_be_read_is_refused_and_holds_nothing_up() {
     let folder = tempfile::tempdir().unwrap();
     let models = ScriptedModels::new(|_| Line::Say("hello".into()));
-    let engine = stored(folder.path(), &models, Registry::new()).build().await.unwrap();
+    let engine = stored(folder.path(), &models, windlass::registry()).build().await.unwrap();
     let to = |text: &str| Task { thread: Some("t1".into()), ..task(text) };
     engine.run(to("first")).await.unwrap();
     let path = format!("sqlite://{}", folder.path().join("windlass.db").display());

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
-use windlass::adapter::bus::LocalBus;
-use windlass::adapter::clock::{ManualClock, SystemClock};
-use windlass::adapter::memory::{AppendFault, MemoryStore};
+use windlass::bus::LocalBus;
+use windlass::clock::{ManualClock, SystemClock};
 use windlass::machine::{
     Answer, EffectClass, Fact, InputId, InterruptKind, Machine, RunId, Seq, ThreadId, Timestamp,
 };
+use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::bus::{Backlog, Bus, Position, Signal};
 use windlass::port::journal::{Journal, RunQuery};
 use windlass::testing::scripted::{Line, ScriptedModels, results};

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
-use windlass::adapter::clock::ManualClock;
-use windlass::adapter::memory::MemoryStore;
+use windlass::clock::ManualClock;
 use windlass::machine::{AutoRun, EffectClass, Fact, Role, Seq, ThreadId, Timestamp};
+use windlass::memory::MemoryStore;
 use windlass::port::journal::{RunQuery, ThreadStatus};
 use windlass::port::tool::{CallContext, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
@@ -145,7 +145,7 @@ async fn a_folder_that_hangs_delays_a_cancel_by_seconds() {
         let _ = hangs.lock().unwrap().recv();
         Err("it hung".to_owned())
     };
-    let built = memory(&models, Registry::new().add_all(file_tools(&crate::tools::reader())).unwrap())
+    let built = memory(&models, windlass::registry().add_all(file_tools(&crate::tools::reader())).unwrap())
         .auto_run(AutoRun::Ask);
     let built = built.ports(ports.clone(), ports.clone(), ports).clock(clock.clone());
     let engine = built.folders(find).build().await.unwrap();

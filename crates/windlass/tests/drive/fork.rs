@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::memory::{AppendFault, MemoryStore};
+use windlass::clock::SystemClock;
 use windlass::machine::{Block, EffectClass, Event, Fact, Reject, Role, Seq, ThreadId, Timestamp};
+use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::journal::{
     Batch, BatchId, Claim, Journal, Recorded, RunQuery, ThreadQuery, ThreadStatus, ThreadView,
 };
 use windlass::testing::scripted::{Line, ScriptedModels};
-use windlass::tool::Registry;
 use windlass::{Engine, EngineError, Status, Task};
 
 use super::{Counter, memory, registry, stored, task};
@@ -167,7 +166,7 @@ fn a_process_that_dies_leaves_a_whole_fork_or_none() {
 #[tokio::test]
 async fn a_history_that_is_too_long_is_not_copied() {
     let store = Arc::new(MemoryStore::new(Arc::new(SystemClock::new())));
-    let engine = memory(&script(), Registry::new());
+    let engine = memory(&script(), windlass::registry());
     let engine = engine.ports(store.clone(), store.clone(), store.clone()).build().await.unwrap();
     let fork = async |at| engine.fork(&"t1".into(), Seq(at), "fay".into(), None).await;
     let note = |data: String| Fact::Note { name: "n".into(), data: data.into() };

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::memory::{AppendFault, MemoryStore};
+use windlass::clock::SystemClock;
 use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Seq, ThreadId};
+use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::journal::ThreadQuery;
 use windlass::port::tool::CallContext;
 use windlass::tool::{FunctionTool, WorkingFolder};

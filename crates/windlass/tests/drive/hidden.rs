@@ -11,7 +11,7 @@ use windlass::machine::{Annotations, Seq, ToolSpec};
 use windlass::port::tool::{CallContext, Later, Tool, ToolOutput, ToolSource};
 use windlass::secret::Secret;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
-use windlass::tool::{Hidden, HiddenArguments, HiddenSource, Registry};
+use windlass::tool::{Hidden, HiddenArguments, HiddenSource};
 use windlass::{Engine, Status, Task, Update};
 
 use super::{memory, task};
@@ -136,7 +136,7 @@ async fn stage() -> Stage {
             _ => Line::Say("done".into()),
         }
     });
-    let engine = memory(&models, Registry::new()).tool_source(Arc::new(source)).build().await.unwrap();
+    let engine = memory(&models, windlass::registry()).tool_source(Arc::new(source)).build().await.unwrap();
     Stage { engine, given, seen }
 }
 

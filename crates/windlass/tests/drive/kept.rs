@@ -28,7 +28,7 @@ fn models() -> ScriptedModels {
 }
 
 fn desk() -> Registry {
-    Registry::new().add_all(desk_tools()).unwrap()
+    windlass::registry().add_all(desk_tools()).unwrap()
 }
 
 async fn ask(engine: &Engine, thread: &str, text: &str) -> Outcome {

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::sync::Notify;
-use windlass::adapter::model::{KnownModel, ProviderCatalog, ProviderConfig};
 use windlass::machine::{
     Annotations, Block, Content, EffectClass, FAILURE_MAX_CHARS, Fact, FailureClass, INLINE_MAX_BYTES,
     Limits, ModelSettings, RESULT_MAX_CHARS, RESULT_MAX_PARTS, RunError, RunStatus, Seq, StopReason,
     ToolCall, Usage,
 };
+use windlass::models::{KnownModel, ProviderCatalog, ProviderConfig};
 use windlass::port::journal::{Recorded, RunQuery};
 use windlass::port::model::{ModelError, Reply};
 use windlass::port::tool::{CallContext, OutputPart, ToolOutput};
@@ -110,7 +110,7 @@ async fn a_tool_that_panics_leaves_its_neighbours_alone() {
 #[tokio::test]
 async fn a_model_that_panics_fails_the_run() {
     let models = ScriptedModels::new(|_: &windlass::port::model::ModelCall| panic!("boom"));
-    let (engine, outcome) = run(&models, Registry::new(), task("go")).await;
+    let (engine, outcome) = run(&models, windlass::registry(), task("go")).await;
     assert_eq!(outcome.status, Status::Failed);
     // A code and one line in plain words: where it happened is for the log.
     let (code, message) = ("ERR_STREAM_PARSE".to_owned(), "the model's adapter crashed: boom".to_owned());
@@ -337,7 +337,7 @@ async fn a_model_known_to_lack_what_is_asked_for_is_refused_at_the_start() {
     let refused = |model: &'static str, tools: Registry, output_schema: Option<serde_json::Value>| {
         let catalog = Arc::new(catalog.clone());
         async move {
-            let engine = Engine::builder().models(catalog).tools(tools).build().await.unwrap();
+            let engine = windlass::builder().models(catalog).tools(tools).build().await.unwrap();
             let agent = AgentConfig {
                 settings: ModelSettings { output_schema, ..ModelSettings::default() },
                 ..AgentConfig::from(model)
@@ -357,10 +357,10 @@ async fn a_model_known_to_lack_what_is_asked_for_is_refused_at_the_start() {
     };
     let no_tools = Some("model `own/mute` cannot call tools, which an agent needs".to_owned());
     assert_eq!(refused("own/mute", with_tools(), None).await, no_tools);
-    assert_eq!(refused("own/mute", Registry::new(), None).await, None);
+    assert_eq!(refused("own/mute", windlass::registry(), None).await, None);
     assert_eq!(refused("own/plain", with_tools(), None).await, None);
     assert_eq!(refused("own/plain", with_tools(), schema()).await, no_schema("own/plain"));
-    assert_eq!(refused("own/plain", Registry::new(), schema()).await, no_schema("own/plain"));
+    assert_eq!(refused("own/plain", windlass::registry(), schema()).await, no_schema("own/plain"));
     assert_eq!(refused("own/able", with_tools(), schema()).await, None);
     assert_eq!(refused("own/unknown", with_tools(), schema()).await, None);
 }
@@ -391,9 +391,9 @@ async fn calls_without_end_stop_at_the_step_limit() {
 #[tokio::test(start_paused = true)]
 async fn a_run_ends_when_its_time_is_up() {
     let models = ScriptedModels::new(|_| Line::Hang("thinking ".into()));
-    let clock = windlass::adapter::clock::ManualClock::new(windlass::machine::Timestamp(1_000), 1);
+    let clock = windlass::clock::ManualClock::new(windlass::machine::Timestamp(1_000), 1);
     let clock = Arc::new(clock);
-    let engine = memory(&models, Registry::new()).clock(clock.clone()).build().await.unwrap();
+    let engine = memory(&models, windlass::registry()).clock(clock.clone()).build().await.unwrap();
     let started =
         engine.start(limited(Limits { run_timeout_ms: 60_000, ..Limits::default() })).await.unwrap();
     let waiting = tokio::spawn({
@@ -415,7 +415,7 @@ async fn a_run_ends_when_its_time_is_up() {
 async fn a_models_failures_have_codes() {
     let check = async |line: Line, code: &str, retryable: bool| {
         let models = ScriptedModels::new(move |_| line.clone());
-        let (_, outcome) = run(&models, Registry::new(), task("go")).await;
+        let (_, outcome) = run(&models, windlass::registry(), task("go")).await;
         let error = &outcome.errors[0];
         assert_eq!((outcome.status, error.code.as_str(), error.retryable), (Status::Failed, code, retryable));
         assert_eq!(outcome.meta.turns, 1);
@@ -470,7 +470,7 @@ async fn unknown_tools_and_bad_arguments_are_told_to_the_model() {
 #[tokio::test]
 async fn a_reply_of_many_megabytes_is_stored_apart_and_told_whole() {
     let models = ScriptedModels::new(|_| Line::Say("long ".repeat(400_000)));
-    let (engine, outcome) = run(&models, Registry::new(), task("go")).await;
+    let (engine, outcome) = run(&models, windlass::registry(), task("go")).await;
     assert_eq!(outcome.data.unwrap().len(), 2_000_000);
     let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
     let blob = events.iter().any(|recorded| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
-use windlass::adapter::clock::ManualClock;
+use windlass::clock::ManualClock;
 use windlass::machine::{
     Answer, AutoRun, Block, EffectClass, Fact, FailureClass, InterruptKind, MicroUsd, ModelName, Principal,
     RunStatus, Seq, StopReason, Timestamp, ToolCall, Totals, Usage, WhenBusy,
@@ -14,8 +14,7 @@ use windlass::machine::{
 use windlass::port::journal::{RunQuery, StoreError, ThreadStatus};
 use windlass::port::model::{Delta, Model, ModelCall, ModelError, ModelEvent, ModelInfo, Models, Reply};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
-use windlass::tool::Registry;
-use windlass::{Engine, Status, Task, Update};
+use windlass::{Status, Task, Update};
 
 use super::{Counter, memory, party, registry, task};
 
@@ -23,7 +22,7 @@ use super::{Counter, memory, party, registry, task};
 #[tokio::test]
 async fn answers_in_one_step() {
     let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
-    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let outcome = engine.run(task("hi")).await.unwrap();
     assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("hello there")));
     assert_eq!((outcome.meta.turns, outcome.meta.tool_calls), (1, 0));
@@ -40,7 +39,7 @@ async fn a_program_that_registers_no_tools_offers_none() {
         assert!(call.request.tools.is_none(), "{:?}", call.request.tools);
         Line::Say("hello".into())
     });
-    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let engine = memory(&models, windlass::registry()).build().await.unwrap();
     assert!(engine.tools().is_empty());
     assert_eq!(engine.run(task("hi")).await.unwrap().status, Status::Done);
 }
@@ -152,7 +151,7 @@ async fn collect(
 #[tokio::test]
 async fn a_watcher_that_comes_back_in_the_middle_of_a_reply_is_told_it_from_its_start() {
     let models = ScriptedModels::new(|_| Line::Hang("half a ".into()));
-    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let started = engine.start(task("go")).await.unwrap();
     let mut updates = engine.watch(&started.thread, Seq(0));
     let mut fragments = Vec::new();
@@ -173,7 +172,7 @@ async fn a_watcher_that_comes_back_in_the_middle_of_a_reply_is_told_it_from_its_
 #[tokio::test]
 async fn a_late_watcher_is_told_each_event_once() {
     let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
-    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let thread = windlass::machine::ThreadId::from("t1");
     let mut updates = engine.watch(&thread, Seq(0));
     // The journal has the whole run before the watcher looks, and the bus tells of it again.
@@ -190,7 +189,7 @@ async fn a_late_watcher_is_told_each_event_once() {
 #[tokio::test]
 async fn a_late_watcher_is_not_told_an_old_status() {
     let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
-    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let thread = windlass::machine::ThreadId::from("t1");
     let mut updates = engine.watch(&thread, Seq(0));
     engine.run(Task { thread: Some(thread.clone()), ..task("hi") }).await.unwrap();
@@ -209,7 +208,7 @@ async fn fragments_are_shown_and_never_recorded() {
         "much" => Line::Say("word ".repeat(500)),
         _ => Line::Say("word".into()),
     });
-    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let mut recorded = Vec::new();
     for text in ["little", "much"] {
         let outcome = engine.run(task(text)).await.unwrap();
@@ -228,7 +227,7 @@ async fn a_run_is_sent_its_message_and_the_journal_knows_the_rest() {
     });
     let mut said = Vec::new();
     for text in ["one", "two", "three"] {
-        let engine = super::stored(folder.path(), &heard, Registry::new()).build().await.unwrap();
+        let engine = super::stored(folder.path(), &heard, windlass::registry()).build().await.unwrap();
         let outcome = engine.run(Task { thread: Some("t1".into()), ..task(text) }).await.unwrap();
         said.push(outcome.data.unwrap());
     }
@@ -337,7 +336,7 @@ impl Model for Slow {
 async fn a_reply_says_how_long_each_of_its_thoughts_took() {
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
     let models = Slow(clock.clone(), Arc::default());
-    let engine = Engine::builder().models(Arc::new(models)).clock(clock).build().await.unwrap();
+    let engine = windlass::builder().models(Arc::new(models)).clock(clock).build().await.unwrap();
     let outcome = engine.run(task("go")).await.unwrap();
     let messages = engine.messages(&outcome.meta.thread_id, None, 10).await.unwrap();
     assert_eq!(messages[1].thoughts_ms, [300, 100, 100]);
@@ -348,7 +347,7 @@ async fn a_reply_says_how_long_each_of_its_thoughts_took() {
 #[tokio::test]
 async fn a_cancel_keeps_the_partial_text() {
     let models = ScriptedModels::new(|_| Line::Hang("half a ".into()));
-    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let thread = windlass::machine::ThreadId::from("t1");
     let mut updates = engine.watch(&thread, Seq(0));
     let started = engine.start(Task { thread: Some(thread), ..task("go") }).await.unwrap();
@@ -448,7 +447,7 @@ async fn a_run_stands_the_same_for_whoever_waits_and_whoever_looks() {
         0 if call.request.messages.len() == 1 => Line::fail(FailureClass::Auth),
         _ => Line::Hang("half".into()),
     });
-    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let failing = engine.run(Task { thread: Some("t2".into()), ..task("fail") }).await.unwrap();
     let hanging = engine.start(Task { thread: Some("t2".into()), ..task("hang") }).await.unwrap().run;
     assert_eq!(engine.status(&hanging).await.unwrap().status, Status::Running);
@@ -481,7 +480,7 @@ async fn a_message_that_steers_ends_with_the_run_that_takes_it() {
 #[tokio::test]
 async fn what_comes_too_late_is_refused_with_words() {
     let models = ScriptedModels::new(|_| Line::Say("hello".into()));
-    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let outcome = engine.run(task("hi")).await.unwrap();
     let thread = outcome.meta.thread_id.clone();
     let before = engine.events(&thread, Seq(0), 100).await.unwrap();

@@ -7,13 +7,12 @@ use std::sync::{Arc, Mutex};
 
 use tracing::Level;
 use tracing::subscriber::DefaultGuard;
-use windlass::Engine;
-use windlass::adapter::model::{ProviderCatalog, ProviderConfig, Secret};
 use windlass::machine::{Answer, AutoRun, EffectClass, FailureClass};
+use windlass::models::{ProviderCatalog, ProviderConfig, Secret};
 use windlass::port::tool::{CallContext, ToolOutput};
 use windlass::testing::provider::ProviderServer;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
-use windlass::tool::{FunctionTool, Registry};
+use windlass::tool::FunctionTool;
 use windlass::{AgentConfig, Outcome, Task};
 
 use super::{Counter, Text, memory, party, registry, task};
@@ -190,7 +189,8 @@ async fn a_provider_is_logged_without_the_key_and_without_content() {
     };
     let told = async |level| {
         let catalog = ProviderCatalog::builder().variables(|_| None).provider("anthropic", config.clone());
-        let engine = Engine::builder().models(Arc::new(catalog.build().unwrap())).tools(Registry::new());
+        let engine =
+            windlass::builder().models(Arc::new(catalog.build().unwrap())).tools(windlass::registry());
         let engine = engine.build().await.unwrap();
         let (log, _guard) = Log::listen(level);
         let task = Task::new(AgentConfig::from("anthropic/claude-haiku-4-5"), "PLANTED");

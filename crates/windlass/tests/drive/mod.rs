@@ -35,9 +35,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use windlass::machine::{Annotations, AutoRun, EffectClass, Party};
 use windlass::port::tool::{CallContext, ToolOutput};
+use windlass::sqlite::SqliteFolder;
 use windlass::testing::scripted::ScriptedModels;
 use windlass::tool::{FunctionTool, Registry};
-use windlass::{AgentConfig, Builder, Engine, Task};
+use windlass::{AgentConfig, Builder, Task};
 
 /// Arguments of the test tools.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -77,17 +78,17 @@ pub fn party(name: &str) -> Party {
 
 /// A registry of tools.
 pub fn registry(tools: impl IntoIterator<Item = FunctionTool>) -> Registry {
-    tools.into_iter().fold(Registry::new(), |registry, tool| registry.add(Arc::new(tool)).unwrap())
+    tools.into_iter().fold(windlass::registry(), |registry, tool| registry.add(Arc::new(tool)).unwrap())
 }
 
 /// An engine in memory.
 pub fn memory(models: &ScriptedModels, registry: Registry) -> Builder {
-    Engine::builder().models(Arc::new(models.clone())).tools(registry).auto_run(AutoRun::Everything)
+    windlass::builder().models(Arc::new(models.clone())).tools(registry).auto_run(AutoRun::Everything)
 }
 
 /// An engine over a store in a folder.
 pub fn stored(folder: &Path, models: &ScriptedModels, registry: Registry) -> Builder {
-    memory(models, registry).store(folder)
+    memory(models, registry).store(SqliteFolder::new(folder))
 }
 
 /// A task for the scripted model.

@@ -76,7 +76,8 @@ impl Tool for Both {
 
 /// The tools of a program that has everything.
 fn usual() -> Registry {
-    let registry = Registry::new().add_all(file_tools(&reader())).unwrap().add_all(desk_tools()).unwrap();
+    let registry =
+        windlass::registry().add_all(file_tools(&reader())).unwrap().add_all(desk_tools()).unwrap();
     let ask = Arc::new(request_human_approval(None));
     let registry = registry.add(ask).unwrap().add(Both::tool("Api", Area::Work)).unwrap();
     registry.add(Both::tool("Recall", Area::Memory)).unwrap().add(Both::tool("Look", Area::Machine)).unwrap()
@@ -199,7 +200,7 @@ async fn a_prompt_is_built_again_with_its_mode_by_another_process() {
 async fn the_tools_of_a_new_thread_take_less_than_1500_tokens() {
     let shown = Shown::default();
     let ask = Arc::new(request_human_approval(None));
-    let all = Registry::new()
+    let all = windlass::registry()
         .add_all(file_tools(&reader()))
         .unwrap()
         .add_all(desk_tools())

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::memory::MemoryStore;
+use windlass::clock::SystemClock;
 use windlass::machine::{
     AutoRun, EffectClass, InputId, Message, Place, Principal, Role, ThreadId, Timestamp, WhenBusy,
 };
+use windlass::memory::MemoryStore;
 use windlass::port::journal::{Batch, Journal, RunQuery, ThreadStatus, ThreadView};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::testing::suite::{batch, claimed, view};

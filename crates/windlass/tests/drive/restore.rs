@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use serde_json::json;
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::memory::{AppendFault, MemoryStore};
+use windlass::clock::SystemClock;
 use windlass::machine::{Answer, EffectClass, Fact, Role, Seq, ThreadId};
+use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::journal::RunQuery;
 use windlass::port::tool::{CallContext, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels};

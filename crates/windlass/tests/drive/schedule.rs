@@ -10,9 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use tokio::sync::{Notify, oneshot};
-use windlass::adapter::bus::LocalBus;
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
+use windlass::clock::SystemClock;
 use windlass::limits::{Budget, Per, Unit, Window};
 use windlass::machine::{
     AutoRun, Block, Digest, EffectClass, Fact, Input, InputId, Machine, RunId, Seq, StopReason, ThreadId,
@@ -25,6 +23,8 @@ use windlass::port::journal::{
 };
 use windlass::port::model::{ModelCall, Reply};
 use windlass::port::records::Records;
+use windlass::sqlite::bus::SocketBus;
+use windlass::sqlite::{Durability, SqliteStore, StoreOptions};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::testing::thread_view;
 use windlass::{Attend, Engine, GrantDraft, Status, Task};
@@ -155,7 +155,7 @@ async fn engine(store: &Arc<Mortal>, once: &Counter) -> Engine {
     // Blobs and records are the same store's, and no process dies in them.
     let built = memory(&ScriptedModels::new(spoken), tools);
     let built = built.ports(store.clone(), store.store.clone(), store.store.clone());
-    let bus = LocalBus::open(store.store.node().clone(), store.store.clone()).unwrap();
+    let bus = SocketBus::open(store.store.node().clone(), store.store.clone()).unwrap();
     let built = built.bus(Arc::new(bus)).budgets(vec![budget]);
     built.auto_run(AutoRun::Ask).attend(Attend::All).build().await.unwrap()
 }

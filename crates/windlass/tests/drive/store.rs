@@ -9,7 +9,7 @@ use sqlx::Connection;
 use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Given, Principal, Seq, ThreadId};
 use windlass::port::journal::RunQuery;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
-use windlass::tool::{FunctionTool, Registry, WorkingFolder};
+use windlass::tool::{FunctionTool, WorkingFolder};
 use windlass::{Attend, Status, Task, Update};
 
 use super::{Counter, Text, party, registry, stored, task};
@@ -98,7 +98,7 @@ fn a_server_takes_up_what_a_dead_process_left_without_being_asked() {
 async fn a_thread_that_cannot_be_opened_is_left_to_others() {
     let folder = tempfile::tempdir().unwrap();
     let models = ScriptedModels::new(|_| Line::Say("hello".into()));
-    let engine = stored(folder.path(), &models, Registry::new()).build().await.unwrap();
+    let engine = stored(folder.path(), &models, windlass::registry()).build().await.unwrap();
     let outcome = engine.run(task("go")).await.unwrap();
     let path = format!("sqlite://{}", folder.path().join("windlass.db").display());
     let mut database = sqlx::SqliteConnection::connect(&path).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_run_is_followed_and_cancelled_from_another_process() {
     let folder = tempfile::tempdir().unwrap();
     let gate = Arc::default();
     let a = stored(folder.path(), &asks(), registry([slow(&gate)])).build().await.unwrap();
-    let b = stored(folder.path(), &asks(), Registry::new()).build().await.unwrap();
+    let b = stored(folder.path(), &asks(), windlass::registry()).build().await.unwrap();
     let started = a.start(task("go")).await.unwrap();
     let mut updates = b.watch(&started.thread, Seq(0));
     let running = |update: &Update| matches!(update, Update::Event(recorded) if matches!(recorded.event.fact, Fact::ToolStarted { .. }));
@@ -149,14 +149,14 @@ fn a_dead_process_is_replaced_at_once() {
     let hangs = ScriptedModels::new(|_| Line::Hang("half".into()));
     let first = runtime();
     let started = first.block_on(async {
-        let a = stored(folder.path(), &hangs, Registry::new()).build().await.unwrap();
+        let a = stored(folder.path(), &hangs, windlass::registry()).build().await.unwrap();
         a.start(task("go")).await.unwrap()
     });
     // Everything of the first process ends: its tasks, its locks, its sockets.
     drop(first);
     runtime().block_on(async {
         let answers = ScriptedModels::new(|_| Line::Say("whole".into()));
-        let b = stored(folder.path(), &answers, Registry::new()).build().await.unwrap();
+        let b = stored(folder.path(), &answers, windlass::registry()).build().await.unwrap();
         let outcome = b.wait(&started.run).await.unwrap();
         assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("whole")));
         assert_eq!(outcome.meta.turns, 1, "a lost model call is not a step");
@@ -168,7 +168,8 @@ async fn the_store_stays_out_of_the_working_folder() {
     let folder = tempfile::tempdir().unwrap();
     let tools = Arc::new(WorkingFolder::open(folder.path()).unwrap());
     let models = asks();
-    let inside = stored(&folder.path().join("a/b"), &models, Registry::new()).folder(tools).build().await;
+    let inside =
+        stored(&folder.path().join("a/b"), &models, windlass::registry()).folder(tools).build().await;
     let error = inside.err().unwrap().to_string();
     assert!(error.contains("lies inside the working folder"), "{error}");
     assert!(!folder.path().join("a").exists(), "nothing is made there");

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use proptest::prelude::*;
-use windlass::adapter::bus::LocalBus;
+use windlass::bus::LocalBus;
 use windlass::machine::{Attempt, EffectClass, Fact, Principal, Seq, ThreadId, WhenBusy};
 use windlass::port::bus::{Bus, Signal};
 use windlass::port::journal::{StoreError, ThreadStatus};
 use windlass::port::model::Delta;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
-use windlass::tool::Registry;
 use windlass::{Backlog, Position, Task, Update};
 
 use super::{Counter, memory, registry, task};
@@ -83,7 +82,7 @@ impl Client {
 #[tokio::test]
 async fn a_watcher_goes_on_in_the_middle_of_a_reply() {
     let models = ScriptedModels::new(|_| Line::Hang("one two three four ".into()));
-    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let started = engine.start(task("go")).await.unwrap();
     let mut client = Client::default();
     let mut updates = engine.watch(&started.thread, Seq(0));
@@ -107,7 +106,7 @@ async fn a_watcher_that_comes_too_late_for_the_fragments_is_given_the_reply_so_f
     const FRAGMENTS: u64 = 300;
     let models =
         ScriptedModels::new(|_| Line::Hang(format!("{} ", "x".repeat(1_000)).repeat(FRAGMENTS as usize)));
-    let engine = memory(&models, Registry::new()).build().await.unwrap();
+    let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let started = engine.start(task("go")).await.unwrap();
     let (mut first, mut late) = (Client::default(), Client::default());
     let mut updates = engine.watch(&started.thread, Seq(0));

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use windlass::adapter::clock::SystemClock;
+use windlass::clock::SystemClock;
 use windlass::machine::{Annotations, Block, EffectClass, Role, ToolSpec};
 use windlass::outbound::Reach;
 use windlass::port::model::ModelCall;
@@ -191,7 +191,7 @@ async fn loading_answers_as_the_reference_does() {
     ];
     let caller = Caller::default();
     let engine =
-        with(memory(&caller.models(), Registry::new()), &source, Shown::Nothing).build().await.unwrap();
+        with(memory(&caller.models(), windlass::registry()), &source, Shown::Nothing).build().await.unwrap();
     for (arguments, answer) in steps {
         let told = make(&engine, json!([["load_toolset", arguments]])).await;
         assert!(told.ends_with(answer), "{arguments}: {told}");
@@ -204,7 +204,7 @@ async fn a_source_cannot_take_the_place_of_what_loads_tools() {
     let source = Source::of(k8s().into_iter().chain([evil]));
     let caller = Caller::default();
     let engine =
-        with(memory(&caller.models(), Registry::new()), &source, Shown::Nothing).build().await.unwrap();
+        with(memory(&caller.models(), windlass::registry()), &source, Shown::Nothing).build().await.unwrap();
     let load = json!([["load_toolset", {"toolset": "k8s", "include_write_tools": false}]]);
     let told = make(&engine, load).await;
     assert!(told.contains("Toolset 'k8s' loaded (read-only)"), "{told}");
@@ -217,7 +217,7 @@ async fn what_is_loaded_is_shown_from_the_next_step_on_and_stays() {
     let folder = tempfile::tempdir().unwrap();
     let (source, caller) = (Source::of(k8s()), Caller::default());
     let build = async || {
-        let builder = stored(folder.path(), &caller.models(), Registry::new());
+        let builder = stored(folder.path(), &caller.models(), windlass::registry());
         with(builder, &source, Shown::Nothing).build().await.unwrap()
     };
     let engine = build().await;
@@ -257,7 +257,8 @@ async fn a_toolset_is_shown_as_far_as_it_says() {
         (Shown::All, "k8s_delete k8s_get k8s_logs"),
     ] {
         let (source, caller) = (Source::of(k8s()), Caller::default());
-        let engine = with(memory(&caller.models(), Registry::new()), &source, shown).build().await.unwrap();
+        let engine =
+            with(memory(&caller.models(), windlass::registry()), &source, shown).build().await.unwrap();
         engine.run(task("[]")).await.unwrap();
         assert_eq!(caller.shown(), [first], "{shown:?}");
     }
@@ -291,7 +292,7 @@ fn usual() -> Registry {
         Arc::new(web_fetch(outbound(), Vec::new(), reader())),
         Arc::new(web_search(outbound(), None, secrets, reader()).unwrap()),
     ];
-    Registry::new()
+    windlass::registry()
         .add_all(file_tools(&reader()))
         .unwrap()
         .add_all(desk_tools())
@@ -351,12 +352,12 @@ async fn groups_follow_tags_and_what_is_disabled_stays_away() {
     tagged.tag = Some("helm".into());
     let source = Source::of([tagged, Far::new("s", "other", "Something else", true)]);
     let caller = Caller::default();
-    let registry = Registry::new().disable("other");
+    let registry = windlass::registry().disable("other");
     let engine = memory(&caller.models(), registry).tool_source(source.clone()).shown_tokens(0);
     let engine = engine.build().await.unwrap();
     let told = make(&engine, json!([["load_toolset", {"toolset": "s", "include_write_tools": false}]])).await;
     assert!(told.ends_with("Unknown toolset 's'. Available: helm"), "{told}");
-    let without = memory(&caller.models(), Registry::new().disable("load_toolset")).tool_source(source);
+    let without = memory(&caller.models(), windlass::registry().disable("load_toolset")).tool_source(source);
     without.shown_tokens(0).build().await.unwrap().run(task("[]")).await.unwrap();
     assert_eq!(caller.shown().last().unwrap(), "");
 }
@@ -388,7 +389,8 @@ async fn a_tool_that_was_loaded_and_then_disabled_is_shown_no_more() {
     let (source, caller) = (Source::of(k8s()), Caller::default());
     let load = json!([["load_toolset", {"toolset": "k8s", "include_write_tools": true}]]).to_string();
     for disabled in [false, true] {
-        let registry = if disabled { Registry::new().disable("k8s_delete") } else { Registry::new() };
+        let registry =
+            if disabled { windlass::registry().disable("k8s_delete") } else { windlass::registry() };
         let engine = with(stored(folder.path(), &caller.models(), registry), &source, Shown::Nothing);
         let engine = engine.build().await.unwrap();
         let calls = if disabled { "[]" } else { load.as_str() };

@@ -9,9 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt;
 use serde_json::{Value, json};
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::memory::MemoryStore;
+use windlass::clock::SystemClock;
 use windlass::machine::{Answer, AutoRun, InterruptKind, Seq, WhenBusy};
+use windlass::memory::MemoryStore;
 use windlass::outbound::Outbound;
 use windlass::port::tool::Tool;
 use windlass::secret::Secret;
@@ -53,7 +53,7 @@ async fn engine(store: &MemoryStore, models: &ScriptedModels, api: Option<Api>) 
 /// The tool for these services, if there are any.
 fn registry(api: Option<Api>) -> Registry {
     let tool = api.and_then(|api| ApiCall::new(api, local(), Arc::new(SystemClock::new())).unwrap());
-    Registry::new().add_all(tool.map(|tool| Arc::new(tool) as Arc<dyn Tool>)).unwrap()
+    windlass::registry().add_all(tool.map(|tool| Arc::new(tool) as Arc<dyn Tool>)).unwrap()
 }
 
 /// Calls to this machine.

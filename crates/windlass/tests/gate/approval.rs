@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use windlass::adapter::clock::ManualClock;
-use windlass::adapter::memory::MemoryStore;
+use windlass::clock::ManualClock;
 use windlass::machine::{
     Answer, Approver, EffectClass, Expiry, Fact, Glob, Party, Quorum, Rule, Seq, Terms, ThreadId, Timestamp,
     Verdict,
 };
+use windlass::memory::MemoryStore;
 use windlass::{Attend, Engine, Status};
 
 use super::{asking, facts, given, open, plan, put_down, store, task_in};

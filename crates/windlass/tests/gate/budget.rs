@@ -3,21 +3,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use windlass::adapter::clock::{ManualClock, SystemClock};
-use windlass::adapter::memory::MemoryStore;
-use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
+use windlass::clock::{ManualClock, SystemClock};
 use windlass::limits::{Budget, Per, Unit, Window};
 use windlass::machine::{
     Answer, AtLimit, Block, EffectClass, FailureClass, InterruptKind, Limits, MicroUsd, RunOptions,
     StopReason, Surface, Timestamp, ToolCall, Usage,
 };
+use windlass::memory::MemoryStore;
 use windlass::port::journal::{Journal, RunQuery};
 use windlass::port::model::{ModelCall, ModelError, Price, Reply};
+use windlass::sqlite::{Durability, SqliteFolder, SqliteStore, StoreOptions};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::{AgentConfig, Builder, Engine, Outcome, Status, Task};
 
 use super::{asking, runtime, task_in};
-use crate::drive::{Counter, memory, party, registry, stored, task};
+use crate::drive::{Counter, memory, party, registry, task};
 
 /// One US dollar in its millionths.
 const DOLLAR: u64 = 1_000_000;
@@ -92,7 +92,8 @@ async fn in_memory(per: Per, window: Window, options: RunOptions) -> Vec<Outcome
 async fn on_disk(folder: &Path, per: Per, window: Window, options: RunOptions) -> Vec<Outcome> {
     let relaxed = StoreOptions { durability: Durability::Relaxed, ..StoreOptions::default() };
     let built = || {
-        stored(folder, &talks(6), tools()).store_options(relaxed).budgets(vec![budget(per, window, DOLLAR)])
+        let store = SqliteFolder::new(folder).options(relaxed);
+        memory(&talks(6), tools()).store(store).budgets(vec![budget(per, window, DOLLAR)])
     };
     let (one, other) = (built().build().await.unwrap(), built().build().await.unwrap());
     let journal = SqliteStore::open(folder, relaxed, Arc::new(SystemClock::new())).await.unwrap();

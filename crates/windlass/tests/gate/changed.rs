@@ -7,7 +7,7 @@ use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Input, Outcome, Thre
 use windlass::port::journal::Journal;
 use windlass::port::observe::{Measure, Observer};
 use windlass::port::tool::{CallContext, Tool, ToolSource};
-use windlass::tool::{FunctionTool, Registry};
+use windlass::tool::FunctionTool;
 use windlass::{Builder, Status};
 
 use super::{asking, facts, given, open, plan, put_down, store, task_in};
@@ -73,7 +73,7 @@ impl Observer for Shop {
 
 fn engine(shop: &Arc<Shop>) -> Builder {
     let models = plan(&[&[("pay", "a")]]);
-    asking(&store(), &models, Registry::new()).tool_source(shop.clone()).observer(shop.clone())
+    asking(&store(), &models, windlass::registry()).tool_source(shop.clone()).observer(shop.clone())
 }
 
 #[tokio::test]

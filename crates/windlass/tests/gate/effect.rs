@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::memory::{AppendFault, MemoryStore};
+use windlass::clock::SystemClock;
 use windlass::machine::{Answer, AutoRun, InterruptKind, RunId, ThreadId};
+use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::journal::RunQuery;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::{Engine, Outcome, Status};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use windlass::adapter::clock::ManualClock;
-use windlass::adapter::memory::MemoryStore;
+use windlass::clock::ManualClock;
 use windlass::limits::{Budget, Per, Unit, Window};
 use windlass::machine::{
     Answer, AutoRun, Condition, EffectClass, Fact, Party, Policy, Predicate, Reject, Timestamp,
 };
+use windlass::memory::MemoryStore;
 use windlass::port::journal::Journal;
 use windlass::port::records::{Expect, Records};
 use windlass::{Attend, Builder, Engine, EngineError, GrantDraft, Status, Whose};
@@ -239,7 +239,7 @@ async fn budgets_and_modes_go_with_their_run_and_thread() {
 
 #[tokio::test]
 async fn a_choice_that_somebody_else_has_changed_is_not_overwritten() {
-    let engine = Engine::builder().build().await.unwrap();
+    let engine = windlass::builder().build().await.unwrap();
     let whose = Whose::User("ann".into());
     let (none, absent) = engine.read_auto_run(&whose).await.unwrap();
     assert_eq!((none, absent), (None, Expect::Absent));

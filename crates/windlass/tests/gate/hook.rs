@@ -190,7 +190,7 @@ async fn a_tool_that_panics_before_its_call_is_not_called_and_the_run_goes_on() 
     let (store, counter) = (super::store(), crate::drive::Counter::default());
     let models = super::plan(&[&[("write", "a")]]);
     let broken = Broken(counter.tool("write", windlass::machine::EffectClass::Once));
-    let tools = windlass::tool::Registry::new().add(std::sync::Arc::new(broken)).unwrap();
+    let tools = windlass::registry().add(std::sync::Arc::new(broken)).unwrap();
     let engine = super::asking(&store, &models, tools).build().await.unwrap();
     let outcome = engine.run(super::task_in("t", "go")).await.unwrap();
     assert_eq!((outcome.status, counter.count()), (windlass::Status::Done, 0), "{outcome:?}");

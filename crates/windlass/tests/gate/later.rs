@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use windlass::adapter::clock::ManualClock;
+use windlass::clock::ManualClock;
 use windlass::machine::{
     AutoRun, EffectClass, Fact, Glob, InterruptKind, Outcome, Policy, Rest, Rule, Timestamp, Verdict,
 };

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use windlass::adapter::memory::{AppendFault, MemoryStore};
 use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Glob, Rule, RunOptions, ThreadId, Verdict};
+use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::journal::RunQuery;
 use windlass::testing::scripted::ScriptedModels;
 use windlass::tool::Registry;

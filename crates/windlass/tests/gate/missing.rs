@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::sync::Notify;
-use windlass::adapter::clock::ManualClock;
+use windlass::clock::ManualClock;
 use windlass::machine::{AutoRun, EffectClass, Fact, InterruptKind, RunId, Timestamp, ToolSpec};
 use windlass::port::journal::ThreadStatus;
 use windlass::port::tool::{CallContext, Later, Tool, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
-use windlass::tool::{FunctionTool, Registry};
+use windlass::tool::FunctionTool;
 use windlass::{Attend, Builder, RunTools, Status, Task};
 
 use super::later::{pass, settle, status};
@@ -94,7 +94,7 @@ fn built(folder: &Path, clock: &Arc<ManualClock>) -> Builder {
 
 /// Whatever servers have is loaded first.
 fn built_on(models: &ScriptedModels, folder: &Path, clock: &Arc<ManualClock>) -> Builder {
-    let engine = stored(folder, models, Registry::new()).clock(clock.clone());
+    let engine = stored(folder, models, windlass::registry()).clock(clock.clone());
     engine.auto_run(AutoRun::Everything).attend(Attend::All).shown_tokens(0)
 }
 
@@ -219,7 +219,7 @@ fn a_call_that_a_model_makes_where_its_tool_is_not_is_judged_where_it_is_and_can
         let run = runtime().block_on(async {
             // It dies before its model has said anything.
             let models = ScriptedModels::new(|_| Line::Hang(String::new()));
-            let engine = stored(folder.path(), &models, Registry::new()).clock(clock.clone());
+            let engine = stored(folder.path(), &models, windlass::registry()).clock(clock.clone());
             let engine = engine.build().await.unwrap();
             let task =
                 Task { tools: RunTools::beside(vec![own.tool(EffectClass::Once)]), ..task_in("t", "go") };
@@ -281,7 +281,7 @@ fn a_run_that_can_only_talk_waits_for_nothing_that_its_conversation_has_loaded()
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
     let tool: Arc<dyn Tool> = Arc::new(OfServer(Own::default().tool(EffectClass::Pure)));
     let built = |models: &ScriptedModels| {
-        let tools = Registry::new().add(tool.clone()).unwrap();
+        let tools = windlass::registry().add(tool.clone()).unwrap();
         built_on(models, folder.path(), &clock).tools(tools)
     };
     let run = runtime().block_on(async {

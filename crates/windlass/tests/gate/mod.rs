@@ -26,11 +26,11 @@ mod waiting;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::memory::MemoryStore;
+use windlass::clock::SystemClock;
 use windlass::machine::{
     Annotations, Answer, AutoRun, Block, EffectClass, Fact, Given, InterruptId, Role, Seq, ThreadId,
 };
+use windlass::memory::MemoryStore;
 use windlass::port::model::ModelCall;
 use windlass::port::tool::CallContext;
 use windlass::testing::scripted::{Line, ScriptedModels, results};

@@ -17,7 +17,7 @@ use windlass::machine::{
 use windlass::port::tool::{CallContext, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::builtin::file_tools;
-use windlass::tool::{FunctionTool, Registry, WorkingFolder};
+use windlass::tool::{FunctionTool, WorkingFolder};
 use windlass::{Consent, Engine, EngineError, Outcome, Status, Trial, Tried};
 
 use super::{asking, facts, open, store, task_in};
@@ -106,7 +106,7 @@ fn calls(calls: Vec<(String, String)>) -> ScriptedModels {
 
 /// An engine whose model makes some calls in one step, in a folder.
 async fn engine(desk: &Desk, made: Vec<(String, String)>, more: Vec<FunctionTool>) -> Engine {
-    let tools = Registry::new().add_all(file_tools(&reader())).unwrap();
+    let tools = windlass::registry().add_all(file_tools(&reader())).unwrap();
     let tools = more.into_iter().fold(tools, |tools, tool| tools.add(Arc::new(tool)).unwrap());
     asking(&store(), &calls(made), tools).rules(rules()).folder(desk.folder()).build().await.unwrap()
 }

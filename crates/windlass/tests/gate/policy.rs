@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use windlass::adapter::memory::{AppendFault, MemoryStore};
 use windlass::limits::{Budget, Per, Unit, Window};
 use windlass::machine::{
     Answer, AutoRun, Condition, EffectClass, Fact, Glob, Policy, Predicate, Principal, Rule, ThreadId,
     Verdict,
 };
+use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::journal::RunQuery;
 use windlass::port::records::{Expect, Records};
 use windlass::testing::scripted::ScriptedModels;

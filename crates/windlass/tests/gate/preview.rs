@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
-use windlass::adapter::memory::MemoryStore;
 use windlass::machine::{Answer, AutoRun, Digest, Fact, Given, InterruptKind, Limits, Reject};
+use windlass::memory::MemoryStore;
 use windlass::port::tool::CallContext;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::builtin::file_tools;
-use windlass::tool::{FunctionTool, Registry, WorkingFolder};
+use windlass::tool::{FunctionTool, WorkingFolder};
 use windlass::{AgentConfig, Engine, EngineError, Outcome, Status, Task};
 
 use super::{asking, facts, open, plan, runtime, store, task_in};
@@ -236,7 +236,7 @@ async fn a_file_that_changed_since_it_was_approved_asks_again() {
     );
     let file = folder.path().join("a.md");
     std::fs::write(&file, "one\ntwo\n").unwrap();
-    let tools = Registry::new().add_all(file_tools(&reader())).unwrap();
+    let tools = windlass::registry().add_all(file_tools(&reader())).unwrap();
     let working = Arc::new(WorkingFolder::open(folder.path()).unwrap());
     let engine = asking(&store(), &models, tools).folder(working).build().await.unwrap();
     let waits = engine.run(task("go")).await.unwrap();

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass::adapter::clock::ManualClock;
-use windlass::adapter::memory::{AppendFault, MemoryStore};
+use windlass::clock::ManualClock;
 use windlass::machine::{
     Answer, AutoRun, EffectClass, Event, InterruptId, InterruptKind, Question, Reply, Seq, Terms, Timestamp,
 };
+use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::journal::RunQuery;
 use windlass::port::tool::{Ask, CallContext, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels, results};

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use proptest::prelude::*;
-use windlass::adapter::clock::ManualClock;
-use windlass::adapter::memory::MemoryStore;
+use windlass::clock::ManualClock;
 use windlass::machine::{EffectClass, Fact, Input, Machine, Rest, Seq, ThreadId, Timestamp};
+use windlass::memory::MemoryStore;
 use windlass::port::clock::Clock;
 use windlass::port::journal::{Journal, ThreadStatus};
 use windlass::port::tool::{CallContext, Later, Tool, ToolOutput};
 use windlass::testing::thread_view;
-use windlass::tool::{FunctionTool, Registry};
+use windlass::tool::FunctionTool;
 use windlass::{Attend, Engine, RunTools, Task};
 
 use super::later::{pass, settle, status};
@@ -52,7 +52,7 @@ impl Deferring {
 async fn engine(store: &MemoryStore, clock: &Arc<ManualClock>, tool: Option<Arc<dyn Tool>>) -> Engine {
     let ports = Arc::new(store.clone());
     let models = plan(&[&[("own", "a")], &[("own", "b")]]);
-    let builder = memory(&models, Registry::new()).ports(ports.clone(), ports.clone(), ports);
+    let builder = memory(&models, windlass::registry()).ports(ports.clone(), ports.clone(), ports);
     let builder = builder.clock(clock.clone()).attend(Attend::All).shown_tokens(0);
     let builder = match tool {
         Some(tool) => builder.tools_of(move |_, _| Ok(vec![tool.clone()])),
@@ -103,7 +103,7 @@ async fn a_sleep_that_begins_after_the_clock_was_corrected_ends_in_time() {
     let clock = Arc::new(ManualClock::new(Timestamp(24 * HOUR_MS), 1));
     let store = MemoryStore::new(clock.clone());
     let ports = Arc::new(store.clone());
-    let before = memory(&plan(&[]), Registry::new()).ports(ports.clone(), ports.clone(), ports);
+    let before = memory(&plan(&[]), windlass::registry()).ports(ports.clone(), ports.clone(), ports);
     let before = before.clock(clock.clone()).build().await.unwrap();
     before.run(task_in("t", "hello")).await.unwrap();
     put_down(&before, &"t".into()).await;

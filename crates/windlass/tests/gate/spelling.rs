@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass::machine::{Condition, Pattern, Predicate, Rule, Verdict};
+use windlass::tool::WorkingFolder;
 use windlass::tool::builtin::file_tools;
-use windlass::tool::{Registry, WorkingFolder};
 use windlass::{Engine, GrantDraft, Supposed};
 
 use super::paths::{Desk, Dice, any_path, lexical, real, turn};
@@ -55,7 +55,7 @@ impl Scene {
     }
 
     async fn engine(&self) -> Engine {
-        let tools = Registry::new().add_all(file_tools(&crate::tools::reader())).unwrap();
+        let tools = windlass::registry().add_all(file_tools(&crate::tools::reader())).unwrap();
         let folder = Arc::new(WorkingFolder::open(&self.link).unwrap());
         asking(&store(), &plan(&[]), tools).folder(folder).build().await.unwrap()
     }

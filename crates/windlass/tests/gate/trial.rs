@@ -13,7 +13,7 @@ use windlass::port::tool::{Ask, CallContext, Later, OutputPart, Tool, ToolOutput
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::tool::builtin::request_human_approval;
 use windlass::tool::{FunctionTool, Registry};
-use windlass::{Builder, Consent, Engine, GrantDraft, Supposed, Trial, Tried};
+use windlass::{Builder, Consent, GrantDraft, Supposed, Trial, Tried};
 
 use crate::drive::{Counter, Text, party, registry};
 
@@ -22,7 +22,7 @@ fn models() -> ScriptedModels {
 }
 
 fn builder(registry: Registry) -> Builder {
-    Engine::builder().models(Arc::new(models())).tools(registry)
+    windlass::builder().models(Arc::new(models())).tools(registry)
 }
 
 fn trial(tool: &str, text: &str, consent: Consent) -> Trial {
@@ -132,7 +132,7 @@ fn weather() -> Arc<Weather> {
 #[tokio::test]
 async fn what_was_approved_is_what_runs_in_a_trial() {
     let weather = weather();
-    let engine = builder(Registry::new().add(weather.clone()).unwrap()).build().await.unwrap();
+    let engine = builder(windlass::registry().add(weather.clone()).unwrap()).build().await.unwrap();
     let call = async |consent: Consent| engine.try_tool(trial("weather", "a", consent)).await.unwrap();
     let Tried::Asks { preview: Some(preview), .. } = call(Consent::NotYet).await else { panic!() };
     weather.0.fetch_add(1, Ordering::SeqCst);
@@ -146,7 +146,7 @@ async fn what_was_approved_is_what_runs_in_a_trial() {
 #[tokio::test]
 async fn what_was_approved_is_what_runs_in_a_trial_also_beyond_what_is_shown_of_it() {
     let weather = weather();
-    let engine = builder(Registry::new().add(weather.clone()).unwrap()).build().await.unwrap();
+    let engine = builder(windlass::registry().add(weather.clone()).unwrap()).build().await.unwrap();
     let call = async |consent: Consent| engine.try_tool(trial("weather", "long", consent)).await.unwrap();
     let Tried::Asks { preview: Some(preview), .. } = call(Consent::NotYet).await else { panic!() };
     let (shown, mark) = preview.split_once('\n').unwrap();
@@ -162,7 +162,7 @@ async fn what_was_approved_is_what_runs_in_a_trial_also_beyond_what_is_shown_of_
 #[tokio::test]
 async fn a_trial_is_judged_by_the_server_that_its_arguments_name() {
     let rules = vec![Rule { servers: vec!["shut".into()], ..Rule::new(Verdict::Deny) }];
-    let tools = Registry::new().add(weather()).unwrap();
+    let tools = windlass::registry().add(weather()).unwrap();
     let engine = builder(tools).rules(rules).auto_run(AutoRun::Everything).build().await.unwrap();
     for (server, wanted) in [("shut", "denied by "), ("open", "ran by auto-run: done")] {
         let tried = engine.try_tool(trial("weather", server, Consent::NotYet)).await.unwrap();
@@ -333,7 +333,7 @@ async fn a_call_that_waits_is_given_up_and_says_for_what_it_waited() {
         annotations: Annotations { read_only_hint: true, ..Annotations::default() },
         withheld: Vec::new(),
     };
-    let tools = Registry::new().add(Arc::new(Waits { spec, gone: gone.clone() })).unwrap();
+    let tools = windlass::registry().add(Arc::new(Waits { spec, gone: gone.clone() })).unwrap();
     let engine = builder(tools).build().await.unwrap();
     for (nth, (what, wanted)) in [
         ("task", "goes on later"),

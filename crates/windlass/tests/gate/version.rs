@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use windlass::adapter::clock::ManualClock;
-use windlass::adapter::memory::MemoryStore;
+use windlass::clock::ManualClock;
 use windlass::machine::{
     Annotations, Answer, AtLimit, AutoRun, Condition, EffectClass, Fact, Glob, HookVerdict, InterruptKind,
     Limits, Policy, Predicate, Rule, RunOptions, Timestamp, Verdict,
 };
+use windlass::memory::MemoryStore;
 use windlass::port::hook::{Hook, HookCall};
 use windlass::port::tool::CallContext;
 use windlass::tool::{Adjustment, FunctionTool, Reconcile, Source};

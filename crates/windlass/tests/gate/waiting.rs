@@ -3,16 +3,16 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use windlass::adapter::clock::ManualClock;
-use windlass::adapter::memory::MemoryStore;
-use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
+use windlass::clock::ManualClock;
 use windlass::machine::{Answer, AutoRun, Content, EffectClass, InterruptId, Timestamp};
+use windlass::memory::MemoryStore;
 use windlass::port::journal::{Epoch, Journal, ThreadQuery, ThreadStatus};
+use windlass::sqlite::{Durability, SqliteFolder, SqliteStore, StoreOptions};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::{AgentConfig, Attend, Builder, Status, Task};
 
 use super::{Held, asking, given, open, plan, put_down, store, task_in};
-use crate::drive::{Counter, party, registry, stored, task};
+use crate::drive::{Counter, memory, party, registry, task};
 
 #[tokio::test]
 async fn a_server_over_many_waiting_runs_drives_none_until_one_is_answered() {
@@ -24,7 +24,7 @@ async fn a_server_over_many_waiting_runs_drives_none_until_one_is_answered() {
     let built = || -> Builder {
         let tools = registry([written.tool("write", EffectClass::Once)]);
         let models = plan(&[&[("write", "a")]]);
-        let engine = stored(folder.path(), &models, tools).store_options(relaxed);
+        let engine = memory(&models, tools).store(SqliteFolder::new(folder.path()).options(relaxed));
         engine.auto_run(AutoRun::Ask).clock(clock.clone())
     };
     let first = built().build().await.unwrap();

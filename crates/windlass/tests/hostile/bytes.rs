@@ -5,6 +5,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use windlass::testing::fuzz::{self, Change};
+use windlass::testing::mcp::mcp_output;
 
 use crate::tools::document::word;
 
@@ -51,7 +52,7 @@ proptest! {
             1 => fuzz::documents(&fuzz::change(&word("<w:p><w:r><w:t>a &amp; b</w:t></w:r></w:p>"), &changes)),
             2 => fuzz::body(&fuzz::change(TYPED.as_bytes(), &changes)),
             3 => fuzz::api_description(&fuzz::change(API.as_bytes(), &changes)),
-            _ => fuzz::mcp_output(&fuzz::change(MCP.as_bytes(), &changes)),
+            _ => mcp_output(&fuzz::change(MCP.as_bytes(), &changes)),
         }
     }
 }

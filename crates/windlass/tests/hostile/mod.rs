@@ -7,7 +7,7 @@ mod bytes;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass::adapter::mcp::{McpServer, Stdio, Timeouts, Transport};
+use windlass::mcp::{McpServer, Stdio, Timeouts, Transport};
 
 use crate::mcp::process::sh_server;
 use crate::mcp::{call, find, hub, hub_of, shown, stage};

@@ -6,14 +6,12 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::net::TcpListener;
 use windlass::Status;
-use windlass::adapter::clock::ManualClock;
-use windlass::adapter::mcp::{
-    Health, Http, HubConfig, McpError, McpHub, McpServer, OAuth, Timeouts, Transport,
-};
+use windlass::clock::ManualClock;
 use windlass::machine::Timestamp;
+use windlass::mcp::{Health, Http, HubConfig, McpError, McpHub, McpServer, OAuth, Timeouts, Transport};
 use windlass::port::tool::{CallContext, ToolOutput, ToolSource as _};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
-use windlass::tool::{FunctionTool, Registry};
+use windlass::tool::FunctionTool;
 
 use super::stage::{Said, Stage, Step, listens, modern, tool};
 use super::{at, call, find, hub, hub_of, names, shown, trusted};
@@ -169,7 +167,8 @@ async fn a_run_whose_tools_are_away_ends_and_says_which() {
     let (hub, _) = known_and_away().await;
     let here =
         FunctionTool::new("here", "is here", |_: CallContext, _: Text| async { ToolOutput::error("no") });
-    let tools = Registry::new().add_all(hub.tools().iter().cloned()).unwrap().add(Arc::new(here)).unwrap();
+    let tools =
+        windlass::registry().add_all(hub.tools().iter().cloned()).unwrap().add(Arc::new(here)).unwrap();
     let models = ScriptedModels::new(|call| match results(call) {
         0 => Line::Call(
             String::new(),

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use windlass::adapter::mcp::{HeadersFor, HeadersProvider, Http, McpServer, Timeouts, Transport};
+use windlass::mcp::{HeadersFor, HeadersProvider, Http, McpServer, Timeouts, Transport};
 use windlass::port::tool::{CallContext, ProgressSender};
 
 use super::stage::{Asked, Said, Stage, Step, legacy, modern, text_result, tool};

@@ -8,11 +8,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use windlass::adapter::mcp::{
+use windlass::machine::{Answer, InterruptKind};
+use windlass::mcp::{
     Http, HubConfig, McpHub, McpServer, SamplingContext, SamplingHandler, SamplingReply, SamplingRequest,
     Transport,
 };
-use windlass::machine::{Answer, InterruptKind};
 use windlass::port::tool::{
     CallContext, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply, ToolResumed,
 };

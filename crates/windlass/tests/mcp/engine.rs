@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass::adapter::mcp::{HubConfig, McpHub};
-use windlass::adapter::memory::MemoryStore;
 use windlass::machine::{AutoRun, EffectClass, InterruptKind, Party, Rule, Verdict};
+use windlass::mcp::{HubConfig, McpHub};
+use windlass::memory::MemoryStore;
 use windlass::port::tool::ToolSource;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
-use windlass::tool::{Adjustment, Registry};
+use windlass::tool::Adjustment;
 use windlass::{Engine, GrantDraft, Status};
 
 use super::stage::{Asked, Said, Stage, Step, modern, tool};
@@ -28,7 +28,7 @@ async fn engine(store: &MemoryStore, stage: &Stage, models: &ScriptedModels) -> 
     let hub = McpHub::new(HubConfig::default());
     hub.start(vec![trusted("shop", &stage.url)]).await.unwrap();
     hub.ready("shop").await.unwrap();
-    let tools = Registry::new().add_all(hub.tools().iter().cloned()).unwrap();
+    let tools = windlass::registry().add_all(hub.tools().iter().cloned()).unwrap();
     let ports = Arc::new(store.clone());
     let engine = memory(models, tools).ports(ports.clone(), ports.clone(), ports).build().await.unwrap();
     (engine, hub)
@@ -37,7 +37,7 @@ async fn engine(store: &MemoryStore, stage: &Stage, models: &ScriptedModels) -> 
 #[tokio::test]
 async fn a_question_of_a_server_outlives_the_process_that_asked() {
     let stage = Stage::start(shop).await;
-    let store = MemoryStore::new(Arc::new(windlass::adapter::clock::SystemClock::new()));
+    let store = MemoryStore::new(Arc::new(windlass::clock::SystemClock::new()));
     let models = ScriptedModels::new(|call| match results(call) {
         0 => Line::tool("buy", r#"{"text":"apples"}"#),
         _ => Line::Say(crate::gate::told(call)),
@@ -68,7 +68,7 @@ async fn what_an_administrator_says_of_a_tool_counts_where_a_call_breaks_off() {
         })
         .await;
         let hub = hub_of(&stage).await;
-        let registry = Registry::new().add_all(hub.tools().iter().cloned()).unwrap();
+        let registry = windlass::registry().add_all(hub.tools().iter().cloned()).unwrap();
         let registry = match effect_class {
             None => registry,
             effect_class => registry.adjust("look", Adjustment { effect_class, ..Adjustment::default() }),
@@ -101,7 +101,7 @@ async fn an_untrusted_server_cannot_make_its_tool_keyed_by_the_name_of_an_argume
         .await;
         let server = if is_trusted { trusted("shop", &stage.url) } else { at("shop", &stage.url) };
         let hub = hub(server).await;
-        let registry = Registry::new().add_all(hub.tools().iter().cloned()).unwrap();
+        let registry = windlass::registry().add_all(hub.tools().iter().cloned()).unwrap();
         let models = ScriptedModels::new(|call| match results(call) {
             0 => Line::tool("pay", r#"{"client_request_id":"mine"}"#),
             _ => Line::Say("done".into()),
@@ -118,7 +118,7 @@ async fn an_untrusted_server_cannot_make_its_tool_keyed_by_the_name_of_an_argume
 #[tokio::test]
 async fn a_grant_for_a_servers_tool_names_the_server() {
     let stage = Stage::start(shop).await;
-    let store = MemoryStore::new(Arc::new(windlass::adapter::clock::SystemClock::new()));
+    let store = MemoryStore::new(Arc::new(windlass::clock::SystemClock::new()));
     let (engine, _hub) = engine(&store, &stage, &ScriptedModels::new(|_| Line::Say("hi".into()))).await;
     let draft = |tool: &str| GrantDraft {
         user: "ann".into(),
@@ -137,7 +137,7 @@ async fn a_grant_for_a_servers_tool_names_the_server() {
 
 #[tokio::test]
 async fn a_grant_for_a_servers_tool_counts_no_more_once_the_tool_has_changed() {
-    let store = MemoryStore::new(Arc::new(windlass::adapter::clock::SystemClock::new()));
+    let store = MemoryStore::new(Arc::new(windlass::clock::SystemClock::new()));
     let schema = json!({ "type": "object", "properties": { "to": { "type": "string" } } });
     let changes = [
         (None, Status::Done),
@@ -164,7 +164,7 @@ async fn a_grant_for_a_servers_tool_counts_no_more_once_the_tool_has_changed() {
         let hub = McpHub::new(HubConfig::default());
         hub.start(vec![trusted("shop", &stage.url)]).await.unwrap();
         hub.ready("shop").await.unwrap();
-        let tools = Registry::new().add_all(hub.tools().iter().cloned()).unwrap();
+        let tools = windlass::registry().add_all(hub.tools().iter().cloned()).unwrap();
         let ports = Arc::new(store.clone());
         let engine = memory(&models, tools).ports(ports.clone(), ports.clone(), ports).auto_run(AutoRun::Ask);
         let engine = engine.build().await.unwrap();
@@ -192,7 +192,7 @@ async fn a_rule_for_a_server_holds_for_its_resources_as_well() {
     .await;
     let hub = hub_of(&stage).await;
     for server in ["stage", "another"] {
-        let registry = Registry::new().add_all(hub.tools().iter().cloned()).unwrap();
+        let registry = windlass::registry().add_all(hub.tools().iter().cloned()).unwrap();
         let models = ScriptedModels::new(|call| match results(call) {
             0 => Line::tool("ReadMcpResource", r#"{"server":"stage","uri":"note://1"}"#),
             _ => Line::Say(crate::gate::told(call)),

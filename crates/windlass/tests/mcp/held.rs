@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
-use windlass::adapter::mcp::{HubConfig, McpHub, McpServer, Timeouts};
 use windlass::machine::{Answer, Rest};
+use windlass::mcp::{HubConfig, McpHub, McpServer, Timeouts};
 use windlass::port::tool::{CallContext, ToolResumed};
 
 use super::stage::{Asked, Said, Stage, Step, legacy, tool};

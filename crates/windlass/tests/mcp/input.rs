@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use windlass::adapter::mcp::{
+use windlass::machine::{Answer, InterruptKind, Rest, RunId};
+use windlass::mcp::{
     HubConfig, McpHub, McpServer, SamplingContext, SamplingHandler, SamplingReply, SamplingRequest, Timeouts,
 };
-use windlass::machine::{Answer, InterruptKind, Rest, RunId};
 use windlass::port::tool::{CallContext, ToolResumed};
 
 use super::stage::{Asked, Said, Stage, Step, modern, tool};
@@ -113,7 +113,7 @@ async fn a_server_that_wants_nothing_but_another_try_gets_it_and_one_without_end
     let hub = hub_of(&patient).await;
     assert_eq!(shown(&call(&find(&hub, "buy"), json!({})).await), "ok: later");
 
-    let clock = Arc::new(windlass::adapter::clock::ManualClock::new(windlass::machine::Timestamp(0), 1));
+    let clock = Arc::new(windlass::clock::ManualClock::new(windlass::machine::Timestamp(0), 1));
     let endless =
         stage(|asked| asked.result(json!({ "resultType": "input_required", "requestState": "again" }))).await;
     let hub = McpHub::new(HubConfig { clock: clock.clone(), ..HubConfig::default() });

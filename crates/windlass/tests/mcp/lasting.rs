@@ -5,11 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde_json::json;
 use tokio::sync::Notify;
-use windlass::adapter::clock::ManualClock;
-use windlass::adapter::mcp::{
-    HeadersFor, HeadersProvider, Health, Http, McpHub, McpServer, Timeouts, Transport,
-};
+use windlass::clock::ManualClock;
 use windlass::machine::Timestamp;
+use windlass::mcp::{HeadersFor, HeadersProvider, Health, Http, McpHub, McpServer, Timeouts, Transport};
 use windlass::port::clock::Clock as _;
 use windlass::port::tool::{CallContext, ToolReply};
 

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use windlass::adapter::mcp::{HubConfig, McpHub, McpServer, Prefix};
 use windlass::machine::EffectClass;
+use windlass::mcp::{HubConfig, McpHub, McpServer, Prefix};
 use windlass::port::tool::ToolSource;
-use windlass::tool::Registry;
 
 use super::stage::{Said, Stage, Step, legacy, modern, tool};
 use super::{at, find, hub, hub_of, names, trusted};
@@ -34,7 +33,7 @@ async fn tools_are_listed_with_what_can_be_believed_of_them() {
     assert_eq!(status.instructions.as_deref(), Some("be kind"));
     assert_eq!(status.tools.iter().find(|tool| tool.name == "k8s_get").unwrap().tag.as_deref(), Some("k8s"));
     // Every tool is one that the engine takes.
-    Registry::new().add_all(hub.tools().iter().cloned()).unwrap();
+    windlass::registry().add_all(hub.tools().iter().cloned()).unwrap();
 
     let hub = super::hub(at("stage", &stage.url)).await;
     let look = find(&hub, "look");

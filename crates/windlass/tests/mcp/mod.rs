@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use windlass::adapter::mcp::{Http, HubConfig, McpHub, McpServer, Transport};
 use windlass::machine::{Answer, CallKey, EffectId, Reply, RunId, ThreadId};
+use windlass::mcp::{Http, HubConfig, McpHub, McpServer, Transport};
 use windlass::port::tool::{
     CallContext, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply, ToolSource,
 };

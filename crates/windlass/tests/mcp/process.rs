@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde_json::json;
-use windlass::adapter::mcp::{Health, HubConfig, McpHub, McpServer, Stdio, Timeouts, Transport};
+use windlass::mcp::{Health, HubConfig, McpHub, McpServer, Stdio, Timeouts, Transport};
 
 use super::{call, find, hub, shown};
 
@@ -230,7 +230,7 @@ fn a_process_that_exits_at_once_takes_the_children_of_its_servers_along() {
         runtime.block_on(async {
             let hub = hub(server(&SERVER, Path::new(&pids))).await;
             pid_said(&shown(&call(&find(&hub, "say"), json!({})).await));
-            windlass::adapter::mcp::kill_servers();
+            windlass::mcp::kill_servers();
             std::process::exit(0);
         });
     }

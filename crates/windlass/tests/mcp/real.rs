@@ -6,11 +6,10 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::json;
 use windlass::Update;
-use windlass::adapter::mcp::{Health, McpHub, McpServer, Stdio, Transport};
 use windlass::machine::{Answer, InterruptKind, Party, Rule, Verdict};
+use windlass::mcp::{Health, McpHub, McpServer, Stdio, Transport};
 use windlass::port::tool::{OutputPart, ProgressSender, ToolSource};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
-use windlass::tool::Registry;
 
 use super::{call, called, context, find, hub, names, resumed, shown, values};
 use crate::drive::{memory, task};
@@ -137,7 +136,7 @@ async fn a_run_whose_server_is_killed_in_the_middle_of_a_call_is_in_doubt_and_go
         1 => Line::tool("echo", r#"{"message":"hi"}"#),
         _ => Line::Say(crate::gate::told(call)),
     });
-    let tools = Registry::new().add_all(hub.tools().iter().cloned()).unwrap();
+    let tools = windlass::registry().add_all(hub.tools().iter().cloned()).unwrap();
     let engine = memory(&models, tools).rules(vec![Rule::new(Verdict::Allow)]).build().await.unwrap();
     let (started, mut watched) = engine.start_watched(task("go")).await.unwrap();
     let at_work = async {

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use windlass::adapter::mcp::{HeadersFor, HeadersProvider, Http, McpServer, Transport};
+use windlass::mcp::{HeadersFor, HeadersProvider, Http, McpServer, Transport};
 use windlass::port::tool::{CallContext, ProgressSender};
 
 use super::stage::{Asked, Said, Stage, Step, modern, text_result, tool};

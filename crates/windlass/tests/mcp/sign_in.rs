@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use windlass::adapter::mcp::{
+use windlass::machine::Answer;
+use windlass::mcp::{
     Health, Http, HubConfig, McpError, McpHub, McpServer, MemoryTokens, OAuth, SignInReturn, TokenLock,
     TokenStore, Transport,
 };
-use windlass::machine::Answer;
 
 use super::stage::{Asked, Said, Stage, Step, legacy, modern, tool};
 use super::{call, find, resumed, shown, values};

@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex};
 use futures::StreamExt;
 use serde_json::{Value, json};
 use windlass::Update;
-use windlass::adapter::mcp::{McpHub, McpServer};
 use windlass::machine::{Fact, Rest, Rule, Seq, Verdict};
+use windlass::mcp::{McpHub, McpServer};
 use windlass::port::journal::Recorded;
 use windlass::port::tool::{CallContext, Later, Tool, ToolOutput, ToolResumed, ToolSource};
 use windlass::testing::scripted::{Line, ScriptedModels};
-use windlass::tool::Registry;
 
 use super::stage::{Asked, Said, Stage, modern, tool};
 use super::{call, called, context, find, hub_of, resumed, shown, trusted, values};
@@ -282,7 +281,7 @@ async fn a_run_that_is_stopped_between_two_looks_gives_the_task_up() {
     let stage = stage(Vec::new()).await;
     let hub = hub_of(&stage).await;
     let models = ScriptedModels::new(|_| Line::tool("build", "{}"));
-    let tools = Registry::new().add_all(hub.tools().iter().cloned()).unwrap();
+    let tools = windlass::registry().add_all(hub.tools().iter().cloned()).unwrap();
     let rules = vec![Rule::new(Verdict::Allow)];
     let engine = memory(&models, tools).rules(rules).build().await.unwrap();
     let started = engine.start(asked_to("go")).await.unwrap();

@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use windlass::adapter::mcp::{
-    HeadersFor, HeadersProvider, Health, Http, HubConfig, McpHub, McpServer, Transport,
-};
+use windlass::mcp::{HeadersFor, HeadersProvider, Health, Http, HubConfig, McpHub, McpServer, Transport};
 
 use super::stage::{Asked, Said, Stage, Step, legacy, modern, text_result, tool};
 use super::{call, find, hub, shown};

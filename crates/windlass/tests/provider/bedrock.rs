@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use windlass::adapter::model::{Auth, ProviderCatalog, ProviderConfig, Secret, WireKind};
+use windlass::models::{Auth, ProviderCatalog, ProviderConfig, Secret, WireKind};
 use windlass::port::model::{ModelCall, ModelError, Models};
 use windlass::testing::provider::{LoggedRequest, ProviderServer};
 use windlass_machine::{CacheMarks, Effort, FailureClass, ModelName, Reasoning};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use windlass::adapter::model::{DemoModel, KnownModel, ProviderCatalog, ProviderConfig, Secret, WireKind};
+use windlass::models::{DemoModel, KnownModel, ProviderCatalog, ProviderConfig, Secret, WireKind};
 use windlass::port::model::{ModelInfo, Models, Price};
 use windlass::testing::provider::ProviderServer;
-use windlass::{AgentConfig, Engine, Task};
+use windlass::{AgentConfig, Task};
 use windlass_machine::{FailureClass, Message, ModelName, Role, StopReason, ToolSpec};
 
 use super::ALONE;
@@ -83,7 +83,7 @@ async fn an_engine_without_options() {
     if std::env::var_os(ALONE).is_none() {
         return;
     }
-    let engine = Engine::builder().build().await.unwrap();
+    let engine = windlass::builder().build().await.unwrap();
     let task = Task::new(AgentConfig::from("anthropic/claude-haiku-4-5"), "Look.");
     assert_eq!(engine.run(task).await.unwrap().data.as_deref(), Some("Look."));
 }

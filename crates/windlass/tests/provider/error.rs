@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass::adapter::model::{ProviderConfig, WireKind};
+use windlass::models::{ProviderConfig, WireKind};
 use windlass::testing::provider::ProviderServer;
 use windlass_machine::{Effort, FailureClass, ModelSettings, Reasoning};
 

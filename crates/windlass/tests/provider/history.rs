@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass::adapter::model::WireKind;
+use windlass::models::WireKind;
 use windlass::port::model::ModelCall;
 use windlass_machine::{Block, Content, Message, Role, ToolCall, ToolResult};
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use windlass::adapter::model::{ProviderCatalog, ProviderConfig, Secret, WireKind};
+use windlass::models::{ProviderCatalog, ProviderConfig, Secret, WireKind};
 use windlass::port::model::{Delta, Model, ModelCall, ModelError, ModelEvent, Models, Reply};
 use windlass::testing::provider::ProviderServer;
 use windlass_machine::{

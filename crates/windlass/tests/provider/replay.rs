@@ -1,7 +1,7 @@
 //! The second step: what goes back to the provider of the first.
 
 use serde_json::{Value, json};
-use windlass::adapter::model::WireKind;
+use windlass::models::WireKind;
 use windlass::testing::provider::ProviderServer;
 
 use super::{answered, ask, call, kind_of, model, name_of, read};

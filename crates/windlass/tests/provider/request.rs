@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use windlass::adapter::model::{Auth, ProviderConfig, Secret, WireKind};
+use windlass::models::{Auth, ProviderConfig, Secret, WireKind};
 use windlass::port::model::ModelCall;
 use windlass::testing::provider::{LoggedRequest, ProviderServer};
 use windlass_machine::{

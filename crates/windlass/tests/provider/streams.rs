@@ -7,7 +7,7 @@ use windlass::port::model::{Delta, ModelEvent};
 use windlass::testing::provider::ProviderServer;
 
 use super::{ask, call, model, name_of, read};
-use windlass::adapter::model::WireKind;
+use windlass::models::WireKind;
 
 #[tokio::test]
 async fn a_long_stream_comes_whole() {

@@ -7,7 +7,7 @@ use aws_lc_rs::rsa::{KeyPair, KeySize};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
-use windlass::adapter::model::{ProviderCatalog, ProviderConfig, Secret};
+use windlass::models::{ProviderCatalog, ProviderConfig, Secret};
 use windlass::port::model::{ModelCall, ModelError, Models};
 use windlass::testing::provider::{LoggedRequest, ProviderServer};
 use windlass_machine::{CacheMarks, FailureClass, ModelName, Reasoning, StopReason};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use windlass::adapter::bus::{LocalBus, Owners};
 use windlass::port::bus::{Backlog, Bus, Position, Signal};
 use windlass::port::journal::Journal;
+use windlass::sqlite::bus::{Owners, SocketBus};
 use windlass::testing::suite::{batch, claimed, fragment, next};
 use windlass_machine::{Seq, ThreadId};
 
@@ -14,14 +14,14 @@ use super::open;
 use super::process::Other;
 
 /// The bus of this process beside another process that streams on the thread `stream`.
-async fn beside_another() -> (tempfile::TempDir, Other, LocalBus) {
+async fn beside_another() -> (tempfile::TempDir, Other, SocketBus) {
     let folder = tempfile::tempdir().unwrap();
     let mut other = Other::start("stream", folder.path());
     assert_eq!(other.says().as_deref(), Some("0"));
     let store = Arc::new(open(folder.path()).await);
     let node = store.node().clone();
     let owners: Arc<dyn Owners> = store;
-    (folder, other, LocalBus::open(node, owners).unwrap())
+    (folder, other, SocketBus::open(node, owners).unwrap())
 }
 
 // Reading what the other process says holds up a thread, and the bus needs one meanwhile.
@@ -70,7 +70,7 @@ async fn followers_stay_when_the_owner_dies() {
     assert_eq!(other.says().as_deref(), Some("0"));
     let (watcher, heir) = (Arc::new(open(folder.path()).await), open(folder.path()).await);
     let owners: Arc<dyn Owners> = watcher.clone();
-    let bus = LocalBus::open(watcher.node().clone(), owners).unwrap();
+    let bus = SocketBus::open(watcher.node().clone(), owners).unwrap();
     let thread = ThreadId::from("stream");
     let mut follower = bus.follow(&thread, Position::default(), Backlog::Fragments);
     for number in 1..=10 {
@@ -88,7 +88,7 @@ async fn a_wake_without_another_owner_stays_here() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(open(folder.path()).await);
     let owners: Arc<dyn Owners> = store.clone();
-    let bus = LocalBus::open(store.node().clone(), owners).unwrap();
+    let bus = SocketBus::open(store.node().clone(), owners).unwrap();
     claimed(&*store, &"mine".into()).await;
     let mut wakes = bus.wakes();
     for thread in ["mine", "nobody's"] {
@@ -103,8 +103,8 @@ async fn a_store_with_a_long_path_has_a_bus() {
     let folder = parent.path().join("a".repeat(90)).join("b".repeat(90));
     let (one, two) = (Arc::new(open(&folder).await), Arc::new(open(&folder).await));
     let (one_owners, two_owners): (Arc<dyn Owners>, Arc<dyn Owners>) = (one.clone(), two.clone());
-    let first = LocalBus::open(one.node().clone(), one_owners).unwrap();
-    let second = LocalBus::open(two.node().clone(), two_owners).unwrap();
+    let first = SocketBus::open(one.node().clone(), one_owners).unwrap();
+    let second = SocketBus::open(two.node().clone(), two_owners).unwrap();
     let thread = ThreadId::from("thread-1");
     claimed(&*one, &thread).await;
     let mut wakes = first.wakes();

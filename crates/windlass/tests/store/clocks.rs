@@ -1,6 +1,6 @@
 //! Clocks.
 
-use windlass::adapter::clock::SystemClock;
+use windlass::clock::SystemClock;
 use windlass::port::clock::Clock;
 use windlass_machine::Timestamp;
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use sqlx::{Connection, SqliteConnection};
-use windlass::adapter::clock::ManualClock;
-use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
+use windlass::clock::ManualClock;
 use windlass::port::blob::{APPEND_MAX_BYTES, Blobs};
 use windlass::port::journal::{Batch, Journal};
+use windlass::sqlite::{SqliteStore, StoreOptions};
 use windlass::testing::suite::{batch, claimed};
 use windlass_machine::{
     BlobRef, Block, CallKey, Content, Digest, Event, Fact, Input, InputId, Message, Role, ThreadId, Timestamp,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sqlx::{Connection, SqliteConnection};
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::sqlite::{Durability, SqliteStore, StoreOptions};
+use windlass::clock::SystemClock;
 use windlass::port::blob::Blobs;
 use windlass::port::budget::Settle;
 use windlass::port::journal::{AppendError, Head, Journal, StoreError, StoredSnapshot};
 use windlass::port::records::{Expect, Records};
+use windlass::sqlite::{Durability, SqliteStore, StoreOptions};
 use windlass::testing::suite::{batch, claimed, draws};
 use windlass_machine::{BlobRef, Digest, Seq, ThreadId, UnreadableEvent};
 

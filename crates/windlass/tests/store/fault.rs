@@ -1,6 +1,6 @@
 //! The faults that the store in memory injects.
 
-use windlass::adapter::memory::{AppendFault, MemoryStore};
+use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::blob::Blobs;
 use windlass::port::budget::BudgetRow;
 use windlass::port::journal::{AppendError, Batch, Epoch, Journal, StoreError};

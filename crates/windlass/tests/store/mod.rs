@@ -12,8 +12,8 @@ mod suites;
 use std::path::Path;
 use std::sync::Arc;
 
-use windlass::adapter::clock::{ManualClock, SystemClock};
-use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
+use windlass::clock::{ManualClock, SystemClock};
+use windlass::sqlite::{SqliteStore, StoreOptions};
 use windlass_machine::Timestamp;
 
 /// A clock at a fixed time; another seed draws other ids.

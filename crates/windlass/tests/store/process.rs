@@ -7,11 +7,11 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use futures::StreamExt;
-use windlass::adapter::bus::{LocalBus, Owners};
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
+use windlass::clock::SystemClock;
 use windlass::port::bus::Bus;
 use windlass::port::journal::{AppendError, Claim, Epoch, Head, Journal};
+use windlass::sqlite::bus::{Owners, SocketBus};
+use windlass::sqlite::{SqliteStore, StoreOptions};
 use windlass::testing::suite::{batch, claimed, draws, fragment};
 use windlass_machine::{Seq, ThreadId};
 
@@ -120,7 +120,7 @@ async fn spend(store: &SqliteStore, thread: &ThreadId, mut head: Head) -> u64 {
 /// Streams ten fragments, and ten more with an event after each wake.
 async fn stream(store: Arc<SqliteStore>, thread: &ThreadId) {
     let owners: Arc<dyn Owners> = store.clone();
-    let bus = LocalBus::open(store.node().clone(), owners).unwrap();
+    let bus = SocketBus::open(store.node().clone(), owners).unwrap();
     let mut wakes = bus.wakes();
     for round in 0.. {
         for number in 1..=10 {

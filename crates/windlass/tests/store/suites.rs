@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use windlass::adapter::bus::{LocalBus, Owners};
-use windlass::adapter::memory::MemoryStore;
-use windlass::adapter::sqlite::{SqliteStore, StoreOptions};
+use windlass::bus::LocalBus;
+use windlass::memory::MemoryStore;
 use windlass::port::blob::Blobs;
 use windlass::port::journal::Journal;
+use windlass::sqlite::bus::{Owners, SocketBus};
+use windlass::sqlite::{SqliteStore, StoreOptions};
 use windlass::testing::suite::{
     JournalSubject, RecordsSubject, blob_suite, bus_suite, journal_suite, records_suite,
 };
@@ -104,7 +105,7 @@ async fn the_bus_among_processes_when_alone() {
     let store = Arc::new(store);
     bus_suite(|| {
         let owners: Arc<dyn Owners> = store.clone();
-        Box::new(LocalBus::open(store.node().clone(), owners).unwrap())
+        Box::new(SocketBus::open(store.node().clone(), owners).unwrap())
     })
     .await;
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use windlass::adapter::clock::SystemClock;
+use windlass::clock::SystemClock;
 use windlass::port::tool::{CallContext, Tool};
 use windlass::tool::builtin::{BashSettings, bash_tools};
 use windlass::tool::sandbox::{Isolation, Sandbox, Support, support};
@@ -52,7 +52,7 @@ impl Shell {
         change(&mut settings, &outside);
         let tools = bash_tools(settings, Arc::new(SystemClock::new())).unwrap();
         let folder = Arc::new(WorkingFolder::open(&inside).unwrap());
-        let registry = Registry::new().add_all(tools).unwrap();
+        let registry = windlass::registry().add_all(tools).unwrap();
         Self { _root: root, inside, outside, folder, registry }
     }
 

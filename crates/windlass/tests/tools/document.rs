@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use serde_json::{Value, json};
 use windlass::reader::Reader;
-use windlass::tool::{Registry, builtin};
+use windlass::tool::builtin;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
@@ -166,8 +166,10 @@ fn without_a_reader_documents_are_refused() {
         // A program that is none.
         (Reader::program("/bin/true"), "it is damaged, or needs more than"),
     ] {
-        let desk =
-            Desk { registry: Registry::new().add_all(builtin::file_tools(&reader)).unwrap(), ..Desk::new() };
+        let desk = Desk {
+            registry: windlass::registry().add_all(builtin::file_tools(&reader)).unwrap(),
+            ..Desk::new()
+        };
         desk.put("file", document("/Parent 2 0 R", FIRST, ""));
         let answer = desk.show("Read", json!({"file_path": "file"}));
         assert!(answer.starts_with(&format!("error: cannot read the PDF `file`: {why}")), "{answer}");

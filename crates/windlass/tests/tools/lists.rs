@@ -16,7 +16,7 @@ struct List {
 
 impl List {
     fn new() -> Self {
-        Self { registry: Registry::new().add_all(builtin::desk_tools()).unwrap(), kept: None }
+        Self { registry: windlass::registry().add_all(builtin::desk_tools()).unwrap(), kept: None }
     }
 
     #[track_caller]

@@ -54,7 +54,7 @@ impl Desk {
         fs::create_dir(&outside).unwrap();
         fs::write(outside.join("secret.txt"), "SECRET").unwrap();
         let folder = Arc::new(configure(WorkingFolder::open(&inside).unwrap()));
-        let registry = Registry::new().add_all(builtin::file_tools(&reader())).unwrap();
+        let registry = windlass::registry().add_all(builtin::file_tools(&reader())).unwrap();
         Self { _root: root, inside, outside, folder, registry }
     }
 

@@ -51,7 +51,7 @@ fn plain(name: &str) -> Arc<dyn Tool> {
 
 #[track_caller]
 fn refuses(tool: Arc<dyn Tool>, expected: &str) {
-    let registry = Registry::new().add(plain("taken")).unwrap();
+    let registry = windlass::registry().add(plain("taken")).unwrap();
     assert_eq!(registry.add(tool).unwrap_err().to_string(), expected);
 }
 
@@ -63,7 +63,7 @@ fn bad_names_are_refused() {
     refuses(plain("a.b"), &format!("`a.b` {rule}"));
     refuses(plain("né"), &format!("`né` {rule}"));
     refuses(plain(&"a".repeat(65)), &format!("`{}` {rule}", "a".repeat(65)));
-    assert!(Registry::new().add(plain(&"a".repeat(64))).is_ok());
+    assert!(windlass::registry().add(plain(&"a".repeat(64))).is_ok());
 }
 
 #[test]
@@ -84,15 +84,15 @@ fn bad_schemas_are_refused() {
     );
     let deep = (0..100).fold(json!({}), |inner, _| json!({"items": inner}));
     bad(json!({"type": "object", "not": deep}), "it is nested more than 64 levels deep");
-    let error = Registry::new().add(tool("t", json!({"type": "object", "required": 3}))).unwrap_err();
+    let error = windlass::registry().add(tool("t", json!({"type": "object", "required": 3}))).unwrap_err();
     assert!(error.to_string().contains('3'), "{error}");
 }
 
 // rows: LM-T19
 #[test]
 fn disabled_wins_over_everything() {
-    let before = Registry::new().disable("b").add(plain("b")).unwrap().add(plain("a")).unwrap();
-    let after = Registry::new().add_all([plain("a"), plain("b")]).unwrap().disable("b");
+    let before = windlass::registry().disable("b").add(plain("b")).unwrap().add(plain("a")).unwrap();
+    let after = windlass::registry().add_all([plain("a"), plain("b")]).unwrap().disable("b");
     for registry in [before, after] {
         assert!(registry.get("a").is_some());
         assert!(registry.get("b").is_none());
@@ -104,15 +104,15 @@ fn disabled_wins_over_everything() {
 
 #[test]
 fn the_catalogue_does_not_depend_on_the_order_of_adding() {
-    let one = Registry::new().add_all([plain("a"), plain("c"), plain("b")]).unwrap();
-    let other = Registry::new().add_all([plain("c"), plain("b"), plain("a")]).unwrap();
+    let one = windlass::registry().add_all([plain("a"), plain("c"), plain("b")]).unwrap();
+    let other = windlass::registry().add_all([plain("c"), plain("b"), plain("a")]).unwrap();
     assert_eq!(one.catalogue(), other.catalogue());
 }
 
 // rows: WT-L7
 #[test]
 fn faults_in_arguments_name_path_and_value() {
-    let registry = Registry::new().add_all(builtin::file_tools(&super::reader())).unwrap();
+    let registry = windlass::registry().add_all(builtin::file_tools(&super::reader())).unwrap();
     let check = |arguments: Value, expected: &str| {
         assert_eq!(registry.check_arguments("Read", &arguments).unwrap_err(), expected);
     };
@@ -131,7 +131,7 @@ fn faults_in_arguments_name_path_and_value() {
 // rows: LM-T2, LM-T3, LM-T4, LM-T5, LM-T6
 #[test]
 fn the_file_tools_say_what_may_be_repeated() {
-    let registry = Registry::new().add_all(builtin::file_tools(&super::reader())).unwrap();
+    let registry = windlass::registry().add_all(builtin::file_tools(&super::reader())).unwrap();
     let classes: Vec<_> = registry
         .catalogue()
         .iter()
@@ -151,7 +151,7 @@ fn the_file_tools_say_what_may_be_repeated() {
 // rows: LM-T4
 #[test]
 fn a_file_tool_as_the_model_sees_it() {
-    let registry = Registry::new().add_all(builtin::file_tools(&super::reader())).unwrap();
+    let registry = windlass::registry().add_all(builtin::file_tools(&super::reader())).unwrap();
     let expected = json!({
         "type": "object",
         "properties": {
@@ -183,7 +183,7 @@ fn nulls_of_what_is_optional_are_left_out() {
         "required": ["to"],
         "additionalProperties": false,
     });
-    let registry = Registry::new().add(tool("say", schema)).unwrap();
+    let registry = windlass::registry().add(tool("say", schema)).unwrap();
     // The arguments, what is left of them, and what is wrong with that.
     let cases = [
         (json!({ "to": "a", "loud": true }), json!({ "to": "a", "loud": true }), ""),
@@ -221,8 +221,8 @@ fn an_argument_named_like_a_key_is_filled_in_for_trusted_and_configured_tools_al
         "properties": {"client_request_id": {"type": "string"}},
     });
     let shows = |registry: &Registry| registry.catalogue()[0].input_schema == schema;
-    let strange = || Registry::new().add(Arc::new(Strange(spec("get", schema.clone())))).unwrap();
-    assert!(shows(&strange()) && !shows(&Registry::new().add(tool("get", schema.clone())).unwrap()));
+    let strange = || windlass::registry().add(Arc::new(Strange(spec("get", schema.clone())))).unwrap();
+    assert!(shows(&strange()) && !shows(&windlass::registry().add(tool("get", schema.clone())).unwrap()));
     assert!(strange().check_arguments("get", &json!({"client_request_id": "7"})).is_ok());
     assert!(strange().check_arguments("get", &json!({})).is_err(), "it is required of the model");
     let adjusted = |trusted, effect_class| Adjustment { trusted, effect_class, ..Adjustment::default() };
@@ -234,7 +234,7 @@ fn an_argument_named_like_a_key_is_filled_in_for_trusted_and_configured_tools_al
     ];
     for (adjustment, is_shown) in cases {
         let after = strange().adjust("get", adjustment.clone());
-        let before = Registry::new().adjust("get", adjustment.clone());
+        let before = windlass::registry().adjust("get", adjustment.clone());
         let before = before.add(Arc::new(Strange(spec("get", schema.clone())))).unwrap();
         assert_eq!((shows(&after), shows(&before)), (is_shown, is_shown), "{adjustment:?}");
         let checks = |registry: &Registry| registry.check_arguments("get", &json!({})).is_err();

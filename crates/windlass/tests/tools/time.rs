@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use windlass::machine::{Rest, Timestamp};
 use windlass::port::tool::{CallContext, Later, ToolResumed};
-use windlass::tool::{Registry, builtin};
+use windlass::tool::builtin;
 
 use super::{context, run, show};
 
@@ -12,7 +12,7 @@ use super::{context, run, show};
 const NOW: Timestamp = Timestamp(1_795_236_180_000);
 
 fn call(tool: &str, arguments: Value, change: impl FnOnce(&mut CallContext)) -> String {
-    let registry = Registry::new().add_all(builtin::desk_tools()).unwrap();
+    let registry = windlass::registry().add_all(builtin::desk_tools()).unwrap();
     if let Err(problem) = registry.check_arguments(tool, &arguments) {
         return format!("invalid: {problem}");
     }

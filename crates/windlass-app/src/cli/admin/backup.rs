@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use windlass::adapter::sqlite::{self, Copied};
+use windlass::sqlite::{self, Copied};
 
 use crate::account::Accounts;
 use crate::account::signing::Sessions;

@@ -1,7 +1,7 @@
 //! Whether the tool servers that are configured or were added can be reached. They are started side by side, and ended
 //! after the check.
 
-use windlass::adapter::mcp::{Health, ServerStatus};
+use windlass::mcp::{Health, ServerStatus};
 
 use super::{Check, State};
 use crate::cli::mcp::over;

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use clap::Args;
-use windlass::adapter::mcp::{Health, McpError};
 use windlass::machine::{Answer, Given};
+use windlass::mcp::{Health, McpError};
 
 use crate::account::user::local;
 use crate::cli::flags::{ModelFlags, PlaceFlags};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use serde_json::json;
-use windlass::adapter::mcp::{Health, McpError, McpPrompt};
+use windlass::mcp::{Health, McpError, McpPrompt};
 
 use crate::cli::flags::{ListFlags, ModelFlags};
 use crate::console::Console;

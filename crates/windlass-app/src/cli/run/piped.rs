@@ -40,7 +40,8 @@ pub async fn read(console: &Console, max_bytes: u64) -> anyhow::Result<Option<By
 /// Keeps the bytes and makes a block of them.
 pub async fn attach(console: &Console, place: &Place, bytes: Bytes) -> anyhow::Result<Block> {
     let size_bytes = bytes.len();
-    let block = place.engine.attach(NAME, "application/octet-stream", bytes).await?;
+    let media_type = windlass::media_type(NAME, &bytes).unwrap_or("application/octet-stream");
+    let block = place.engine.attach(NAME, media_type, bytes).await?;
     if let Block::Image { blob } | Block::File { blob, .. } = &block {
         let line = format!("attached standard input: {}, {size_bytes} bytes", blob.media_type);
         console.note(&console.paint.dim(&line));

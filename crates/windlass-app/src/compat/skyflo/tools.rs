@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use serde_json::{Value, json};
-use windlass::adapter::mcp::Health;
+use windlass::mcp::Health;
 
 use crate::http::Shared;
 use crate::http::caller::Caller;

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use windlass::adapter::mcp::McpServer;
 use windlass::machine::Mode;
+use windlass::mcp::McpServer;
 
 use super::super::history::Line;
 use super::model::LlmConfig;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use windlass::RunTools;
-use windlass::adapter::mcp::{Http, HubConfig, McpHub, McpServer, Secrets, Transport};
+use windlass::mcp::{Http, HubConfig, McpHub, McpServer, Secrets, Transport};
 use windlass::secret::Secret;
 
 use super::body::{refuse, taken};

@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use windlass::adapter::clock::SystemClock;
+use windlass::clock::SystemClock;
 use windlass::port::clock::Clock;
 
 use crate::config::TlsFile;

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header};
 use hyper::body::{Body as _, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
-use windlass::adapter::clock::SystemClock;
+use windlass::clock::SystemClock;
 use windlass::port::clock::Clock;
 
 use crate::http::Shared;

@@ -27,7 +27,7 @@ pub async fn trace(State(app): State<Shared>, request: Request, next: Next) -> R
     let route = route.unwrap_or_else(|| "unmatched".to_owned());
     let span = tracing::info_span!("request", request_id = %id, %method, path, http.route = route);
     crate::telemetry::continue_trace(&span, request.headers());
-    let clock = windlass::adapter::clock::SystemClock::new();
+    let clock = windlass::clock::SystemClock::new();
     let begun_ms = clock.monotonic_ms();
     let mut response = next.run(request).instrument(span.clone()).await;
     let took_ms = clock.monotonic_ms().saturating_sub(begun_ms);

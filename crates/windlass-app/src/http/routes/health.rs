@@ -34,7 +34,7 @@ async fn live() -> Json<Health> {
 async fn ready(State(app): State<Shared>) -> Result<Json<Readiness>, Problem> {
     app.engine.records().changes().await?;
     let servers = app.servers.hub.status();
-    let used = || servers.iter().filter(|server| server.health != windlass::adapter::mcp::Health::Disabled);
+    let used = || servers.iter().filter(|server| server.health != windlass::mcp::Health::Disabled);
     let mcp = ServersReady {
         used: used().count(),
         ready: used().filter(|server| server.health.is_ready()).count(),

@@ -13,7 +13,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::adapter::mcp::{Health, McpError, ServerStatus};
+use windlass::mcp::{Health, McpError, ServerStatus};
 
 use crate::account::audit::Note;
 use crate::http::Shared;

@@ -138,7 +138,8 @@ async fn block(app: &Shared, caller: &Caller, named: Named) -> Result<Block, Pro
         Ok((path, bytes))
     })
     .await?;
-    Ok(app.engine.attach(&name, "application/octet-stream", bytes).await?)
+    let media_type = windlass::media_type(&name, &bytes).unwrap_or("application/octet-stream");
+    Ok(app.engine.attach(&name, media_type, bytes).await?)
 }
 
 fn read(folder: &Folder, path: &str, max_bytes: u64) -> Result<Bytes, Problem> {

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use windlass::adapter::model::DEMO_MODEL;
 use windlass::machine::{Fact, ModelName, Seq, ThreadId};
+use windlass::models::DEMO_MODEL;
 use windlass::{Started, Update};
 
 use crate::config::TitleModel;

@@ -194,7 +194,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_many_read_is_written_once() {
-        let engine = windlass::Engine::builder().build().await.unwrap();
+        let engine = windlass::builder().build().await.unwrap();
         let frames = Frames::default();
         let (one, two) = (frames.of(&"t".into()), frames.of(&"t".into()));
         let delta = windlass::port::model::Delta::Text { part: 0, text: "hi".into() };

@@ -7,9 +7,9 @@ use axum::body::Bytes;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use serde_json::{Value, json};
-use windlass::adapter::mcp::{Http, HubConfig, McpHub, McpServer, Transport};
-use windlass::adapter::memory::MemoryStore;
 use windlass::machine::{AutoRun, Block, Fact, Role, Rule};
+use windlass::mcp::{Http, HubConfig, McpHub, McpServer, Transport};
+use windlass::memory::MemoryStore;
 use windlass::port::journal::ThreadQuery;
 use windlass::port::model::ModelCall;
 use windlass::testing::mcp::{introduction, reading_tool};
@@ -96,7 +96,7 @@ async fn ruled(
     let store = Arc::new(MemoryStore::new(crate::clock::clock()));
     let models = Arc::new(ScriptedModels::new(script));
     let builder =
-        Engine::builder().models(models).tool_source(hub).auto_run(AutoRun::Everything).rules(rules);
+        windlass::builder().models(models).tool_source(hub).auto_run(AutoRun::Everything).rules(rules);
     let engine = builder.ports(store.clone(), store.clone(), store).build().await.unwrap();
     handler.attach(&engine);
     let mut task = Task::new(agent, json!({ "questions": questions }).to_string());

@@ -2,7 +2,7 @@
 // words that stand there already are not heard a second time.
 
 import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { summary } from "../lib/interrupts.js";
+import { summary } from "../state/interrupts.js";
 
 /** Pieces of news that stay, so that what comes together is heard together. */
 const KEPT = 3;

@@ -2,7 +2,7 @@
 
 import { all, post, Problem } from "../lib/api.js";
 import { computed, signal } from "../lib/html.js";
-import { summary } from "../lib/interrupts.js";
+import { summary } from "./interrupts.js";
 import { mayNotify, notify } from "./notify.js";
 import { note } from "./threads.js";
 

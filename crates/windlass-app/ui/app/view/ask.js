@@ -4,7 +4,7 @@ import { visible } from "../lib/exact.js";
 import { html, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { isBudget, isMoney, limitAmount } from "../lib/limits.js";
 import { full, tidyJson } from "../lib/words.js";
-import { summary } from "../lib/interrupts.js";
+import { summary } from "../state/interrupts.js";
 import { answer } from "../state/inbox.js";
 import { attempt } from "../state/notices.js";
 import { me } from "../state/session.js";

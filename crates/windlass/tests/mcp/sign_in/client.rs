@@ -4,10 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use windlass::adapter::clock::SystemClock;
-use windlass::adapter::mcp::{
-    Http, HubConfig, McpHub, McpServer, MemoryTokens, OAuth, TokenStore as _, Transport,
-};
+use windlass::clock::SystemClock;
+use windlass::mcp::{Http, HubConfig, McpHub, McpServer, MemoryTokens, OAuth, TokenStore as _, Transport};
 use windlass::port::clock::Clock as _;
 
 use super::{Gate, Guarded};

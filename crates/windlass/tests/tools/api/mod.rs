@@ -10,10 +10,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use windlass::adapter::clock::SystemClock;
+use windlass::clock::SystemClock;
 use windlass::port::tool::{Tool, ToolOutput};
 use windlass::secret::Secret;
-use windlass::tool::Registry;
 use windlass::tool::api::{
     Api, ApiCall, ApiObserver, ApiRequest, ApiResponse, AuthCall, ResolveAuth, Service,
 };
@@ -41,7 +40,7 @@ pub fn service(json: Value) -> Service {
 
 /// Calls it as the driver does: arguments that do not fit its schema do not get there.
 async fn call(tool: &Arc<ApiCall>, arguments: Value) -> Result<ToolOutput, String> {
-    let registry = Registry::new().add(tool.clone()).unwrap();
+    let registry = windlass::registry().add(tool.clone()).unwrap();
     if let Err(problem) = registry.check_arguments("ApiCall", &arguments) {
         return Ok(ToolOutput::error(problem));
     }

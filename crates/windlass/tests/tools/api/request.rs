@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use windlass::adapter::clock::SystemClock;
+use windlass::clock::SystemClock;
 use windlass::machine::EffectClass;
 use windlass::port::tool::Tool;
 use windlass::secret::Secret;

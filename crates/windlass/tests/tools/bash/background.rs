@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass::adapter::clock::ManualClock;
+use windlass::clock::ManualClock;
 use windlass::machine::Timestamp;
 use windlass::port::tool::{CallContext, ProgressSender};
 use windlass::tool::builtin::{BashSettings, bash_tools};

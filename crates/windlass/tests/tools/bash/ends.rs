@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use windlass::adapter::clock::SystemClock;
+use windlass::clock::SystemClock;
 use windlass::machine::{Content, Principal, Role, Rule, ThreadId, Verdict, WhenBusy};
 use windlass::port::model::ModelCall;
 use windlass::port::records::Expect;
+use windlass::sqlite::SqliteFolder;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
+use windlass::tool::WorkingFolder;
 use windlass::tool::builtin::{BashSettings, bash_tools};
-use windlass::tool::{Registry, WorkingFolder};
 use windlass::{Engine, EngineError, Started, Status, Task};
 
 use super::{alive, gone};
@@ -39,10 +40,12 @@ impl World {
     async fn engine(&self) -> Engine {
         let folder = WorkingFolder::open(self.root.path().join("inside")).unwrap();
         let tools = bash_tools(BashSettings::default(), Arc::new(SystemClock::new())).unwrap();
-        let builder = Engine::builder().store(self.root.path().join("store")).folder(Arc::new(folder));
+        let builder = windlass::builder()
+            .store(SqliteFolder::new(self.root.path().join("store")))
+            .folder(Arc::new(folder));
         let builder =
             builder.models(Arc::new(ScriptedModels::new(script))).rules(vec![Rule::new(Verdict::Allow)]);
-        builder.tools(Registry::new().add_all(tools).unwrap()).build().await.unwrap()
+        builder.tools(windlass::registry().add_all(tools).unwrap()).build().await.unwrap()
     }
 
     /// Begins a command with sleepers in a session of their own; the run then ends, or hangs where `word` is `hang`.

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use windlass::outbound::Reach;
 use windlass::port::tool::Tool;
-use windlass::tool::Registry;
 use windlass::tool::web::{WebFetch, web_fetch};
 
 use super::super::{context, reader, show};
@@ -230,5 +229,5 @@ fn a_host_that_is_named_is_read_without_asking() {
         let hints = tool.conduct(&json!({"url": url})).annotations;
         assert_eq!((hints.read_only_hint, hints.open_world_hint), (true, asks), "{url}");
     }
-    Registry::new().add(std::sync::Arc::new(tool)).unwrap();
+    windlass::registry().add(std::sync::Arc::new(tool)).unwrap();
 }

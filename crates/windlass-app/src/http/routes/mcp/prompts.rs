@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::adapter::mcp::McpPrompt;
+use windlass::mcp::McpPrompt;
 
 use crate::http::Shared;
 use crate::http::caller::Caller;

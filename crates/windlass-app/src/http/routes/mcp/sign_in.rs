@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::adapter::mcp::SignInReturn;
+use windlass::mcp::SignInReturn;
 
 use crate::account::audit::Note;
 use crate::http::Shared;

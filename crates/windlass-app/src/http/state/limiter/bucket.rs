@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use windlass::adapter::clock::SystemClock;
+use windlass::clock::SystemClock;
 use windlass::port::clock::Clock;
 
 /// Names that are remembered: some 100 bytes each. Beyond, those that asked longest ago are forgotten, which lets

@@ -1,7 +1,7 @@
 // A run's journal as spans of time: model calls, calls of tools, waits, and what happened between them.
 
 import { limitAmount, limitName } from "../../lib/limits.js";
-import { summary } from "../../lib/interrupts.js";
+import { summary } from "../../state/interrupts.js";
 
 /**
  * @typedef {{kind: "model" | "tool" | "wait" | "mark", name: string, from: number, until: number, state: string, event: any, more: any, call: Call | null}} Span

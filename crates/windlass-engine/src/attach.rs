@@ -1,0 +1,73 @@
+//! Files that people attach to a message, as the blocks of it; and the pictures of a thread, to be shown.
+//!
+//! The bytes decide whether a file is an image: a model is never sent other bytes as one.
+
+use bytes::Bytes;
+use windlass_machine::{BlobRef, Block, Digest, Seq, ThreadId, estimate_tokens};
+
+use crate::drive::IMAGE_TOKENS;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::tool::image_type;
+
+/// Bytes of a picture that is shown at most; models see none that are as large.
+const PICTURE_MAX_BYTES: usize = 20 * 1024 * 1024;
+
+impl Engine {
+    /// Stores a file's bytes and returns a block for a message: an image if the bytes are one that every provider takes,
+    /// else a file with the given media type.
+    ///
+    /// If no message names them, the bytes are deleted after a day.
+    pub async fn attach(&self, name: &str, media_type: &str, bytes: Bytes) -> Result<Block, EngineError> {
+        if let Some(media_type) = image_type(&bytes) {
+            return Ok(Block::Image { blob: self.keep(media_type, IMAGE_TOKENS, bytes).await? });
+        }
+        let tokens = estimate_tokens(bytes.len() as u64);
+        let blob = self.keep(media_type, tokens, bytes).await?;
+        Ok(Block::File { name: name.to_owned(), blob })
+    }
+
+    /// The pictures and files of a message of a thread, by the message's position, to go with another message. Empty
+    /// where no message stands at that position.
+    ///
+    /// Their bytes are kept anew, as [`Engine::attach`] keeps them: the thread may be deleted meanwhile.
+    pub async fn attached(&self, thread: &ThreadId, message: Seq) -> Result<Vec<Block>, EngineError> {
+        let newest = self.messages(thread, Some(Seq(message.0.saturating_add(1))), 1).await?;
+        let said = newest.into_iter().filter(|said| said.seq == message);
+        let mut files = Vec::new();
+        for block in said.flat_map(|said| said.blocks) {
+            let (Block::Image { blob } | Block::File { blob, .. }) = &block else { continue };
+            self.deps.blobs.put(blob, self.blob(&blob.digest).await?).await?;
+            files.push(block);
+        }
+        Ok(files)
+    }
+
+    /// A picture that a thread's journal names, with its media type, told by its own bytes. `None` for everything else:
+    /// what the thread does not name, what is no picture that models see, and what is larger than
+    /// 20 MiB.
+    pub async fn picture(
+        &self,
+        thread: &ThreadId,
+        digest: &Digest,
+    ) -> Result<Option<(&'static str, Bytes)>, EngineError> {
+        if !self.names(thread, digest).await? {
+            return Ok(None);
+        }
+        let bytes = self.blob(digest).await?;
+        let is_shown = bytes.len() <= PICTURE_MAX_BYTES;
+        Ok(image_type(&bytes).filter(|_| is_shown).map(|media_type| (media_type, bytes)))
+    }
+
+    /// Whether a thread's journal names a blob.
+    pub async fn names(&self, thread: &ThreadId, digest: &Digest) -> Result<bool, EngineError> {
+        Ok(self.deps.journal.names_blob(thread, digest).await?)
+    }
+
+    async fn keep(&self, media_type: &str, tokens: u64, bytes: Bytes) -> Result<BlobRef, EngineError> {
+        let digest = Digest::of(&bytes);
+        let blob = BlobRef { digest, media_type: media_type.into(), size_bytes: bytes.len() as u64, tokens };
+        self.deps.blobs.put(&blob, bytes).await?;
+        Ok(blob)
+    }
+}

@@ -1,0 +1,428 @@
+//! Building an engine: every option has a default.
+//!
+//! It wires ports together and decides nothing else.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use tokio_util::sync::CancellationToken;
+use windlass_machine::{AutoRun, ModelAccess, Offload, Policy, Principal, Rule, RunId, ThreadId};
+
+use crate::bus::LocalBus;
+use crate::clock::SystemClock;
+use crate::drive::backoff::{DRIVEN_MAX, Openings};
+use crate::drive::own::{OwnTools, ToolsOf};
+use crate::drive::policy::PolicySource;
+use crate::drive::{
+    BlobCache, CreditOf, Deps, Expiries, FolderOf, Folders, Opening, Reaches, RolesOf, Tools,
+};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::limits::Budget;
+use crate::memory::MemoryStore;
+use crate::port::blob::Blobs;
+use crate::port::bus::Bus;
+use crate::port::clock::Clock;
+use crate::port::hook::Hook;
+use crate::port::journal::{Journal, StoreError};
+use crate::port::model::Models;
+use crate::port::observe::Observer;
+use crate::port::offload::Summarizer;
+use crate::port::records::Records;
+use crate::port::store::{OpenStore, StoreParts};
+use crate::port::tool::{Tool, ToolSource};
+use crate::tool::{Registry, SHOWN_TOKENS, Toolset, WorkingFolder};
+
+/// Which threads an engine drives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attend {
+    /// Those that it was asked to: a command line.
+    #[default]
+    Own,
+    /// Also those that nobody drives: a server.
+    All,
+}
+
+/// Options of an engine.
+pub struct Builder {
+    store: Option<Box<dyn OpenStore>>,
+    parts: Option<StoreParts>,
+    bus: Option<Arc<dyn Bus>>,
+    clock: Option<Arc<dyn Clock>>,
+    models: Option<Arc<dyn Models>>,
+    default_models: fn() -> Result<Arc<dyn Models>, EngineError>,
+    registry: Registry,
+    sources: Vec<Arc<dyn ToolSource>>,
+    toolsets: Vec<Toolset>,
+    shown_tokens: Option<u64>,
+    folder: Option<Arc<WorkingFolder>>,
+    folders: Option<Arc<FolderOf>>,
+    policy: Policy,
+    budgets: Vec<Budget>,
+    hook: Option<Arc<dyn Hook>>,
+    observer: Option<Arc<dyn Observer>>,
+    roles_of: Option<Arc<RolesOf>>,
+    credit_of: Option<Arc<CreditOf>>,
+    offload: Option<Offload>,
+    summarizer: Option<Arc<Summarizer>>,
+    attend: Attend,
+    driven_max: Option<usize>,
+    reaches: Option<Arc<Reaches>>,
+    tools_of: Option<Arc<ToolsOf>>,
+}
+
+impl Builder {
+    /// Begins to build an engine with the tools of `registry`. `default_models` is called by [`Builder::build`] unless
+    /// [`Builder::models`] was. Without further options, threads are kept in memory.
+    pub fn new(registry: Registry, default_models: fn() -> Result<Arc<dyn Models>, EngineError>) -> Self {
+        Self {
+            store: None,
+            parts: None,
+            bus: None,
+            clock: None,
+            models: None,
+            default_models,
+            registry,
+            sources: Vec::new(),
+            toolsets: Vec::new(),
+            shown_tokens: None,
+            folder: None,
+            folders: None,
+            policy: Policy::default(),
+            budgets: Vec::new(),
+            hook: None,
+            observer: None,
+            roles_of: None,
+            credit_of: None,
+            offload: None,
+            summarizer: None,
+            attend: Attend::default(),
+            driven_max: None,
+            reaches: None,
+            tools_of: None,
+        }
+    }
+
+    /// Keeps threads in this store. Its folder must not be inside a working folder.
+    pub fn store(mut self, store: impl OpenStore + 'static) -> Self {
+        self.store = Some(Box::new(store));
+        self
+    }
+
+    /// Keeps threads behind these ports instead.
+    pub fn ports(
+        mut self,
+        journal: Arc<dyn Journal>,
+        blobs: Arc<dyn Blobs>,
+        records: Arc<dyn Records>,
+    ) -> Self {
+        self.parts = Some(StoreParts { journal, blobs, records, bus: None });
+        self
+    }
+
+    /// Sends live signals over this bus.
+    pub fn bus(mut self, bus: Arc<dyn Bus>) -> Self {
+        self.bus = Some(bus);
+        self
+    }
+
+    /// Takes times and ids from this clock.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Calls these models.
+    pub fn models(mut self, models: Arc<dyn Models>) -> Self {
+        self.models = Some(models);
+        self
+    }
+
+    /// Offers these tools.
+    pub fn tools(mut self, registry: Registry) -> Self {
+        self.registry = registry;
+        self
+    }
+
+    /// Offers the tools of a source, too: those of servers, for example. They may change while the engine runs; a run
+    /// that has begun keeps being shown those of its beginning.
+    pub fn tool_source(mut self, source: Arc<dyn ToolSource>) -> Self {
+        self.sources.push(source);
+        self
+    }
+
+    /// Puts tools into groups. What a group does not show from the start is loaded by the model when it needs it.
+    pub fn toolsets(mut self, toolsets: Vec<Toolset>) -> Self {
+        self.toolsets = toolsets;
+        self
+    }
+
+    /// Shows the tools of servers that are in no toolset with every request while they take no more than so many tokens
+    /// together; else they are loaded by server. Default [`SHOWN_TOKENS`](crate::tool::SHOWN_TOKENS).
+    pub fn shown_tokens(mut self, tokens: u64) -> Self {
+        self.shown_tokens = Some(tokens);
+        self
+    }
+
+    /// The folder that the tools of every thread work in, unless [`Builder::folders`] finds each its own: then it is
+    /// one of those, and is checked before anything is opened.
+    pub fn folder(mut self, folder: Arc<WorkingFolder>) -> Self {
+        self.folder = Some(folder);
+        self
+    }
+
+    /// Finds the folder that the tools of a thread work in, by the thread and by what its task named
+    /// ([`Task::folder`](crate::Task::folder)).
+    ///
+    /// It is asked when the first tool of a thread is called after the thread was taken up, and may block. Where it
+    /// fails or panics, the model is told, and the next call asks again. Threads that share a folder take turns in it
+    /// where they are given the same [`Arc`].
+    pub fn folders(
+        mut self,
+        find: impl Fn(&ThreadId, Option<&str>) -> Result<Option<Arc<WorkingFolder>>, String>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.folders = Some(Arc::new(find));
+        self
+    }
+
+    /// Which calls run without asking, unless a user or a thread has a choice of its own in the store.
+    pub fn auto_run(mut self, auto_run: AutoRun) -> Self {
+        self.policy.auto_run = auto_run;
+        self
+    }
+
+    /// Judges calls by these rules of administrators.
+    pub fn rules(mut self, rules: Vec<Rule>) -> Self {
+        self.policy.rules = rules;
+        self
+    }
+
+    /// Lets runs use so much together, and no more.
+    pub fn budgets(mut self, budgets: Vec<Budget>) -> Self {
+        self.budgets = budgets;
+        self
+    }
+
+    /// Tells the roles of whom a run works for, which rules may name. Without it nobody has any. It is asked again
+    /// whenever a record of the store has changed, so that a role which was taken away counts for calls that wait.
+    pub fn roles_of<F>(mut self, roles_of: impl Fn(Principal) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Vec<String>, StoreError>> + Send + 'static,
+    {
+        self.roles_of = Some(Arc::new(move |user| Box::pin(roles_of(user))));
+        self
+    }
+
+    /// Tells how much the runs that work for a user of a workspace may cost altogether, in millionths of a US dollar;
+    /// `None` where there is no bound. It is asked before each step, so that what is added counts at once. (ZE-O1)
+    pub fn credit_of(
+        mut self,
+        credit_of: impl Fn(&str, &Principal) -> Option<u64> + Send + Sync + 'static,
+    ) -> Self {
+        self.credit_of = Some(Arc::new(credit_of));
+        self
+    }
+
+    /// Has the host program look at every call before it is judged.
+    pub fn hook(mut self, hook: Arc<dyn Hook>) -> Self {
+        self.hook = Some(hook);
+        self
+    }
+
+    /// Has the host program count what happens.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Finds the tools of a single run ([`Task::tools`](crate::Task::tools)) if this process does not have them, because
+    /// another process started the run or this one has restarted. `find` returns all of the run's tools; if one is
+    /// missing, the engine uses none of them.
+    pub fn tools_of(
+        mut self,
+        find: impl Fn(&ThreadId, &RunId) -> Result<Vec<Arc<dyn Tool>>, String> + Send + Sync + 'static,
+    ) -> Self {
+        self.tools_of = Some(Arc::new(find));
+        self
+    }
+
+    /// Gives models a summary in place of a long result, where a run does not say otherwise. It takes a tool by which
+    /// the whole is read, such as [`fetch_data`](crate::tool::builtin::fetch_data): without one nothing is summed up.
+    pub fn offload(mut self, offload: Offload) -> Self {
+        self.offload = Some(offload);
+        self
+    }
+
+    /// Sums long results up in the program's own words.
+    pub fn summarizer(mut self, summarizer: Arc<Summarizer>) -> Self {
+        self.summarizer = Some(summarizer);
+        self
+    }
+
+    /// Which threads the engine drives.
+    pub fn attend(mut self, attend: Attend) -> Self {
+        self.attend = attend;
+        self
+    }
+
+    /// The number of driven threads at which an engine with [`Attend::All`] stops opening interrupted and due threads; 1,000
+    /// by default. They stay in the store until driven threads end. New messages and answers are never delayed.
+    pub fn driven_max(mut self, threads: usize) -> Self {
+        self.driven_max = Some(threads);
+        self
+    }
+
+    /// Decides whether this process can resume a run that recorded a model address or key in
+    /// [`RunOptions::access`](windlass_machine::RunOptions::access). If `reaches` returns `false`, the engine does not drive
+    /// the run and rejects every input to its thread except a cancel. By default, the engine drives all runs.
+    pub fn reaches(mut self, reaches: impl Fn(&ModelAccess) -> bool + Send + Sync + 'static) -> Self {
+        self.reaches = Some(Arc::new(reaches));
+        self
+    }
+
+    /// Opens the store before the engine is built, for callers that need its records before the engine drives threads.
+    pub async fn open_store(mut self) -> Result<(Self, Arc<dyn Records>), EngineError> {
+        let clock = self.clock.get_or_insert_with(|| Arc::new(SystemClock::new())).clone();
+        let parts = self.open(&clock).await?;
+        let records = parts.records.clone();
+        self.parts = Some(parts);
+        Ok((self, records))
+    }
+
+    /// Opens the store and starts to drive its threads.
+    pub async fn build(self) -> Result<Engine, EngineError> {
+        let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let StoreParts { journal, blobs, records, bus } = self.open(&clock).await?;
+        if let Some(folder) = self.folder.clone() {
+            // Beside everything else: nothing depends on it.
+            tokio::task::spawn_blocking(move || folder.clear_leftovers());
+        }
+        let bus = self.bus.or(bus).unwrap_or_else(|| Arc::new(LocalBus::new()));
+        let folders = match self.folders {
+            Some(find) => {
+                let store = self.store.as_ref().and_then(|store| store.folder()).map(Path::to_owned);
+                Folders::Each(checked(find, store))
+            }
+            None => Folders::One(self.folder),
+        };
+        let models = self.models.map_or_else(self.default_models, Ok)?;
+        let background = self.registry.background();
+        let deps = Arc::new(Deps {
+            journal,
+            blobs,
+            records,
+            bus,
+            clock,
+            models,
+            tools: Tools::new(
+                self.registry,
+                self.sources,
+                self.toolsets,
+                self.shown_tokens.unwrap_or(SHOWN_TOKENS),
+            ),
+            own_tools: OwnTools::new(self.tools_of),
+            expiries: Expiries::default(),
+            background,
+            folders,
+            policy: PolicySource::new(self.policy),
+            budgets: self.budgets,
+            hook: self.hook,
+            observer: self.observer,
+            roles_of: self.roles_of,
+            credit_of: self.credit_of,
+            offload: self.offload,
+            summarizer: self.summarizer,
+            attends: self.attend == Attend::All,
+            reaches: self.reaches,
+            cache: BlobCache::default(),
+            catalogues: Default::default(),
+            actors: Mutex::default(),
+            kept: Mutex::default(),
+            opening: Opening::default(),
+            backoffs: Default::default(),
+            leaving: CancellationToken::new(),
+            openings: Openings::new(self.driven_max.unwrap_or(DRIVEN_MAX)),
+        });
+        tokio::spawn(Deps::sweep(Arc::downgrade(&deps), self.attend == Attend::All));
+        Ok(Engine { deps })
+    }
+
+    async fn open(&self, clock: &Arc<dyn Clock>) -> Result<StoreParts, EngineError> {
+        let folder = self.store.as_ref().and_then(|store| store.folder());
+        if let (Some(store), Some(folder)) = (folder, &self.folder) {
+            keep_apart(store, folder)?;
+        }
+        if let Some(parts) = &self.parts {
+            return Ok(parts.clone());
+        }
+        if let Some(store) = &self.store {
+            return Ok(store.open(clock.clone()).await?);
+        }
+        let memory = Arc::new(MemoryStore::new(clock.clone()));
+        Ok(StoreParts { journal: memory.clone(), blobs: memory.clone(), records: memory, bus: None })
+    }
+}
+
+/// Finds folders and refuses those that a store must not lie in.
+fn checked(find: Arc<FolderOf>, store: Option<PathBuf>) -> Arc<FolderOf> {
+    Arc::new(move |thread, recorded| {
+        let Some(folder) = find(thread, recorded)? else { return Ok(None) };
+        if let Some(store) = &store {
+            keep_apart(store, &folder).map_err(|error| error.to_string())?;
+        }
+        folder.clear_leftovers();
+        Ok(Some(folder))
+    })
+}
+
+/// An agent that can write to its own store could forge approvals.
+fn keep_apart(store: &Path, folder: &WorkingFolder) -> Result<(), EngineError> {
+    if folder.offers(store) {
+        return Err(EngineError::Config(format!(
+            "the store `{}` lies inside the working folder `{}`, where the agent's tools could change it; \
+             choose a place outside",
+            store.display(),
+            folder.path().display()
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_inside_the_folder_is_found_however_it_is_written() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("folder");
+        std::fs::create_dir(&path).unwrap();
+        let folder = WorkingFolder::open(&path).unwrap();
+        let inside = |store: &str| keep_apart(&base.path().join(store), &folder).is_err();
+        assert!(inside("folder") && inside("folder/kept") && inside("missing/../folder/kept"));
+        assert!(!inside("kept") && !inside("folder-2") && !inside("folder/../kept"));
+        // Relative to where the process runs, and not there yet.
+        let here = WorkingFolder::open(".").unwrap();
+        assert!(keep_apart(Path::new("not-there-yet"), &here).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_store_may_lie_where_the_folder_refuses_its_tools() {
+        let base = tempfile::tempdir().unwrap();
+        let home = base.path().join("home");
+        std::fs::create_dir_all(home.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", home.join("link")).unwrap();
+        // Neither of the two exists yet, and the way there goes over a link.
+        let folder = WorkingFolder::open(&home).unwrap().with_store(home.join("link/data/windlass"));
+        assert!(keep_apart(&home.join("real/data/windlass/1"), &folder).is_ok());
+        assert!(keep_apart(&home.join("link/data/windlass/1"), &folder).is_ok());
+        assert!(keep_apart(&home.join("link/data/other"), &folder).is_err());
+        for path in ["link/data/windlass/1/windlass.db", "real/data/windlass/1/windlass.db"] {
+            assert!(folder.resolve(path).is_err(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The in-process bus: rings of fragments, followers and wakes.
+//!
+//! A bus among several processes wraps it and relays what the others publish. It knows no sockets and no store.
+
+use std::collections::hash_map::{DefaultHasher, Entry};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{Hash, Hasher};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt};
+use tokio::sync::Notify;
+use windlass_machine::ThreadId;
+
+use super::channel::{Channel, Source};
+use crate::port::bus::{Backlog, Bus, Position, Signal};
+
+/// Threads are spread over this many locks, so that a thread with a thousand followers holds up few others.
+const SHARDS: usize = 64;
+/// Wakes that wait for whoever drives. A lost one is found by the look into the inbox each second.
+const WAKES: usize = 4096;
+
+/// The bus of one process. Clones share it.
+#[derive(Clone, Default)]
+pub struct LocalBus(Arc<Local>);
+
+impl LocalBus {
+    /// Makes a bus without followers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Publishes a signal that another process has published: only followers in this process receive it.
+    pub fn relay(&self, thread: &ThreadId, signal: Signal) {
+        self.0.publish_from(Source::Elsewhere, thread, signal);
+    }
+
+    /// Follows a thread on behalf of another process, which receives no relayed signals.
+    pub fn follow_from_afar(&self, thread: &ThreadId, backlog: Backlog) -> BoxStream<'static, Arc<Signal>> {
+        self.0.follow_for(thread, true, Position::default(), backlog)
+    }
+
+    /// The form in which to request the backlog of a thread from the owner's process.
+    pub fn relayed_backlog(&self, thread: &ThreadId) -> Backlog {
+        self.0.shard(thread).get(thread).map_or(Backlog::Fragments, Channel::relayed_backlog)
+    }
+
+    /// The threads that have a follower in this process.
+    pub fn followed(&self) -> Vec<ThreadId> {
+        let mut threads = Vec::new();
+        for shard in &self.0.shards {
+            let shard = locked(shard);
+            let followed = shard.iter().filter(|(_, channel)| channel.is_followed_here());
+            threads.extend(followed.map(|(thread, _)| thread.clone()));
+        }
+        threads
+    }
+}
+
+impl Bus for LocalBus {
+    /// Sends a signal to the thread's followers, and keeps fragments for later ones.
+    fn publish(&self, thread: &ThreadId, signal: Signal) {
+        self.0.publish_from(Source::Here, thread, signal);
+    }
+
+    /// Drops the thread's fragments.
+    fn settle(&self, thread: &ThreadId) {
+        self.0.change(thread, Channel::settle);
+    }
+
+    /// Reads the end of the log and the ring under one lock, so that no signal is lost between them.
+    fn follow(
+        &self,
+        thread: &ThreadId,
+        after: Position,
+        backlog: Backlog,
+    ) -> BoxStream<'static, Arc<Signal>> {
+        self.0.follow_for(thread, false, after, backlog)
+    }
+
+    /// Enqueues a wake, unless one for the thread is waiting.
+    fn wake(&self, thread: &ThreadId) {
+        let mut waiting = locked(&self.0.wakes.waiting);
+        let (order, known) = &mut *waiting;
+        if order.len() < WAKES && known.insert(thread.clone()) {
+            order.push_back(thread.clone());
+            self.0.wakes.notify.notify_one();
+        }
+    }
+
+    /// The wakes of this process, also those from before this call; several streams share them.
+    fn wakes(&self) -> BoxStream<'static, ThreadId> {
+        let wakes = Arc::clone(&self.0.wakes);
+        futures_util::stream::unfold(wakes, |wakes| async move {
+            loop {
+                if let Some(thread) = wakes.take() {
+                    return Some((thread, wakes));
+                }
+                // A wake since then has left its permit: this returns at once.
+                wakes.notify.notified().await;
+            }
+        })
+        .boxed()
+    }
+}
+
+struct Local {
+    shards: [Mutex<HashMap<ThreadId, Channel>>; SHARDS],
+    followers: AtomicU64,
+    wakes: Arc<Wakes>,
+}
+
+#[derive(Default)]
+struct Wakes {
+    waiting: Mutex<(VecDeque<ThreadId>, HashSet<ThreadId>)>,
+    notify: Notify,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        let shards = std::array::from_fn(|_| Mutex::default());
+        Self { shards, followers: AtomicU64::default(), wakes: Arc::default() }
+    }
+}
+
+impl Local {
+    fn publish_from(&self, from: Source, thread: &ThreadId, signal: Signal) {
+        let wakers = {
+            let mut shard = self.shard(thread);
+            let is_kept = matches!(signal, Signal::Delta { .. } | Signal::Snapshot { .. });
+            let channel = match shard.get_mut(thread) {
+                Some(channel) => channel,
+                None if is_kept => shard.entry(thread.clone()).or_default(),
+                None => return,
+            };
+            let wakers = channel.publish(from, signal);
+            if channel.is_idle() {
+                shard.remove(thread);
+            }
+            wakers
+        };
+        // Outside the lock: whoever is woken takes it.
+        wakers.into_iter().for_each(std::task::Waker::wake);
+    }
+
+    fn follow_for(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+        is_far: bool,
+        after: Position,
+        backlog: Backlog,
+    ) -> BoxStream<'static, Arc<Signal>> {
+        let mut shard = self.shard(thread);
+        // Drawn under the lock, so that a channel's followers have growing numbers.
+        let number = self.followers.fetch_add(1, Ordering::Relaxed);
+        shard.entry(thread.clone()).or_default().add(number, is_far, after, backlog);
+        drop(shard);
+        Follower { local: Arc::clone(self), thread: thread.clone(), number }.boxed()
+    }
+
+    /// Changes a thread's channel, and forgets it where nobody needs it any more.
+    fn change(&self, thread: &ThreadId, change: impl FnOnce(&mut Channel)) {
+        let mut shard = self.shard(thread);
+        if let Entry::Occupied(mut entry) = shard.entry(thread.clone()) {
+            change(entry.get_mut());
+            if entry.get().is_idle() {
+                entry.remove();
+            }
+        }
+    }
+
+    fn shard(&self, thread: &ThreadId) -> MutexGuard<'_, HashMap<ThreadId, Channel>> {
+        let mut hasher = DefaultHasher::new();
+        thread.hash(&mut hasher);
+        locked(&self.shards[hasher.finish() as usize % SHARDS])
+    }
+}
+
+/// A follower's end. It never ends by itself.
+struct Follower {
+    local: Arc<Local>,
+    thread: ThreadId,
+    number: u64,
+}
+
+impl Stream for Follower {
+    type Item = Arc<Signal>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Arc<Signal>>> {
+        match self.local.shard(&self.thread).get_mut(&self.thread) {
+            Some(channel) => channel.poll(self.number, context),
+            // A channel stays for as long as it has followers.
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.local.change(&self.thread, |channel| channel.remove(self.number));
+    }
+}
+
+impl Wakes {
+    fn take(&self) -> Option<ThreadId> {
+        let mut waiting = locked(&self.waiting);
+        let thread = waiting.0.pop_front()?;
+        waiting.1.remove(&thread);
+        Some(thread)
+    }
+}
+
+/// No call leaves these halfway, so that a panic elsewhere spoils nothing.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

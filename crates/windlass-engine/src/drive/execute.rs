@@ -1,0 +1,289 @@
+//! Commands carried out: command to port to input. Each ends with one letter, whatever happens inside.
+//!
+//! None of them decides what the outcome means.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::{FutureExt, StreamExt};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
+use windlass_machine::{
+    Arguments, Attempt, Block, CallView, Content, Digest, FailureClass, Input, ModelFailed, ModelReplied,
+    ModelRequest, RunId, Seq, ThreadId, ToolName, ToolSpec, View,
+};
+
+use super::fill::NewBlobs;
+use super::folder::ThreadFolder;
+use super::offload::Choice;
+use super::spend::Bounds;
+use super::tools::Offered;
+use super::{Deps, Letter, trace};
+use crate::port::bus::Signal;
+use crate::port::clock::Clock;
+use crate::port::journal::StoreError;
+use crate::port::model::{Delta, Model, ModelError, ModelEvent, Reply};
+use crate::tool::panic_text;
+
+/// Text of one reply at most; a provider that sends more is not telling the truth.
+const REPLY_MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// Fragments that are handed on before others get a turn; well below what a watcher's queue holds.
+const BURST: u64 = 128;
+
+/// Who a command is carried out for.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub deps: Arc<Deps>,
+    pub workspace: Arc<str>,
+    pub thread: ThreadId,
+    pub run: RunId,
+    /// The tools of the run.
+    pub tools: Arc<Offered>,
+    /// Where the thread's tools work.
+    pub folder: Arc<ThreadFolder>,
+    /// The time zone that the run is told the time in.
+    pub utc_offset_minutes: Option<i32>,
+    /// Whether the run wants long results summed up.
+    pub offload: Choice,
+    /// What a log shows of the command.
+    pub span: Span,
+}
+
+/// A model call on its way.
+pub(super) struct ModelWork {
+    pub attempt: Attempt,
+    /// Position of the `step.started` that this generation belongs to.
+    pub seq: Seq,
+    pub request: ModelRequest,
+    /// Names of the run's own tools.
+    pub own_tools: Vec<ToolName>,
+    pub digest: Digest,
+    /// What budgets ask of it.
+    pub bounds: Bounds,
+    pub cancel: CancellationToken,
+}
+
+/// Makes one model call. An adapter that panics has failed.
+pub(super) async fn call_model(place: Place, work: ModelWork) -> Letter {
+    let attempt = work.attempt;
+    followed(place, async |place, started| {
+        AssertUnwindSafe(answered(place, work, started)).catch_unwind().await.unwrap_or_else(|panic| {
+            let text = format!("the model's adapter crashed: {}", panic_text(&*panic));
+            Letter::plain(failed(attempt, ModelError::new(FailureClass::Malformed, text), None))
+        })
+    })
+    .await
+}
+
+/// Carries a command out inside its span, which hears of its start and of its end.
+pub(super) async fn followed(place: Place, carry_out: impl AsyncFnOnce(Place, u64) -> Letter) -> Letter {
+    let (deps, span) = (place.deps.clone(), place.span.clone());
+    let carried_out = async {
+        tracing::info!("started");
+        let started = deps.clock.monotonic_ms();
+        let letter = carry_out(place, started).await;
+        trace::ended(&letter.input, &*deps.clock, started);
+        letter
+    };
+    carried_out.instrument(span).await
+}
+
+async fn answered(place: Place, work: ModelWork, started: u64) -> Letter {
+    let mut heard = Heard::default();
+    let ended = tokio::select! {
+        biased;
+        () = work.cancel.cancelled() => None,
+        ended = converse(&place, &work, &mut heard, started) => Some(ended),
+    };
+    let ended_ms = place.deps.clock.monotonic_ms();
+    let duration_ms = ended_ms.saturating_sub(started);
+    let mut blobs = NewBlobs::default();
+    let partial = match heard.text.is_empty() {
+        true => None,
+        false => blobs.text(&place.deps, std::mem::take(&mut heard.text)).await.ok(),
+    };
+    let attempt = work.attempt;
+    let input = match ended {
+        None => Input::ModelStopped { attempt, partial },
+        Some(Ok((model, reply))) => {
+            let cost = model.info().price.and_then(|price| price.cost(&reply.usage));
+            let calls = place.deps.known_of(&place, attempt.step, &reply.blocks, &heard.shown).await;
+            // The policy is looked up when the reply is taken.
+            let view = View { calls, ..View::default() };
+            match recorded(&place.deps, &mut blobs, reply, view).await {
+                Ok((blocks, reply, view)) => Input::ModelReplied(Box::new(ModelReplied {
+                    attempt,
+                    blocks,
+                    stop: reply.stop,
+                    usage: reply.usage,
+                    cost,
+                    request: work.digest,
+                    ttft_ms: heard.ttft_ms,
+                    duration_ms,
+                    thoughts_ms: std::mem::take(&mut heard.thoughts).ended(ended_ms),
+                    view,
+                })),
+                Err(error) => failed(attempt, unstored(&error), partial),
+            }
+        }
+        Some(Err(error)) => failed(attempt, error, partial),
+    };
+    Letter { blobs: blobs.0, ..Letter::plain(input) }
+}
+
+/// What a store that failed means for a model call.
+fn unstored(error: &StoreError) -> ModelError {
+    let class = match error {
+        StoreError::Unavailable { .. } => FailureClass::Transient,
+        StoreError::NotFound { .. }
+        | StoreError::Refused { .. }
+        | StoreError::Unreadable { .. }
+        | StoreError::Corrupt { .. } => FailureClass::MissingBlob,
+    };
+    ModelError::new(class, error.to_string())
+}
+
+fn failed(attempt: Attempt, error: ModelError, partial: Option<Content>) -> Input {
+    Input::ModelFailed(Box::new(ModelFailed {
+        attempt,
+        class: error.class,
+        message: error.message,
+        retry_after_ms: error.retry_after_ms,
+        partial,
+    }))
+}
+
+/// A reply's long texts moved into blobs.
+async fn recorded(
+    deps: &Deps,
+    blobs: &mut NewBlobs,
+    mut reply: Box<Reply>,
+    mut view: View,
+) -> Result<(Vec<Block>, Box<Reply>, View), StoreError> {
+    let blocks = blobs.blocks(deps, std::mem::take(&mut reply.blocks)).await?;
+    for call in &mut view.calls {
+        if let CallView::Known(known) = call
+            && let Arguments::Repaired { arguments, .. } = &mut known.arguments
+        {
+            *arguments = blobs.content(deps, arguments.clone()).await?;
+        }
+    }
+    Ok((blocks, reply, view))
+}
+
+/// What has been heard of a reply so far.
+#[derive(Default)]
+struct Heard {
+    text: String,
+    bytes: usize,
+    fragments: u64,
+    ttft_ms: Option<u64>,
+    thoughts: Thoughts,
+    /// The tools that the model was shown.
+    shown: Arc<[ToolSpec]>,
+}
+
+/// How long thoughts take to come: from their first fragment to the first of what follows.
+#[derive(Default)]
+struct Thoughts {
+    /// By part, in the order in which they began.
+    ended_ms: Vec<(u32, u64)>,
+    /// The one that is under way, and since when.
+    open: Option<(u32, u64)>,
+}
+
+impl Thoughts {
+    fn heard(&mut self, delta: &Delta, clock: &dyn Clock) {
+        let thinks_of = match delta {
+            Delta::Reasoning { part, .. } => Some(*part),
+            Delta::Text { .. } | Delta::Call { .. } => None,
+        };
+        if self.open.map(|(part, _)| part) == thinks_of {
+            return;
+        }
+        let now = clock.monotonic_ms();
+        self.end(now);
+        self.open = thinks_of.map(|part| (part, now));
+    }
+
+    fn end(&mut self, now: u64) {
+        let Some((part, since)) = self.open.take() else { return };
+        let ms = now.saturating_sub(since);
+        match self.ended_ms.iter_mut().find(|(known, _)| *known == part) {
+            Some((_, sum)) => *sum += ms,
+            None => self.ended_ms.push((part, ms)),
+        }
+    }
+
+    fn ended(mut self, now: u64) -> Vec<u64> {
+        self.end(now);
+        self.ended_ms.into_iter().map(|(_, ms)| ms).collect()
+    }
+}
+
+async fn converse(
+    place: &Place,
+    work: &ModelWork,
+    heard: &mut Heard,
+    started: u64,
+) -> Result<(Arc<dyn Model>, Box<Reply>), ModelError> {
+    let deps = &place.deps;
+    let model = deps.models.resolve(&work.request.model)?;
+    if work.bounds.needs_a_price && model.info().price.is_none() {
+        let name = &work.request.model;
+        let text = format!(
+            "the run has a limit of money, and the price of model `{name}` is not known; say it in the \
+             configuration (`[providers.<name>.models.\"<model>\"] price`), or set a limit of tokens instead"
+        );
+        return Err(ModelError::new(FailureClass::Config, text));
+    }
+    if let Some((provider, _)) = model.info().name.split_once('/') {
+        place.span.record(super::genai::PROVIDER, provider);
+    }
+    let mut request = work.request.clone();
+    // A reply is no longer than what was set aside for it.
+    request.settings.max_output_tokens = request.settings.max_output_tokens.or(work.bounds.output_tokens);
+    let call = deps.fill(request, (&place.run, &work.own_tools)).await;
+    let call = call.map_err(|error| unstored(&error))?;
+    heard.shown = call.tools.clone();
+    let mut stream = model.stream(call);
+    while let Some(event) = stream.next().await {
+        match event? {
+            ModelEvent::Delta(delta) => {
+                if heard.fragments == 0 {
+                    heard.ttft_ms = Some(deps.clock.monotonic_ms().saturating_sub(started));
+                }
+                heard.fragments += 1;
+                heard.thoughts.heard(&delta, &*deps.clock);
+                heard.bytes += size(&delta);
+                if heard.bytes > REPLY_MAX_BYTES {
+                    let text = format!("the reply is longer than {REPLY_MAX_BYTES} bytes");
+                    return Err(ModelError::new(FailureClass::Malformed, text));
+                }
+                if let Delta::Text { text, .. } = &delta {
+                    heard.text.push_str(text);
+                }
+                let signal =
+                    Signal::Delta { seq: work.seq, number: heard.fragments, attempt: work.attempt, delta };
+                deps.bus.publish(&place.thread, signal);
+                // A provider that sends much at once would fill a watcher's queue before the watcher is polled.
+                if heard.fragments.is_multiple_of(BURST) {
+                    tokio::task::yield_now().await;
+                }
+            }
+            ModelEvent::Finished(reply) => {
+                tracing::trace!(text = heard.text, "reply");
+                return Ok((model, reply));
+            }
+        }
+    }
+    Err(ModelError::new(FailureClass::Truncated, "the reply ended before it was complete"))
+}
+
+fn size(delta: &Delta) -> usize {
+    match delta {
+        Delta::Text { text, .. } | Delta::Reasoning { text, .. } => text.len(),
+        Delta::Call { arguments, .. } => arguments.len(),
+    }
+}

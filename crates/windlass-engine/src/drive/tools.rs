@@ -1,0 +1,237 @@
+//! The tools at hand: the engine's own and those of sources that come and go, sorted into what every request carries and
+//! what is loaded.
+//!
+//! It is put together again when a source says that it has changed; a tool that has not changed is not checked again.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use bytes::Bytes;
+use windlass_machine::{Digest, ToolName, ToolSpec};
+
+use crate::port::tool::{Tool, ToolSource};
+use crate::tool::toolset::{SHELF_NAMES, Shelf, Toolset, shelf_tools, tokens_of};
+use crate::tool::{Registry, RegistryError};
+
+/// Where tools come from, and how they are put together.
+pub(crate) struct Tools {
+    own: Registry,
+    sources: Vec<Arc<dyn ToolSource>>,
+    toolsets: Vec<Toolset>,
+    shown_tokens: u64,
+    now: RwLock<Arc<Offered>>,
+    /// The tools of workspaces that are shown less, by what they are not shown.
+    less: Mutex<Vec<(BTreeSet<ToolName>, Arc<Offered>)>>,
+}
+
+/// The tools of a moment.
+pub(crate) struct Offered {
+    /// All of them, also what has to be loaded.
+    pub registry: Registry,
+    /// Another one says that calls have to be judged again.
+    pub digest: Digest,
+    /// How they get to a model.
+    pub shelf: Arc<Shelf>,
+    /// Those of them that load others.
+    loading: Vec<ToolName>,
+    /// Those that can be called and are not shown.
+    unshown: BTreeSet<ToolName>,
+    /// What every request carries, sorted by name.
+    shown: Vec<ToolSpec>,
+    /// The same as a JSON array; empty without tools.
+    pub catalogue: Bytes,
+    /// Estimated tokens of what a model is sent of it.
+    pub tokens: u64,
+    /// The versions of the sources that these are of.
+    versions: Vec<u64>,
+}
+
+/// What of a registry's tools is sorted in a way of its own.
+#[derive(Default)]
+struct Apart<'a> {
+    /// Not shown.
+    unshown: BTreeSet<ToolName>,
+    /// One run's alone.
+    own: BTreeSet<ToolName>,
+    /// Names of tools that load others which are not to be had.
+    withheld: &'a [ToolName],
+}
+
+/// Sets of unshown tools that are kept ready: one for each set of connected systems, of which there are few.
+const MAX_LESS: usize = 64;
+
+impl Tools {
+    pub fn new(
+        own: Registry,
+        sources: Vec<Arc<dyn ToolSource>>,
+        toolsets: Vec<Toolset>,
+        shown_tokens: u64,
+    ) -> Self {
+        let nothing = Arc::new(Offered::of(own.emptied(), Arc::default(), Vec::new(), Vec::new()));
+        let now = RwLock::new(nothing.clone());
+        let mut tools = Self { own, sources, toolsets, shown_tokens, now, less: Mutex::default() };
+        tools.now = RwLock::new(Arc::new(tools.put_together(&nothing, tools.versions(), BTreeSet::new())));
+        tools
+    }
+
+    /// The tools as they are now.
+    pub fn now(&self) -> Arc<Offered> {
+        // A poisoned lock still holds a whole offer.
+        let known = self.now.read().unwrap_or_else(PoisonError::into_inner).clone();
+        // Read before the tools: a change that comes in between is seen the next time.
+        let versions = self.versions();
+        if known.versions == versions {
+            return known;
+        }
+        let offered = Arc::new(self.put_together(&known, versions, BTreeSet::new()));
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = offered.clone();
+        offered
+    }
+
+    /// The tools of a workspace as they are now. What it is not shown can still be called, and says why it does nothing.
+    pub fn now_in(&self, workspace: &str) -> Arc<Offered> {
+        let base = self.now();
+        let unshown = base.registry.all().filter(|registered| !registered.tool.is_offered(workspace));
+        let unshown: BTreeSet<_> = unshown.map(|registered| registered.spec.name.clone()).collect();
+        if unshown.is_empty() {
+            return base;
+        }
+        // Nothing panics while the lock is held.
+        let mut less = self.less.lock().unwrap_or_else(PoisonError::into_inner);
+        less.retain(|(_, offered)| offered.versions == base.versions);
+        if let Some((_, offered)) = less.iter().find(|(names, _)| *names == unshown) {
+            return offered.clone();
+        }
+        let offered = Arc::new(self.put_together(&base, base.versions.clone(), unshown.clone()));
+        if less.len() >= MAX_LESS {
+            less.clear();
+        }
+        less.push((unshown, offered.clone()));
+        offered
+    }
+
+    /// The same tools with a run's own in place of those of some names. Those of servers are sorted together with the
+    /// engine's, so that a run's servers take no more of a prompt than the engine's do; the others are shown.
+    pub fn with(
+        &self,
+        base: &Offered,
+        names: &[ToolName],
+        tools: Vec<Arc<dyn Tool>>,
+    ) -> Result<Offered, RegistryError> {
+        let of_servers = tools.iter().any(|tool| tool.server().is_some());
+        if of_servers || names.iter().any(|name| base.shelf.group(name.as_str()).is_some()) {
+            let own: BTreeSet<_> = tools.iter().map(|tool| tool.spec().name.clone()).collect();
+            // Those that load bring what the engine has, and the run has others.
+            let gone: Vec<_> = names.iter().chain(&base.loading).cloned().collect();
+            let registry = base.registry.without(&gone).add_all(tools)?;
+            let unshown = base.unshown.difference(&own).cloned().collect();
+            // Where a run's own tools are not at hand, nothing loads them.
+            let withheld = if own.is_empty() { names } else { &[] };
+            let apart = Apart { unshown, own, withheld };
+            return Ok(self.sorted(registry, &base.registry, apart, base.versions.clone()));
+        }
+        let mut shown: Vec<_> =
+            base.shown.iter().filter(|spec| !names.contains(&spec.name)).cloned().collect();
+        shown.extend(tools.iter().map(|tool| tool.spec().clone()));
+        let registry = base.registry.without(names).add_all(tools)?;
+        // As the registry shows them: without the arguments that the engine fills in.
+        shown.retain_mut(|spec| match registry.enabled(spec.name.as_str()) {
+            Some(registered) => {
+                *spec = registry.shown(registered);
+                true
+            }
+            None => false,
+        });
+        let loading = base.loading.iter().filter(|name| !names.contains(name)).cloned().collect();
+        let unshown = base.unshown.clone();
+        let offered = Offered::of(registry, base.shelf.clone(), shown, base.versions.clone());
+        Ok(Offered { loading, unshown, ..offered })
+    }
+
+    fn versions(&self) -> Vec<u64> {
+        self.sources.iter().map(|source| source.version()).collect()
+    }
+
+    fn put_together(&self, before: &Offered, versions: Vec<u64>, unshown: BTreeSet<ToolName>) -> Offered {
+        let mut registry = self.own.clone();
+        for tool in self.sources.iter().flat_map(|source| source.tools().to_vec()) {
+            let name = tool.spec().name.as_str();
+            if SHELF_NAMES.contains(&name) {
+                tracing::warn!(name, server = tool.server(), "a tool is left out: its name is the engine's");
+                continue;
+            }
+            add(&mut registry, &before.registry, tool);
+        }
+        self.sorted(registry, &before.registry, Apart { unshown, ..Apart::default() }, versions)
+    }
+
+    /// Sorts tools into what every request carries and what is loaded, and adds those that load.
+    fn sorted(
+        &self,
+        mut registry: Registry,
+        before: &Registry,
+        Apart { unshown, own, withheld }: Apart<'_>,
+        versions: Vec<u64>,
+    ) -> Offered {
+        let hidden: Vec<_> = unshown.iter().cloned().collect();
+        let shelf = Shelf::of(&registry.without(&hidden), &self.toolsets, self.shown_tokens, &own);
+        let shelf = Arc::new(shelf);
+        let (mut shown, mut loading) = (shelf.shown.clone(), Vec::new());
+        for tool in shelf_tools(&shelf) {
+            let spec = tool.spec().clone();
+            if registry.is_disabled(&spec.name) || withheld.contains(&spec.name) {
+                continue;
+            }
+            // One of the registry may have the name, and is shown already.
+            if add(&mut registry, before, tool) {
+                loading.push(spec.name.clone());
+                shown.push(spec);
+            }
+        }
+        Offered { loading, unshown, ..Offered::of(registry, shelf, shown, versions) }
+    }
+}
+
+impl Offered {
+    fn of(registry: Registry, shelf: Arc<Shelf>, mut shown: Vec<ToolSpec>, versions: Vec<u64>) -> Self {
+        shown.sort_by(|one, other| one.name.cmp(&other.name));
+        let tokens = shown.iter().map(tokens_of).fold(0, u64::saturating_add);
+        let (digest, catalogue) = (registry.digest(), json(&shown));
+        let (loading, unshown) = (Vec::new(), BTreeSet::new());
+        Self { digest, catalogue, tokens, registry, shelf, loading, unshown, shown, versions }
+    }
+
+    /// The tools that load others, where some of those are one run's alone; these are the run's, too.
+    pub fn loading_own(&self) -> &[ToolName] {
+        if self.shelf.has_own() { &self.loading } else { &[] }
+    }
+}
+
+/// Adds a source's tool, and says whether it is in. One that cannot be used is left out: a source says of its own what it
+/// is about.
+fn add(registry: &mut Registry, before: &Registry, tool: Arc<dyn Tool>) -> bool {
+    let name = tool.spec().name.clone();
+    if let Some(known) = before.known(&name).filter(|known| Arc::ptr_eq(&known.tool, &tool))
+        && !registry.has(&name)
+    {
+        registry.add_known(known.clone());
+        return true;
+    }
+    let server = tool.server().unwrap_or_default().to_owned();
+    match registry.insert(tool) {
+        Ok(()) => true,
+        Err(error) => {
+            let duplicate = matches!(error, RegistryError::Duplicate(_));
+            tracing::warn!(%name, server, duplicate, %error, "a tool is left out");
+            false
+        }
+    }
+}
+
+fn json(specs: &[ToolSpec]) -> Bytes {
+    if specs.is_empty() {
+        return Bytes::new();
+    }
+    // Invariant: a `ToolSpec` holds only strings, booleans and JSON, which always serialise.
+    serde_json::to_vec(specs).expect("a catalogue serialises").into()
+}

@@ -1,0 +1,290 @@
+//! How a run stands: its outcome, put together from the journal.
+//!
+//! Nothing here drives or changes anything, and nothing of it is stored.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use windlass_machine::{
+    Doubt, Event, Fact, InterruptKind, Machine, Message, Outcome as Became, Output, Phase, Run, RunId,
+    RunStatus, Seq, ThreadId, Totals,
+};
+
+use crate::engine::Engine;
+use crate::error::{EngineError, Fault, TryAgain};
+use crate::outcome::{ErrorInfo, Evidence, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting, dollars};
+use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadStatus};
+
+/// Events read from a journal at a time.
+const PAGE: usize = 512;
+
+impl Engine {
+    /// What a run waits for.
+    pub async fn interrupts(&self, thread: &ThreadId) -> Result<Vec<OpenInterrupt>, EngineError> {
+        match &self.peek(thread).await?.state().run {
+            Some(run) => self.asked(run).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The threads of a query that ask something, newest first, with what they ask; the last one's time and id are the
+    /// cursor of the next page. A thread that cannot be read hides no other.
+    pub async fn waiting(&self, query: &ThreadQuery) -> Result<Vec<Waiting>, EngineError> {
+        let query = ThreadQuery { asking: true, ..query.clone() };
+        let mut waiting = Vec::new();
+        for thread in self.threads(&query).await? {
+            let open = match self.interrupts(&thread.thread).await {
+                // One that was deleted meanwhile asks nothing.
+                Err(EngineError::NoThread(_)) => Ok(Vec::new()),
+                Err(error) if error.judge() != (Fault::Outside, TryAgain::Never) => return Err(error),
+                open => open,
+            };
+            let active = RunQuery { active: Some(true), ..RunQuery::of(&thread.thread, 1) };
+            let run = self.runs(&active).await?.into_iter().next();
+            waiting.push(Waiting { thread, run, open });
+        }
+        Ok(waiting)
+    }
+
+    /// The open interrupts of a run, read from a fold of its thread ([`Engine::peek`]).
+    pub async fn asked(&self, run: &Run) -> Result<Vec<OpenInterrupt>, EngineError> {
+        let mut open = Vec::new();
+        for (index, asked) in run.open() {
+            let call = match (&run.phase, index) {
+                (Phase::Calls(line), Some(index)) => line.calls.get(index),
+                _ => None, // tidy: no other phase has calls
+            };
+            let (tool, arguments) = match call {
+                Some(call) => (Some(call.tool.to_string()), Some(self.deps.text_of(&call.arguments).await?)),
+                None => (None, None),
+            };
+            let server = tool.as_deref().zip(arguments.as_deref());
+            let server = server.and_then(|(tool, arguments)| self.server_of(tool, arguments));
+            let preview = match &asked.kind {
+                InterruptKind::Approval { preview: Some(preview), .. } => {
+                    Some(self.deps.text_of(preview).await?)
+                }
+                _ => None, // tidy: nothing else has a preview
+            };
+            let evidence =
+                call.filter(|_| matches!(asked.kind, InterruptKind::InDoubt { .. })).and_then(|call| {
+                    let (begun_at, Doubt { effect, reason }) = call.started_at.zip(call.doubt.clone())?;
+                    Some(Evidence { reason, effect, begun_at })
+                });
+            open.push(OpenInterrupt {
+                interrupt: asked.interrupt.clone(),
+                kind: asked.kind.clone(),
+                tool,
+                server,
+                arguments,
+                preview,
+                evidence,
+                since: asked.since,
+                expires_at: asked.expires_at(),
+                terms: asked.terms.clone(),
+                approved_by: asked.votes.iter().map(|(voter, _)| voter.clone()).collect(),
+            });
+        }
+        Ok(open)
+    }
+
+    /// How a run stands.
+    pub async fn status(&self, run: &RunId) -> Result<Outcome, EngineError> {
+        let row = self.run_row(run).await?;
+        match row.view.status {
+            Some(status) => self.ended(row, status).await,
+            None => self.active(row).await,
+        }
+    }
+
+    async fn ended(&self, row: RunRow, status: RunStatus) -> Result<Outcome, EngineError> {
+        let (end, text, lacked) = self.end_of(&row).await?;
+        let Fact::RunFinished { error, fallback, totals, .. } = end.fact else {
+            let why = format!("run `{}` has no end in its journal", row.view.run);
+            return Err(StoreError::Corrupt { why }.into());
+        };
+        let errors = error.into_iter().map(|error| ErrorInfo {
+            code: error.code,
+            message: error.message,
+            retryable: error.retryable,
+        });
+        let status = match status {
+            RunStatus::Done => Status::Done,
+            RunStatus::Failed => Status::Failed,
+            RunStatus::Cancelled => Status::Cancelled,
+        };
+        let mut meta = meta(&row, &totals, totals.duration_ms);
+        meta.output.clone_from(&text);
+        meta.model_fallback = fallback;
+        meta.cancelled = status == Status::Cancelled;
+        meta.capabilities_missing = lacked;
+        let data = text.filter(|_| status == Status::Done);
+        let run_id = row.view.run;
+        Ok(Outcome { run_id, status, data, meta, errors: errors.collect(), timestamp: self.deps.clock.now() })
+    }
+
+    async fn active(&self, row: RunRow) -> Result<Outcome, EngineError> {
+        let machine = self.peek(&row.thread).await?;
+        let Some(run) = machine.state().run.as_ref().filter(|run| run.id == row.view.run) else {
+            return self.not_active(row).await;
+        };
+        let now = self.deps.clock.now();
+        // A run that sleeps needs nobody.
+        let missing = self.missing_tools(&row.thread, &machine).await?;
+        let waits = run.waiting_since.is_some() && !run.is_sleeping() || !missing.is_empty();
+        let status = if waits { Status::Paused } else { Status::Running };
+        let interrupts = self.asked(run).await?;
+        let mut meta = meta(&row, &run.totals, now.since(run.started_at));
+        let first = interrupts.first().filter(|_| status == Status::Paused);
+        let data = first.and_then(OpenInterrupt::to_review).or_else(|| waits_for(&missing));
+        meta.capabilities_missing = missing;
+        meta.interrupts = interrupts;
+        Ok(Outcome { run_id: row.view.run, status, data, meta, errors: Vec::new(), timestamp: now })
+    }
+
+    /// The tools that a run's calls wait for, where nobody who has them drives its thread.
+    async fn missing_tools(&self, thread: &ThreadId, machine: &Machine) -> Result<Vec<String>, EngineError> {
+        let mut machine = machine.clone();
+        machine.lack(self.deps.lacking(machine.state()).await);
+        let missing: Vec<String> = machine.missing().into_iter().map(ToString::to_string).collect();
+        if missing.is_empty() || self.drives(thread) || !self.is_unattended(thread).await? {
+            return Ok(Vec::new());
+        }
+        Ok(missing)
+    }
+
+    /// Whether a thread needs a driver and no live process holds it.
+    async fn is_unattended(&self, thread: &ThreadId) -> Result<bool, EngineError> {
+        let view = self.thread(thread).await?.view;
+        let is_due = view.deadline.is_some_and(|at| at <= self.deps.clock.now());
+        if view.status != ThreadStatus::Running && !is_due {
+            return Ok(false);
+        }
+        let journal = &self.deps.journal;
+        let holder = journal.holder(thread).await?;
+        Ok(holder.is_none_or(|node| node == journal.node() || !journal.is_alive(&node)))
+    }
+
+    /// A run that the fold does not know as active: it has ended since its row was read, or not begun.
+    async fn not_active(&self, row: RunRow) -> Result<Outcome, EngineError> {
+        let row = self.run_row(&row.view.run).await?;
+        if let Some(status) = row.view.status {
+            return self.ended(row, status).await;
+        }
+        let meta = meta(&row, &Totals::default(), 0);
+        let timestamp = self.deps.clock.now();
+        let status = Status::Queued;
+        Ok(Outcome { run_id: row.view.run, status, data: None, meta, errors: Vec::new(), timestamp })
+    }
+
+    /// The event that ended a run, the text that belongs to its end, and the tools that it lacked.
+    async fn end_of(&self, row: &RunRow) -> Result<(Event, Option<String>, Vec<String>), EngineError> {
+        let mut after = Seq(row.view.from.0.saturating_sub(1));
+        let mut replies: Vec<(u32, Arc<Message>)> = Vec::new();
+        let mut lacked = BTreeSet::new();
+        loop {
+            let page = self.deps.journal.read(&row.thread, after, PAGE).await?;
+            let Some(last) = page.last() else {
+                let why = format!("run `{}` has no end in its journal", row.view.run);
+                return Err(StoreError::Corrupt { why }.into());
+            };
+            after = last.seq;
+            for Recorded { event, .. } in page {
+                if event.run.as_ref() != Some(&row.view.run) {
+                    continue;
+                }
+                match &event.fact {
+                    Fact::StepReplied { attempt, message, .. } => {
+                        replies.push((attempt.step, message.clone()))
+                    }
+                    Fact::ToolFinished { call, outcome: Became::Unavailable, .. } => {
+                        let mut of_step = replies.iter().filter(|(step, _)| *step == call.step);
+                        let asked =
+                            of_step.next_back().and_then(|(_, reply)| reply.calls().nth(call.index as usize));
+                        lacked.extend(asked.map(|asked| asked.name.to_string()));
+                    }
+                    Fact::RunFinished { output, .. } => {
+                        let text = self.said(output, &replies).await?;
+                        return Ok((event, text, lacked.into_iter().collect()));
+                    }
+                    _ => {} // tidy: the other kinds say nothing of the end
+                }
+            }
+        }
+    }
+
+    /// The text of a run's end, put together from its replies.
+    async fn said(
+        &self,
+        output: &Output,
+        replies: &[(u32, Arc<Message>)],
+    ) -> Result<Option<String>, EngineError> {
+        if output.is_empty() {
+            return Ok(None);
+        }
+        let mut said = String::new();
+        if let Some((first, last)) = output.replies {
+            for (_, message) in replies.iter().filter(|(step, _)| (first..=last).contains(step)) {
+                for text in message.texts() {
+                    said.push_str(&self.deps.text_of(text).await?);
+                }
+            }
+        }
+        if let Some(text) = &output.text {
+            said.push_str(&self.deps.text_of(text).await?);
+        }
+        Ok(Some(said))
+    }
+}
+
+fn meta(row: &RunRow, totals: &Totals, duration_ms: u64) -> Meta {
+    Meta {
+        thread_id: row.thread.clone(),
+        model: row.view.model.to_string(),
+        turns: totals.steps,
+        tool_calls: totals.calls,
+        tokens_used: Tokens {
+            input: totals.usage.input,
+            output: totals.usage.output,
+            cache_read_input: totals.usage.cached,
+        },
+        cost_usd: totals.cost.map(dollars),
+        duration_ms,
+        from: row.view.from,
+        output: None,
+        model_fallback: false,
+        interrupts: Vec::new(),
+        capabilities_missing: Vec::new(),
+        cancelled: false,
+    }
+}
+
+/// What a run waits for that lacks tools of its own.
+fn waits_for(missing: &[String]) -> Option<String> {
+    let names = missing.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    (!missing.is_empty()).then(|| format!("The run waits for a process that has its own tools: {names}"))
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::builder::Builder;
+    use crate::task::Task;
+    use crate::testing::NoSchemas;
+    use crate::testing::scripted::{Line, ScriptedModels};
+    use crate::tool::Registry;
+
+    #[tokio::test]
+    async fn a_run_that_ends_while_it_is_looked_at_has_ended() {
+        let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
+        let registry = Registry::new(Arc::new(NoSchemas));
+        let builder = Builder::new(registry, || panic!("the test has models"));
+        let engine = builder.models(Arc::new(models)).build().await.unwrap();
+        let outcome = engine.run(Task::new("test/scripted".into(), "hi")).await.unwrap();
+        // The row as it was read just before the run ended.
+        let mut row = engine.run_row(&outcome.run_id).await.unwrap();
+        (row.view.status, row.view.finished_at) = (None, None);
+        let seen = engine.active(row).await.unwrap();
+        assert_eq!((seen.status, seen.data), (Status::Done, outcome.data));
+    }
+}

@@ -1,0 +1,29 @@
+//! For tests of programs that embed the engine, and of ports that other crates implement.
+//!
+//! A scripted model, and the suites that every store and bus must pass.
+
+pub mod scripted;
+pub mod suite;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use windlass_machine::Machine;
+
+use crate::port::journal::ThreadView;
+use crate::port::schema::{CompiledSchema, SchemaCompiler};
+
+/// A schema compiler for engines without tools: it rejects every schema.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSchemas;
+
+impl SchemaCompiler for NoSchemas {
+    fn compile(&self, _schema: &Value) -> Result<Arc<dyn CompiledSchema>, String> {
+        Err("this engine compiles no schemas".into())
+    }
+}
+
+/// The columns that lists show of a thread, computed from the fold of its journal.
+pub fn thread_view(machine: &Machine) -> ThreadView {
+    crate::drive::row::thread_view(machine)
+}

@@ -1,0 +1,129 @@
+//! A model that follows a script: a function of the request, so that it needs no memory of its own and a
+//! restarted process goes on with it.
+//!
+//! It speaks through the model port, not over a wire; the provider server covers wires.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use windlass_machine::{
+    Block, Content, FailureClass, ModelName, Role, StopReason, ToolCall, ToolName, Usage,
+};
+
+use crate::port::model::{Delta, Model, ModelCall, ModelError, ModelEvent, ModelInfo, Models, Price, Reply};
+
+/// What the script says to one request.
+#[derive(Clone, Debug)]
+pub enum Line {
+    /// Text.
+    Say(String),
+    /// Text, then tool calls: name and JSON arguments.
+    Call(String, Vec<(String, String)>),
+    /// Text so far, then a failure.
+    Fail(String, ModelError),
+    /// A whole reply.
+    Reply(Reply),
+    /// Text so far, then silence for ever.
+    Hang(String),
+    /// An end without a reply: a defect of an adapter.
+    Vanish,
+}
+
+impl Line {
+    /// One tool call without text.
+    pub fn tool(name: &str, arguments: &str) -> Self {
+        Self::Call(String::new(), vec![(name.into(), arguments.into())])
+    }
+
+    /// A failure before any text.
+    pub fn fail(class: FailureClass) -> Self {
+        Self::Fail(String::new(), ModelError::new(class, format!("{class:?}")))
+    }
+}
+
+type Script = dyn Fn(&ModelCall) -> Line + Send + Sync;
+
+/// Every model name follows the same script.
+#[derive(Clone)]
+pub struct ScriptedModels {
+    script: Arc<Script>,
+    info: Arc<ModelInfo>,
+    calls: Arc<AtomicU64>,
+}
+
+impl ScriptedModels {
+    /// Models that follow a script.
+    pub fn new(script: impl Fn(&ModelCall) -> Line + Send + Sync + 'static) -> Self {
+        let price = Price { input: 1.0, output: 2.0, cached: None, cache_written: None };
+        let info = ModelInfo { name: "scripted".into(), price: Some(price), ..ModelInfo::default() };
+        Self { script: Arc::new(script), info: Arc::new(info), calls: Arc::default() }
+    }
+
+    /// The same models at another list price; `None`: nobody knows it.
+    pub fn priced(mut self, price: Option<Price>) -> Self {
+        self.info = Arc::new(ModelInfo { price, ..(*self.info).clone() });
+        self
+    }
+
+    /// How many requests were made.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+/// How many tool results a request holds: which turn of the script it is.
+pub fn results(call: &ModelCall) -> usize {
+    let messages = call.request.messages.iter().filter(|message| message.role == Role::Tool);
+    messages.map(|message| message.blocks.len()).sum()
+}
+
+impl Models for ScriptedModels {
+    fn resolve(&self, _name: &ModelName) -> Result<Arc<dyn Model>, ModelError> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+impl Model for ScriptedModels {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn stream(&self, call: ModelCall) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let usage = Usage { input: Some(10), output: Some(5), ..Usage::default() };
+        let reply = |blocks, stop| Reply { blocks, stop, usage, model: None };
+        let (text, end) = match (self.script)(&call) {
+            Line::Say(text) => {
+                let blocks = if text.is_empty() { Vec::new() } else { vec![Block::text(text.clone())] };
+                (text, Some(Ok(reply(blocks, StopReason::End))))
+            }
+            Line::Call(text, calls) => {
+                let mut blocks: Vec<Block> =
+                    Some(text.clone()).filter(|text| !text.is_empty()).map(Block::text).into_iter().collect();
+                blocks.extend(calls.into_iter().enumerate().map(|(index, (name, arguments))| {
+                    Block::ToolCall(ToolCall {
+                        id: format!("call_{}_{index}", results(&call)),
+                        name: ToolName::from(name),
+                        asked: Content::Inline(arguments),
+                        native: None,
+                    })
+                }));
+                (text, Some(Ok(reply(blocks, StopReason::ToolCalls))))
+            }
+            Line::Fail(text, error) => (text, Some(Err(error))),
+            Line::Reply(reply) => (String::new(), Some(Ok(reply))),
+            Line::Hang(text) => return stream::iter(deltas(&text)).chain(stream::pending()).boxed(),
+            Line::Vanish => (String::new(), None),
+        };
+        let end = end.map(|end| end.map(|reply| ModelEvent::Finished(Box::new(reply))));
+        stream::iter(deltas(&text).into_iter().chain(end)).boxed()
+    }
+}
+
+/// A text as fragments of a word each.
+fn deltas(text: &str) -> Vec<Result<ModelEvent, ModelError>> {
+    let words = text.split_inclusive(' ');
+    words.map(|word| Ok(ModelEvent::Delta(Delta::Text { part: 0, text: word.into() }))).collect()
+}

@@ -1,0 +1,218 @@
+//! Live signals: replay, then live, without a gap or a repeat; wakes.
+//!
+//! Nothing is asked of what must last.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use windlass_machine::{Attempt, CallKey, Seq, ThreadId};
+
+use crate::port::bus::{Backlog, Bus, Position, Signal};
+use crate::port::model::Delta;
+
+/// Runs every case of the bus port on fresh buses.
+pub async fn bus_suite(make: impl Fn() -> Box<dyn Bus>) {
+    a_late_follower_sees_the_whole_generation(&*make()).await;
+    a_settled_generation_is_not_shown(&*make()).await;
+    the_next_generation_replaces_the_last(&*make()).await;
+    a_follower_goes_on_in_the_middle(&*make()).await;
+    a_backlog_may_come_as_a_snapshot(&*make()).await;
+    what_is_no_longer_there_one_by_one_comes_as_a_whole(&*make()).await;
+    threads_do_not_mix(&*make()).await;
+    a_slow_follower_lags_alone(&*make()).await;
+    progress_and_appends_reach_followers(&*make()).await;
+    a_wake_comes(&*make()).await;
+}
+
+/// A text fragment of the generation that began at `seq`.
+pub fn fragment(seq: u64, number: u64) -> Signal {
+    Signal::Delta {
+        seq: Seq(seq),
+        number,
+        attempt: Attempt { step: 1, attempt: 1 },
+        delta: Delta::Text { part: 0, text: format!("word {number} ").into() },
+    }
+}
+
+/// The next signal, which must come within five seconds.
+pub async fn next<T>(signals: &mut BoxStream<'static, T>) -> T {
+    let next = tokio::time::timeout(Duration::from_secs(5), signals.next()).await;
+    next.expect("a signal within 5 s").expect("a stream that goes on")
+}
+
+fn thread() -> ThreadId {
+    ThreadId::from("thread-1")
+}
+
+async fn a_late_follower_sees_the_whole_generation(bus: &dyn Bus) {
+    for number in 1..=50 {
+        bus.publish(&thread(), fragment(3, number));
+    }
+    let mut follower = bus.follow(&thread(), Position::default(), Backlog::Fragments);
+    for number in 51..=100 {
+        bus.publish(&thread(), fragment(3, number));
+    }
+    for number in 1..=100 {
+        assert_eq!(*next(&mut follower).await, fragment(3, number));
+    }
+}
+
+async fn a_settled_generation_is_not_shown(bus: &dyn Bus) {
+    bus.publish(&thread(), fragment(3, 1));
+    bus.settle(&thread());
+    let mut follower = bus.follow(&thread(), Position::default(), Backlog::Fragments);
+    bus.publish(&thread(), fragment(9, 1));
+    assert_eq!(*next(&mut follower).await, fragment(9, 1));
+}
+
+async fn the_next_generation_replaces_the_last(bus: &dyn Bus) {
+    bus.publish(&thread(), fragment(3, 1));
+    bus.publish(&thread(), fragment(5, 1));
+    let mut follower = bus.follow(&thread(), Position::default(), Backlog::Fragments);
+    bus.publish(&thread(), fragment(5, 2));
+    assert_eq!(*next(&mut follower).await, fragment(5, 1));
+    assert_eq!(*next(&mut follower).await, fragment(5, 2));
+}
+
+async fn threads_do_not_mix(bus: &dyn Bus) {
+    let other = ThreadId::from("thread-2");
+    let mut follower = bus.follow(&thread(), Position::default(), Backlog::Fragments);
+    bus.publish(&other, fragment(3, 1));
+    bus.publish(&thread(), fragment(4, 1));
+    assert_eq!(*next(&mut follower).await, fragment(4, 1));
+}
+
+async fn a_follower_goes_on_in_the_middle(bus: &dyn Bus) {
+    for number in 1..=10 {
+        bus.publish(&thread(), fragment(3, number));
+    }
+    let after = |seq: u64, delta: u64| Position { seq: Seq(seq), delta };
+    // Of the running generation; also where something else was recorded since it began.
+    let mut same = [after(3, 7), after(5, 7)].map(|after| bus.follow(&thread(), after, Backlog::Fragments));
+    // Of one before it.
+    let mut older = bus.follow(&thread(), after(2, 7), Backlog::Fragments);
+    // From another process's bus, which was ahead.
+    let mut ahead = bus.follow(&thread(), after(3, 11), Backlog::Fragments);
+    for number in 11..=12 {
+        bus.publish(&thread(), fragment(3, number));
+    }
+    for follower in &mut same {
+        for number in 8..=12 {
+            assert_eq!(*next(follower).await, fragment(3, number));
+        }
+    }
+    for number in 1..=12 {
+        assert_eq!(*next(&mut older).await, fragment(3, number));
+    }
+    assert_eq!(*next(&mut ahead).await, fragment(3, 12));
+}
+
+async fn a_backlog_may_come_as_a_snapshot(bus: &dyn Bus) {
+    let after = |delta: u64| Position { seq: Seq(3), delta };
+    let mut early = bus.follow(&thread(), after(0), Backlog::Snapshot);
+    for number in 1..=10 {
+        bus.publish(&thread(), fragment(3, number));
+    }
+    let mut late = [after(0), after(7)].map(|after| bus.follow(&thread(), after, Backlog::Snapshot));
+    let mut has_all = bus.follow(&thread(), after(10), Backlog::Snapshot);
+    for number in 11..=12 {
+        bus.publish(&thread(), fragment(3, number));
+    }
+    // It was there when each of them was published.
+    for number in 1..=12 {
+        assert_eq!(*next(&mut early).await, fragment(3, number));
+    }
+    for follower in &mut late {
+        let (words_so_far, number) = told(&*next(follower).await);
+        assert_eq!(words_so_far, words(number));
+        assert!(number >= 10, "{number}");
+        for number in number + 1..=12 {
+            assert_eq!(*next(follower).await, fragment(3, number));
+        }
+    }
+    for number in 11..=12 {
+        assert_eq!(*next(&mut has_all).await, fragment(3, number));
+    }
+}
+
+async fn what_is_no_longer_there_one_by_one_comes_as_a_whole(bus: &dyn Bus) {
+    const MANY: u64 = 100_000;
+    for number in 1..=MANY {
+        bus.publish(&thread(), fragment(3, number));
+    }
+    let mut newest = bus.follow(&thread(), Position { seq: Seq(3), delta: MANY - 3 }, Backlog::Fragments);
+    let mut follower = bus.follow(&thread(), Position { seq: Seq(3), delta: 7 }, Backlog::Fragments);
+    bus.publish(&thread(), fragment(3, MANY + 1));
+    for number in MANY - 2..=MANY + 1 {
+        assert_eq!(*next(&mut newest).await, fragment(3, number));
+    }
+    // Whether or not the last fragment is in it, each is told once.
+    let (told, number) = told(&*next(&mut follower).await);
+    assert_eq!(told, words(number));
+    assert!(number >= MANY, "{number}");
+    if number == MANY {
+        assert_eq!(*next(&mut follower).await, fragment(3, MANY + 1));
+    }
+}
+
+/// What the first fragments of [`fragment`] say.
+fn words(count: u64) -> String {
+    (1..=count).map(|number| format!("word {number} ")).collect()
+}
+
+/// The text of a snapshot and its number.
+fn told(signal: &Signal) -> (String, u64) {
+    let Signal::Snapshot { number, parts, .. } = signal else { panic!("not a snapshot: {signal:?}") };
+    let [Delta::Text { part: 0, text }] = &parts[..] else { panic!("more than a text: {parts:?}") };
+    (text.to_string(), *number)
+}
+
+async fn a_slow_follower_lags_alone(bus: &dyn Bus) {
+    const MANY: u64 = 20_000;
+    let mut slow = bus.follow(&thread(), Position::default(), Backlog::Fragments);
+    let mut fast = bus.follow(&thread(), Position::default(), Backlog::Fragments);
+    for number in 1..=MANY {
+        bus.publish(&thread(), fragment(3, number));
+        assert_eq!(*next(&mut fast).await, fragment(3, number));
+    }
+    // The slow one is told that it missed something, and then has all of the text: no gap, no repeat.
+    let (mut text, mut last, mut lagged) = (String::new(), 0, false);
+    while last != MANY {
+        match &*next(&mut slow).await {
+            Signal::Lagged => lagged = true,
+            Signal::Delta { number, delta: Delta::Text { text: more, .. }, .. } => {
+                assert_eq!(*number, last + 1);
+                (text, last) = (text + more, *number);
+            }
+            whole @ Signal::Snapshot { number, .. } => {
+                assert!(*number > last, "{number} after {last}");
+                (text, last) = told(whole);
+            }
+            other => panic!("nobody published {other:?}"),
+        }
+    }
+    assert_eq!((text, lagged), (words(MANY), true));
+}
+
+async fn progress_and_appends_reach_followers(bus: &dyn Bus) {
+    let mut follower = bus.follow(&thread(), Position::default(), Backlog::Fragments);
+    let progress = Signal::Progress { call: CallKey { step: 1, index: 0 }, text: "half".into() };
+    for signal in [Signal::Appended { seq: Seq(7), events: [].into(), status: None }, progress] {
+        bus.publish(&thread(), signal.clone());
+        assert_eq!(*next(&mut follower).await, signal);
+    }
+}
+
+async fn a_wake_comes(bus: &dyn Bus) {
+    // Also one from before anybody listened. A bus may give the same wake more than once.
+    bus.wake(&thread());
+    bus.wake(&thread());
+    let mut wakes = bus.wakes();
+    assert_eq!(next(&mut wakes).await, thread());
+    let other = ThreadId::from("thread-2");
+    bus.wake(&other);
+    while next(&mut wakes).await != other {}
+    bus.wake(&thread());
+    assert_eq!(next(&mut wakes).await, thread());
+}

@@ -1,0 +1,399 @@
+//! The working folder: a directory capability, and the paths that models give resolved inside it.
+//!
+//! Every symbolic link is resolved here and then opened without following any, so that what was
+//! checked (inside, not protected, not the store) is what is opened, also while somebody swaps
+//! links. It does no work for a tool beyond finding, opening and replacing files. Unix only.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
+
+mod change;
+mod copy;
+mod error;
+mod judged;
+mod list;
+mod protected;
+mod quota;
+mod temporary;
+mod write;
+
+pub(crate) use change::Now;
+use change::Recorder;
+pub use change::{ChangeRecorder, Changing, FileFound};
+pub use copy::{CopyError, CopyLimits, FolderContent, LeftOut, remove_tree};
+pub use error::FolderError;
+use judged::JudgedPaths;
+pub use list::{Entry, EntryKind};
+pub use protected::ProtectedPaths;
+pub use quota::FolderQuota;
+use quota::Quota;
+use temporary::Cleared;
+pub use write::Written;
+
+/// The folder that tools work in, held by a capability handle.
+#[derive(Clone, Debug)]
+pub struct WorkingFolder {
+    root: Arc<Dir>,
+    /// The absolute path as it was given: models are told it and answer with it.
+    path: PathBuf,
+    /// The absolute path without symbolic links.
+    canonical: PathBuf,
+    protected: Arc<ProtectedPaths>,
+    /// Where the engine's store lies inside the folder, relative to it.
+    store: Option<PathBuf>,
+    /// Held from reading a file to writing it: threads that share the folder edit the same files.
+    turn: Arc<Mutex<()>>,
+    cleared: Arc<Cleared>,
+    /// Who is told of a change before it is made.
+    recorder: Option<Recorder>,
+    /// How much may be written.
+    quota: Option<Quota>,
+    /// The paths that the gate has judged, in the folder of a call.
+    judged: JudgedPaths,
+}
+
+/// A path inside a working folder, its symbolic links resolved. What it names need not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderPath {
+    /// As it was given, without `.` and `..`.
+    lexical: PathBuf,
+    /// With every link resolved.
+    resolved: PathBuf,
+}
+
+impl FolderPath {
+    /// The path relative to the folder, with every link resolved; empty for the folder itself.
+    pub fn as_path(&self) -> &Path {
+        &self.resolved
+    }
+
+    /// The file that a symbolic link on the path leads to; `None` without one.
+    pub fn leads_to(&self) -> Option<&Path> {
+        (self.lexical != self.resolved).then_some(&*self.resolved)
+    }
+}
+
+impl fmt::Display for FolderPath {
+    /// Shows the path as it was given, relative to the folder.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.lexical.as_os_str().is_empty() { f.write_str(".") } else { self.lexical.display().fmt(f) }
+    }
+}
+
+impl WorkingFolder {
+    /// Opens a folder, with the default protected paths and no store inside.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, FolderError> {
+        let given = path.as_ref();
+        let failed = |source| FolderError::Open { path: given.to_owned(), source };
+        let path = std::path::absolute(given).map_err(failed)?;
+        let canonical = fs::canonicalize(given).map_err(failed)?;
+        let root = Dir::open_ambient_dir(&canonical, ambient_authority()).map_err(failed)?;
+        Ok(Self {
+            root: Arc::new(root),
+            path,
+            canonical,
+            protected: Arc::default(),
+            store: None,
+            turn: Arc::default(),
+            cleared: Arc::default(),
+            recorder: None,
+            quota: None,
+            judged: JudgedPaths::default(),
+        })
+    }
+
+    /// Replaces the list of paths that file tools never write.
+    pub fn with_protected(mut self, protected: ProtectedPaths) -> Self {
+        self.protected = Arc::new(protected);
+        self
+    }
+
+    /// Names a file that tools never write, wherever links lead to it; one outside the folder changes nothing.
+    pub fn with_protected_file(mut self, file: impl AsRef<Path>) -> Self {
+        if let Some(inside) = self.inside(&real_path(file.as_ref())).map(Path::to_owned) {
+            Arc::make_mut(&mut self.protected).add_file(&inside);
+        }
+        self
+    }
+
+    /// Names the engine's store, a directory or a file; one outside the folder changes nothing.
+    pub fn with_store(mut self, store: impl AsRef<Path>) -> Self {
+        self.store = self.inside(&real_path(store.as_ref())).map(Path::to_owned);
+        self
+    }
+
+    /// Whether a path lies where tools could change it: inside the folder, and not in what it knows as the store.
+    pub(crate) fn offers(&self, path: &Path) -> bool {
+        self.inside(&real_path(path)).is_some_and(|inside| !self.is_store(inside))
+    }
+
+    /// The folder's absolute path, as people and models see it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder's absolute path, with symbolic links resolved.
+    #[cfg(target_os = "linux")]
+    pub fn canonical(&self) -> &Path {
+        &self.canonical
+    }
+
+    /// Opens the folder's directory again.
+    #[cfg(target_os = "linux")]
+    pub fn handle(&self) -> io::Result<std::os::fd::OwnedFd> {
+        std::os::fd::AsFd::as_fd(&self.root).try_clone_to_owned()
+    }
+
+    /// Resolves a path that a model gave: relative to the folder, or absolute and inside it.
+    ///
+    /// Looks at the disk, so call it where blocking is allowed.
+    pub fn resolve(&self, given: &str) -> Result<FolderPath, FolderError> {
+        let shown = || shorten(given);
+        if given.is_empty() {
+            return Err(FolderError::Empty);
+        }
+        if given.contains('\0') {
+            return Err(FolderError::Nul(shown().replace('\0', "\\0")));
+        }
+        if given.len() > MAX_PATH_BYTES {
+            return Err(FolderError::TooLong { path: shown(), size_bytes: given.len() });
+        }
+        let outside = || FolderError::Outside(shown());
+        let path = Path::new(given);
+        let relative = if path.is_absolute() { self.inside(path).ok_or_else(outside)? } else { path };
+        let mut lexical = PathBuf::new();
+        for component in relative.components() {
+            match component {
+                Component::Normal(name) => lexical.push(name),
+                Component::ParentDir if !lexical.pop() => return Err(outside()),
+                Component::ParentDir | Component::CurDir => {}
+                Component::RootDir | Component::Prefix(_) => return Err(outside()),
+            }
+        }
+        let resolved = self.follow(relative, &shown())?;
+        if self.is_store(&resolved) || self.is_store(&lexical) {
+            return Err(FolderError::Store(shown()));
+        }
+        let path = FolderPath { lexical, resolved };
+        if self.judged.is_redirected(given, &path) {
+            return Err(FolderError::LeadsElsewhere(shown()));
+        }
+        Ok(path)
+    }
+
+    /// Opens a regular file for reading; never waits for a pipe and never opens a device.
+    pub fn open_file(&self, path: &FolderPath) -> Result<fs::File, FolderError> {
+        let (parent, name) = self.parent_of(path)?;
+        self.open_entry(&parent, &name, path.as_path())
+    }
+
+    /// Locks the folder for a change: changes of this process do not overlap.
+    pub fn take_turn(&self) -> MutexGuard<'_, ()> {
+        // The lock guards no value that a panic could leave half changed.
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a directory by its path relative to the folder, for listing.
+    pub fn open_directory(&self, relative: &Path) -> Result<Dir, FolderError> {
+        let start = open_directory_at(&self.root, OsStr::new("."))
+            .map_err(|source| io_error("open", Path::new("."), source))?;
+        relative.iter().try_fold(start, |directory, name| {
+            open_directory_at(&directory, name).map_err(|source| io_error("open", relative, source))
+        })
+    }
+
+    /// Opens a regular file of an opened directory, as [`WorkingFolder::open_file`] does.
+    pub fn open_entry(&self, parent: &Dir, name: &OsStr, path: &Path) -> Result<fs::File, FolderError> {
+        if self.is_store(path) {
+            return Err(FolderError::Store(show(path)));
+        }
+        let failed = |source| io_error("open", path, source);
+        let before = parent.symlink_metadata(name).map_err(failed)?;
+        refuse_irregular(&before, path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let file = parent.open_with(name, &options).map_err(failed)?;
+        if !is_same(&before, &file.metadata().map_err(failed)?) {
+            return Err(FolderError::Changed(show(path)));
+        }
+        Ok(file.into_std())
+    }
+
+    /// Reads the metadata of the entry at a path. The entry is never a symbolic link.
+    pub fn metadata(&self, path: &FolderPath) -> Result<Metadata, FolderError> {
+        let relative = match path.as_path() {
+            empty if empty.as_os_str().is_empty() => Path::new("."),
+            relative => relative,
+        };
+        self.root.symlink_metadata(relative).map_err(|source| io_error("look at", path.as_path(), source))
+    }
+
+    /// Returns whether a relative path belongs to the store, including the files beside a store file.
+    pub fn is_store(&self, path: &Path) -> bool {
+        let Some(store) = &self.store else { return false };
+        // Letters' case is ignored, for file systems that ignore it.
+        let (store, path) = (store.to_string_lossy().to_lowercase(), path.to_string_lossy().to_lowercase());
+        // `store.db-wal` and `store.db-shm` hold the same secrets as `store.db`.
+        store.is_empty()
+            || path
+                .strip_prefix(&store)
+                .is_some_and(|rest| matches!(rest.bytes().next(), None | Some(b'/' | b'-')))
+    }
+
+    /// The part of an absolute path below the folder, if it lies there.
+    fn inside<'a>(&self, absolute: &'a Path) -> Option<&'a Path> {
+        absolute.strip_prefix(&self.path).or_else(|_| absolute.strip_prefix(&self.canonical)).ok()
+    }
+
+    /// Resolves links and `..` as the system would, but never beyond the folder.
+    fn follow(&self, relative: &Path, shown: &str) -> Result<PathBuf, FolderError> {
+        let mut pending: VecDeque<OsString> = relative.iter().map(OsString::from).collect();
+        let mut resolved = PathBuf::new();
+        let mut last_link: Option<PathBuf> = None;
+        let mut links = 0;
+        let leads_out = |link: &Option<PathBuf>| match link {
+            Some(link) => FolderError::LeadsOut { path: shown.to_owned(), link: show(link) },
+            None => FolderError::Outside(shown.to_owned()),
+        };
+        while let Some(name) = pending.pop_front() {
+            if name == "." || name == "/" {
+                continue;
+            }
+            if name == ".." {
+                if !resolved.pop() {
+                    return Err(leads_out(&last_link));
+                }
+                continue;
+            }
+            let candidate = resolved.join(&name);
+            let is_link = match self.root.symlink_metadata(&candidate) {
+                Ok(metadata) => metadata.is_symlink(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                    return Err(FolderError::NotDirectory(show(&resolved)));
+                }
+                Err(error) => return Err(io_error("look at", &candidate, error)),
+            };
+            if !is_link {
+                resolved = candidate;
+                continue;
+            }
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(FolderError::TooManyLinks(shown.to_owned()));
+            }
+            let target = self.root.read_link_contents(&candidate);
+            let target = target.map_err(|source| io_error("follow", &candidate, source))?;
+            last_link = Some(candidate);
+            let target = if target.is_absolute() {
+                resolved.clear();
+                self.inside(&target).ok_or_else(|| leads_out(&last_link))?
+            } else {
+                &target
+            };
+            target.iter().rev().for_each(|part| pending.push_front(part.to_owned()));
+        }
+        Ok(resolved)
+    }
+
+    fn parent_of(&self, path: &FolderPath) -> Result<(Dir, OsString), FolderError> {
+        let path = path.as_path();
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(FolderError::Directory(".".to_owned()));
+        };
+        let directory = self.open_directory(parent).map_err(|error| match error {
+            // The model asked for the file: say that it is the file that is missing.
+            FolderError::Missing(_) => FolderError::Missing(show(path)),
+            other => other,
+        })?;
+        Ok((directory, name.to_owned()))
+    }
+}
+
+/// A path without links. One that does not exist yet is known by the part that does; what follows is taken by its
+/// words.
+fn real_path(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let known = path.ancestors().find_map(|known| Some((known, known.canonicalize().ok()?)));
+    let (rest, mut real) = match &known {
+        Some((known, real)) => (path.strip_prefix(known).unwrap_or(&path), real.clone()),
+        None => (path.as_path(), PathBuf::new()),
+    };
+    for part in rest.components() {
+        match part {
+            Component::ParentDir => {
+                real.pop();
+            }
+            Component::CurDir => {}
+            Component::Normal(_) | Component::RootDir | Component::Prefix(_) => real.push(part),
+        }
+    }
+    real
+}
+
+/// The longest path taken: Linux's `PATH_MAX`.
+const MAX_PATH_BYTES: usize = 4096;
+/// Linux follows as many (`path_resolution(7)`).
+const MAX_LINKS: usize = 40;
+/// How much of a bad path an error shows.
+const MAX_SHOWN_CHARS: usize = 200;
+
+/// Opens a directory of a directory without following a link.
+fn open_directory_at(parent: &Dir, name: &OsStr) -> io::Result<Dir> {
+    let before = parent.symlink_metadata(name)?;
+    if !before.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW);
+    let directory = parent.open_with(name, &options)?;
+    // Without `openat2` cap-std follows links itself, whatever the flags: compare what was opened.
+    if !is_same(&before, &directory.metadata()?) {
+        return Err(io::Error::other("it changed while it was being opened"));
+    }
+    Ok(Dir::from_std_file(directory.into_std()))
+}
+
+fn is_same(before: &Metadata, after: &Metadata) -> bool {
+    (before.dev(), before.ino()) == (after.dev(), after.ino())
+}
+
+fn refuse_irregular(metadata: &Metadata, path: &Path) -> Result<(), FolderError> {
+    if metadata.is_file() {
+        Ok(())
+    } else if metadata.is_dir() {
+        Err(FolderError::Directory(show(path)))
+    } else if metadata.is_symlink() {
+        Err(FolderError::Changed(show(path)))
+    } else {
+        Err(FolderError::NotRegular(show(path)))
+    }
+}
+
+fn io_error(action: &'static str, path: &Path, source: io::Error) -> FolderError {
+    match source.kind() {
+        io::ErrorKind::NotFound => FolderError::Missing(show(path)),
+        io::ErrorKind::NotADirectory => FolderError::NotDirectory(show(path)),
+        _ => FolderError::Io { action, path: show(path), source },
+    }
+}
+
+/// Shows a relative path; the folder itself is `.`.
+fn show(path: &Path) -> String {
+    if path.as_os_str().is_empty() { ".".to_owned() } else { shorten(&path.to_string_lossy()) }
+}
+
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,182 @@
+//! Writing a file of the working folder so that a reader sees the old content or the new one.
+//!
+//! The new content is on the disk before it gets the name, and the name is on the disk before the
+//! call returns. Ownership, extended attributes and hard links of the old file are not kept.
+
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use cap_std::fs::{Dir, File, Permissions, PermissionsExt};
+
+use super::temporary::Temporary;
+use super::{FolderError, FolderPath, WorkingFolder, io_error, open_directory_at, refuse_irregular, show};
+
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// There was no file.
+    Created,
+    /// A file was replaced.
+    Overwritten,
+}
+
+impl WorkingFolder {
+    /// Returns an error if file tools must not write to a path.
+    pub fn refuse_protected(&self, path: &FolderPath) -> Result<(), FolderError> {
+        let is_protected = self.protected.contains(&path.resolved)
+            || self.protected.contains(&path.lexical)
+            || self.protected.anchors().iter().any(|anchor| self.leads_to(anchor, &path.resolved));
+        if is_protected { Err(FolderError::Protected(path.to_string())) } else { Ok(()) }
+    }
+
+    /// Replaces a file's content at once, or creates it with the directories above it.
+    ///
+    /// An existing file keeps its mode. A protected or read-only file is refused, and one that the folder has no room
+    /// for. After an error
+    /// the old content is still there, unless the error came from the very last step, the sync of
+    /// the directory.
+    ///
+    /// In the folder of a call it is recorded first what was there, and the thread waits for it: call it where
+    /// blocking is allowed.
+    pub fn write(&self, path: &FolderPath, content: &[u8]) -> Result<Written, FolderError> {
+        self.write_as(path, content, None)
+    }
+
+    /// The same; a file that is not there gets these permissions.
+    pub(crate) fn write_as(
+        &self,
+        path: &FolderPath,
+        content: &[u8],
+        mode: Option<u32>,
+    ) -> Result<Written, FolderError> {
+        self.refuse_protected(path)?;
+        self.take_room(path, content.len() as u64)?;
+        self.tell(path, Some(content))?;
+        let target = path.as_path();
+        let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+            return Err(FolderError::Directory(".".to_owned()));
+        };
+        let directory = self.create_directories(parent)?;
+        let permissions = match directory.symlink_metadata(name) {
+            Ok(metadata) => {
+                refuse_irregular(&metadata, target)?;
+                // Replacing a name needs no right to write the old file: honour its mode here.
+                if metadata.permissions().readonly() {
+                    return Err(FolderError::ReadOnly(show(target)));
+                }
+                Some(metadata.permissions())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(io_error("write", target, error)),
+        };
+        self.cleared.clear(parent, &directory);
+        let written = if permissions.is_some() { Written::Overwritten } else { Written::Created };
+        let permissions = permissions.or_else(|| mode.map(Permissions::from_mode));
+        replace(&directory, name, content, permissions)
+            .map_err(|source| io_error("write", target, source))?;
+        Ok(written)
+    }
+
+    /// Deletes a regular file. A protected or read-only one is refused. What it was is recorded first, as with
+    /// [`WorkingFolder::write`].
+    pub fn remove(&self, path: &FolderPath) -> Result<(), FolderError> {
+        self.refuse_protected(path)?;
+        let (directory, name) = self.parent_of(path)?;
+        let failed = |source| io_error("delete", path.as_path(), source);
+        let found = directory.symlink_metadata(&name).map_err(failed)?;
+        refuse_irregular(&found, path.as_path())?;
+        if found.permissions().readonly() {
+            return Err(FolderError::ReadOnly(show(path.as_path())));
+        }
+        self.tell(path, None)?;
+        directory.remove_file(&name).and_then(|()| sync(&directory)).map_err(failed)
+    }
+
+    /// Deletes what writers that died in the middle left in the folder itself. A directory below it is cleared
+    /// before something is written there: looking through all of them would take too long.
+    pub fn clear_leftovers(&self) {
+        let top = Path::new("");
+        if let Ok(directory) = self.open_directory(top) {
+            self.cleared.clear(top, &directory);
+        }
+    }
+
+    /// Opens a directory, making those that are missing.
+    fn create_directories(&self, relative: &Path) -> Result<Dir, FolderError> {
+        let mut directory = self.open_directory(Path::new(""))?;
+        let mut reached = PathBuf::new();
+        for name in relative {
+            reached.push(name);
+            let failed = |source| io_error("create the directory", &reached, source);
+            let opened = open_directory_at(&directory, name);
+            let is_missing = matches!(&opened, Err(error) if error.kind() == io::ErrorKind::NotFound);
+            directory = if is_missing {
+                match directory.create_dir(name) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+                    // Its name is on the disk before the file's is.
+                    Ok(()) => sync(&directory).map_err(failed)?,
+                    Err(_) => {}
+                }
+                open_directory_at(&directory, name).map_err(failed)?
+            } else {
+                opened.map_err(failed)?
+            };
+        }
+        Ok(directory)
+    }
+
+    /// Tells whether a protected name is a link to a path or to a directory above it.
+    fn leads_to(&self, anchor: &Path, path: &Path) -> bool {
+        let shown = show(anchor);
+        self.follow(anchor, &shown).is_ok_and(|target| target != anchor && path.starts_with(target))
+    }
+}
+
+fn replace(directory: &Dir, name: &OsStr, content: &[u8], mode: Option<Permissions>) -> io::Result<()> {
+    let mut new = Temporary::create(directory, mode.is_some())?;
+    let renamed = (|| {
+        new.file.write_all(content)?;
+        if let Some(mode) = mode {
+            File::from_std(new.file.try_clone()?).set_permissions(mode)?;
+        }
+        new.file.sync_all()?;
+        directory.rename(&new.name, directory, name)
+    })();
+    if renamed.is_err() {
+        // The first error is the one to tell.
+        let _ = directory.remove_file(&new.name);
+    }
+    renamed?;
+    sync(directory)
+}
+
+/// Puts a directory's names on the disk.
+fn sync(directory: &Dir) -> io::Result<()> {
+    match directory.try_clone()?.into_std_file().sync_all() {
+        // Some file systems cannot sync a directory and say so.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// The rename is the last step that can fail; everything before it is undone.
+    #[test]
+    fn a_write_that_fails_leaves_nothing_behind() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("taken")).unwrap();
+        fs::write(root.path().join("taken/old.txt"), "old").unwrap();
+        let folder = WorkingFolder::open(root.path()).unwrap();
+        let directory = folder.open_directory(Path::new("")).unwrap();
+        replace(&directory, OsStr::new("taken"), b"new", None).unwrap_err();
+        let left: Vec<_> = fs::read_dir(root.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["taken"]);
+        assert_eq!(fs::read_to_string(root.path().join("taken/old.txt")).unwrap(), "old");
+    }
+}

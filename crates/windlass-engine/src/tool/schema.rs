@@ -1,0 +1,92 @@
+//! Bounds on JSON schemas from outside, and checks of values against them.
+//!
+//! Size and depth are bounded, and no reference leaves the schema. Compiling is the schema port's.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::port::schema::{CompiledSchema, SchemaCompiler};
+
+/// Faults reported to a model at once: enough to repair a call, too few to fill a context window.
+pub(super) const MAX_FAULTS: usize = 5;
+pub(super) const MAX_FAULT_CHARS: usize = 200;
+pub(super) const MAX_SHOWN_CHARS: usize = 80;
+/// A schema is sent with every model call; 256 KiB is far above any that helps a model.
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
+/// How deep a schema may be nested; the walk below is recursive.
+const MAX_SCHEMA_DEPTH: usize = 64;
+
+/// A compiled schema from outside, at most 256 KiB long and 64 levels deep.
+pub struct ValueCheck(Arc<dyn CompiledSchema>);
+
+impl ValueCheck {
+    /// Compiles a schema. The error says why the schema cannot be used.
+    pub fn new(compiler: &dyn SchemaCompiler, schema: &Value) -> Result<Self, String> {
+        compile_any(compiler, schema).map(Self)
+    }
+
+    /// Compares a value with the schema. The error names the first five faults.
+    pub fn check(&self, value: &Value) -> Result<(), String> {
+        let faults = self.0.faults(value, MAX_FAULTS);
+        let faults: Vec<String> =
+            faults.iter().map(|fault| shorten(&fault.problem, MAX_FAULT_CHARS)).collect();
+        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+    }
+}
+
+/// Compiles a schema of arguments, which are an object.
+pub(super) fn compile(
+    compiler: &dyn SchemaCompiler,
+    schema: &Value,
+) -> Result<Arc<dyn CompiledSchema>, String> {
+    let Some(object) = schema.as_object() else {
+        return Err(format!("`{}` is not an object", shorten(&schema.to_string(), MAX_SHOWN_CHARS)));
+    };
+    if object.get("type").and_then(Value::as_str) != Some("object") {
+        let found = object.get("type").map_or("nothing".to_owned(), Value::to_string);
+        return Err(format!("`type` must be \"object\", not {}", shorten(&found, MAX_SHOWN_CHARS)));
+    }
+    compile_any(compiler, schema)
+}
+
+fn compile_any(compiler: &dyn SchemaCompiler, schema: &Value) -> Result<Arc<dyn CompiledSchema>, String> {
+    let size_bytes = schema.to_string().len();
+    if size_bytes > MAX_SCHEMA_BYTES {
+        return Err(format!("it is {size_bytes} bytes long; at most {MAX_SCHEMA_BYTES} are allowed"));
+    }
+    refuse_remote_references(schema, MAX_SCHEMA_DEPTH)?;
+    compiler.compile(schema).map_err(|problem| shorten(&problem, MAX_FAULT_CHARS))
+}
+
+/// Rejects references that leave the schema, at any depth. The walk does not distinguish schemas from data such as
+/// `const`: it also rejects a string under `$ref` in data, which no schema needs.
+fn refuse_remote_references(value: &Value, depth_left: usize) -> Result<(), String> {
+    if depth_left == 0 {
+        return Err(format!("it is nested more than {MAX_SCHEMA_DEPTH} levels deep"));
+    }
+    match value {
+        Value::Object(members) => {
+            for (key, member) in members {
+                let target = member.as_str().filter(|_| key == "$ref" || key == "$dynamicRef");
+                if let Some(target) = target.filter(|target| !target.starts_with('#')) {
+                    let target = shorten(target, MAX_SHOWN_CHARS);
+                    return Err(format!("`{key}` to `{target}` leaves the schema; only `#…` is allowed"));
+                }
+                refuse_remote_references(member, depth_left - 1)?;
+            }
+            Ok(())
+        }
+        Value::Array(items) => {
+            items.iter().try_for_each(|item| refuse_remote_references(item, depth_left - 1))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}
+
+pub(super) fn shorten(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,153 @@
+//! The task that keeps a server reachable: it connects, stays, and tries again after a failure, later and later.
+//!
+//! It never calls a tool: a call that finds the server away says so.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::watch;
+use windlass_machine::{Digest, Timestamp};
+
+use super::stay::{Ended, stay};
+use super::{Core, Link, Relist};
+use crate::connect::{Failed, Lifecycle, Opened, open};
+use crate::pause::{LONGEST_PAUSE_MS, pause_ms};
+
+/// How often a required server is tried at a start, and how long after each try. (SK-A12)
+pub(crate) const REQUIRED_ATTEMPTS: u32 = 5;
+const REQUIRED_PAUSE_MS: u64 = 3_000;
+/// The first pause after a failure, and the longest.
+/// A connection that has lasted so long was a good one: the next failure is a new one.
+const GOOD_MS: u64 = 60_000;
+
+/// Keeps a server reachable until it is stopped; it is then ended in order.
+pub(crate) async fn supervise(core: Arc<Core>, relist: Relist) {
+    kept(&core, &relist).await;
+    core.link.send_replace(Link::Disabled);
+}
+
+async fn kept(core: &Arc<Core>, relist: &Relist) {
+    let (mut attempts, mut has_been_up) = (0_u32, false);
+    let mut lifecycle = Lifecycle::Auto;
+    let mut down_since: Option<Timestamp> = None;
+    loop {
+        // Whoever wanted a new connection until now is about to get one.
+        core.wants_restart.store(false, Ordering::Relaxed);
+        // Before it is tried: somebody may sign in while the server still says no.
+        let signed_in = core.sign_in.as_ref().map(|sign_in| sign_in.finished());
+        let mut up_since_ms = None;
+        let reached = tokio::select! {
+            biased;
+            () = core.stop.cancelled() => return,
+            reached = reached(core, &mut lifecycle) => reached,
+        };
+        let ended = match reached {
+            Ok(opened) => {
+                (has_been_up, down_since) = (true, None);
+                up_since_ms = Some(core.clock.monotonic_ms());
+                stay(core, opened, relist).await
+            }
+            Err(Failed::SignIn) => Ended::SignIn,
+            Err(Failed::Unavailable(why) | Failed::OtherLifecycle(why)) => Ended::Broken(why),
+        };
+        let lasted_ms = up_since_ms.map(|since_ms| core.clock.monotonic_ms().saturating_sub(since_ms));
+        if lasted_ms.is_some_and(|lasted_ms| lasted_ms >= GOOD_MS) {
+            attempts = 0;
+        }
+        let why = match ended {
+            Ended::Stopped => return,
+            Ended::Broken(why) => why,
+            Ended::SignIn => {
+                wait_for_sign_in(core, signed_in, relist).await;
+                continue;
+            }
+            Ended::Restart => {
+                attempts = 0;
+                continue;
+            }
+        };
+        attempts = attempts.saturating_add(1);
+        let starts = core.config.required && !has_been_up && attempts < REQUIRED_ATTEMPTS;
+        let pause_ms = if starts { REQUIRED_PAUSE_MS } else { pause_ms(attempts, core.clock.random()) };
+        let now = core.clock.now();
+        let since = *down_since.get_or_insert(now);
+        tracing::warn!(server = core.config.name, why, attempts, pause_ms, "a tool server is not available");
+        core.log.push(&format!("[windlass] not available, tried again in {pause_ms} ms: {why}"));
+        let retry_at = Timestamp(now.0 + pause_ms);
+        core.link.send_replace(Link::Down { why, since, retry_at, attempts });
+        // Those that came after it may have waited for its choice of names.
+        relist(core);
+        tokio::select! {
+            () = core.stop.cancelled() => return,
+            () = core.clock.sleep_ms(pause_ms) => {}
+            () = core.kick.notified() => {}
+        }
+    }
+}
+
+/// Opens a connection in the way that worked last, or in the other one.
+async fn reached(core: &Core, lifecycle: &mut Lifecycle) -> Result<Opened, Failed> {
+    let mut opened = open(core, *lifecycle).await;
+    if let Err(Failed::OtherLifecycle(why)) = &opened {
+        tracing::debug!(server = core.config.name, why, "initialized instead of discovered");
+        opened = open(core, Lifecycle::Initialize).await;
+    }
+    // An older server is not asked for the newer revision at each connection; one that fails may be another by now.
+    let initializes = opened.as_ref().is_ok_and(|it| it.connection.info.protocol_version.has_initialize());
+    *lifecycle = if initializes { Lifecycle::Initialize } else { Lifecycle::Auto };
+    opened
+}
+
+/// Waits until somebody has signed in, or asks for another try. `finished` was taken before the server said no.
+async fn wait_for_sign_in(core: &Arc<Core>, finished: Option<watch::Receiver<u64>>, relist: &Relist) {
+    if finished.as_ref().is_some_and(|finished| finished.has_changed().unwrap_or(false)) {
+        return;
+    }
+    core.link.send_replace(Link::SignIn { since: core.clock.now() });
+    relist(core);
+    core.log.push("[windlass] somebody has to sign in");
+    tracing::info!(server = core.config.name, "somebody has to sign in at a tool server");
+    let Some(mut finished) = finished else {
+        // No sign-in is configured: other headers may come with the time.
+        tokio::select! {
+            () = core.stop.cancelled() => {}
+            () = core.clock.sleep_ms(LONGEST_PAUSE_MS) => {}
+            () = core.kick.notified() => {}
+        }
+        return;
+    };
+    let before = sign_in_kept(core).await;
+    let elsewhere = async {
+        while sign_in_kept(core).await == before {
+            core.clock.sleep_ms(LOOK_EVERY_MS).await;
+        }
+    };
+    tokio::select! {
+        () = core.stop.cancelled() => {}
+        _ = finished.changed() => {}
+        () = core.kick.notified() => {}
+        () = elsewhere => {}
+    }
+}
+
+/// How often it is looked whether somebody has signed in by another process.
+const LOOK_EVERY_MS: u64 = 2_000;
+
+async fn sign_in_kept(core: &Core) -> Option<Digest> {
+    core.sign_in.as_ref()?.kept().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_minute_and_differ() {
+        let bounds: Vec<(u64, u64)> =
+            [1, 2, 6, 7, 40].map(|attempts| (pause_ms(attempts, 0), pause_ms(attempts, 500))).to_vec();
+        assert_eq!(
+            bounds,
+            [(500, 1_000), (1_000, 1_500), (16_000, 16_500), (30_000, 30_500), (30_000, 30_500)]
+        );
+    }
+}

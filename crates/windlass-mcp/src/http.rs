@@ -1,0 +1,304 @@
+//! The HTTP under the wires: headers asked for before each request, one more try where the server answers 401, tokens
+//! of a sign-in, and the choice to do with POST alone.
+//!
+//! A request that may have reached the server is never sent again here: 401 says that it was not carried out.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use reqwest::{StatusCode, Url};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+use windlass_outbound::{Host, Outbound, Ports, Reach, Refusal, Resolver};
+
+use super::config::{self, HeadersFor, HeadersProvider};
+use super::events::{MAX_EVENT_BYTES, request_id, with_errors};
+use super::health::Log;
+use super::mask::{Masks, is_secret_name};
+use super::oauth::SignIn;
+
+/// The way to one server: the rules of the program, and what whoever configured the server has written down.
+pub(super) fn way_to(
+    http: &config::Http,
+    rules: &Reach,
+    resolver: Arc<dyn Resolver>,
+) -> Result<Outbound, String> {
+    let url = Url::parse(&http.url).map_err(|error| error.to_string())?;
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let own: Host = host.parse()?;
+    let mut rules = rules.clone();
+    if http.named {
+        if !rules.allow_hosts.is_empty() {
+            rules.allow_hosts.push(own.clone());
+        }
+        rules.internal_hosts.push(own);
+    }
+    // Whoever develops on one machine has the sign-in beside the server, at whatever port was free.
+    let is_local = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    if is_local && http.named {
+        rules.ports = Ports::Any;
+    }
+    let way = Outbound::with_resolver(rules, resolver).map_err(|error| error.to_string())?;
+    way.reach().judge(&url, url.port().filter(|_| http.named)).map_err(|refusal| refusal.to_string())?;
+    // What goes along with each request says who asks, whatever the names of the headers are.
+    let says_who = !http.headers.is_empty()
+        || http.headers_provider.is_some()
+        || http.oauth.is_some()
+        || url.query_pairs().any(|(name, _)| is_secret_name(&name));
+    if says_who && url.scheme() == "http" && !way.reach().is_inside(&url) {
+        return Err(Refusal::Clear { host: host.to_owned() }.to_string());
+    }
+    Ok(way)
+}
+
+type Failure = StreamableHttpError<reqwest::Error>;
+type Headers = HashMap<HeaderName, HeaderValue>;
+
+/// The client of one server.
+#[derive(Clone)]
+pub(super) struct ServerHttp {
+    pub http: reqwest::Client,
+    pub own: Arc<OwnHeaders>,
+    pub sign_in: Option<Arc<SignIn>>,
+    pub post_only: bool,
+    pub log: Arc<Log>,
+}
+
+/// The headers that a server's requests carry.
+pub(super) struct OwnHeaders {
+    fixed: Vec<(HeaderName, HeaderValue)>,
+    provider: Option<Arc<dyn HeadersProvider>>,
+    masks: Arc<Masks>,
+}
+
+impl OwnHeaders {
+    /// Reads them; the error names the header, never its value.
+    pub fn new(http: &config::Http, masks: Arc<Masks>) -> Result<Self, String> {
+        Ok(Self { fixed: config::headers(&http.headers)?, provider: http.headers_provider.clone(), masks })
+    }
+
+    /// Those of the next request.
+    pub async fn now(&self, why: HeadersFor) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+        let mut headers = self.fixed.clone();
+        if let Some(provider) = &self.provider {
+            // It is the host program's code, and may crash: that ends this request and not the server's task.
+            let given = AssertUnwindSafe(provider.headers(why)).catch_unwind().await;
+            let given = given.map_err(|_| "the program that gives its headers crashed".to_owned())??;
+            // A program that gives a value for each request has its reason.
+            self.masks.remember(given.iter().map(|(_, value)| value.as_str()));
+            let given = config::headers(&given)?;
+            // What the provider says wins over what is fixed.
+            headers.retain(|(name, _)| given.iter().all(|(other, _)| other != name));
+            headers.extend(given);
+        }
+        Ok(headers)
+    }
+
+    pub fn can_refresh(&self) -> bool {
+        self.provider.is_some()
+    }
+}
+
+impl ServerHttp {
+    /// Makes a request, and once more with fresh headers or a fresh token where the server refused the first ones.
+    pub async fn reacting<T, F>(
+        &self,
+        headers: Headers,
+        request: impl Fn(Option<String>, Headers) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let token = match &self.sign_in {
+            Some(sign_in) => sign_in.token().await?,
+            None => None,
+        };
+        let first = request(token.clone(), self.with_own(headers.clone(), HeadersFor::Request).await?).await;
+        let refused = match first {
+            Err(refused) if is_unauthorized(&refused) => refused,
+            other => return self.remembering(other),
+        };
+        let fresh = match (&self.sign_in, &token) {
+            (Some(sign_in), Some(sent)) => sign_in.fresh_token(sent).await?,
+            (Some(_), None) | (None, _) => None,
+        };
+        if fresh.is_none() && !self.own.can_refresh() {
+            return self.remembering(Err(refused));
+        }
+        let again = request(fresh.or(token), self.with_own(headers, HeadersFor::Refused).await?).await;
+        self.remembering(again)
+    }
+
+    /// Remembers what the server wants of a sign-in, where that is why it refused.
+    fn remembering<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
+        let challenge = match &answer {
+            Err(Failure::AuthRequired(refused)) => Some(&refused.www_authenticate_header),
+            Err(Failure::InsufficientScope(refused)) => Some(&refused.www_authenticate_header),
+            Ok(_) | Err(_) => None,
+        };
+        if let (Some(sign_in), Some(challenge)) = (&self.sign_in, challenge) {
+            sign_in.challenged(challenge);
+        }
+        answer
+    }
+
+    async fn with_own(&self, mut headers: Headers, why: HeadersFor) -> Result<Headers, Failure> {
+        let own = self.own.now(why).await.map_err(|why| Failure::Io(std::io::Error::other(why)))?;
+        headers.extend(own);
+        if self.sign_in.is_some() {
+            headers.remove(&AUTHORIZATION);
+        }
+        Ok(headers)
+    }
+}
+
+/// Whether a server said 401, with or without what it wants.
+pub(super) fn is_unauthorized(failure: &Failure) -> bool {
+    match failure {
+        Failure::AuthRequired(_) => true,
+        Failure::Client(error) => error.status() == Some(StatusCode::UNAUTHORIZED),
+        Failure::UnexpectedServerResponse(text) => text.starts_with("HTTP 401"),
+        _ => false,
+    }
+}
+
+impl StreamableHttpClient for ServerHttp {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        auth: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        self.post_message_with_max_sse_event_size(uri, message, session, auth, headers, MAX_EVENT_BYTES).await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        _auth: Option<String>,
+        headers: Headers,
+        max_event_bytes: usize,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let session = session.filter(|_| !self.post_only);
+        let asked = request_id(&message);
+        let response = self
+            .reacting(headers, |token, headers| {
+                let (uri, message, session) = (uri.clone(), message.clone(), session.clone());
+                async move {
+                    let http = &self.http;
+                    http.post_message_with_max_sse_event_size(
+                        uri,
+                        message,
+                        session,
+                        token,
+                        headers,
+                        max_event_bytes,
+                    )
+                    .await
+                }
+            })
+            .await?;
+        let response = match response {
+            StreamableHttpPostResponse::Sse(events, session) => {
+                StreamableHttpPostResponse::Sse(with_errors(events, asked, self.log.clone()), session)
+            }
+            other => other,
+        };
+        if self.post_only { whole(response).await } else { Ok(response) }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        _auth: Option<String>,
+        headers: Headers,
+    ) -> Result<(), Failure> {
+        self.reacting(headers, |token, headers| {
+            let (uri, session) = (uri.clone(), session.clone());
+            async move { self.http.delete_session(uri, session, token, headers).await }
+        })
+        .await
+    }
+
+    async fn get_stream(
+        // tidy: not our name
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        auth: Option<String>,
+        headers: Headers,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+        self.get_stream_with_max_sse_event_size(uri, session, last_event, auth, headers, MAX_EVENT_BYTES)
+            .await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        // tidy: not our name
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        _auth: Option<String>,
+        headers: Headers,
+        max_event_bytes: usize,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+        if self.post_only {
+            return Err(Failure::ServerDoesNotSupportSse);
+        }
+        let events = self
+            .reacting(headers, |token, headers| {
+                let (uri, session, last_event) = (uri.clone(), session.clone(), last_event.clone());
+                async move {
+                    let http = &self.http;
+                    http.get_stream_with_max_sse_event_size(
+                        uri,
+                        session,
+                        last_event,
+                        token,
+                        headers,
+                        max_event_bytes,
+                    )
+                    .await
+                }
+            })
+            .await?;
+        Ok(with_errors(events, None, self.log.clone()))
+    }
+}
+
+/// The answer to a POST by itself: of a stream, only the answer counts, and no session is kept.
+async fn whole(response: StreamableHttpPostResponse) -> Result<StreamableHttpPostResponse, Failure> {
+    match response {
+        StreamableHttpPostResponse::Json(message, _) => Ok(StreamableHttpPostResponse::Json(message, None)),
+        StreamableHttpPostResponse::Sse(mut events, _) => {
+            while let Some(event) = events.next().await {
+                let data = event?.data.unwrap_or_default();
+                if data.trim().is_empty() {
+                    continue;
+                }
+                let message: ServerJsonRpcMessage = serde_json::from_str(&data)?;
+                if matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)) {
+                    return Ok(StreamableHttpPostResponse::Json(message, None));
+                }
+            }
+            Err(Failure::UnexpectedEndOfStream)
+        }
+        other => Ok(other),
+    }
+}

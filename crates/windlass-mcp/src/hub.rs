@@ -1,0 +1,500 @@
+//! All servers together: their tools as one source, their states, and what people do with them.
+//!
+//! It holds no connection itself: each server has a task of its own.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use windlass_engine::port::tool::{Tool, ToolSource};
+use windlass_engine::tool::ENGINE_NAMES;
+use windlass_outbound::Outbound;
+
+use super::config::{McpServer, Prefix, Transport};
+use super::core::{Core, Link, REQUIRED_ATTEMPTS, Relist, supervise};
+use super::error::McpError;
+use super::health::{ListedTool, ServerStatus};
+use super::http::way_to;
+use super::hub_config::HubConfig;
+use super::known::{KnownServer, KnownTool};
+use super::list::RemoteTool;
+use super::mask::Masks;
+use super::name::Names;
+use super::oauth::{SignIn, SignInPage, SignInReturn};
+use super::resource::{ResourceTools, connected};
+use super::sampling::{Depths, Sampling};
+use super::tool::McpTool;
+
+/// The servers and their tools. Dropped, it ends all of them.
+pub struct McpHub {
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+}
+
+pub(super) struct Shared {
+    config: HubConfig,
+    /// What was known of servers in an earlier process.
+    known: Mutex<Vec<KnownServer>>,
+    servers: Mutex<BTreeMap<String, Entry>>,
+    names: Mutex<Names>,
+    tools: RwLock<Arc<[Arc<dyn Tool>]>>,
+    /// The same, as they were made: one that has not changed stays the same.
+    made: Mutex<BTreeMap<String, Arc<McpTool>>>,
+    resource_tools: [(String, Arc<dyn Tool>); 2],
+    version: watch::Sender<u64>,
+    order: AtomicU64,
+    /// Whether nobody waits any more for servers that have not answered yet.
+    is_settled: AtomicBool,
+    /// The tasks of servers that were replaced or taken out, and may still be ending.
+    leaving: Mutex<Vec<JoinHandle<()>>>,
+    depths: Arc<Depths>,
+    /// Itself, for the tools that ask every server.
+    me: Weak<Shared>,
+}
+
+/// The way to a server over HTTP, and the sign-in there.
+type Way = (Option<Arc<Outbound>>, Option<Arc<SignIn>>);
+
+/// A server and the task that keeps it.
+struct Entry {
+    core: Arc<Core>,
+    /// When it came: who comes first has the first choice of names.
+    order: u64,
+    task: Option<JoinHandle<()>>,
+}
+
+impl McpHub {
+    /// A hub without servers.
+    pub fn new(mut config: HubConfig) -> Self {
+        let ours = ENGINE_NAMES.into_iter().chain(ResourceTools::NAMES).map(str::to_owned);
+        let mut names = Names::reserving(std::mem::take(&mut config.reserved).into_iter().chain(ours));
+        let known = std::mem::take(&mut config.known);
+        restore(&mut names, &known);
+        let known = Mutex::new(known);
+        let shared = Arc::new_cyclic(|me| Shared {
+            config,
+            known,
+            servers: Mutex::default(),
+            names: Mutex::new(names),
+            tools: RwLock::new(Arc::from([])),
+            made: Mutex::default(),
+            resource_tools: ResourceTools::of(me.clone()),
+            version: watch::Sender::new(0),
+            order: AtomicU64::new(0),
+            is_settled: AtomicBool::new(false),
+            leaving: Mutex::default(),
+            depths: Arc::default(),
+            me: me.clone(),
+        });
+        Self { shared, stop: CancellationToken::new() }
+    }
+
+    /// Takes servers in and begins to reach them. Those that are required are waited for: five attempts, three seconds
+    /// apart, then the start is refused; the others may take their time. (SK-A12)
+    pub async fn start(&self, servers: Vec<McpServer>) -> Result<(), McpError> {
+        for (index, server) in servers.iter().enumerate() {
+            server.check()?;
+            if servers[..index].iter().any(|other| other.name == server.name) {
+                return Err(McpError::Duplicate(server.name.clone()));
+            }
+        }
+        let required: Vec<String> =
+            servers.iter().filter(|it| it.required && it.enabled).map(|it| it.name.clone()).collect();
+        for server in servers {
+            self.put(server)?;
+        }
+        for name in required {
+            self.required(&name).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes one server in, in the place of one with the same name, and begins to reach it.
+    pub fn put(&self, server: McpServer) -> Result<(), McpError> {
+        server.check()?;
+        let wanted = server.wanted()?;
+        let (name, enabled) = (server.name.clone(), server.enabled);
+        let shared = &self.shared;
+        let masks = Arc::new(Masks::of(&server));
+        let (way, sign_in) = self.way_to(&server, &masks)?;
+        let handler = shared.config.sampling.clone().filter(|_| server.allow_sampling);
+        let sampling =
+            handler.map(|handler| Sampling { server: name.clone(), handler, depths: shared.depths.clone() });
+        let (clock, stop) = (shared.config.clock.clone(), self.stop.child_token());
+        let core = Arc::new(Core::new(server, wanted, clock, way, (sign_in, sampling), masks, stop));
+        self.remember(&core);
+        let task = enabled.then(|| tokio::spawn(supervise(core.clone(), shared.relist())));
+        let before = {
+            let mut servers = shared.servers();
+            let order = match servers.get(&name) {
+                Some(entry) => entry.order,
+                None => shared.order.fetch_add(1, Ordering::Relaxed),
+            };
+            servers.insert(name, Entry { core, order, task })
+        };
+        if let Some(before) = before {
+            if !enabled {
+                before.core.take_out();
+            }
+            shared.let_go(before);
+        }
+        shared.rebuild();
+        Ok(())
+    }
+
+    /// The way to a server that is reached over HTTP, and the sign-in there where people have one.
+    fn way_to(&self, server: &McpServer, masks: &Arc<Masks>) -> Result<Way, McpError> {
+        let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else {
+            return Ok((None, None));
+        };
+        let config = &self.shared.config;
+        let way = way_to(http, &config.reach, config.resolver.clone());
+        let invalid = |problem| McpError::Config { server: server.name.clone(), problem };
+        let way = Arc::new(way.map_err(invalid)?);
+        let sign_in = http.oauth.clone().map(|oauth| {
+            Arc::new(SignIn::new(
+                &server.name,
+                &http.url,
+                oauth,
+                way.clone(),
+                (config.tokens.clone(), config.clock.clone()),
+                masks.clone(),
+            ))
+        });
+        Ok((Some(way), sign_in))
+    }
+
+    /// Fills in what an earlier process knew of a server.
+    fn remember(&self, core: &Core) {
+        let known = self.shared.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = known.iter().filter(|known| known.server == core.config.name);
+        let tools = parts.flat_map(|known| known.tools.iter().map(|tool| &tool.tool));
+        let (tools, mask) = (tools.filter(|tool| core.wanted.takes(&tool.name)), core.masks.results());
+        // Other values may be secret by now.
+        core.known().listed.tools = tools.filter_map(|tool| tool.clone().masked(&mask).ok()).collect();
+    }
+
+    /// Lets go of a server, and forgets what an earlier process knew of it: one that comes under its name is another.
+    pub fn remove(&self, name: &str) -> Result<(), McpError> {
+        // Nobody puts a list together meanwhile, who would give the names of its tools once more.
+        let made = self.shared.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = self.shared.servers().remove(name);
+        let entry = entry.ok_or_else(|| McpError::Unknown(name.to_owned()))?;
+        self.shared.names().forget(name);
+        drop(made);
+        let mut known = self.shared.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|known| known.server != name);
+        drop(known);
+        entry.core.take_out();
+        self.shared.let_go(entry);
+        self.shared.rebuild();
+        Ok(())
+    }
+
+    async fn required(&self, name: &str) -> Result<(), McpError> {
+        let core = self.shared.core(name)?;
+        let mut link = core.link();
+        let settled = link.wait_for(|link| match link {
+            Link::Starting => false,
+            Link::Down { attempts, .. } => *attempts >= REQUIRED_ATTEMPTS,
+            Link::Up { .. } | Link::SignIn { .. } | Link::Disabled => true,
+        });
+        match settled.await.as_deref() {
+            Ok(Link::Down { why, attempts, .. }) => {
+                Err(McpError::Required { server: name.to_owned(), attempts: *attempts, why: why.clone() })
+            }
+            Ok(Link::SignIn { .. }) if core.sign_in.is_some() => {
+                Err(McpError::SignIn { server: name.to_owned() })
+            }
+            // Trying again does not help: what it is given stays the same.
+            Ok(Link::SignIn { .. }) => {
+                let why = "it refuses the credentials that it is given".to_owned();
+                Err(McpError::Required { server: name.to_owned(), attempts: 1, why })
+            }
+            Ok(Link::Starting | Link::Up { .. } | Link::Disabled) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Waits until every server has answered or failed for the first time, or the time is over.
+    pub async fn settled(&self, within_ms: u64) {
+        let links: Vec<_> = self.shared.servers().values().map(|entry| entry.core.link()).collect();
+        let all = async {
+            for mut link in links {
+                // An error says that the server was taken out.
+                let _ = link.wait_for(|link| !matches!(link, Link::Starting)).await;
+            }
+        };
+        tokio::select! {
+            () = all => {}
+            () = self.shared.config.clock.sleep_ms(within_ms) => {}
+        }
+        // Those that have answered get their names now, whoever is still silent.
+        self.shared.is_settled.store(true, Ordering::Relaxed);
+        self.shared.rebuild();
+    }
+
+    /// How every server is, by name.
+    pub fn status(&self) -> Vec<ServerStatus> {
+        let cores: Vec<_> = self.shared.servers().values().map(|entry| entry.core.clone()).collect();
+        cores.iter().map(|core| self.shared.status_of(core)).collect()
+    }
+
+    /// How one server is.
+    pub fn server(&self, name: &str) -> Result<ServerStatus, McpError> {
+        let core = self.shared.core(name)?;
+        Ok(self.shared.status_of(&core))
+    }
+
+    /// The last lines that a server wrote for people.
+    pub fn logs(&self, name: &str) -> Result<Vec<String>, McpError> {
+        Ok(self.shared.core(name)?.log.lines())
+    }
+
+    /// Connects to a server anew, at once; a process is started anew.
+    pub fn restart(&self, name: &str) -> Result<(), McpError> {
+        self.shared.core(name)?.restart();
+        Ok(())
+    }
+
+    /// Begins a sign-in: where the browser has to go.
+    pub async fn begin_sign_in(&self, name: &str) -> Result<SignInPage, McpError> {
+        self.begin_sign_in_for(name, &[]).await
+    }
+
+    /// Begins a sign-in that asks for more scopes than the configuration and the earlier sign-in.
+    pub async fn begin_sign_in_for(&self, name: &str, scopes: &[String]) -> Result<SignInPage, McpError> {
+        self.sign_in(name)?.begin(scopes).await
+    }
+    /// Ends a sign-in with what the browser brought back; the server is then reached at once.
+    pub async fn finish_sign_in(&self, name: &str, back: &SignInReturn) -> Result<(), McpError> {
+        self.sign_in(name)?.finish(back).await?;
+        self.shared.core(name)?.comes_back();
+        Ok(())
+    }
+
+    /// Waits until a server answers, as long as a connection may take. The error says why it does not.
+    pub async fn ready(&self, name: &str) -> Result<(), McpError> {
+        connected(&*self.shared.core(name)?).await.map(drop)
+    }
+
+    /// Whether what a sign-in at a server has left behind is kept.
+    pub async fn is_signed_in(&self, name: &str) -> bool {
+        match self.sign_in(name) {
+            Ok(sign_in) => sign_in.kept().await.is_some(),
+            Err(_) => false,
+        }
+    }
+
+    /// The scopes that were granted with the last sign-in at a server.
+    pub async fn granted_scopes(&self, name: &str) -> Vec<String> {
+        let Ok(sign_in) = self.sign_in(name) else { return Vec::new() };
+        sign_in.granted().await
+    }
+
+    /// Forgets the tokens of a server.
+    pub async fn sign_out(&self, name: &str) -> Result<(), McpError> {
+        self.sign_in(name)?.sign_out().await?;
+        self.restart(name)
+    }
+
+    fn sign_in(&self, name: &str) -> Result<Arc<SignIn>, McpError> {
+        let core = self.shared.core(name)?;
+        let problem = || "people do not sign in there: `oauth` is not set".to_owned();
+        core.sign_in.clone().ok_or_else(|| McpError::Config { server: name.to_owned(), problem: problem() })
+    }
+
+    /// What is known of the servers' tools, to be handed to the next process.
+    pub fn known(&self) -> Vec<KnownServer> {
+        let cores: Vec<_> = self.shared.servers().values().map(|entry| entry.core.clone()).collect();
+        let known = cores.iter().map(|core| {
+            let tools = core.known().listed.tools.clone();
+            let named = |tool: RemoteTool| {
+                let given = self.shared.names().given(&core.config.name, &tool.name)?;
+                Some(KnownTool { given, tool })
+            };
+            let tools = tools.into_iter().filter_map(named).collect();
+            KnownServer { server: core.config.name.clone(), tools }
+        });
+        known.collect()
+    }
+
+    /// Takes in what an earlier process knew, for servers that are put in from now on.
+    pub fn recall(&self, known: Vec<KnownServer>) {
+        restore(&mut self.shared.names(), &known);
+        self.shared.known.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
+    }
+
+    /// Told whenever the tools are others.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.shared.version.subscribe()
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Ends every server and waits until their processes are gone.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        let mut tasks: Vec<_> =
+            self.shared.servers().values_mut().filter_map(|entry| entry.task.take()).collect();
+        tasks.append(&mut self.shared.leaving());
+        for task in tasks {
+            // A task that was aborted has ended as well.
+            let _ = task.await;
+        }
+    }
+}
+
+/// Whether nobody knows a server's tools yet: it is being reached for the first time.
+fn is_unknown(core: &Core) -> bool {
+    matches!(*core.link().borrow(), Link::Starting) && core.known().listed.tools.is_empty()
+}
+
+/// Gives tools the names that they had, before anybody else asks for one.
+fn restore(names: &mut Names, known: &[KnownServer]) {
+    for KnownServer { server, tools } in known {
+        for tool in tools {
+            names.restore(server, &tool.tool.name, &tool.given);
+        }
+    }
+}
+
+impl Drop for McpHub {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl ToolSource for McpHub {
+    fn tools(&self) -> Arc<[Arc<dyn Tool>]> {
+        self.shared.tools.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn version(&self) -> u64 {
+        *self.shared.version.borrow()
+    }
+}
+
+impl Shared {
+    fn servers(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        // Each change is one insertion or removal.
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leaving(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        // Each change is one of the list.
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends a server; its task is kept until it has ended, so that whoever stops the hub can wait for it.
+    fn let_go(&self, entry: Entry) {
+        entry.core.stop.cancel();
+        let mut leaving = self.leaving();
+        leaving.retain(|task| !task.is_finished());
+        leaving.extend(entry.task);
+    }
+
+    fn names(&self) -> MutexGuard<'_, Names> {
+        // A name is taken and given in one go.
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name of a tool; none yet where a server that came earlier may want it, and has not said so. (Whoever is first
+    /// in the configuration has the first choice, however long it takes to answer.)
+    fn name_of(&self, core: &Core, tool: &str) -> Option<String> {
+        let given = self.names().given(&core.config.name, tool);
+        if given.is_some() || core.config.prefix == Prefix::OnClash && self.has_unknown_before(core) {
+            return given;
+        }
+        Some(self.names().of(&core.config.name, tool, core.config.prefix))
+    }
+
+    fn has_unknown_before(&self, core: &Core) -> bool {
+        if self.is_settled.load(Ordering::Relaxed) {
+            return false;
+        }
+        let servers = self.servers();
+        let own = servers.get(&core.config.name).map_or(u64::MAX, |entry| entry.order);
+        let mut before = servers.values().filter(|entry| entry.order < own && entry.core.config.enabled);
+        before.any(|entry| is_unknown(&entry.core))
+    }
+
+    pub fn core(&self, name: &str) -> Result<Arc<Core>, McpError> {
+        let core = self.servers().get(name).map(|entry| entry.core.clone());
+        core.ok_or_else(|| McpError::Unknown(name.to_owned()))
+    }
+
+    /// Every server, by name.
+    pub fn cores(&self) -> Vec<Arc<Core>> {
+        self.servers().values().map(|entry| entry.core.clone()).collect()
+    }
+
+    fn relist(&self) -> Relist {
+        let me = self.me.clone();
+        Arc::new(move |_| {
+            if let Some(shared) = me.upgrade() {
+                shared.rebuild();
+            }
+        })
+    }
+
+    /// Puts the list of tools together again.
+    fn rebuild(&self) {
+        // Before it is looked what there is: what is put together last is what was seen last.
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cores: Vec<_> =
+            self.servers().values().map(|entry| (entry.order, entry.core.clone())).collect();
+        cores.sort_by_key(|(order, _)| *order);
+        let mut tools: BTreeMap<String, Arc<dyn Tool>> = BTreeMap::new();
+        let mut has_resources = false;
+        let before = std::mem::take(&mut *made);
+        for (_, core) in cores.iter().filter(|(_, core)| core.config.enabled) {
+            let listed = core.known().listed.tools.clone();
+            for tool in &listed {
+                let Some(name) = self.name_of(core, &tool.name) else { continue };
+                let same = before.get(&name).filter(|made| made.is(core, tool)).cloned();
+                let made_tool = same.unwrap_or_else(|| Arc::new(McpTool::new(core.clone(), &name, tool)));
+                made.insert(name.clone(), made_tool.clone());
+                tools.insert(name, made_tool);
+            }
+            self.names().tidy(&core.config.name, listed.iter().map(|tool| tool.name.as_str()));
+            has_resources |= core.has_resources();
+        }
+        if has_resources {
+            tools.extend(self.resource_tools.iter().cloned());
+        }
+        *self.tools.write().unwrap_or_else(PoisonError::into_inner) = tools.into_values().collect();
+        self.version.send_modify(|version| *version += 1);
+    }
+
+    fn status_of(&self, core: &Core) -> ServerStatus {
+        let (tools, left_out) = {
+            let known = core.known();
+            (known.listed.tools.clone(), known.listed.left_out.clone())
+        };
+        let tools = tools.into_iter().map(|tool| ListedTool {
+            name: self.names().given(&core.config.name, &tool.name).unwrap_or_else(|| tool.name.clone()),
+            remote: tool.name,
+            title: tool.title,
+            tag: tool.tag,
+        });
+        let info = core.info();
+        let mask = core.masks.results();
+        let software = info.as_ref().and_then(|info| info.server_info.as_ref());
+        ServerStatus {
+            name: core.config.name.clone(),
+            health: core.health(),
+            protocol: info.as_ref().map(|info| mask.text(&info.protocol_version.to_string())),
+            software: software.map(|it| mask.text(&format!("{} {}", it.name, it.version))),
+            instructions: info.as_ref().and_then(|info| info.instructions.as_ref()).map(|it| mask.text(it)),
+            trusted: core.config.trusted,
+            required: core.config.required,
+            tools: tools.collect(),
+            left_out,
+        }
+    }
+}

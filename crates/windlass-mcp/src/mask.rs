@@ -1,0 +1,331 @@
+//! What a server must not say back: the values of its own headers and of its environment, what a program gives at the
+//! moment of a request, and tokens, codes and clients of a sign-in.
+//!
+//! It is the second line, for what a server echoes. Values that come and go are remembered for a while: what was sent
+//! with one request may come back in the answer to a later one.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use reqwest::Url;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use windlass_engine::port::tool::{OutputPart, ToolOutput};
+use windlass_outbound::secret::{Mask, Secret};
+
+use super::config::{McpServer, Transport};
+
+/// Takes out of a server's words what it was given.
+pub(super) struct Masks {
+    /// Every value of the configuration.
+    all: Vec<Secret>,
+    /// Those that are secret, by their names or by the word of whoever configured the server. A folder or a region is not,
+    /// and a result without it may be of no use.
+    secret: Vec<Secret>,
+    now: Mutex<Now>,
+}
+
+/// The masks as they are now.
+struct Now {
+    /// What was given since the start, the newest last.
+    given: VecDeque<Secret>,
+    reasons: Mask,
+    results: Mask,
+}
+
+/// Values that are remembered: some hours of tokens, or the newest signatures of single requests.
+const GIVEN_MAX: usize = 64;
+
+/// What the name of a header, a variable or a parameter has in it whose value is secret.
+const SECRET_NAMES: [&str; 8] = ["auth", "key", "token", "secret", "cookie", "passw", "credential", "dsn"];
+
+/// Whether the name of a header, a variable or a parameter says that its value is secret.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SECRET_NAMES.iter().any(|word| name.contains(word))
+}
+
+impl Masks {
+    pub fn of(server: &McpServer) -> Self {
+        let (mut all, mut secret) = (server.secrets.0.clone(), server.secrets.0.clone());
+        let named = match &server.transport {
+            Transport::Stdio(stdio) => stdio.env.clone(),
+            Transport::Http(http) | Transport::Sse(http) => {
+                let url = Url::parse(&http.url).ok();
+                let query = url.iter().flat_map(|url| url.query_pairs().into_owned());
+                http.headers.iter().cloned().chain(query).collect()
+            }
+        };
+        for (name, value) in &named {
+            let is_secret = is_secret_name(name);
+            for part in parts(value) {
+                let part = Secret::new(part);
+                all.push(part.clone());
+                secret.extend(is_secret.then_some(part));
+            }
+        }
+        if let Some(oauth) = server.transport.oauth() {
+            secret.extend(oauth.client_secret.as_deref().map(Secret::new));
+        }
+        all.extend(secret.iter().cloned());
+        let now = Now { given: VecDeque::new(), reasons: Mask::new(&all), results: Mask::new(&secret) };
+        Self { all, secret, now: Mutex::new(now) }
+    }
+
+    /// Remembers values that the server, or whoever signs people in there, is about to be given.
+    pub fn remember<'a>(&self, values: impl IntoIterator<Item = &'a str>) {
+        let mut now = self.now();
+        let before = now.given.clone();
+        for part in values.into_iter().flat_map(parts) {
+            let part = Secret::new(part);
+            // One that is sent again and again stays.
+            now.given.retain(|known| *known != part);
+            now.given.push_back(part);
+        }
+        let over = now.given.len().saturating_sub(GIVEN_MAX);
+        now.given.drain(..over);
+        if now.given.iter().any(|given| !before.contains(given)) {
+            now.reasons = Mask::new(self.all.iter().chain(&now.given));
+            now.results = Mask::new(self.secret.iter().chain(&now.given));
+        }
+    }
+
+    /// Takes every value out of reasons, and of lines for people.
+    pub fn reasons(&self) -> Mask {
+        self.now().reasons.clone()
+    }
+
+    /// Takes what is secret out of results.
+    pub fn results(&self) -> Mask {
+        self.now().results.clone()
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        // Each change leaves whole masks.
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a server says, without them. The error says why it cannot be told at all.
+    pub fn said<T: Serialize + DeserializeOwned>(&self, said: T) -> Result<T, String> {
+        let said = serde_json::to_value(said).map_err(|error| error.to_string())?;
+        // The reader's own words might quote what was said.
+        serde_json::from_value(masked_json(&self.results(), said)?)
+            .map_err(|_| "a value in it may not be told".to_owned())
+    }
+
+    /// Parts of a result, without them.
+    pub fn parts(&self, parts: Vec<OutputPart>) -> Vec<OutputPart> {
+        let mask = self.results();
+        parts.into_iter().map(|part| masked_part(&mask, part)).collect()
+    }
+
+    /// The beginning of a text, without them; what one begins with where the text was cut goes as well.
+    pub fn beginning(&self, text: &str, max_bytes: usize) -> String {
+        let (mask, end) = (self.results(), text.floor_char_boundary(max_bytes));
+        if end == text.len() {
+            return mask.text(text);
+        }
+        String::from_utf8_lossy(&mask.cut_bytes(&text.as_bytes()[..end])).into_owned()
+    }
+
+    /// What a model is told, without them.
+    pub fn output(&self, mut output: ToolOutput) -> ToolOutput {
+        let (reasons, results) = (self.reasons(), self.results());
+        let mask = if output.error { &reasons } else { &results };
+        output.parts = output.parts.into_iter().map(|part| masked_part(mask, part)).collect();
+        output.lost = output.lost.map(|why| reasons.text(&why));
+        output
+    }
+
+    /// The same for a call that may have to wait. The error says why it cannot.
+    pub fn waiting(&self, output: ToolOutput) -> Result<ToolOutput, String> {
+        let (mut output, results) = (self.output(output), self.results());
+        // What the server wants back is recorded until then, and without the value it would not be what it wants.
+        let asked = output.ask.iter().map(|ask| &ask.state);
+        let mut states = asked.chain(output.later.iter().map(|later| &later.state)).flatten();
+        if states.any(|state| is_told(&results, state)) {
+            return Err(UNRECORDED.into());
+        }
+        if let Some(ask) = &mut output.ask {
+            let kind = self.said(ask.kind.clone());
+            ask.kind = kind.map_err(|why| format!("what is asked cannot be asked: {why}"))?;
+        }
+        Ok(output)
+    }
+}
+
+/// Why a call cannot wait that would have to be recorded with a secret.
+const UNRECORDED: &str = "the server wants a value back that may not be recorded";
+
+/// Whether what a call waits with tells a secret.
+fn is_told(mask: &Mask, state: &str) -> bool {
+    match serde_json::from_str::<Value>(state) {
+        Ok(state) => masked_json(mask, state.clone()) != Ok(state),
+        Err(_) => mask.text(state) != state,
+    }
+}
+
+fn masked_part(mask: &Mask, part: OutputPart) -> OutputPart {
+    match part {
+        OutputPart::Text(text) => OutputPart::Text(mask.text(&text)),
+        OutputPart::Image { media_type, bytes } => {
+            OutputPart::Image { media_type: mask.text(&media_type), bytes: mask.bytes(&bytes).into() }
+        }
+        OutputPart::File { name, media_type, bytes } => OutputPart::File {
+            name: mask.text(&name),
+            media_type: mask.text(&media_type),
+            bytes: mask.bytes(&bytes).into(),
+        },
+    }
+}
+
+/// Words of the protocol and of schemas: not told by a server, even where a variable like `AUTH_MODE` is set to one.
+const NAMES: [&str; 8] =
+    ["content", "default", "description", "message", "method", "params", "properties", "required"];
+const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
+
+/// JSON of a server without secrets. The error says that a name in it holds one: under another name it would be something
+/// else, to the server as well.
+pub(super) fn masked_json(mask: &Mask, value: Value) -> Result<Value, String> {
+    let is_clean = |name: &str| NAMES.contains(&name) || mask.text(name) == name;
+    match value {
+        Value::Null | Value::Bool(_) => Ok(value),
+        Value::String(text) => Ok(Value::String(mask.text(&text))),
+        Value::Number(number) => {
+            let (plain, masked) = (number.to_string(), mask.text(&number.to_string()));
+            Ok(if plain == masked { Value::Number(number) } else { Value::String(masked) })
+        }
+        Value::Array(items) => items.into_iter().map(|item| masked_json(mask, item)).collect(),
+        Value::Object(members) => {
+            let mut told = Map::new();
+            for (name, value) in members {
+                let names = value.as_array().filter(|_| name == "required").into_iter().flatten();
+                if !is_clean(&name) || !names.filter_map(Value::as_str).all(is_clean) {
+                    return Err("a name in it holds a value that may not be told".into());
+                }
+                let is_type = name == "type" && each(&value, |kind| TYPES.contains(&kind));
+                if is_type || name == "required" && each(&value, is_clean) {
+                    told.insert(name, value);
+                    continue;
+                }
+                // A default would be given back as it stands. What has members is a property of that name.
+                let default = (name == "default" && !value.is_object()).then(|| value.clone());
+                let masked = masked_json(mask, value)?;
+                if default.is_none_or(|default| default == masked) {
+                    told.insert(name, masked);
+                }
+            }
+            Ok(Value::Object(told))
+        }
+    }
+}
+
+/// A value, what follows its scheme, and its lines: servers say back what they have read.
+fn parts(value: &str) -> impl Iterator<Item = &str> {
+    let credentials = value.split_once(' ').map(|(_, rest)| rest);
+    [value].into_iter().chain(credentials).chain(value.lines())
+}
+
+/// Whether it is a text, or a list of texts, and each is such a one.
+fn each(value: &Value, is: impl Fn(&str) -> bool) -> bool {
+    let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+    items.iter().all(|item| item.as_str().is_some_and(&is))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use windlass_machine::{InterruptKind, Rest, Terms};
+
+    use super::super::client::{OAuth, Secrets};
+    use super::super::config::{Http, Stdio};
+    use super::*;
+    use windlass_engine::port::tool::{Ask, Later};
+
+    #[test]
+    fn what_was_given_is_not_said_back_and_what_is_no_secret_stays_in_results() {
+        let env = [("API_TOKEN", "SENTINEL-1"), ("ROOT", "/srv/data"), ("PEM_KEY", "line-one\nline-two")];
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let stdio = Stdio { env, ..Stdio::new("sh", [""; 0]) };
+        let server = McpServer::new("sh", Transport::Stdio(stdio));
+        let server = McpServer { secrets: Secrets(vec![Secret::new("SENTINEL-2")]), ..server };
+        let masks = Masks::of(&server);
+        let said = "SENTINEL-1 SENTINEL-2 /srv/data line-two";
+        assert_eq!(masks.results().text(said), "[masked] [masked] /srv/data [masked]");
+        assert_eq!(masks.reasons().text(said), "[masked] [masked] [masked] [masked]");
+        assert!(!format!("{server:?}").contains("SENTINEL"));
+        let headers = vec![("Authorization".to_owned(), "Bearer SENTINEL-3".to_owned())];
+        let http = Http { headers, ..Http::new("https://a/mcp?api_key=SENTINEL-4&set=default") };
+        let masks = Masks::of(&McpServer::new("a", Transport::Http(http)));
+        assert_eq!(masks.results().text("SENTINEL-3, SENTINEL-4, default"), "[masked], [masked], default");
+    }
+
+    #[test]
+    fn json_is_told_without_it_and_is_still_what_it_was() {
+        let secrets = ["SENTINEL-1", "default", "object", "1234567"].map(Secret::new);
+        let mask = Mask::new(&secrets);
+        let schema = json!({
+            "type": "object",
+            "required": ["default", "n"],
+            "properties": {
+                "default": { "description": "SENTINEL-1", "type": "string", "default": "is SENTINEL-1" },
+                "n": { "type": "integer", "default": 3, "enum": [1, 1_234_567] },
+            },
+        });
+        let told = json!({
+            "type": "object",
+            "required": ["default", "n"],
+            "properties": {
+                "default": { "description": "[masked]", "type": "string" },
+                "n": { "type": "integer", "default": 3, "enum": [1, "[masked]"] },
+            },
+        });
+        assert_eq!(masked_json(&mask, schema), Ok(told));
+        let named = "a name in it holds a value that may not be told";
+        for told in [json!([{ "a": { "x-sentinel-1": 1 } }]), json!({ "required": ["SENTINEL-1"] })] {
+            assert_eq!(masked_json(&mask, told), Err(named.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_a_call_waits_with_is_masked_or_not_recorded() {
+        let server = McpServer::new("sh", Transport::Stdio(Stdio::new("sh", [""; 0])));
+        let masks = Masks::of(&McpServer { secrets: Secrets(vec![Secret::new("SENTINEL-1")]), ..server });
+        let kind = |url: &str| InterruptKind::SignIn { server: "sh".into(), url: url.into(), message: None };
+        let asks = |state: &str| Ask {
+            kind: kind("https://a/SENTINEL-1"),
+            terms: Terms::default(),
+            state: Some(state.into()),
+        };
+        let asked = masks.waiting(ToolOutput::ask(asks(r#"{"state":"plain"}"#))).unwrap();
+        assert_eq!(asked.ask.map(|ask| ask.kind), Some(kind("https://a/[masked]")));
+        let later = |state: &str| Later { after_ms: 1, state: Some(state.into()), rest: Rest::AsTheCall };
+        for state in
+            [r#"{"state":"{\"to\":\"\\u0053ENTINEL-1\"}"}"#, r#"{"SENTINEL-1":1}"#, "no JSON: SENTINEL-1"]
+        {
+            for output in [ToolOutput::ask(asks(state)), ToolOutput::later(later(state))] {
+                assert_eq!(masks.waiting(output), Err(UNRECORDED.to_owned()), "{state}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_given_at_the_moment_of_a_request_is_not_said_back_while_it_is_remembered() {
+        let oauth = OAuth { client_secret: Some("SENTINEL-0".into()), ..OAuth::new("http://127.0.0.1/back") };
+        let http = Http { oauth: Some(oauth), ..Http::new("https://a/mcp") };
+        let masks = Masks::of(&McpServer::new("a", Transport::Http(http)));
+        masks.remember(["Bearer SENTINEL-1"]);
+        let said = "SENTINEL-0, SENTINEL-1, Bearer";
+        assert_eq!(masks.results().text(said), "[masked], [masked], Bearer");
+        assert_eq!(masks.reasons().text(said), "[masked], [masked], Bearer");
+        // One that is used on stays, and one that is not goes when there are many newer ones.
+        for nth in 0..GIVEN_MAX {
+            masks.remember([format!("once-{nth:0>6}").as_str(), "SENTINEL-2"]);
+        }
+        assert_eq!(
+            masks.results().text("SENTINEL-1, SENTINEL-2, once-000063"),
+            "SENTINEL-1, [masked], [masked]"
+        );
+    }
+}

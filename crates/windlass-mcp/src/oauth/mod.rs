@@ -1,0 +1,452 @@
+//! Signing in at a server: OAuth 2.1 with discovery, PKCE, a client that is registered, published or known, and tokens
+//! that are refreshed once however many requests need them.
+//!
+//! The protocol is the library's; here stand its order, what is kept, and what a person has to do. Tokens never appear
+//! in an error or a log.
+
+mod store;
+mod wire;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::transport::CredentialStore;
+use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use windlass_engine::port::clock::Clock;
+use windlass_machine::{Digest, Timestamp};
+use windlass_outbound::{Outbound, Url};
+
+use self::store::{Credentials, Keys, Pending};
+pub use self::store::{MemoryTokens, TokenLock, TokenStore};
+use self::wire::{Noticed, OAuthHttp};
+use super::client::OAuth;
+use super::error::McpError;
+use super::mask::Masks;
+
+/// A token that ends so soon is refreshed under a lock. The library does so 30 s before the end.
+const ABOUT_TO_END_S: u64 = 60;
+/// A client whose secret ends so soon is registered anew: signing in may take an hour.
+const SIGN_IN_S: u64 = 3_600;
+
+/// A page on which somebody signs in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SignInPage {
+    /// Where the browser goes.
+    pub url: String,
+    /// What comes back with it, and names this sign-in.
+    pub state: String,
+}
+
+/// What a browser brings back.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+pub struct SignInReturn {
+    /// The code.
+    pub code: String,
+    /// Which sign-in it is.
+    pub state: String,
+    /// Who says so. (RFC 9207)
+    #[serde(default)]
+    pub iss: Option<String>,
+}
+
+/// What asks for tokens, and the client whose tokens those are.
+struct Manager {
+    client: String,
+    asks: AuthorizationManager,
+    noticed: Arc<Noticed>,
+}
+
+/// What keeps others from changing what is kept of a sign-in: other processes first when it is let go of.
+struct Locked<'a> {
+    _elsewhere: Option<TokenLock>,
+    _here: tokio::sync::MutexGuard<'a, ()>,
+}
+
+/// The sign-in at one server.
+pub(super) struct SignIn {
+    server: String,
+    url: String,
+    config: OAuth,
+    way: Arc<Outbound>,
+    tokens: Arc<dyn TokenStore>,
+    clock: Arc<dyn Clock>,
+    /// Told of every token, code and client before anybody else is given one.
+    masks: Arc<Masks>,
+    /// Held while a token is looked up or refreshed, so that one refresh serves all who wait.
+    manager: tokio::sync::Mutex<Option<Manager>>,
+    /// Held while what is kept is changed.
+    changes: tokio::sync::Mutex<()>,
+    /// What the server last wanted.
+    challenge: Mutex<Option<String>>,
+    /// Counts the sign-ins that came to an end.
+    finished: watch::Sender<u64>,
+}
+
+impl SignIn {
+    pub fn new(
+        server: &str,
+        url: &str,
+        config: OAuth,
+        way: Arc<Outbound>,
+        (tokens, clock): (Arc<dyn TokenStore>, Arc<dyn Clock>),
+        masks: Arc<Masks>,
+    ) -> Self {
+        Self {
+            server: server.into(),
+            url: url.into(),
+            config,
+            way,
+            tokens,
+            clock,
+            masks,
+            manager: tokio::sync::Mutex::new(None),
+            changes: tokio::sync::Mutex::new(()),
+            challenge: Mutex::new(None),
+            finished: watch::Sender::new(0),
+        }
+    }
+
+    /// Told whenever somebody has signed in.
+    pub fn finished(&self) -> watch::Receiver<u64> {
+        self.finished.subscribe()
+    }
+
+    /// Remembers what the server wants of the next sign-in.
+    pub fn challenged(&self, header: &str) {
+        *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(header.to_owned());
+    }
+
+    /// A token that counts now, refreshed where it is about to end; `None`: nobody has signed in.
+    pub async fn token(&self) -> Result<Option<String>, AuthError> {
+        let mut manager = self.manager.lock().await;
+        let Some(manager) = self.ready(&mut manager).await? else { return Ok(None) };
+        if !self.is_about_to_end().await? {
+            return usable(manager.asks.get_access_token().await);
+        }
+        // One process refreshes it; those that waited for that find the new one.
+        let _lock = self.lock().await?;
+        let token = manager.asks.get_access_token().await;
+        self.known_still(manager, token).await
+    }
+
+    /// A token. Where the client is one that the authorization server knows no more, it is forgotten with its tokens, and
+    /// somebody has to sign in.
+    async fn known_still(
+        &self,
+        manager: &Manager,
+        token: Result<String, AuthError>,
+    ) -> Result<Option<String>, AuthError> {
+        if token.is_err() && self.forgets_unknown(&manager.noticed, &manager.client).await? {
+            // Somebody may have signed in with another client meanwhile.
+            let kept = self.credentials().load().await?;
+            if kept.is_some_and(|kept| kept.client_id == manager.client) {
+                self.credentials().clear().await?;
+            }
+            return Ok(None);
+        }
+        usable(token)
+    }
+
+    /// Forgets a client that the authorization server does not know, unless the settings name it; whether it did. The lock
+    /// is held for it.
+    async fn forgets_unknown(&self, noticed: &Noticed, client: &str) -> Result<bool, AuthError> {
+        let is_named = self.config.client_id.as_deref() == Some(client);
+        if !noticed.was_unknown() || is_named {
+            return Ok(false);
+        }
+        tracing::info!(
+            server = self.server,
+            "a client is no longer known where people sign in, and forgotten"
+        );
+        self.keys().forget_clients(&*self.tokens, Some(client)).await?;
+        Ok(true)
+    }
+
+    /// Keeps everybody else, here and in other processes, from changing what is kept. It is not taken twice.
+    async fn lock(&self) -> Result<Locked<'_>, AuthError> {
+        let here = self.changes.lock().await;
+        let elsewhere = self.tokens.lock(&self.keys().tokens()).await;
+        Ok(Locked { _elsewhere: elsewhere.map_err(AuthError::CredentialStoreError)?, _here: here })
+    }
+
+    /// Whether the token is one that the library refreshes before it is used. A little earlier than it does: a lock that
+    /// turns out not to be needed costs nothing.
+    async fn is_about_to_end(&self) -> Result<bool, AuthError> {
+        let Some(stored) = self.credentials().load().await? else { return Ok(false) };
+        // The library does not hand on what it reads a token's life by.
+        let token = stored.token_response.and_then(|token| serde_json::to_value(token).ok());
+        let lasts_s = token.and_then(|token| token.get("expires_in")?.as_u64());
+        let (Some(lasts_s), Some(since_s)) = (lasts_s, stored.token_received_at) else { return Ok(false) };
+        let now_s = self.clock.now().0 / 1_000;
+        Ok(now_s.saturating_add(ABOUT_TO_END_S) >= since_s.saturating_add(lasts_s))
+    }
+
+    /// Whether other tokens are kept than there were: another process has signed in, or refreshed them.
+    pub async fn kept(&self) -> Option<Digest> {
+        let kept = self.tokens.load(&self.keys().tokens()).await.ok().flatten();
+        kept.map(|kept| Digest::of(&kept))
+    }
+
+    /// The scopes that the last sign-in granted.
+    pub async fn granted(&self) -> Vec<String> {
+        let stored = self.credentials().load().await.ok().flatten();
+        stored.map(|stored| stored.granted_scopes).unwrap_or_default()
+    }
+
+    /// A token other than the one that the server refused; `None`: somebody has to sign in.
+    pub async fn fresh_token(&self, refused: &str) -> Result<Option<String>, AuthError> {
+        let mut manager = self.manager.lock().await;
+        let Some(manager) = self.ready(&mut manager).await? else { return Ok(None) };
+        let _lock = self.lock().await?;
+        // Somebody else may have refreshed it while this waited.
+        let token = manager.asks.get_access_token().await;
+        if let Some(token) = self.known_still(manager, token).await?
+            && token != refused
+        {
+            return Ok(Some(token));
+        }
+        let token = match manager.asks.refresh_token().await {
+            Ok(_) => manager.asks.get_access_token().await,
+            Err(error) => Err(error),
+        };
+        self.known_still(manager, token).await
+    }
+
+    /// The manager with its tokens, where there are any.
+    async fn ready<'a>(&self, manager: &'a mut Option<Manager>) -> Result<Option<&'a Manager>, AuthError> {
+        let stored = self.credentials().load().await?;
+        let Some(stored) = stored.filter(|stored| stored.token_response.is_some()) else {
+            return Ok(None);
+        };
+        // Another process may have signed in with a client that it has registered anew.
+        if manager.as_ref().is_none_or(|known| known.client != stored.client_id) {
+            let (mut fresh, _, noticed) = self.manager(None).await?;
+            // Tokens of another issuer are not sent to this one; the library drops them.
+            if !fresh.initialize_from_store().await? {
+                return Ok(None);
+            }
+            let client = self.keys().client_by_id(&*self.tokens, &stored.client_id).await?;
+            if let Some(client) = client.or_else(|| self.known_client()) {
+                fresh.configure_client(client.into())?;
+            }
+            *manager = Some(Manager { client: stored.client_id, asks: fresh, noticed });
+        }
+        Ok(manager.as_ref())
+    }
+
+    /// Begins a sign-in with these additional scopes; returns the address to open in a browser.
+    pub async fn begin(&self, wanted: &[String]) -> Result<SignInPage, McpError> {
+        self.begun(wanted).await.map_err(|error| self.failed(&error))
+    }
+
+    async fn begun(&self, wanted: &[String]) -> Result<SignInPage, AuthError> {
+        let challenge = self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (mut manager, metadata, noticed) = self.manager(challenge.as_deref()).await?;
+        let mut scopes = self.config.scopes.clone();
+        if scopes.is_empty() {
+            scopes = manager.select_initial_scopes(&[]).await;
+        }
+        // What was granted before is asked for again, so that more never means less. (SEP-2350)
+        if let Some(stored) = self.credentials().load().await? {
+            let missing = stored.granted_scopes.into_iter().filter(|scope| !scopes.contains(scope));
+            scopes.extend(missing.collect::<Vec<_>>());
+        }
+        let missing: Vec<String> = wanted.iter().filter(|scope| !scopes.contains(scope)).cloned().collect();
+        scopes.extend(missing);
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let client = {
+            // Of those that begin at once, one registers a client, and the others find it.
+            let _lock = self.lock().await?;
+            self.client(&mut manager, (&metadata, &noticed), &scopes).await?
+        };
+        manager.set_state_store(self.pending(Some(client.id.clone())));
+        manager.configure_client(client.into())?;
+        let url = manager.get_authorization_url(&scopes).await?;
+        let parsed = Url::parse(&url)?;
+        let state = parsed.query_pairs().find(|(name, _)| name == "state");
+        let state = state.map(|(_, value)| value.into_owned());
+        let state = state.ok_or_else(|| AuthError::InternalError("the sign-in has no state".into()))?;
+        Ok(SignInPage { url, state })
+    }
+
+    /// Ends a sign-in with what the browser brought back: from now on calls have a token.
+    pub async fn finish(&self, back: &SignInReturn) -> Result<(), McpError> {
+        self.ended(back).await.map_err(|error| self.failed(&error))
+    }
+
+    async fn ended(&self, back: &SignInReturn) -> Result<(), AuthError> {
+        self.masks.remember([back.code.as_str()]);
+        let challenge = self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (mut fresh, metadata, noticed) = self.manager(challenge.as_deref()).await?;
+        let client = self.begun_with(&back.state, metadata.issuer.as_deref()).await?;
+        let client = client.ok_or(AuthError::AuthorizationRequired)?;
+        let id = client.id.clone();
+        fresh.configure_client(client.into())?;
+        // Nobody refreshes an older token meanwhile, which would be kept in place of the new one.
+        let lock = self.lock().await?;
+        let got =
+            fresh.exchange_code_for_token_with_issuer(&back.code, &back.state, back.iss.as_deref()).await;
+        if let Err(error) = got {
+            // Whoever signs in is told why that failed, whatever becomes of the client.
+            if let Err(error) = self.forgets_unknown(&noticed, &id).await {
+                tracing::warn!(server = self.server, %error, "a client could not be forgotten");
+            }
+            return Err(error);
+        }
+        drop(lock);
+        *self.manager.lock().await = Some(Manager { client: id, asks: fresh, noticed });
+        *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.finished.send_modify(|count| *count += 1);
+        Ok(())
+    }
+
+    /// The client that a sign-in was begun with: another one may have been registered since.
+    async fn begun_with(&self, state: &str, issuer: Option<&str>) -> Result<Option<Client>, AuthError> {
+        let (keys, known) = (self.keys(), self.known_client());
+        match keys.begun_with(&*self.tokens, state).await? {
+            Some(id) if known.as_ref().is_some_and(|known| known.id == id) => Ok(known),
+            Some(id) => {
+                let client = keys.client_by_id(&*self.tokens, &id).await?;
+                let redirect_uri = self.config.redirect_uri.clone();
+                Ok(client.map(|client| Client { redirect_uri, ..client }))
+            }
+            // It was begun by an earlier version.
+            None if known.is_some() => Ok(known),
+            None => keys.client(&*self.tokens, issuer, &self.config.redirect_uri).await,
+        }
+    }
+
+    /// Forgets the tokens, and the clients that were registered: whoever signs in next begins with nothing.
+    pub async fn sign_out(&self) -> Result<(), McpError> {
+        self.signed_out().await.map_err(|error| self.failed(&error))
+    }
+
+    async fn signed_out(&self) -> Result<(), AuthError> {
+        *self.manager.lock().await = None;
+        let _lock = self.lock().await?;
+        self.credentials().clear().await?;
+        self.keys().forget_clients(&*self.tokens, None).await
+    }
+
+    /// A manager that knows the authorization server, what that says of itself, and what will be noticed there.
+    async fn manager(
+        &self,
+        challenge: Option<&str>,
+    ) -> Result<(AuthorizationManager, AuthorizationMetadata, Arc<Noticed>), AuthError> {
+        let noticed = Arc::new(Noticed::default());
+        let (way, own) = (self.way.clone(), Url::parse(&self.url)?);
+        let http = Arc::new(OAuthHttp { way, own, noticed: noticed.clone() });
+        let mut manager = AuthorizationManager::new_with_oauth_http_client(&self.url, http).await?;
+        manager.set_credential_store(self.credentials());
+        manager.set_state_store(self.pending(None));
+        let found = manager.resolve_metadata_from_challenge(challenge).await?;
+        manager.set_metadata(found.metadata.clone());
+        Ok((manager, found.metadata, noticed))
+    }
+
+    /// The client that the authorization server knows: configured, published, registered before, or registered now.
+    async fn client(
+        &self,
+        manager: &mut AuthorizationManager,
+        (metadata, noticed): (&AuthorizationMetadata, &Noticed),
+        scopes: &[&str],
+    ) -> Result<Client, AuthError> {
+        if let Some(client) = self.known_client() {
+            return Ok(client);
+        }
+        let issuer = metadata.issuer.as_deref();
+        let published = metadata.additional_fields.get("client_id_metadata_document_supported");
+        let takes_published = published.and_then(serde_json::Value::as_bool) == Some(true);
+        let client = match &self.config.client_metadata_url {
+            Some(url) if takes_published => Client { id: url.clone(), secret: None, ..self.bare_client() },
+            Some(_) | None => {
+                let known = self.keys().client(&*self.tokens, issuer, &self.config.redirect_uri).await?;
+                match known.filter(|client| !client.is_about_to_end(self.clock.now())) {
+                    Some(client) => client,
+                    None => {
+                        let name = &self.config.client_name;
+                        let client = manager.register_client(name, &self.config.redirect_uri, scopes).await?;
+                        let (id, secret) = (client.client_id, client.client_secret);
+                        Client { id, secret, secret_ends_s: noticed.secret_ends_s(), ..self.bare_client() }
+                    }
+                }
+            }
+        };
+        self.keys().save_client(&*self.tokens, issuer, &client).await?;
+        Ok(client)
+    }
+
+    fn known_client(&self) -> Option<Client> {
+        let id = self.config.client_id.clone()?;
+        Some(Client { id, secret: self.config.client_secret.clone(), ..self.bare_client() })
+    }
+
+    fn bare_client(&self) -> Client {
+        Client {
+            id: String::new(),
+            secret: None,
+            secret_ends_s: None,
+            redirect_uri: self.config.redirect_uri.clone(),
+            application_type: self.config.application_type.clone(),
+        }
+    }
+
+    fn keys(&self) -> Keys {
+        Keys { server: self.server.clone(), masks: self.masks.clone() }
+    }
+
+    /// Where a sign-in is kept that begins with a client.
+    fn pending(&self, client: Option<String>) -> Pending {
+        Pending { keys: self.keys(), tokens: self.tokens.clone(), client }
+    }
+
+    fn credentials(&self) -> Credentials {
+        Credentials { keys: self.keys(), tokens: self.tokens.clone() }
+    }
+
+    fn failed(&self, error: &AuthError) -> McpError {
+        McpError::SignInFailed {
+            server: self.server.clone(),
+            why: self.masks.reasons().text(&error.to_string()),
+        }
+    }
+}
+
+/// A token, or that somebody has to sign in; what may work later stays an error.
+fn usable(token: Result<String, AuthError>) -> Result<Option<String>, AuthError> {
+    match token {
+        Ok(token) => Ok(Some(token)),
+        Err(AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A client as an authorization server knows it.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Client {
+    id: String,
+    secret: Option<String>,
+    /// When the secret ends, where it does.
+    #[serde(default)]
+    secret_ends_s: Option<u64>,
+    redirect_uri: String,
+    application_type: String,
+}
+
+impl Client {
+    /// Whether its secret may be over before somebody has signed in with it.
+    fn is_about_to_end(&self, now: Timestamp) -> bool {
+        self.secret_ends_s.is_some_and(|ends_s| ends_s <= now.0 / 1_000 + SIGN_IN_S)
+    }
+}
+
+impl From<Client> for OAuthClientConfig {
+    fn from(client: Client) -> Self {
+        let config = Self::new(client.id, client.redirect_uri).with_application_type(client.application_type);
+        match client.secret {
+            Some(secret) => config.with_client_secret(secret),
+            None => config,
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Where tokens, registered clients and begun sign-ins are kept: bytes under a name, which the host program seals.
+//!
+//! What the bytes mean is known here alone; nothing is ever printed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use rmcp::transport::auth::AuthError;
+use rmcp::transport::{CredentialStore, StateStore, StoredAuthorizationState, StoredCredentials};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use windlass_machine::Digest;
+
+use super::Client;
+use crate::mask::Masks;
+
+/// Keeps secrets under names. The values are secret; the host program seals them before they reach a disk.
+#[async_trait]
+pub trait TokenStore: Send + Sync {
+    /// Reads a value. The error says what failed, without the value.
+    async fn load(&self, name: &str) -> Result<Option<Vec<u8>>, String>;
+    /// Writes a value over whatever was there.
+    async fn save(&self, name: &str, value: Vec<u8>) -> Result<(), String>;
+    /// Deletes a value, if it is there.
+    async fn remove(&self, name: &str) -> Result<(), String>;
+    /// Keeps everybody else who shares the store from refreshing what stands under a name, until it is dropped. A store
+    /// that no other process shares needs none.
+    async fn lock(&self, _name: &str) -> Result<Option<TokenLock>, String> {
+        Ok(None)
+    }
+}
+
+/// What keeps others from refreshing a token; letting go of it lets them.
+pub struct TokenLock {
+    _held: Box<dyn Send>,
+}
+
+impl TokenLock {
+    /// Holds whatever it is that is let go of by dropping it.
+    pub fn holding(held: impl Send + 'static) -> Self {
+        Self { _held: Box::new(held) }
+    }
+}
+
+/// Keeps tokens as long as the process lives.
+#[derive(Default)]
+pub struct MemoryTokens(Mutex<HashMap<String, Vec<u8>>>);
+
+/// Names at most: sign-ins that nobody ended would else pile up.
+const MAX_NAMES: usize = 4_096;
+
+#[async_trait]
+impl TokenStore for MemoryTokens {
+    async fn load(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned())
+    }
+
+    async fn save(&self, name: &str, value: Vec<u8>) -> Result<(), String> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= MAX_NAMES && !kept.contains_key(name) {
+            return Err(format!("there are {MAX_NAMES} values already"));
+        }
+        kept.insert(name.to_owned(), value);
+        Ok(())
+    }
+
+    async fn remove(&self, name: &str) -> Result<(), String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        Ok(())
+    }
+}
+
+/// The names of what belongs to a server.
+#[derive(Clone)]
+pub(super) struct Keys {
+    pub server: String,
+    pub masks: Arc<Masks>,
+}
+
+impl Keys {
+    pub fn tokens(&self) -> String {
+        format!("mcp/{}/tokens", self.server)
+    }
+
+    fn state(&self, state: &str) -> String {
+        format!("mcp/{}/sign-in/{state}", self.server)
+    }
+
+    /// The same for what a browser brought: nothing but what this client drew can be a name.
+    fn brought(&self, state: &str) -> Option<String> {
+        let can_be_one =
+            (1..=128).contains(&state.len()) && state.bytes().all(|byte| byte.is_ascii_graphic());
+        can_be_one.then(|| self.state(state))
+    }
+
+    /// The client that a sign-in was begun with, where that was written down.
+    pub async fn begun_with(
+        &self,
+        tokens: &dyn TokenStore,
+        state: &str,
+    ) -> Result<Option<String>, AuthError> {
+        let Some(name) = self.brought(state) else { return Ok(None) };
+        let begun: Option<BegunWith> = read(tokens, &name).await?;
+        Ok(begun.and_then(|begun| begun.client))
+    }
+
+    /// A client belongs to the issuer that knows it, and is shown to no other; processes that come back to other
+    /// addresses have one each.
+    fn of_client(&self, issuer: Option<&str>, redirect_uri: &str) -> String {
+        let place = format!("{} {redirect_uri}", issuer.unwrap_or("-"));
+        format!("mcp/{}/client/{}", self.server, Digest::of(place.as_bytes()))
+    }
+
+    /// The client whose tokens are kept, whoever has got them.
+    fn of_id(&self, id: &str) -> String {
+        format!("mcp/{}/client-id/{}", self.server, Digest::of(id.as_bytes()))
+    }
+
+    /// The names under which clients are kept.
+    fn clients(&self) -> String {
+        format!("mcp/{}/clients", self.server)
+    }
+
+    pub async fn client(
+        &self,
+        tokens: &dyn TokenStore,
+        issuer: Option<&str>,
+        redirect_uri: &str,
+    ) -> Result<Option<Client>, AuthError> {
+        self.known(read(tokens, &self.of_client(issuer, redirect_uri)).await)
+    }
+
+    pub async fn client_by_id(&self, tokens: &dyn TokenStore, id: &str) -> Result<Option<Client>, AuthError> {
+        self.known(read(tokens, &self.of_id(id)).await)
+    }
+
+    /// Whose secret is not said back from now on.
+    fn known(&self, client: Result<Option<Client>, AuthError>) -> Result<Option<Client>, AuthError> {
+        if let Ok(Some(client)) = &client {
+            self.masks.remember(client.secret.as_deref());
+        }
+        client
+    }
+
+    /// The same for tokens.
+    fn known_tokens(&self, credentials: &StoredCredentials) {
+        // The library does not hand on all that it keeps.
+        let kept = credentials.token_response.as_ref().and_then(|tokens| serde_json::to_value(tokens).ok());
+        let named = ["access_token", "refresh_token", "id_token"];
+        self.masks.remember(named.iter().filter_map(|name| kept.as_ref()?.get(name)?.as_str()));
+    }
+
+    /// Keeps a client. The sign-in's lock is held for it: the names of all are kept together.
+    pub async fn save_client(
+        &self,
+        tokens: &dyn TokenStore,
+        issuer: Option<&str>,
+        client: &Client,
+    ) -> Result<(), AuthError> {
+        self.masks.remember(client.secret.as_deref());
+        let names = [self.of_client(issuer, &client.redirect_uri), self.of_id(&client.id)];
+        let mut all = self.listed(tokens).await?;
+        // Before what they name: a client that nobody finds again is not forgotten either.
+        all.extend(names.iter().cloned());
+        write(tokens, &self.clients(), &all).await?;
+        for name in names {
+            write(tokens, &name, client).await?;
+        }
+        Ok(())
+    }
+
+    /// Forgets one client, or all, and with it what cannot be read. The sign-in's lock is held for it.
+    pub async fn forget_clients(&self, tokens: &dyn TokenStore, only: Option<&str>) -> Result<(), AuthError> {
+        let mut all = self.listed(tokens).await?;
+        for name in std::mem::take(&mut all) {
+            let stays = match only {
+                Some(only) => {
+                    let kept = tokens.load(&name).await.map_err(AuthError::CredentialStoreError)?;
+                    let client = kept.and_then(|kept| serde_json::from_slice::<Client>(&kept).ok());
+                    client.is_some_and(|client| client.id != only)
+                }
+                None => false,
+            };
+            if stays {
+                all.insert(name);
+            } else {
+                tokens.remove(&name).await.map_err(AuthError::CredentialStoreError)?;
+            }
+        }
+        write(tokens, &self.clients(), &all).await
+    }
+
+    /// The names under which clients are kept. A list that cannot be read names none, and the next one takes its place.
+    async fn listed(&self, tokens: &dyn TokenStore) -> Result<BTreeSet<String>, AuthError> {
+        let kept = tokens.load(&self.clients()).await.map_err(AuthError::CredentialStoreError)?;
+        Ok(kept.and_then(|kept| serde_json::from_slice(&kept).ok()).unwrap_or_default())
+    }
+}
+
+async fn read<T: DeserializeOwned>(tokens: &dyn TokenStore, name: &str) -> Result<Option<T>, AuthError> {
+    let value = tokens.load(name).await.map_err(AuthError::CredentialStoreError)?;
+    let unreadable = |_| AuthError::CredentialStoreError(format!("what is kept as `{name}` cannot be read"));
+    value.map(|value| serde_json::from_slice(&value).map_err(unreadable)).transpose()
+}
+
+async fn write<T: Serialize>(tokens: &dyn TokenStore, name: &str, value: &T) -> Result<(), AuthError> {
+    let unwritable = |_| AuthError::CredentialStoreError(format!("`{name}` cannot be written down"));
+    let value = serde_json::to_vec(value).map_err(unwritable)?;
+    tokens.save(name, value).await.map_err(AuthError::CredentialStoreError)
+}
+
+/// A server's tokens, as the library wants them kept.
+pub(super) struct Credentials {
+    pub keys: Keys,
+    pub tokens: Arc<dyn TokenStore>,
+}
+
+#[async_trait]
+impl CredentialStore for Credentials {
+    async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
+        let kept = read(&*self.tokens, &self.keys.tokens()).await?;
+        kept.iter().for_each(|kept| self.keys.known_tokens(kept));
+        Ok(kept)
+    }
+
+    async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        self.keys.known_tokens(&credentials);
+        write(&*self.tokens, &self.keys.tokens(), &credentials).await
+    }
+
+    async fn clear(&self) -> Result<(), AuthError> {
+        self.tokens.remove(&self.keys.tokens()).await.map_err(AuthError::CredentialStoreError)
+    }
+}
+
+/// Sign-ins that have begun, as the library wants them kept: another process may end them.
+pub(super) struct Pending {
+    pub keys: Keys,
+    pub tokens: Arc<dyn TokenStore>,
+    /// The client of those that begin.
+    pub client: Option<String>,
+}
+
+/// What the library wants to know again of a sign-in, and the client beside it, which it does not keep.
+#[derive(Serialize)]
+struct Begun<'a> {
+    #[serde(flatten)]
+    state: StoredAuthorizationState,
+    client: Option<&'a str>,
+}
+
+#[derive(Deserialize)]
+struct BegunWith {
+    client: Option<String>,
+}
+
+#[async_trait]
+impl StateStore for Pending {
+    async fn save(&self, state: &str, begun: StoredAuthorizationState) -> Result<(), AuthError> {
+        let begun = Begun { state: begun, client: self.client.as_deref() };
+        write(&*self.tokens, &self.keys.state(state), &begun).await
+    }
+
+    async fn load(&self, state: &str) -> Result<Option<StoredAuthorizationState>, AuthError> {
+        match self.keys.brought(state) {
+            Some(name) => read(&*self.tokens, &name).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn delete(&self, state: &str) -> Result<(), AuthError> {
+        self.tokens.remove(&self.keys.state(state)).await.map_err(AuthError::CredentialStoreError)
+    }
+}

@@ -1,0 +1,74 @@
+//! Servers of a single run: their tools, which hold their servers. When the last of them is let go of, the servers end.
+//!
+//! It keeps nothing else: a run's own servers are known to nobody but the run.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use windlass_engine::port::tool::{CallContext, Tool, ToolOutput, ToolSource};
+use windlass_machine::{EffectClass, ToolSpec};
+
+use super::hub::McpHub;
+
+impl McpHub {
+    /// The tools as they are now, for a run that has these servers as its own. What a server adds later does not come to
+    /// the run.
+    pub fn into_tools(self) -> Vec<Arc<dyn Tool>> {
+        let hub = Arc::new(self);
+        let tools = hub.tools();
+        tools
+            .iter()
+            .map(|tool| Arc::new(OwnTool { tool: tool.clone(), _hub: hub.clone() }) as Arc<dyn Tool>)
+            .collect()
+    }
+}
+
+/// A tool that holds its server.
+struct OwnTool {
+    tool: Arc<dyn Tool>,
+    _hub: Arc<McpHub>,
+}
+
+#[async_trait]
+impl Tool for OwnTool {
+    fn spec(&self) -> &ToolSpec {
+        self.tool.spec()
+    }
+
+    fn effect_class(&self) -> EffectClass {
+        self.tool.effect_class()
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.tool.is_trusted()
+    }
+
+    fn toolset(&self) -> Option<&str> {
+        self.tool.toolset()
+    }
+
+    fn server(&self) -> Option<&str> {
+        self.tool.server()
+    }
+
+    fn server_for(&self, arguments: &Value) -> Option<String> {
+        self.tool.server_for(arguments)
+    }
+
+    fn remote_name(&self) -> &str {
+        self.tool.remote_name()
+    }
+
+    fn unavailable(&self) -> Option<String> {
+        self.tool.unavailable()
+    }
+
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        self.tool.call(context, arguments).await
+    }
+
+    async fn let_go(&self, state: &str) {
+        self.tool.let_go(state).await;
+    }
+}

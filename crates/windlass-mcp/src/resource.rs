@@ -1,0 +1,311 @@
+//! Resources of servers: listed and read by programs, and by models with two tools. (LM-T16)
+//!
+//! Nothing is subscribed to; a resource is read when somebody asks.
+
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use rmcp::model::{ClientRequest, ReadResourceRequest, ReadResourceRequestParams, ServerResult};
+use rmcp::service::ServiceError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use windlass_engine::port::tool::{CallContext, OutputPart, Tool, ToolOutput};
+use windlass_engine::tool::crashing_masked;
+use windlass_machine::{Annotations, EffectClass, ToolSpec};
+use windlass_schema::schema_for;
+
+use super::connect::told_service;
+use super::connection::Connection;
+use super::core::{Core, Link};
+use super::error::McpError;
+use super::exchange::{Exchange, away};
+use super::hub::{McpHub, Shared};
+use super::list::Pages;
+use super::result;
+
+/// A resource of a server, or a family of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct McpResource {
+    /// The server.
+    pub server: String,
+    /// Its address; with `{…}` in it, a family's.
+    pub uri: String,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// For example `text/markdown`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    /// Its size, where the server says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+}
+
+/// Resources of one server at most: a model reads no more, and neither do people.
+const MAX_RESOURCES: usize = 1_000;
+
+impl McpHub {
+    /// Lists the resources of a server, families last.
+    pub async fn resources(&self, server: &str) -> Result<Vec<McpResource>, McpError> {
+        let core = self.shared().core(server)?;
+        resources(&core).await
+    }
+
+    /// Reads a resource, as parts of a result.
+    pub async fn read_resource(&self, server: &str, uri: &str) -> Result<Vec<OutputPart>, McpError> {
+        let core = self.shared().core(server)?;
+        let connection = connected(&core).await?;
+        let params = ReadResourceRequestParams::new(uri);
+        let read = within(&core, connection.peer.read_resource(params)).await?;
+        Ok(core.masks.parts(parts(&serde_json::to_value(read.contents).unwrap_or_default())))
+    }
+}
+
+/// A connection, or why there is none, for a program.
+pub(super) async fn connected(core: &Core) -> Result<Arc<Connection>, McpError> {
+    let server = core.config.name.clone();
+    core.connection().await.map_err(|link| match link {
+        Link::SignIn { .. } => McpError::SignIn { server },
+        Link::Down { why, .. } => McpError::Unavailable { server, why },
+        Link::Starting | Link::Disabled | Link::Up { .. } => {
+            McpError::Unavailable { server, why: away(core, &link) }
+        }
+    })
+}
+
+/// Waits for an answer as long as one may take.
+pub(super) async fn within<T>(
+    core: &Core,
+    answer: impl Future<Output = Result<T, ServiceError>>,
+) -> Result<T, McpError> {
+    let server = core.config.name.clone();
+    let limit_ms = core.config.timeouts.request_ms;
+    tokio::select! {
+        biased;
+        answer = answer => answer.map_err(|error| match error {
+            ServiceError::McpError(error) => {
+                let message = core.masks.reasons().text(&error.message);
+                McpError::Refused { server, code: error.code.0, message }
+            }
+            error => {
+                core.kick.notify_one();
+                McpError::Unavailable { server, why: core.masks.reasons().text(&told_service(&error)) }
+            }
+        }),
+        () = core.clock.sleep_ms(limit_ms) => {
+            Err(McpError::Unavailable { server, why: format!("no answer within {limit_ms} ms") })
+        }
+    }
+}
+
+async fn resources(core: &Core) -> Result<Vec<McpResource>, McpError> {
+    if !core.has_resources() {
+        connected(core).await?;
+        if !core.has_resources() {
+            return Ok(Vec::new());
+        }
+    }
+    let connection = connected(core).await?;
+    let (peer, server) = (&connection.peer, &core.config.name);
+    let mut found = Vec::new();
+    let mut pages = Pages::first();
+    while let Some(params) = pages.wanted().filter(|_| found.len() < MAX_RESOURCES) {
+        let page = within(core, peer.list_resources(params)).await?;
+        // One that cannot be told is left out.
+        let listed = page.resources.into_iter().filter_map(|it| core.masks.said(it).ok());
+        found.extend(listed.map(|it| McpResource {
+            server: server.clone(),
+            uri: it.uri,
+            name: it.title.unwrap_or(it.name),
+            description: it.description,
+            media_type: it.mime_type,
+            size_bytes: it.size,
+        }));
+        pages.came(page.next_cursor);
+    }
+    let mut pages = Pages::first();
+    while let Some(params) = pages.wanted().filter(|_| found.len() < MAX_RESOURCES) {
+        // Servers without families often do not know the question.
+        let Ok(page) = within(core, peer.list_resource_templates(params)).await else { break };
+        let listed = page.resource_templates.into_iter().filter_map(|it| core.masks.said(it).ok());
+        found.extend(listed.map(|it| McpResource {
+            server: server.clone(),
+            uri: it.uri_template,
+            name: it.title.unwrap_or(it.name),
+            description: it.description,
+            media_type: it.mime_type,
+            size_bytes: None,
+        }));
+        pages.came(page.next_cursor);
+    }
+    found.truncate(MAX_RESOURCES);
+    Ok(found)
+}
+
+fn parts(contents: &Value) -> Vec<OutputPart> {
+    contents.as_array().into_iter().flatten().map(result::resource).collect()
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListArguments {
+    /// A server; without one, the names of the servers that have any are listed, to be asked one by one.
+    #[serde(default)]
+    server: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ReadArguments {
+    /// The server that has the resource.
+    server: String,
+    /// The address of the resource, as `ListMcpResources` gives it.
+    uri: String,
+}
+
+/// The tools with which models read resources.
+pub struct ResourceTools;
+
+impl ResourceTools {
+    /// Their names, which no server's tool gets.
+    pub const NAMES: [&'static str; 2] = ["ListMcpResources", "ReadMcpResource"];
+
+    pub(super) fn of(shared: Weak<Shared>) -> [(String, Arc<dyn Tool>); 2] {
+        let spec = |name: &str, description: &str, input_schema: Value| ToolSpec {
+            name: name.into(),
+            description: description.to_owned(),
+            input_schema,
+            annotations: Annotations {
+                read_only_hint: true,
+                open_world_hint: true,
+                ..Annotations::default()
+            },
+            withheld: Vec::new(),
+        };
+        let [list, read] = Self::NAMES;
+        let about_list = "Lists the resources that the connected MCP servers offer: documents, records, files. \
+                          Addresses with {…} stand for a family: fill them in.";
+        let about_read = "Reads a resource of a connected MCP server.";
+        let list_tool = ListResources {
+            shared: shared.clone(),
+            spec: spec(list, about_list, schema_for::<ListArguments>()),
+        };
+        let read_tool = ReadResource { shared, spec: spec(read, about_read, schema_for::<ReadArguments>()) };
+        [(list.to_owned(), Arc::new(list_tool)), (read.to_owned(), Arc::new(read_tool))]
+    }
+}
+
+struct ListResources {
+    shared: Weak<Shared>,
+    spec: ToolSpec,
+}
+
+#[async_trait]
+impl Tool for ListResources {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn server_for(&self, arguments: &Value) -> Option<String> {
+        named(arguments)
+    }
+
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        let Some(shared) = self.shared.upgrade() else { return gone() };
+        let Ok(ListArguments { server }) = serde_json::from_value(arguments) else { return gone() };
+        let Some(server) = server else {
+            // Rules for a server hold for calls that name it, so that a call which names none asks none.
+            let having = shared.cores().into_iter().filter(|core| core.has_resources());
+            let servers: Vec<String> = having.map(|core| core.config.name.clone()).collect();
+            let hint = "call again with one of these as `server`";
+            return ToolOutput::text(json!({ "servers": servers, "hint": hint }).to_string());
+        };
+        let core = match shared.core(&server) {
+            Ok(core) => core,
+            Err(error) => {
+                return ToolOutput::error(format!("Tool error: {error}. There are: {}", names(&shared)));
+            }
+        };
+        let listed = crashing_masked(Box::pin(resources(&core)), || core.masks.reasons());
+        let listed = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => return ToolOutput::error("Tool error: the call was stopped"),
+            listed = listed => listed,
+        };
+        match listed {
+            Ok(found) => ToolOutput::text(json!({ "resources": found }).to_string()),
+            Err(error) => ToolOutput::error(format!("Tool error: {error}")),
+        }
+    }
+}
+
+struct ReadResource {
+    shared: Weak<Shared>,
+    spec: ToolSpec,
+}
+
+#[async_trait]
+impl Tool for ReadResource {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect_class(&self) -> EffectClass {
+        EffectClass::Idempotent
+    }
+
+    fn server_for(&self, arguments: &Value) -> Option<String> {
+        named(arguments)
+    }
+
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        let Some(shared) = self.shared.upgrade() else { return gone() };
+        let Ok(ReadArguments { server, uri }) = serde_json::from_value(arguments) else { return gone() };
+        let core = match shared.core(&server) {
+            Ok(core) => core,
+            Err(error) => {
+                return ToolOutput::error(format!("Tool error: {error}. There are: {}", names(&shared)));
+            }
+        };
+        crashing_masked(Box::pin(self.read(&core, &context, &uri)), || core.masks.reasons()).await
+    }
+}
+
+impl ReadResource {
+    async fn read(&self, core: &Arc<Core>, context: &CallContext, uri: &str) -> ToolOutput {
+        let request = |responses, state| {
+            let mut params = ReadResourceRequestParams::new(uri);
+            (params.input_responses, params.request_state) = (responses, state);
+            ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
+        };
+        let class = context.class.unwrap_or_else(|| self.effect_class());
+        let repeats = matches!(class, EffectClass::Pure | EffectClass::Idempotent);
+        let exchange = Exchange { core, context, request: &request, repeats };
+        match exchange.made().await {
+            Ok(ServerResult::ReadResourceResult(read)) => {
+                let output = match parts(&serde_json::to_value(read.contents).unwrap_or_default()) {
+                    parts if parts.is_empty() => ToolOutput::text("(The resource is empty)"),
+                    parts => ToolOutput { parts, ..ToolOutput::default() },
+                };
+                core.masks.output(output)
+            }
+            Ok(_) => ToolOutput::error("Tool error: the server's answer is no resource"),
+            Err(output) => exchange.masked(output).await,
+        }
+    }
+}
+
+/// The server that arguments name.
+fn named(arguments: &Value) -> Option<String> {
+    arguments.get("server").and_then(Value::as_str).map(str::to_owned)
+}
+
+fn names(shared: &Shared) -> String {
+    let names: Vec<String> = shared.cores().iter().map(|core| format!("`{}`", core.config.name)).collect();
+    names.join(", ")
+}
+
+fn gone() -> ToolOutput {
+    ToolOutput::error("Tool error: the servers are being ended")
+}

@@ -1,0 +1,208 @@
+//! Where a call goes on that was parked or put off: what the reply means, and what is sent next.
+//!
+//! It sends nothing; what cannot be read is lost, and not guessed.
+
+use std::collections::BTreeMap;
+
+use rmcp::model::{CancelTaskParams, InputResponses};
+use serde_json::Value;
+use windlass_engine::port::tool::ToolOutput;
+use windlass_machine::Answer;
+
+use super::ask::{self, Known, Parked};
+use super::core::Core;
+use super::exchange::{Exchange, Next};
+use super::task::Watched;
+
+/// Where a call goes on.
+pub(super) enum Resumed {
+    /// At its beginning.
+    First,
+    /// With what the server wanted.
+    Next(Next),
+    /// In the middle, where an older server holds it open.
+    Held { ticket: u64, known: Vec<Known> },
+    /// With a look after the server's task.
+    Task(Watched),
+    /// With inputs for the server's task.
+    TaskReady { task: Watched, requests: BTreeMap<String, Value>, answers: InputResponses },
+}
+
+/// The server that a call waits for, beside what it waits with: by then its tool's name may be another server's.
+const FROM: &str = "from";
+
+/// Names the server in what a call waits with.
+fn from_here(core: &Core, state: &mut Option<String>) {
+    let Some(text) = state else { return };
+    if let Ok(Value::Object(mut parked)) = serde_json::from_str(text) {
+        parked.insert(FROM.to_owned(), core.config.name.as_str().into());
+        *text = Value::Object(parked).to_string();
+    }
+}
+
+/// Whether what a call waits with is of this server, as far as it says.
+fn is_from_here(core: &Core, state: &str) -> bool {
+    let from = serde_json::from_str::<Value>(state).ok().and_then(|parked| parked.get(FROM).cloned());
+    from.is_none_or(|from| from == core.config.name.as_str())
+}
+
+/// Stops what a call has left at work at its server: nobody comes back for it.
+pub(super) async fn let_go(core: &Core, state: &str) {
+    if !is_from_here(core, state) {
+        return;
+    }
+    let Ok(parked) = serde_json::from_str::<Parked>(state) else { return };
+    match parked {
+        Parked::Task(task) | Parked::TaskInput { task, .. } | Parked::TaskReady { task, .. } => {
+            let Ok(connection) = core.connection().await else { return };
+            let told = connection.peer.cancel_task(CancelTaskParams::new(task.id)).await;
+            tracing::debug!(server = core.config.name, told = told.is_ok(), "a task was given up");
+        }
+        // Dropped, the call that is held open is cancelled.
+        Parked::Held { ticket, .. } => drop(core.held.take(ticket)),
+        // The server holds nothing of it.
+        Parked::Input { .. } | Parked::SignIn | Parked::Ready { .. } | Parked::Pages { .. } => {}
+    }
+}
+
+impl Exchange<'_> {
+    /// A result, or what a call waits for, without what the server was given. One that cannot wait is given up.
+    pub(super) async fn masked(&self, output: ToolOutput) -> ToolOutput {
+        let asked = output.ask.as_ref().map(|ask| &ask.state);
+        let state = asked.or(output.later.as_ref().map(|later| &later.state)).cloned().flatten();
+        match self.core.masks.waiting(output) {
+            Ok(mut output) => {
+                let asked = output.ask.iter_mut().map(|ask| &mut ask.state);
+                let later = output.later.iter_mut().map(|later| &mut later.state);
+                asked.chain(later).for_each(|state| from_here(self.core, state));
+                output
+            }
+            Err(why) => self.given_up(&state.unwrap_or_default(), &why).await,
+        }
+    }
+
+    /// Gives a call up that cannot go on, and stops what it has left at work. Unless nothing was done, nobody knows how
+    /// that has ended. (Promise 2)
+    pub(super) async fn given_up(&self, state: &str, why: &str) -> ToolOutput {
+        tokio::select! {
+            () = Box::pin(let_go(self.core, state)) => {}
+            () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => {}
+        }
+        match serde_json::from_str::<Parked>(state) {
+            Ok(Parked::SignIn | Parked::Pages { .. }) => ToolOutput::error(format!("Tool error: {why}")),
+            Ok(
+                Parked::Input { .. }
+                | Parked::Held { .. }
+                | Parked::Ready { .. }
+                | Parked::Task(_)
+                | Parked::TaskInput { .. }
+                | Parked::TaskReady { .. },
+            )
+            | Err(_) => ToolOutput::lost(format!("{}: {why}", self.server())),
+        }
+    }
+
+    /// Where the call goes on. The error is what is asked first, or the result.
+    pub(super) fn resumed(&self) -> Result<Resumed, ToolOutput> {
+        let (state, answer) = match (&self.context.reply, &self.context.resumed) {
+            (Some(reply), _) => (&reply.state, Some(&reply.answer)),
+            (None, Some(resumed)) => (&resumed.state, None),
+            (None, None) => return Ok(Resumed::First),
+        };
+        if state.as_deref().is_some_and(|state| !is_from_here(self.core, state)) {
+            return Err(ToolOutput::lost(format!(
+                "the call was waiting for another server than {}",
+                self.server()
+            )));
+        }
+        let parked = state.as_deref().and_then(|state| serde_json::from_str(state).ok());
+        let parked: Parked =
+            parked.ok_or_else(|| ToolOutput::lost("what the call was waiting with cannot be read"))?;
+        match (parked, answer) {
+            // A task goes on, whoever has signed in.
+            (Parked::Task(task), answer) => {
+                self.may_have_signed_in(answer);
+                Ok(Resumed::Task(task))
+            }
+            (Parked::TaskReady { task, requests, answers }, answer) => {
+                self.may_have_signed_in(answer);
+                Ok(Resumed::TaskReady { task, requests, answers })
+            }
+            (Parked::SignIn, Some(Answer::Reply(_))) => {
+                self.signed_in_elsewhere();
+                Ok(Resumed::First)
+            }
+            (Parked::Ready { state, answers, known }, Some(Answer::Reply(_))) => {
+                self.signed_in_elsewhere();
+                Ok(Resumed::Next(Next { responses: answers, state, known }))
+            }
+            // Its time has come; nobody was asked.
+            (Parked::Ready { state, answers, known }, None) => {
+                Ok(Resumed::Next(Next { responses: answers, state, known }))
+            }
+            (Parked::Pages { left }, Some(Answer::Reply(_))) => {
+                if left.is_empty() {
+                    Ok(Resumed::First)
+                } else {
+                    Err(self.page(left))
+                }
+            }
+            (Parked::SignIn | Parked::Ready { .. } | Parked::Pages { .. }, _) => {
+                Err(ToolOutput::error(format!("Tool error: nobody signed in at {}", self.server())))
+            }
+            (parked, Some(answer)) => self.answer(parked, answer),
+            (_, None) => Err(ToolOutput::lost("the call was waiting for people, and goes on without them")),
+        }
+    }
+
+    fn may_have_signed_in(&self, answer: Option<&Answer>) {
+        if let Some(Answer::Reply(_)) = answer {
+            self.signed_in_elsewhere();
+        }
+    }
+
+    /// Somebody says that they have signed in, which may have come to its end in another process: the server is tried
+    /// again before anybody is asked again.
+    fn signed_in_elsewhere(&self) {
+        self.core.comes_back();
+        self.core.kick.notify_one();
+    }
+
+    /// Where a call goes on whose question was answered; one that does not fit is asked again.
+    fn answer(&self, parked: Parked, answer: &Answer) -> Result<Resumed, ToolOutput> {
+        let parameters = match &parked {
+            Parked::Held { asked, .. } => asked.clone(),
+            Parked::Input { requests, asked, .. } | Parked::TaskInput { requests, asked, .. } => {
+                requests.get(asked).and_then(ask::elicitation).cloned().unwrap_or_default()
+            }
+            Parked::SignIn
+            | Parked::Ready { .. }
+            | Parked::Pages { .. }
+            | Parked::Task(_)
+            | Parked::TaskReady { .. } => Value::Null,
+        };
+        let answer = match ask::result(&parameters, answer) {
+            Ok(answer) => answer,
+            Err(why) => return Err(self.asked(&parameters, Some(&why), &parked)),
+        };
+        match parked {
+            Parked::Held { ticket, asked, mut known } => {
+                known.push(Known { asked, answer });
+                Ok(Resumed::Held { ticket, known })
+            }
+            Parked::Input { state, requests, mut answers, asked } => {
+                answers.insert(asked, answer);
+                self.input(state, requests, answers).map(Resumed::Next)
+            }
+            Parked::TaskInput { task, requests, mut answers, asked } => {
+                answers.insert(asked, answer);
+                Ok(Resumed::TaskReady { task, requests, answers })
+            }
+            Parked::SignIn
+            | Parked::Ready { .. }
+            | Parked::Pages { .. }
+            | Parked::Task(_)
+            | Parked::TaskReady { .. } => Ok(Resumed::First),
+        }
+    }
+}

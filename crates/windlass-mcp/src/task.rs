@@ -1,0 +1,312 @@
+//! Calls that a server goes on with as a task (SEP-2663): looked after now and then, by whichever process is there,
+//! until they end. Between two looks nothing of them is held.
+//!
+//! A look changes nothing, so that one whose outcome is lost is simply made again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rmcp::model::{
+    CancelTaskParams, CustomResult, ErrorCode, GetTaskParams, InputResponses, ServerResult, Task,
+    TaskPayload, UpdateTaskParams,
+};
+use rmcp::service::ServiceError;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use windlass_engine::port::tool::{Later, ToolOutput};
+use windlass_machine::Rest;
+
+use super::ask::{self, Parked};
+use super::connect::{failed_over_http, is_sign_in, told_service};
+use super::connection::Connection;
+use super::core::Link;
+use super::exchange::{Exchange, asked_to_sign_in};
+use super::handler::PROGRESS_MAX_BYTES;
+use super::pending::OUTCOME_UNKNOWN;
+
+/// A task that is looked after.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Watched {
+    /// The server's name for it.
+    pub id: String,
+    /// How often the server wants to be asked.
+    pub interval_ms: u64,
+    /// Inputs that the server was given: it may take a while until it no longer asks for them.
+    pub answered: BTreeSet<String>,
+    /// How often in a row the server was away.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub away: u32,
+}
+
+fn is_zero(times: &u32) -> bool {
+    *times == 0
+}
+
+/// How often a server is asked that does not say, and the bounds of what it may say.
+const USUAL_INTERVAL_MS: u64 = 5_000;
+const SHORTEST_INTERVAL_MS: u64 = 500;
+const LONGEST_INTERVAL_MS: u64 = 3_600_000;
+
+/// How long a server that has been away so often in a row is left alone: longer and longer, so that a call that may be put
+/// off 10,000 times waits for most of a year. The last times of all are kept for weeks, whatever the others were for.
+fn away_ms(away: u32, times: u32) -> u64 {
+    match (away, times) {
+        (2_000.., _) | (_, LAST_TIMES..) => 3_600_000,
+        (100..2_000, _) => 300_000,
+        (0..100, _) => 30_000,
+    }
+}
+
+/// A call that was put off so often may be put off a thousand times more.
+const LAST_TIMES: u32 = 9_000;
+
+impl Watched {
+    pub fn of(task: &Task) -> Self {
+        let interval_ms = task.poll_interval_ms.unwrap_or(USUAL_INTERVAL_MS);
+        let interval_ms = interval_ms.clamp(SHORTEST_INTERVAL_MS, LONGEST_INTERVAL_MS);
+        Self { id: task.task_id.clone(), interval_ms, answered: BTreeSet::new(), away: 0 }
+    }
+
+    /// Looks again when the time has come: a call may be put off 10,000 times, so that one that takes long is looked
+    /// after less often, and the last look is some weeks after the first.
+    pub fn later(&self, times: u32) -> ToolOutput {
+        let at_least_ms = match times {
+            0..100 => 0,
+            100..1_000 => 10_000,
+            _ => 300_000,
+        };
+        self.after(self.interval_ms.max(at_least_ms))
+    }
+
+    fn after(&self, after_ms: u64) -> ToolOutput {
+        put_off(&Parked::Task(self.clone()), after_ms)
+    }
+}
+
+/// Goes on with a task later; what is done again of it changes nothing more.
+fn put_off(parked: &Parked, after_ms: u64) -> ToolOutput {
+    ToolOutput::later(Later { after_ms, state: Some(parked.written()), rest: Rest::Repeatable })
+}
+
+/// A task that is to be given what it wanted.
+fn ready(task: Watched, requests: &BTreeMap<String, Value>, answers: &InputResponses) -> Parked {
+    Parked::TaskReady { task, requests: requests.clone(), answers: answers.clone() }
+}
+
+impl Exchange<'_> {
+    /// Looks after a task. The error says what is to be done next, or how the task has failed.
+    pub(super) async fn looked_after(&self, task: Watched) -> Result<ServerResult, ToolOutput> {
+        let connection = match self.core.connection().await {
+            Ok(connection) => connection,
+            Err(Link::SignIn { .. }) => return Err(self.task_signs_in(task, Parked::Task).await),
+            Err(_) if self.core.is_out() => return Err(self.out()),
+            Err(Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. }) => {
+                return Err(self.left_alone(task, Parked::Task));
+            }
+        };
+        let params = GetTaskParams::new(task.id.clone());
+        let looked = tokio::select! {
+            biased;
+            () = self.context.cancel.cancelled() => {
+                // Asked to stop, as far as it can be asked; the call is in doubt either way.
+                let _ = connection.peer.cancel_task(CancelTaskParams::new(task.id)).await;
+                return Err(ToolOutput::lost("the run was stopped while the server was at work"));
+            }
+            looked = connection.peer.get_task(params) => looked,
+            () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => {
+                return Err(self.left_alone(task, Parked::Task));
+            }
+        };
+        let found = match looked {
+            Ok(found) => found.task,
+            Err(error) => return Err(self.not_found(task, &error).await),
+        };
+        if let Some(message) = &found.task.status_message {
+            self.progressed(&self.core.masks.beginning(message, PROGRESS_MAX_BYTES));
+        }
+        let task = Watched { answered: task.answered, ..Watched::of(&found.task) };
+        match found.payload {
+            TaskPayload::Working => Err(task.later(self.looks())),
+            TaskPayload::InputRequired { input_requests } => {
+                Err(match ask::written(&input_requests, &self.core.masks) {
+                    Ok(requests) => self.wanted(&connection, task, requests).await,
+                    Err(why) => self.task_given_up(task, &why).await,
+                })
+            }
+            TaskPayload::Completed { result } => {
+                Ok(ServerResult::CustomResult(CustomResult::new(Value::Object(result))))
+            }
+            TaskPayload::Failed { error } => {
+                let message = error.get("message").and_then(Value::as_str).unwrap_or("it does not say why");
+                Err(ToolOutput::error(format!("Tool error: the server's task has failed: {message}")))
+            }
+            TaskPayload::Cancelled if self.repeats => {
+                Err(ToolOutput::error("Tool error: the server has given its task up"))
+            }
+            // How far it had come by then, it does not say.
+            TaskPayload::Cancelled => Err(ToolOutput::lost("the server has given its task up")),
+            _ => Err(task.later(self.looks())),
+        }
+    }
+
+    /// How often the call was put off.
+    fn looks(&self) -> u32 {
+        self.context.resumed.as_ref().map_or(0, |resumed| resumed.times)
+    }
+
+    /// How long the server is left alone where it is away, before a call that is put off for nothing else.
+    pub(super) fn away_ms(&self) -> u64 {
+        away_ms(self.looks(), self.looks())
+    }
+
+    /// Leaves a task alone whose server is away, longer each time until it was there again.
+    fn left_alone(&self, task: Watched, parked: impl FnOnce(Watched) -> Parked) -> ToolOutput {
+        let after_ms = away_ms(task.away, self.looks());
+        put_off(&parked(Watched { away: task.away.saturating_add(1), ..task }), after_ms)
+    }
+
+    /// Gives a task up that wants what it does not get.
+    async fn task_given_up(&self, task: Watched, why: &str) -> ToolOutput {
+        let why = format!("its task wants something that it does not get: {why}");
+        self.given_up(&Parked::Task(task).written(), &why).await
+    }
+
+    /// What it means that a server does not tell of its task.
+    async fn not_found(&self, task: Watched, error: &ServiceError) -> ToolOutput {
+        match error {
+            // It has forgotten it, with its outcome. Any other error says nothing of the task. (SEP-2663)
+            ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => ToolOutput::lost(
+                format!("the server no longer knows its task `{}`: {}", task.id, error.message),
+            ),
+            error if failed_over_http(error, is_sign_in) => self.task_signs_in(task, Parked::Task).await,
+            error => {
+                let why = self.core.masks.reasons().text(&told_service(error));
+                tracing::debug!(why, "a task could not be looked after");
+                self.core.kick.notify_one();
+                self.left_alone(task, Parked::Task)
+            }
+        }
+    }
+
+    /// Asks somebody to sign in, so that a task can be looked after. It is at work whether or not anybody can.
+    async fn task_signs_in(&self, task: Watched, parked: impl Fn(Watched) -> Parked) -> ToolOutput {
+        let asked = parked(task.clone());
+        match asked_to_sign_in(self.core, &asked).await {
+            Ok(ask) => ToolOutput::ask(ask),
+            Err(why) => {
+                let why = self.core.masks.reasons().text(&why);
+                tracing::debug!(why, "a task waits for other credentials");
+                self.left_alone(task, parked)
+            }
+        }
+    }
+
+    /// Gives a task what it wants, as far as nobody has to be asked, and asks for the rest.
+    async fn wanted(
+        &self,
+        connection: &Connection,
+        task: Watched,
+        mut requests: BTreeMap<String, Value>,
+    ) -> ToolOutput {
+        requests.retain(|name, _| !task.answered.contains(name));
+        if requests.is_empty() {
+            return task.later(self.looks());
+        }
+        match self.answered_without_people(&requests).await {
+            Ok(answers) => self.told(connection, task, requests, answers).await,
+            Err(why) => self.task_given_up(task, &why).await,
+        }
+    }
+
+    /// Asks for the next input that a task waits for, or gives it all of them.
+    pub(super) async fn task_answered(
+        &self,
+        task: Watched,
+        requests: BTreeMap<String, Value>,
+        answers: InputResponses,
+    ) -> ToolOutput {
+        match self.core.connection().await {
+            Ok(connection) => self.told(&connection, task, requests, answers).await,
+            Err(Link::SignIn { .. }) => {
+                let ready = |task| ready(task, &requests, &answers);
+                self.task_signs_in(task, ready).await
+            }
+            Err(_) if self.core.is_out() => self.out(),
+            // The answers are kept with the question that was asked last, and given when the server is back.
+            Err(Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. }) => {
+                self.left_alone(task, |task| Parked::TaskReady { task, requests, answers })
+            }
+        }
+    }
+
+    async fn told(
+        &self,
+        connection: &Connection,
+        mut task: Watched,
+        requests: BTreeMap<String, Value>,
+        answers: InputResponses,
+    ) -> ToolOutput {
+        let open = requests.iter().find(|(name, _)| !answers.contains_key(*name));
+        if let Some((asked, request)) = open.map(|(name, request)| (name.clone(), request.clone())) {
+            let parameters = ask::elicitation(&request).cloned().unwrap_or_default();
+            let parked = Parked::TaskInput { task, requests, answers, asked };
+            return self.asked_midway(&parameters, &parked).await;
+        }
+        let params = UpdateTaskParams::new(task.id.clone(), answers.clone());
+        let given = tokio::select! {
+            given = connection.peer.update_task(params) => Some(given),
+            () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => None,
+        };
+        match given {
+            Some(Ok(_)) => {
+                task.away = 0;
+                task.answered.extend(answers.into_keys());
+                task.after(SHORTEST_INTERVAL_MS)
+            }
+            // It does not take them: the task itself says how it stands. What people were not asked for is not made up
+            // again each time.
+            Some(Err(ServiceError::McpError(error))) if error.code != OUTCOME_UNKNOWN => {
+                let why = self.core.masks.reasons().text(&error.message);
+                tracing::debug!(why, "a task does not take its inputs");
+                task.away = 0;
+                let by_people = |name: &String| requests.get(name).and_then(ask::elicitation).is_some();
+                task.answered.extend(answers.into_keys().filter(|name| !by_people(name)));
+                task.after(SHORTEST_INTERVAL_MS)
+            }
+            Some(Err(error)) if failed_over_http(&error, is_sign_in) => {
+                self.core.kick.notify_one();
+                let ready = |task| ready(task, &requests, &answers);
+                self.task_signs_in(task, ready).await
+            }
+            // Given twice they are the same answers.
+            Some(Err(_)) | None => {
+                self.left_alone(task, |task| Parked::TaskReady { task, requests, answers })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_away_is_waited_for_longer_and_longer() {
+        let always = |times| away_ms(times, times);
+        let pauses = [0, 99, 100, 1_999, 2_000, 9_999].map(always);
+        assert_eq!(pauses, [30_000, 30_000, 300_000, 300_000, 3_600_000, 3_600_000]);
+        let days = (0..10_000).map(always).sum::<u64>() / 86_400_000;
+        assert!(days > 300, "{days}");
+        // Looks at a server that was there say nothing of how long it stays away.
+        let pauses = [away_ms(0, 2_500), away_ms(99, 8_999), away_ms(0, 9_000)];
+        assert_eq!(pauses, [30_000, 30_000, 3_600_000]);
+    }
+
+    #[test]
+    fn a_task_that_an_earlier_version_has_recorded_is_read() {
+        let recorded = r#"{"waits_for":"task","id":"t","interval_ms":5000,"answered":["a"]}"#;
+        let answered = BTreeSet::from(["a".to_owned()]);
+        let task = Watched { id: "t".into(), interval_ms: 5_000, answered, away: 0 };
+        assert_eq!(serde_json::from_str::<Parked>(recorded).unwrap(), Parked::Task(task.clone()));
+        assert_eq!(Parked::Task(task).written(), recorded);
+    }
+}

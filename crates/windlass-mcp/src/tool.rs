@@ -1,0 +1,142 @@
+//! A server's tool as a tool of the engine.
+//!
+//! It stays while its server is away: a call then says how the server comes back. Whether a call may run, and whether a
+//! lost one may run again, is decided elsewhere, from hints that count only where the server is trusted.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult};
+use serde_json::Value;
+use windlass_engine::port::tool::{CallContext, Tool, ToolOutput};
+use windlass_engine::tool::crashing_masked;
+use windlass_machine::{EffectClass, ToolSpec};
+
+use super::core::Core;
+use super::exchange::Exchange;
+use super::health::Health;
+use super::list::RemoteTool;
+use super::{result, resume};
+
+/// A tool of a server.
+pub(super) struct McpTool {
+    core: Arc<Core>,
+    spec: ToolSpec,
+    /// The server's own name for it.
+    remote: String,
+    output_schema: Option<Value>,
+    /// The group that it belongs to.
+    tag: Option<String>,
+}
+
+impl McpTool {
+    /// Whether it is this tool as its server describes it now.
+    pub fn is(&self, core: &Arc<Core>, tool: &RemoteTool) -> bool {
+        let spec = &self.spec;
+        Arc::ptr_eq(&self.core, core)
+            && self.remote == tool.name
+            && spec.description == tool.description
+            && spec.input_schema == tool.input_schema
+            && spec.annotations == tool.annotations
+            && self.output_schema == tool.output_schema
+            && self.tag == tool.tag
+    }
+
+    pub fn new(core: Arc<Core>, name: &str, tool: &RemoteTool) -> Self {
+        let spec = ToolSpec {
+            name: name.into(),
+            description: tool.description.clone(),
+            input_schema: tool.input_schema.clone(),
+            annotations: tool.annotations,
+            withheld: Vec::new(),
+        };
+        Self {
+            core,
+            spec,
+            remote: tool.name.clone(),
+            output_schema: tool.output_schema.clone(),
+            tag: tool.tag.clone(),
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for McpTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect_class(&self) -> EffectClass {
+        if self.core.config.trusted {
+            EffectClass::from_annotations(self.spec.annotations)
+        } else {
+            EffectClass::Once
+        }
+    }
+
+    fn unavailable(&self) -> Option<String> {
+        let name = &self.core.config.name;
+        let why = match self.core.health() {
+            Health::Ready { .. } => return None,
+            Health::Starting => "has not answered yet",
+            // The reason may hold host names and stderr, so only `Health` has it.
+            Health::Unavailable { .. } => "is away",
+            Health::NeedsSignIn { .. } => "needs a sign-in",
+            Health::Disabled => "is switched off",
+        };
+        Some(format!("its server `{name}` {why}"))
+    }
+
+    fn is_trusted(&self) -> bool {
+        self.core.config.trusted
+    }
+
+    fn toolset(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    fn server(&self) -> Option<&str> {
+        Some(&self.core.config.name)
+    }
+
+    fn remote_name(&self) -> &str {
+        &self.remote
+    }
+
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        crashing_masked(Box::pin(self.called(context, arguments)), || self.core.masks.reasons()).await
+    }
+
+    async fn let_go(&self, state: &str) {
+        resume::let_go(&self.core, state).await;
+    }
+}
+
+impl McpTool {
+    async fn called(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        let arguments = arguments.as_object().cloned().unwrap_or_default();
+        let request = |responses, state| {
+            let mut params =
+                CallToolRequestParams::new(self.remote.clone()).with_arguments(arguments.clone());
+            (params.input_responses, params.request_state) = (responses, state);
+            ClientRequest::CallToolRequest(CallToolRequest::new(params))
+        };
+        // What was recorded, not what the server says today: an administrator may know better than its hints.
+        let class = context.class.unwrap_or_else(|| self.effect_class());
+        let repeats = matches!(class, EffectClass::Pure | EffectClass::Idempotent);
+        let exchange = Exchange { core: &self.core, context: &context, request: &request, repeats };
+        let answer = match exchange.made().await {
+            Ok(ServerResult::CallToolResult(answer)) => serde_json::to_value(answer).ok(),
+            // What the library cannot read whole: a block of a kind that it does not know, for example.
+            Ok(ServerResult::CustomResult(answer)) => Some(answer.0).filter(Value::is_object),
+            Ok(_) => None,
+            Err(output) => return exchange.masked(output).await,
+        };
+        match answer {
+            Some(answer) => self.core.masks.output(result::output(&answer, self.output_schema.as_ref())),
+            None => ToolOutput::error(
+                "Tool error: the server's answer is no result of a tool. It may have done its work",
+            ),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The clouds whose models are reached with the cloud's own way of signing in: names, addresses, what is built in.
+//!
+//! Talking to them is `bedrock.rs` and `vertex.rs`, each behind a cargo feature of its own.
+
+use std::borrow::Cow;
+
+use windlass_engine::port::model::ModelError;
+use windlass_machine::FailureClass;
+
+use super::config::WireKind;
+
+/// A cloud.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cloud {
+    /// Amazon Bedrock.
+    Bedrock,
+    /// Google Vertex AI.
+    Vertex,
+}
+
+impl Cloud {
+    /// Fails where this build lacks the cloud's feature.
+    pub(super) fn built_in(self) -> Result<(), ModelError> {
+        let there = match self {
+            Self::Bedrock => cfg!(feature = "bedrock"),
+            Self::Vertex => cfg!(feature = "vertex"),
+        };
+        if there { Ok(()) } else { Err(self.left_out()) }
+    }
+
+    /// The error of a build without the cloud's feature.
+    pub(super) fn left_out(self) -> ModelError {
+        let feature = match self {
+            Self::Bedrock => "bedrock",
+            Self::Vertex => "vertex",
+        };
+        let message = format!(
+            "this build has no models of provider `{feature}`\nbuild Windlass with its cargo feature: `--features {feature}`"
+        );
+        ModelError::new(FailureClass::Config, message)
+    }
+
+    /// The wire that a model speaks there. Vertex serves each maker's own: Claude is told by its family, Google's by
+    /// a plain name, the others by `publisher/model`.
+    pub(super) fn wire(self, model: &str) -> WireKind {
+        match self {
+            Self::Bedrock => WireKind::Converse,
+            Self::Vertex if model.starts_with("claude") => WireKind::Anthropic,
+            Self::Vertex if model.contains('/') => WireKind::OpenaiChat,
+            Self::Vertex => WireKind::Gemini,
+        }
+    }
+
+    /// The name that the wire's own catalogue has for a model: Vertex parts a version off with `@`, its maker with
+    /// `-`.
+    pub(super) fn wire_name(self, model: &str) -> Cow<'_, str> {
+        match self {
+            Self::Vertex if model.contains('@') => {
+                model.trim_end_matches("@default").replace('@', "-").into()
+            }
+            Self::Bedrock | Self::Vertex => model.into(),
+        }
+    }
+
+    /// The address that a wire adds its own path to, which only the chat wire on Vertex needs.
+    pub(super) fn wire_address(self, kind: WireKind, base_url: &str) -> String {
+        match (self, kind) {
+            (Self::Vertex, WireKind::OpenaiChat) => format!("{base_url}/endpoints/openapi"),
+            (Self::Bedrock | Self::Vertex, _) => base_url.to_owned(),
+        }
+    }
+
+    /// Whether a variable says that somebody is signed in. The SDKs look in more places, some of them on the network.
+    pub(super) fn signed_in(self, lookup: &dyn Fn(&str) -> Option<String>) -> bool {
+        let variables: &[&str] = match self {
+            Self::Bedrock => &[
+                "AWS_BEARER_TOKEN_BEDROCK",
+                "AWS_ACCESS_KEY_ID",
+                "AWS_PROFILE",
+                "AWS_WEB_IDENTITY_TOKEN_FILE",
+                "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+            ],
+            // Without it there is no address.
+            Self::Vertex => &["GOOGLE_CLOUD_PROJECT"],
+        };
+        variables.iter().any(|name| lookup(name).is_some())
+    }
+}
+
+/// The address of a Google project's models at a host; `None`: at its location's own.
+pub(super) fn vertex_address(host: Option<String>, project: &str, location: &str) -> String {
+    let host = host.unwrap_or_else(|| match location {
+        "global" => "https://aiplatform.googleapis.com".to_owned(),
+        region => format!("https://{region}-aiplatform.googleapis.com"),
+    });
+    format!("{}/v1/projects/{project}/locations/{location}", host.trim_end_matches('/'))
+}

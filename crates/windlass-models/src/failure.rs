@@ -1,0 +1,405 @@
+//! Errors of providers, typed: whatever the library or the provider calls it becomes one of the failure classes.
+//!
+//! Whether to try again is the machine's to decide.
+
+use std::time::Duration;
+
+use rig_core::error::ProviderError;
+use rig_core::http_client::Error as HttpError;
+use serde_json::Value;
+use windlass_engine::port::model::ModelError;
+use windlass_machine::FailureClass;
+
+use super::transport::{LinkError, root_cause};
+
+/// Longest message taken over from a provider; more is no use to a reader.
+const MESSAGE_MAX_CHARS: usize = 600;
+
+/// Characters of a body that is no message: enough to recognise a login page.
+const BODY_MAX_CHARS: usize = 200;
+
+/// Types an error.
+pub(super) fn typed(error: &ProviderError) -> ModelError {
+    let plain = |class: FailureClass, message: &str| ModelError::new(class, shortened(message));
+    match error {
+        ProviderError::Http(error) => link(error),
+        ProviderError::ProviderResponse(response)
+        | ProviderError::InvalidAuthentication(response)
+        | ProviderError::CacheExpired { response, .. } => {
+            let status = response.status.map(|status| status.as_u16());
+            if let Some(redirected) =
+                response.headers.as_ref().and_then(|headers| redirected(status, headers))
+            {
+                return redirected;
+            }
+            let mut error = answered(status, response.code.as_deref(), &response.body);
+            error.retry_after_ms =
+                response.headers.as_ref().and_then(retry_after_ms).or_else(|| retry_info_ms(&response.body));
+            error
+        }
+        ProviderError::Truncated => {
+            plain(FailureClass::Truncated, "the provider's stream ended before the reply did")
+        }
+        ProviderError::Json(error) => {
+            plain(FailureClass::Malformed, &format!("the provider sent invalid JSON: {error}"))
+        }
+        ProviderError::Response(message) => plain(FailureClass::Malformed, message),
+        ProviderError::Provider(message) => {
+            plain(by_words(message).unwrap_or(FailureClass::Transient), message)
+        }
+        ProviderError::Request(error) => plain(FailureClass::InvalidRequest, &error.to_string()),
+        ProviderError::UnsupportedOption(option) => plain(FailureClass::InvalidRequest, &option.to_string()),
+        ProviderError::Url(error) => {
+            plain(FailureClass::Config, &format!("the address is not valid: {error}"))
+        }
+        // The library's enum is open; what it adds is a failure that nobody has judged yet.
+        other => plain(
+            if other.is_retryable() { FailureClass::Transient } else { FailureClass::InvalidRequest },
+            &other.to_string(),
+        ),
+    }
+}
+
+/// Whether the provider refused the prompt itself, which is an answer and not a failure.
+pub(super) fn refused(error: &ProviderError) -> bool {
+    matches!(error, ProviderError::ProviderResponse(response) if response.refusal)
+}
+
+fn link(error: &HttpError) -> ModelError {
+    let HttpError::Instance(inner) = error else {
+        return ModelError::new(FailureClass::Malformed, shortened(&error.to_string()));
+    };
+    match inner.downcast_ref::<LinkError>() {
+        Some(LinkError::Unready(error)) => return ModelError::clone(error),
+        Some(error @ LinkError::Stalled(_)) => {
+            return ModelError::new(FailureClass::Timeout, error.to_string());
+        }
+        Some(error @ LinkError::Cut) => {
+            return ModelError::new(FailureClass::Truncated, error.to_string());
+        }
+        None => {}
+    }
+    let cause = root_cause(inner.as_ref());
+    match inner.downcast_ref::<reqwest::Error>() {
+        Some(error) if error.is_timeout() => {
+            ModelError::new(FailureClass::Timeout, format!("the provider did not answer in time: {cause}"))
+        }
+        Some(error) if error.is_builder() => {
+            ModelError::new(FailureClass::Config, format!("the request cannot be sent: {cause}"))
+        }
+        Some(error) => {
+            // Without path, query and user, which may hold a key.
+            let origin = error.url().map(|url| url.origin().ascii_serialization());
+            let named = origin.map_or("the provider".to_owned(), |origin| format!("`{origin}`"));
+            let what = if error.is_connect() { "cannot reach" } else { "no proper answer from" };
+            ModelError::new(FailureClass::Transient, format!("{what} {named}: {cause}"))
+        }
+        None => ModelError::new(FailureClass::Transient, shortened(&cause)),
+    }
+}
+
+/// A redirect is followed by nobody: the key would go wherever it points.
+fn redirected(status: Option<u16>, headers: &http::HeaderMap) -> Option<ModelError> {
+    let status = status.filter(|status| (300..400).contains(status))?;
+    let target = headers.get(http::header::LOCATION).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    // A query may hold what was sent.
+    let target = target.as_deref().and_then(|target| target.split(['?', '#']).next()).unwrap_or("nowhere");
+    let message = format!(
+        "HTTP {status}: the provider redirects to `{}`, where the key is not sent; configure the `base_url` that is meant",
+        shortened(target)
+    );
+    Some(ModelError { status: Some(status), ..ModelError::new(FailureClass::Config, message) })
+}
+
+/// Types what a provider answered: an error status, or an error inside a stream. A `code` stands beside the body
+/// where a provider's SDK has taken the error apart.
+fn answered(status: Option<u16>, code: Option<&str>, body: &str) -> ModelError {
+    let document = serde_json::from_str::<Value>(body).ok();
+    let told = match (&document, code) {
+        (Some(document), _) => Told::read(document),
+        (None, Some(code)) => Told { words: code.to_owned(), message: body.to_owned(), status: None },
+        (None, None) => Told::default(),
+    };
+    // Inside a stream the status stands in the error itself, where it stands anywhere.
+    let effective = status.filter(|status| *status >= 400).or(told.status);
+    let html = document.is_none() && code.is_none() && status == Some(200);
+    let class = if html {
+        FailureClass::Malformed
+    } else {
+        by_words(&told.words)
+            .or_else(|| by_words_of_message(effective, &told.message))
+            .unwrap_or_else(|| by_status(effective))
+    };
+    let message = if told.message.is_empty() { body } else { &told.message };
+    let message = match (html, effective) {
+        (true, _) => format!("the answer is no event stream: {}", beginning(message)),
+        (false, Some(status)) => format!("HTTP {status}: {}", shortened(message)),
+        (false, None) => shortened(message),
+    };
+    ModelError { status: status.or(told.status), ..ModelError::new(class, message) }
+}
+
+/// What an error document says.
+#[derive(Default)]
+struct Told {
+    /// Its types and codes.
+    words: String,
+    message: String,
+    status: Option<u16>,
+}
+
+impl Told {
+    fn read(document: &Value) -> Self {
+        let response = document.get("response").unwrap_or(document);
+        let error = response.get("error").filter(|error| !error.is_null()).unwrap_or(response);
+        let text =
+            |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let words = ["type", "code", "status"].map(|key| text(error, key)).join(" ");
+        let message = match error {
+            Value::String(message) => message.clone(),
+            error => text(error, "message"),
+        };
+        let status = ["code", "status"]
+            .iter()
+            .find_map(|key| error.get(*key)?.as_u64())
+            .and_then(|status| u16::try_from(status).ok())
+            .filter(|status| (400..600).contains(status));
+        Self { words, message, status }
+    }
+}
+
+/// The class that a provider's own word stands for, before any status: a 400 may be a prompt too long,
+/// a 429 a bill unpaid.
+fn by_words(words: &str) -> Option<FailureClass> {
+    let words = words.to_ascii_lowercase();
+    let has = |needle: &str| words.contains(needle);
+    if has("overloaded") || has("unavailable") && has("capacity") {
+        Some(FailureClass::Overloaded)
+    } else if has("context_length") || has("request_too_large") || has("context_window") {
+        Some(FailureClass::ContextTooLong)
+    } else if [
+        "insufficient_quota",
+        "billing",
+        "authentication",
+        "permission",
+        "invalid_api_key",
+        "unauthenticated",
+        "accessdenied",
+        "expiredtoken",
+        "unrecognizedclient",
+    ]
+    .iter()
+    .any(|word| has(word))
+    {
+        Some(FailureClass::Auth)
+    } else if ["rate_limit", "resource_exhausted", "too_many_requests", "throttling"]
+        .iter()
+        .any(|word| has(word))
+    {
+        Some(FailureClass::RateLimited)
+    } else if has("not_found") {
+        Some(FailureClass::InvalidRequest)
+    } else {
+        None
+    }
+}
+
+/// Some providers tell a prompt that is too long, or a wrong key, only in the sentence.
+fn by_words_of_message(status: Option<u16>, message: &str) -> Option<FailureClass> {
+    let message = message.to_ascii_lowercase();
+    let has = |needle: &str| message.contains(needle);
+    let client_error = status.is_none_or(|status| (400..500).contains(&status) && status != 429);
+    if client_error
+        && (has("prompt is too long")
+            || has("maximum context length")
+            || has("context window")
+            || has("context_length")
+            || has("input token count")
+            || has("too many tokens")
+            || has("input is too long")
+            || has("range of input length"))
+    {
+        Some(FailureClass::ContextTooLong)
+    } else if status == Some(400) && has("api key not valid") {
+        Some(FailureClass::Auth)
+    } else if matches!(status, None | Some(503 | 529)) && has("overloaded") {
+        Some(FailureClass::Overloaded)
+    } else if status.is_none() && has("rate limit") {
+        Some(FailureClass::RateLimited)
+    } else {
+        None
+    }
+}
+
+fn by_status(status: Option<u16>) -> FailureClass {
+    match status {
+        Some(429) => FailureClass::RateLimited,
+        Some(529) => FailureClass::Overloaded,
+        Some(401..=403) => FailureClass::Auth,
+        Some(413) => FailureClass::ContextTooLong,
+        Some(408 | 425) => FailureClass::Transient,
+        Some(400..=499) => FailureClass::InvalidRequest,
+        // 5xx, and an error inside a stream that names no status.
+        Some(_) | None => FailureClass::Transient,
+    }
+}
+
+/// Reads how long to wait: milliseconds, seconds, or a date with the response's own `Date` as now.
+fn retry_after_ms(headers: &http::HeaderMap) -> Option<u64> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    if let Some(ms) = text("retry-after-ms").and_then(|value| value.parse::<f64>().ok()) {
+        return Some(ms.max(0.0) as u64);
+    }
+    let value = text("retry-after")?;
+    if let Ok(seconds) = value.parse::<f64>() {
+        return Some((seconds.max(0.0) * 1000.0) as u64);
+    }
+    // The port has no clock; the response tells the provider's own.
+    let (until, now) = (http_date(value)?, http_date(text("date")?)?);
+    Some(until.saturating_sub(now).as_millis() as u64)
+}
+
+/// Reads Gemini's hint, which stands in the body: `google.rpc.RetryInfo` with a delay of `"34s"` or `"0.5s"`.
+/// <https://cloud.google.com/apis/design/errors#error_details>
+fn retry_info_ms(body: &str) -> Option<u64> {
+    let document: Value = serde_json::from_str(body).ok()?;
+    let details = document.get("error")?.get("details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    let seconds: f64 = delay.strip_suffix('s')?.parse().ok()?;
+    Some((seconds.max(0.0) * 1000.0) as u64)
+}
+
+/// Reads an HTTP date in its preferred form, `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, section 5.6.7),
+/// as time since 1970.
+fn http_date(text: &str) -> Option<Duration> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let mut words = text.split_once(", ")?.1.split(' ');
+    let day: u64 = words.next()?.parse().ok()?;
+    let name = words.next()?;
+    let month = MONTHS.iter().position(|month| *month == name)? as u64 + 1;
+    let year: u64 = words.next()?.parse().ok()?;
+    let mut clock = words.next()?.splitn(3, ':').map(|part| part.parse::<u64>().ok());
+    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
+    // Four digits, as the form has it; the sums below cannot overflow then.
+    if year > 9_999 || day > 31 || hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    // Days since the epoch by counting years from March, so that the leap day is a year's last.
+    let (shifted_year, shifted_month) =
+        if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
+    let days = 365 * shifted_year + shifted_year / 4 - shifted_year / 100
+        + shifted_year / 400
+        + (153 * shifted_month + 2) / 5
+        + day.checked_sub(1)?;
+    let days = days.checked_sub(719_468)?;
+    Some(Duration::from_secs(((days * 24 + hour) * 60 + minute) * 60 + second))
+}
+
+/// The first words of a page or a stream, in one line.
+fn beginning(body: &str) -> String {
+    let words: Vec<&str> = body.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(BODY_MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+fn shortened(message: &str) -> String {
+    let message = message.trim();
+    match message.char_indices().nth(MESSAGE_MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &message[..end]),
+        None => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_and_seconds_become_milliseconds() {
+        let check = |pairs: &[(&'static str, &'static str)], expected: Option<u64>| {
+            let headers = pairs.iter().map(|(name, value)| {
+                (name.parse::<http::HeaderName>().unwrap(), http::HeaderValue::from_static(value))
+            });
+            assert_eq!(retry_after_ms(&headers.collect()), expected, "{pairs:?}");
+        };
+        check(&[("retry-after", "7")], Some(7_000));
+        check(&[("retry-after", "0.5")], Some(500));
+        check(&[("retry-after-ms", "120"), ("retry-after", "7")], Some(120));
+        check(
+            &[("retry-after", "Sun, 01 Mar 2026 00:00:10 GMT"), ("date", "Sat, 28 Feb 2026 23:59:50 GMT")],
+            Some(20_000),
+        );
+        check(&[("retry-after", "soon")], None);
+        assert_eq!(http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::from_secs(784_111_777)));
+        let max = u64::MAX;
+        for odd in [
+            format!("{max} Mar 2026 00:00:00"),
+            format!("01 Mar {max} 00:00:00"),
+            format!("01 Mar 2026 {max}:0:0"),
+        ] {
+            assert_eq!(http_date(&format!("Sun, {odd} GMT")), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_delay_in_the_body_is_read() {
+        let check = |delay: &str, expected: Option<u64>| {
+            let body = serde_json::json!({"error": {"code": 429, "details": [
+                {"@type": "type.googleapis.com/google.rpc.QuotaFailure"},
+                {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay},
+            ]}});
+            assert_eq!(retry_info_ms(&body.to_string()), expected, "{delay}");
+        };
+        check("34s", Some(34_000));
+        check("0.5s", Some(500));
+        check("34", None);
+        assert_eq!(retry_info_ms("slow down"), None);
+    }
+
+    #[test]
+    fn answers_are_typed_by_word_and_status() {
+        use FailureClass::*;
+        let check = |status: u16, body: &str, expected: FailureClass| {
+            let error = answered((status != 0).then_some(status), None, body);
+            assert_eq!(error.class, expected, "{status} {body}");
+        };
+        check(
+            529,
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+            Overloaded,
+        );
+        check(
+            0,
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+            Overloaded,
+        );
+        check(400, r#"{"error":{"message":"x","code":"context_length_exceeded"}}"#, ContextTooLong);
+        check(
+            400,
+            r#"{"error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}}"#,
+            ContextTooLong,
+        );
+        // rows: ZE-X1
+        check(
+            400,
+            r#"{"error":{"code":"InvalidParameter","message":"Range of input length should be [1, 30720]"}}"#,
+            ContextTooLong,
+        );
+        check(413, "", ContextTooLong);
+        check(401, "{}", Auth);
+        check(403, r#"{"error":{"type":"permission_error","message":"no"}}"#, Auth);
+        check(429, r#"{"error":{"code":"insufficient_quota","message":"pay"}}"#, Auth);
+        check(429, "slow", RateLimited);
+        check(404, r#"{"error":{"type":"not_found_error","message":"model: x"}}"#, InvalidRequest);
+        check(422, "{}", InvalidRequest);
+        check(500, r#"{"error":{"type":"api_error","message":"x"}}"#, Transient);
+        check(503, "<html>", Transient);
+        check(200, "<html>login</html>", Malformed);
+        check(200, r#"{"error":{"message":"Rate limit","code":"rate_limit_exceeded"}}"#, RateLimited);
+        check(0, r#"{"error":{"message":"upstream down","code":503}}"#, Transient);
+    }
+}

@@ -1,0 +1,72 @@
+//! Pictures and documents on their way to a model.
+//!
+//! What a wire cannot carry is told to the model in words.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use rig_core::message::{
+    Document, DocumentMediaType, DocumentSourceKind, Image, ImageMediaType, Text, ToolResultContent,
+    UserContent,
+};
+use serde_json::json;
+use windlass_engine::port::model::{ModelCall, ModelError};
+use windlass_machine::{BlobRef, FailureClass};
+
+/// A picture, or a sentence in its place where no provider takes its type.
+pub(super) fn image(call: &ModelCall, blob: &BlobRef) -> Result<UserContent, ModelError> {
+    Ok(match picture(call, blob)? {
+        Some(image) => UserContent::Image(image),
+        None => UserContent::text(left_out("picture", blob)),
+    })
+}
+
+/// A picture inside a tool's result.
+pub(super) fn result_image(call: &ModelCall, blob: &BlobRef) -> Result<ToolResultContent, ModelError> {
+    Ok(match picture(call, blob)? {
+        Some(image) => ToolResultContent::Image(image),
+        None => ToolResultContent::Text(Text::new(left_out("picture", blob))),
+    })
+}
+
+/// A document: PDF as it is, text as text, and a sentence in the place of anything else.
+pub(super) fn file(call: &ModelCall, name: &str, blob: &BlobRef) -> Result<UserContent, ModelError> {
+    let bytes = bytes(call, blob)?;
+    if blob.media_type == "application/pdf" {
+        return Ok(UserContent::Document(Document {
+            data: DocumentSourceKind::Base64(BASE64_STANDARD.encode(bytes)),
+            media_type: Some(DocumentMediaType::PDF),
+            additional_params: Some(json!({"title": name})),
+        }));
+    }
+    Ok(UserContent::text(match std::str::from_utf8(bytes) {
+        Ok(text) => format!("<file name=\"{name}\">\n{text}\n</file>"),
+        Err(_) => left_out(&format!("file `{name}`"), blob),
+    }))
+}
+
+/// The bytes of a blob that the request names.
+pub(super) fn bytes<'a>(call: &'a ModelCall, blob: &BlobRef) -> Result<&'a [u8], ModelError> {
+    call.blobs.get(&blob.digest).map(AsRef::as_ref).ok_or_else(|| {
+        ModelError::new(FailureClass::MissingBlob, format!("blob {:?} is not there", blob.digest))
+    })
+}
+
+fn picture(call: &ModelCall, blob: &BlobRef) -> Result<Option<Image>, ModelError> {
+    let media_type = match blob.media_type.as_str() {
+        "image/png" => ImageMediaType::PNG,
+        "image/jpeg" => ImageMediaType::JPEG,
+        "image/gif" => ImageMediaType::GIF,
+        "image/webp" => ImageMediaType::WEBP,
+        _ => return Ok(None),
+    };
+    Ok(Some(Image {
+        data: DocumentSourceKind::Base64(BASE64_STANDARD.encode(bytes(call, blob)?)),
+        media_type: Some(media_type),
+        detail: None,
+        native: None,
+    }))
+}
+
+fn left_out(what: &str, blob: &BlobRef) -> String {
+    format!("({what} left out: {} cannot be shown to a model)", blob.media_type)
+}

@@ -1,0 +1,113 @@
+//! Google Vertex AI: where its models are, and how the account signs in.
+//!
+//! Its models speak the wires of their makers (Gemini's, Anthropic's, chat completions for the others), so that
+//! they stream like anywhere else; only address, key and one field of the body differ. The library's own Vertex
+//! client is of no use here: it sends one unary request for Gemini alone and gives the reply at its end.
+
+use bytes::Bytes;
+use google_cloud_auth::credentials::{self, CacheableResource, Credentials};
+use http::header::HeaderName;
+use http::{Extensions, HeaderMap, Request, Uri};
+use serde_json::Value;
+use tokio::sync::OnceCell;
+use windlass_engine::port::model::ModelError;
+use windlass_machine::FailureClass;
+
+use super::config::WireKind;
+use super::endpoint::Endpoint;
+
+/// The version that a body for Claude names there, in place of the header.
+const ANTHROPIC_VERSION: &str = "vertex-2023-10-16";
+
+/// How a model's requests travel.
+pub(super) struct Route {
+    /// The model's own address; `None` for the chat wire, whose body names the model.
+    address: Option<Uri>,
+    kind: WireKind,
+    account: Account,
+}
+
+/// Who asks.
+enum Account {
+    /// Whoever the configured access token says.
+    Token,
+    /// The application's default credentials, found at the first call.
+    Default(OnceCell<Credentials>),
+}
+
+impl Route {
+    /// The route of a model; talks to nobody.
+    pub(super) fn new(endpoint: &Endpoint, kind: WireKind, model: &str) -> Result<Self, ModelError> {
+        let base = endpoint.base_url.as_deref().unwrap_or_default();
+        let address = match kind {
+            WireKind::Anthropic => {
+                Some(format!("{base}/publishers/anthropic/models/{model}:streamRawPredict"))
+            }
+            WireKind::Gemini => {
+                Some(format!("{base}/publishers/google/models/{model}:streamGenerateContent?alt=sse"))
+            }
+            WireKind::OpenaiChat | WireKind::OpenaiResponses | WireKind::Converse => None,
+        };
+        let address = address.map(|address| address.parse()).transpose().map_err(|error| {
+            let message = format!("model `{model}` makes no address on Vertex: {error}");
+            ModelError::new(FailureClass::Config, message)
+        })?;
+        let account = match &endpoint.api_key {
+            Some(_) => Account::Token,
+            None => Account::Default(OnceCell::new()),
+        };
+        Ok(Self { address, kind, account })
+    }
+
+    /// Sends a request of the maker's wire to the model's address, signed in.
+    pub(super) async fn redirect(&self, request: Request<Bytes>) -> Result<Request<Bytes>, ModelError> {
+        let (mut parts, mut body) = request.into_parts();
+        if let Some(address) = &self.address {
+            parts.uri = address.clone();
+        }
+        if self.kind == WireKind::Anthropic {
+            parts.headers.remove(HeaderName::from_static("anthropic-version"));
+            body = without_model(body);
+        }
+        for (name, value) in &self.account.headers().await? {
+            let mut value = value.clone();
+            value.set_sensitive(true);
+            parts.headers.insert(name, value);
+        }
+        Ok(Request::from_parts(parts, body))
+    }
+}
+
+impl Account {
+    async fn headers(&self) -> Result<HeaderMap, ModelError> {
+        let Self::Default(found) = self else { return Ok(HeaderMap::new()) };
+        let search = async || credentials::Builder::default().build();
+        let account = found
+            .get_or_try_init(search)
+            .await
+            .map_err(|error| not_signed_in(FailureClass::Auth, &error.to_string()))?;
+        match account.headers(Extensions::new()).await {
+            Ok(CacheableResource::New { data, .. }) => Ok(data),
+            // Said only to those who show what they have.
+            Ok(CacheableResource::NotModified) => Ok(HeaderMap::new()),
+            // Without a file it is the machine's own account, whose server may be down, or not there at all.
+            Err(error) if error.is_transient() => {
+                Err(not_signed_in(FailureClass::Transient, &error.to_string()))
+            }
+            Err(error) => Err(not_signed_in(FailureClass::Auth, &error.to_string())),
+        }
+    }
+}
+
+/// Claude's body as it is there: the address names the model, the body the version.
+fn without_model(body: Bytes) -> Bytes {
+    let Ok(Value::Object(mut fields)) = serde_json::from_slice(&body) else { return body };
+    fields.shift_remove("model");
+    fields.insert("anthropic_version".to_owned(), ANTHROPIC_VERSION.into());
+    Value::Object(fields).to_string().into()
+}
+
+fn not_signed_in(class: FailureClass, why: &str) -> ModelError {
+    let hint = "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS or VERTEX_ACCESS_TOKEN";
+    ModelError::new(class, format!("no Google Cloud credentials: {why}\n{hint}"))
+}

@@ -1,0 +1,310 @@
+//! Function tools: a Rust function with a typed argument becomes a tool.
+//!
+//! The schema is derived from the argument's type and cleaned for models: no `$schema`, no title,
+//! no Rust number formats, subschemas written in place.
+
+use std::fmt;
+use std::future::{Future, ready};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use windlass_engine::port::background::Background;
+use windlass_engine::port::tool::{CallContext, Tool, ToolOutput};
+use windlass_machine::{Annotations, Area, EffectClass, ToolSpec};
+
+/// A tool made of a Rust function.
+///
+/// ```
+/// use windlass_schema::FunctionTool;
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Echo {
+///     /// What to say again.
+///     text: String,
+/// }
+///
+/// let echo = FunctionTool::new("echo", "Echoes the text", |_context, echo: Echo| async move { echo.text });
+/// ```
+pub struct FunctionTool {
+    spec: ToolSpec,
+    effect_class: Option<EffectClass>,
+    function: Box<Function>,
+    preview: Option<Box<Preview>>,
+    keeps: Option<&'static str>,
+    background: Option<Arc<dyn Background>>,
+    area: Area,
+    outlives: fn(&Value) -> bool,
+    paths: Vec<&'static str>,
+    records_changes: bool,
+}
+
+type Preview = dyn Fn(CallContext, Value) -> BoxFuture<'static, Result<String, String>> + Send + Sync;
+
+type Function = dyn Fn(CallContext, Value) -> BoxFuture<'static, ToolOutput> + Send + Sync;
+
+impl FunctionTool {
+    /// Makes a tool of a function from a call's context and typed arguments to an answer.
+    ///
+    /// Without further settings it counts as changing the world: no hints, class `once`.
+    pub fn new<A, F, Fut, O>(name: &str, description: impl Into<String>, function: F) -> Self
+    where
+        A: JsonSchema + DeserializeOwned,
+        F: Fn(CallContext, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = O> + Send + 'static,
+        O: IntoToolOutput + 'static,
+    {
+        let spec = ToolSpec {
+            name: name.into(),
+            description: description.into(),
+            input_schema: schema_for::<A>(),
+            annotations: Annotations::default(),
+            withheld: Vec::new(),
+        };
+        let function = move |context, arguments| match serde_json::from_value::<A>(arguments) {
+            Ok(arguments) => function(context, arguments).map(O::into_tool_output).boxed(),
+            Err(problem) => ready(ToolOutput::error(format!("Invalid arguments: {problem}"))).boxed(),
+        };
+        let function = Box::new(function);
+        Self {
+            spec,
+            effect_class: None,
+            function,
+            preview: None,
+            keeps: None,
+            background: None,
+            area: Area::Work,
+            outlives: |_: &Value| false,
+            paths: Vec::new(),
+            records_changes: false,
+        }
+    }
+
+    /// Sets the hints; without [`FunctionTool::effect_class`] the class follows from them.
+    pub fn annotations(mut self, annotations: Annotations) -> Self {
+        self.spec.annotations = annotations;
+        self
+    }
+
+    /// Tells what a call would do, without doing it, for the people who are asked to approve it.
+    pub fn preview<A, F, Fut>(mut self, preview: F) -> Self
+    where
+        A: DeserializeOwned,
+        F: Fn(CallContext, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<String, String>> + Send + 'static,
+    {
+        self.preview =
+            Some(Box::new(move |context, arguments| match serde_json::from_value::<A>(arguments) {
+                Ok(arguments) => preview(context, arguments).boxed(),
+                Err(problem) => ready(Err(format!("Invalid arguments: {problem}"))).boxed(),
+            }));
+        self
+    }
+
+    /// Names what the tool keeps with the thread; tools of the same name share it.
+    pub fn keeps(mut self, name: &'static str) -> Self {
+        self.keeps = Some(name);
+        self
+    }
+
+    /// Names what the tool keeps at work beside its calls.
+    pub fn background(mut self, background: Arc<dyn Background>) -> Self {
+        self.background = Some(background);
+        self
+    }
+
+    /// Says what the tool is about.
+    pub fn area(mut self, area: Area) -> Self {
+        self.area = area;
+        self
+    }
+
+    /// Says which calls leave something at work in their thread after they have answered, by their arguments.
+    pub fn outlives(mut self, outlives: fn(&Value) -> bool) -> Self {
+        self.outlives = outlives;
+        self
+    }
+
+    /// Names an argument that is a path in the working folder, as a JSON pointer: see [`Tool::path_arguments`].
+    pub fn path_argument(mut self, pointer: &'static str) -> Self {
+        self.paths.push(pointer);
+        self
+    }
+
+    /// Declares that the tool changes files only through the call's folder: see [`Tool::records_changes`].
+    pub fn records_changes(mut self) -> Self {
+        self.records_changes = true;
+        self
+    }
+
+    /// Sets what may be done again when a call's outcome was lost, whatever the hints say.
+    pub fn effect_class(mut self, class: EffectClass) -> Self {
+        self.effect_class = Some(class);
+        self
+    }
+}
+
+#[async_trait]
+impl Tool for FunctionTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect_class(&self) -> EffectClass {
+        self.effect_class.unwrap_or_else(|| EffectClass::from_annotations(self.spec.annotations))
+    }
+
+    fn keeps(&self) -> Option<&str> {
+        self.keeps
+    }
+
+    fn background(&self) -> Option<Arc<dyn Background>> {
+        self.background.clone()
+    }
+
+    fn path_arguments(&self) -> &[&'static str] {
+        &self.paths
+    }
+
+    fn area(&self) -> Area {
+        self.area
+    }
+
+    fn records_changes(&self) -> bool {
+        self.records_changes
+    }
+
+    fn outlives(&self, arguments: &Value) -> bool {
+        (self.outlives)(arguments)
+    }
+
+    fn previews(&self) -> bool {
+        self.preview.is_some()
+    }
+
+    async fn preview(&self, context: CallContext, arguments: Value) -> Result<String, String> {
+        match &self.preview {
+            Some(preview) => preview(context, arguments).await,
+            None => Err(format!("the tool `{}` cannot tell what it would do", self.spec.name)),
+        }
+    }
+
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        (self.function)(context, arguments).await
+    }
+}
+
+impl fmt::Debug for FunctionTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FunctionTool")
+            .field("spec", &self.spec)
+            .field("effect_class", &self.effect_class)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a function tool may return.
+pub trait IntoToolOutput {
+    /// Turns the value into what the model sees.
+    fn into_tool_output(self) -> ToolOutput;
+}
+
+impl IntoToolOutput for ToolOutput {
+    fn into_tool_output(self) -> ToolOutput {
+        self
+    }
+}
+
+impl IntoToolOutput for String {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::text(self)
+    }
+}
+
+impl IntoToolOutput for &'static str {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::text(self)
+    }
+}
+
+impl IntoToolOutput for Value {
+    fn into_tool_output(self) -> ToolOutput {
+        ToolOutput::text(self.to_string())
+    }
+}
+
+/// Answers with a value's JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Json<T>(pub T);
+
+impl<T: Serialize> IntoToolOutput for Json<T> {
+    fn into_tool_output(self) -> ToolOutput {
+        match serde_json::to_string(&self.0) {
+            Ok(json) => ToolOutput::text(json),
+            Err(problem) => ToolOutput::error(format!("the answer is not JSON: {problem}")),
+        }
+    }
+}
+
+impl<T: IntoToolOutput, E: fmt::Display> IntoToolOutput for Result<T, E> {
+    fn into_tool_output(self) -> ToolOutput {
+        match self {
+            Ok(output) => output.into_tool_output(),
+            Err(problem) => ToolOutput::error(problem.to_string()),
+        }
+    }
+}
+
+/// Derives a type's JSON schema (2020-12) in the form that models are given.
+pub fn schema_for<A: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12()
+        .with(|settings| {
+            settings.meta_schema = None;
+            settings.inline_subschemas = true;
+        })
+        .with_transform(RecursiveTransform(CleanForModels));
+    let mut schema = settings.into_generator().into_root_schema_for::<A>().to_value();
+    // The type's own doc comment says what the tool's description already says.
+    if let Some(root) = schema.as_object_mut() {
+        root.shift_remove("description");
+        if root.get("type") == Some(&json!("object")) {
+            // Some providers refuse an object schema without `properties`.
+            root.entry("properties").or_insert_with(|| json!({}));
+        }
+    }
+    schema
+}
+
+#[derive(Clone)]
+struct CleanForModels;
+
+impl Transform for CleanForModels {
+    fn transform(&mut self, schema: &mut Schema) {
+        schema.remove("title");
+        // Where a doc comment's lines broke means nothing; its paragraphs do.
+        if let Some(Value::String(description)) = schema.get_mut("description") {
+            let paragraphs: Vec<String> =
+                description.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
+            *description = paragraphs.join("\n\n");
+        }
+        // What an argument is where it is missing is the tool's to say: these are what nobody would doubt.
+        if schema.get("default").is_some_and(|it| [json!(null), json!(false), json!([])].contains(it)) {
+            schema.remove("default");
+        }
+        // `uint64` and the like are schemars' own words, and some providers refuse unknown formats.
+        let is_number_format = schema
+            .get("format")
+            .and_then(Value::as_str)
+            .is_some_and(|format| ["uint", "int", "float", "double"].iter().any(|n| format.starts_with(n)));
+        if is_number_format {
+            schema.remove("format");
+        }
+    }
+}

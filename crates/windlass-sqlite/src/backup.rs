@@ -1,0 +1,305 @@
+//! A copy of a store in use, and a store made of such a copy.
+//!
+//! The database is copied as it stands at one moment; large blobs are files of their own, which are copied before that
+//! moment and after it, so that none that it names is missed. Whoever copies needs no part in the store: processes
+//! go on meanwhile. A copy is a folder with the same files as a store.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use windlass_engine::port::journal::StoreError;
+use windlass_machine::Digest;
+
+use super::blob;
+use super::check::check_events;
+use super::fault::store_error;
+use super::{common_options, schema};
+use crate::node::{DATABASE, Node, private_folder};
+
+/// A copy that was not finished has this beside it.
+const UNFINISHED: &str = "unfinished";
+/// How often a copy is begun again because somebody deleted a thread in the middle of it.
+const TRIES: usize = 3;
+
+/// What a copy holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Threads.
+    pub threads: u64,
+    /// Events.
+    pub events: u64,
+    /// Large blobs.
+    pub files: u64,
+    /// Bytes of the database and of those.
+    pub bytes: u64,
+}
+
+/// Copies a store into a folder that does not exist yet or is empty.
+///
+/// Fails where there is no store, where the folder holds something, and where the disk is full; what was copied by
+/// then is marked as unfinished, and no store is made of it.
+pub async fn backup(store: &Path, into: &Path) -> Result<Copied, StoreError> {
+    if !store.join(DATABASE).is_file() {
+        return Err(StoreError::NotFound { what: format!("a store in `{}`", store.display()) });
+    }
+    private_folder(into)?;
+    refuse_full(into, "the backup")?;
+    let mark = into.join(UNFINISHED);
+    fs::write(&mark, "this copy was not finished\n").map_err(|error| failed(&mark, &error))?;
+    let database = into.join(DATABASE);
+    for _ in 0..TRIES {
+        remove(&database)?;
+        let files = copy_files(store, into, &HashSet::new())?;
+        copy_database(store, &database).await?;
+        copy_files(store, into, &files)?;
+        let mut copy = open(into).await?;
+        let named = named(&mut copy).await?;
+        let in_rows = rows(&mut copy).await?;
+        let lost = named.iter().any(|hex| !in_rows.contains(hex) && !file_of(into, hex).is_file());
+        let (threads, events) = counts(&mut copy).await?;
+        copy.close().await.map_err(store_error)?;
+        if lost {
+            continue;
+        }
+        let (files, bytes) = weigh(into)?;
+        sync(into)?;
+        remove(&mark)?;
+        sync_folder(into)?;
+        return Ok(Copied { threads, events, files, bytes });
+    }
+    let why = "files of deleted threads went away while they were copied; try again".to_owned();
+    Err(StoreError::Unavailable { why })
+}
+
+/// Makes a store of a copy, in a folder that holds no store, and checks every page, every
+/// event and every blob of it.
+///
+/// Fails where the folder holds something or a live process uses it, and where the copy is unfinished or damaged: then
+/// nothing stands in the folder.
+pub async fn restore(copy: &Path, store: &Path) -> Result<Copied, StoreError> {
+    if copy.join(UNFINISHED).exists() || !copy.join(DATABASE).is_file() {
+        let why = format!("`{}` is no finished backup; name the folder that `backup` wrote", copy.display());
+        return Err(StoreError::Refused { why });
+    }
+    private_folder(store)?;
+    refuse_full(store, "the store")?;
+    let mut name = store.file_name().unwrap_or_default().to_owned();
+    name.push(".restoring");
+    let fresh = store.with_file_name(name);
+    private_folder(&fresh)?;
+    refuse_full(&fresh, "what is being restored")?;
+    let placed = match fill(copy, &fresh).await {
+        // Where another process has put something into the folder meanwhile, it is no longer empty, and this fails.
+        Ok(copied) => fs::remove_dir(store)
+            .and_then(|()| fs::rename(&fresh, store))
+            .map(|()| copied)
+            .map_err(|error| failed(store, &error)),
+        Err(error) => Err(error),
+    };
+    if placed.is_err() {
+        let _ = fs::remove_dir_all(&fresh);
+    }
+    if let Some(parent) = store.parent() {
+        sync_folder(parent)?;
+    }
+    placed
+}
+
+async fn fill(copy: &Path, fresh: &Path) -> Result<Copied, StoreError> {
+    private_folder(fresh)?;
+    let database = fresh.join(DATABASE);
+    fs::copy(copy.join(DATABASE), &database).map_err(|error| failed(&database, &error))?;
+    private(&database)?;
+    copy_files(copy, fresh, &HashSet::new())?;
+    let mut opened = open(fresh).await?;
+    let found: String =
+        sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut opened).await.map_err(store_error)?;
+    if found != "ok" {
+        return Err(StoreError::Corrupt {
+            why: format!("the backup's database: {found}; take another backup"),
+        });
+    }
+    schema::migrate(&mut opened).await?;
+    check_events(&mut opened).await?;
+    let in_rows = rows(&mut opened).await?;
+    for hex in named(&mut opened).await? {
+        if in_rows.contains(&hex) {
+            continue;
+        }
+        let path = file_of(fresh, &hex);
+        let bytes = fs::read(&path).map_err(|error| failed(&path, &error))?;
+        if Digest::of(&bytes).to_string() != hex {
+            let why = format!("blob {hex} of the backup holds other bytes; take another backup");
+            return Err(StoreError::Corrupt { why });
+        }
+    }
+    let (threads, events) = counts(&mut opened).await?;
+    opened.close().await.map_err(store_error)?;
+    let (files, bytes) = weigh(fresh)?;
+    sync(fresh)?;
+    Ok(Copied { threads, events, files, bytes })
+}
+
+/// One reading transaction: writers go on meanwhile, and nothing of what they write is in the copy.
+async fn copy_database(store: &Path, into: &Path) -> Result<(), StoreError> {
+    let mut connection = common_options(store).connect().await.map_err(store_error)?;
+    let into_text = into.display().to_string();
+    let copied = sqlx::query("VACUUM INTO ?1").bind(into_text).execute(&mut connection).await;
+    copied.map_err(store_error)?;
+    connection.close().await.map_err(store_error)?;
+    private(into)
+}
+
+async fn open(folder: &Path) -> Result<SqliteConnection, StoreError> {
+    common_options(folder).connect().await.map_err(store_error)
+}
+
+/// Digests of all blobs that threads name, as digits.
+async fn named(connection: &mut SqliteConnection) -> Result<HashSet<String>, StoreError> {
+    digests(connection, "SELECT DISTINCT digest FROM uses").await
+}
+
+/// Digests of all blobs that are rows.
+async fn rows(connection: &mut SqliteConnection) -> Result<HashSet<String>, StoreError> {
+    digests(connection, "SELECT digest FROM blobs").await
+}
+
+async fn digests(
+    connection: &mut SqliteConnection,
+    query: &'static str,
+) -> Result<HashSet<String>, StoreError> {
+    let found: Vec<Vec<u8>> = sqlx::query_scalar(query).fetch_all(connection).await.map_err(store_error)?;
+    Ok(found.iter().map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect()).collect())
+}
+
+async fn counts(connection: &mut SqliteConnection) -> Result<(u64, u64), StoreError> {
+    let mut count = async |query| -> Result<u64, StoreError> {
+        let count: i64 = sqlx::query_scalar(query).fetch_one(&mut *connection).await.map_err(store_error)?;
+        Ok(count.unsigned_abs())
+    };
+    let threads = count("SELECT count(*) FROM threads WHERE deleted = 0").await?;
+    Ok((threads, count("SELECT count(*) FROM events").await?))
+}
+
+fn file_of(store: &Path, hex: &str) -> PathBuf {
+    blob::folder(store).join(blob::place(hex))
+}
+
+/// Copies the files of blobs that are not there yet; `known` are left out. Returns all that were seen.
+fn copy_files(from: &Path, into: &Path, known: &HashSet<PathBuf>) -> Result<HashSet<PathBuf>, StoreError> {
+    let (from, into) = (blob::folder(from), blob::folder(into));
+    private_folder(&into)?;
+    let mut seen = HashSet::new();
+    for folder in entries(&from)? {
+        for file in entries(&folder)? {
+            // Both were made by joining names to `from`.
+            let place = file.strip_prefix(&from).unwrap_or(&file).to_owned();
+            let is_blob = file.extension().is_none() && !place.to_string_lossy().contains('#');
+            let target = into.join(&place);
+            if is_blob && !known.contains(&place) && !target.exists() {
+                if let Some(parent) = target.parent() {
+                    private_folder(parent)?;
+                }
+                match fs::copy(&file, &target) {
+                    Ok(_) => private(&target)?,
+                    // Its thread was deleted.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                    Err(error) => return Err(failed(&target, &error)),
+                }
+            }
+            seen.insert(place);
+        }
+    }
+    Ok(seen)
+}
+
+/// What lies in a folder; nothing where it is no folder or gone.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    match fs::read_dir(folder) {
+        Ok(found) => Ok(found.filter_map(|entry| Some(entry.ok()?.path())).collect()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(Vec::new())
+        }
+        Err(error) => Err(failed(folder, &error)),
+    }
+}
+
+/// How many blobs there are, and the bytes of everything.
+fn weigh(store: &Path) -> Result<(u64, u64), StoreError> {
+    let size =
+        |path: &Path| fs::metadata(path).map(|found| found.len()).map_err(|error| failed(path, &error));
+    let (mut files, mut bytes) = (0, size(&store.join(DATABASE))?);
+    for folder in entries(&blob::folder(store))? {
+        for file in entries(&folder)? {
+            (files, bytes) = (files + 1, bytes + size(&file)?);
+        }
+    }
+    Ok((files, bytes))
+}
+
+/// Has everything in a folder written to the disk.
+fn sync(store: &Path) -> Result<(), StoreError> {
+    let flush = |path: &Path| {
+        fs::File::open(path).and_then(|file| file.sync_all()).map_err(|error| failed(path, &error))
+    };
+    flush(&store.join(DATABASE))?;
+    for folder in entries(&blob::folder(store))? {
+        for file in entries(&folder)? {
+            flush(&file)?;
+        }
+        sync_folder(&folder)?;
+    }
+    sync_folder(&blob::folder(store))?;
+    sync_folder(store)
+}
+
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+    fs::File::open(folder).and_then(|opened| opened.sync_all()).map_err(|error| failed(folder, &error))
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> Result<(), StoreError> {
+    Ok(())
+}
+
+/// Refuses a folder that holds something; a live process in it is named.
+fn refuse_full(folder: &Path, what: &str) -> Result<(), StoreError> {
+    if entries(folder)?.is_empty() {
+        return Ok(());
+    }
+    let live = Node::alive_in(folder);
+    let why = match live {
+        0 => format!("`{}` is not empty; name a folder for {what} that does not exist yet", folder.display()),
+        live => {
+            format!("`{}` is a store that {live} live processes use; name another folder", folder.display())
+        }
+    };
+    Err(StoreError::Refused { why })
+}
+
+fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(path, &error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Takes the rights of all others away.
+fn private(path: &Path) -> Result<(), StoreError> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|error| failed(path, &error))?;
+    }
+    let _ = path;
+    Ok(())
+}
+
+fn failed(path: &Path, error: &io::Error) -> StoreError {
+    let why = format!("`{}`: {error}; look at the disk's space and rights", path.display());
+    StoreError::Unavailable { why }
+}

@@ -1,0 +1,78 @@
+//! The bus among the processes on one store: the in-process bus, and a socket for each process.
+//!
+//! A thread that another process drives is relayed from that process's socket. When the process dies, the followers stay,
+//! read the journal's head each second, and follow the next owner. Nothing here outlives the process.
+
+mod net;
+mod relay;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use windlass_engine::bus::LocalBus;
+use windlass_engine::port::bus::{Backlog, Bus, Position, Signal};
+use windlass_engine::port::journal::StoreError;
+use windlass_machine::{Seq, ThreadId};
+
+use self::net::Network;
+use super::SqliteStore;
+use super::node::Node;
+
+/// Finds the owners of threads.
+#[async_trait]
+pub trait Owners: Send + Sync {
+    /// For each of some threads that exist: the node that owns it, if any, and the thread's last position.
+    async fn owners(&self, threads: &[ThreadId]) -> Result<Vec<(ThreadId, Option<String>, Seq)>, StoreError>;
+}
+
+#[async_trait]
+impl Owners for SqliteStore {
+    async fn owners(&self, threads: &[ThreadId]) -> Result<Vec<(ThreadId, Option<String>, Seq)>, StoreError> {
+        Self::owners(self, threads).await
+    }
+}
+
+/// The bus of one process among others on a store.
+pub struct SocketBus {
+    local: Arc<LocalBus>,
+    network: Network,
+}
+
+impl SocketBus {
+    /// Listens on the node's socket. Needs a tokio runtime, in which the bus's tasks run until the bus is dropped.
+    pub fn open(node: Arc<Node>, owners: Arc<dyn Owners>) -> Result<Self, StoreError> {
+        let local = Arc::<LocalBus>::default();
+        let network = Network::open(Arc::clone(&local), node, owners)?;
+        Ok(Self { local, network })
+    }
+}
+
+impl Bus for SocketBus {
+    fn publish(&self, thread: &ThreadId, signal: Signal) {
+        self.local.publish(thread, signal);
+    }
+
+    fn settle(&self, thread: &ThreadId) {
+        self.local.settle(thread);
+    }
+
+    fn follow(
+        &self,
+        thread: &ThreadId,
+        after: Position,
+        backlog: Backlog,
+    ) -> BoxStream<'static, Arc<Signal>> {
+        let followed = self.local.follow(thread, after, backlog);
+        self.network.look_for(thread);
+        followed
+    }
+
+    fn wake(&self, thread: &ThreadId) {
+        self.network.wake(thread);
+    }
+
+    fn wakes(&self) -> BoxStream<'static, ThreadId> {
+        self.local.wakes()
+    }
+}

@@ -1,0 +1,125 @@
+//! What `check` looks at beside a write: the database's pages, its events and blobs,
+//! its modes, and the disk.
+//!
+//! It mends nothing.
+
+use std::path::Path;
+
+use sqlx::{SqliteConnection, SqlitePool};
+use windlass_engine::port::journal::StoreError;
+use windlass_machine::{Digest, ThreadId};
+
+use super::fault::{damaged, store_error};
+use super::options::Durability;
+use super::read::decode;
+
+/// Checks every page, every event and every blob in the database, and describes the result. The caller has verified that
+/// the store is writable.
+pub(super) async fn check(
+    pool: &SqlitePool,
+    folder: &Path,
+    durability: Durability,
+    synchronous: i64,
+) -> Result<String, StoreError> {
+    /// SQLite's levels at which a commit is on disk once it returns, and at which the database stays whole.
+    const FULL: i64 = 2;
+    const NORMAL: i64 = 1;
+    let wanted = match durability {
+        Durability::Full => FULL,
+        Durability::Relaxed => NORMAL,
+    };
+    if synchronous < wanted {
+        let why = format!(
+            "the store's writer runs with `synchronous = {synchronous}`, and its durability needs {wanted}; this is a \
+             defect"
+        );
+        return Err(StoreError::Refused { why });
+    }
+    let found: String =
+        sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(pool).await.map_err(store_error)?;
+    if found != "ok" {
+        let why = format!("{found}; stop every process, keep a copy of the folder, and restore a backup");
+        return Err(StoreError::Corrupt { why });
+    }
+    let events = check_events(&mut *pool.acquire().await.map_err(store_error)?).await?;
+    let blobs = check_blobs(pool).await?;
+    let journal: String =
+        sqlx::query_scalar("PRAGMA journal_mode").fetch_one(pool).await.map_err(store_error)?;
+    let version: i64 =
+        sqlx::query_scalar("PRAGMA user_version").fetch_one(pool).await.map_err(store_error)?;
+    let free = match free_bytes(folder) {
+        Some(bytes) => format!("{} MiB free", bytes / (1024 * 1024)),
+        None => "free space unknown".to_owned(),
+    };
+    let durability = match durability {
+        Durability::Full => "durability full",
+        Durability::Relaxed => "durability relaxed (a power cut may take the last moments)",
+    };
+    Ok(format!(
+        "SQLite, version {version}, every page checked, {events}, {blobs}, written to; journal mode `{journal}`, \
+         {durability}, {free}"
+    ))
+}
+
+/// Reads every event of every thread.
+pub(super) async fn check_events(connection: &mut SqliteConnection) -> Result<String, StoreError> {
+    const EVENTS: &str = "SELECT position, body, checksum, thread FROM events \
+        CROSS JOIN threads ON number = position >> 32 WHERE position > ?1 ORDER BY position LIMIT 1000";
+    let (mut after, mut checked, mut without) = (-1_i64, 0_u64, 0_u64);
+    loop {
+        let rows: Vec<(i64, Vec<u8>, Option<i64>, String)> =
+            sqlx::query_as(EVENTS).bind(after).fetch_all(&mut *connection).await.map_err(store_error)?;
+        let Some(last) = rows.last() else { break };
+        after = last.0;
+        for (position, body, sum, thread) in rows {
+            (checked, without) = (checked + 1, without + u64::from(sum.is_none()));
+            decode(&ThreadId::from(thread), &(position, body, sum))?;
+        }
+    }
+    Ok(match without {
+        0 => format!("{checked} events match their checksums"),
+        _ => format!("{checked} events can be read, {without} of them without a checksum"),
+    })
+}
+
+/// Reads every blob that is a row.
+async fn check_blobs(pool: &SqlitePool) -> Result<String, StoreError> {
+    const BLOBS: &str = "SELECT rowid, digest, bytes FROM blobs WHERE rowid > ?1 ORDER BY rowid LIMIT 100";
+    let (mut after, mut checked) = (0_i64, 0_u64);
+    loop {
+        let rows: Vec<(i64, Vec<u8>, Vec<u8>)> =
+            sqlx::query_as(BLOBS).bind(after).fetch_all(pool).await.map_err(store_error)?;
+        let Some(last) = rows.last() else { break };
+        after = last.0;
+        checked += rows.len() as u64;
+        if let Some((_, digest, _)) =
+            rows.iter().find(|(_, digest, bytes)| Digest::of(bytes).as_bytes().as_slice() != digest)
+        {
+            let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            return Err(damaged(&format!("blob {hex} holds other bytes")));
+        }
+    }
+    Ok(format!("{checked} blobs match their digests (those in files are checked when they are read)"))
+}
+
+#[cfg(unix)]
+fn free_bytes(folder: &Path) -> Option<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(folder.as_os_str().as_bytes()).ok()?;
+    let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: `path` ends with a zero byte, and `found` is read only after the call has filled it.
+    let found = unsafe {
+        if libc::statvfs(path.as_ptr(), found.as_mut_ptr()) != 0 {
+            return None;
+        }
+        found.assume_init()
+    };
+    // The fields' widths differ between systems.
+    #[allow(clippy::unnecessary_cast)]
+    Some(found.f_bavail as u64 * found.f_frsize as u64)
+}
+
+#[cfg(not(unix))]
+fn free_bytes(_folder: &Path) -> Option<u64> {
+    None
+}

@@ -1,0 +1,63 @@
+//! Converts values to and from columns: times, counts, statuses and outcomes.
+//!
+//! It executes no statement.
+
+use windlass_engine::port::journal::{InboxOutcome, Posted, StoreError, ThreadStatus};
+use windlass_machine::{RunStatus, Timestamp};
+
+use super::fault::damaged;
+
+/// How long a consumed input's outcome is kept. (design: "Inbox")
+pub(super) const OUTCOME_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Encodes a small value as JSON.
+pub(super) fn encode<T: serde::Serialize>(value: &T) -> String {
+    // Outcomes, totals and inputs hold strings, numbers and JSON values: nothing that the serialiser refuses.
+    serde_json::to_string(value).expect("a stored value is always JSON")
+}
+
+/// What a stored outcome says of its input.
+pub(super) fn posted(outcome: Option<&str>) -> Result<Posted, StoreError> {
+    let Some(outcome) = outcome else { return Ok(Posted::Waiting) };
+    let outcome: InboxOutcome = serde_json::from_str(outcome).map_err(|error| damaged(&error.to_string()))?;
+    Ok(Posted::Consumed(outcome))
+}
+
+/// A time in whole minutes, by which lists find where to begin.
+pub(super) fn minute(at: Timestamp) -> i64 {
+    i64::try_from(at.0).unwrap_or(i64::MAX) / 60_000
+}
+
+/// A thread's status as a number.
+pub(super) fn thread_status_code(status: ThreadStatus) -> i64 {
+    match status {
+        ThreadStatus::Idle => 0,
+        ThreadStatus::Running => 1,
+        ThreadStatus::Waiting => 2,
+        ThreadStatus::Sleeping => 3,
+    }
+}
+
+/// A run's status as a number.
+pub(super) fn run_status_code(status: RunStatus) -> i64 {
+    match status {
+        RunStatus::Done => 0,
+        RunStatus::Failed => 1,
+        RunStatus::Cancelled => 2,
+    }
+}
+
+/// A limit as the database takes it.
+pub(super) fn stored(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// A time that was stored.
+pub(super) fn time(stored: i64) -> Timestamp {
+    Timestamp(stored.max(0).cast_unsigned())
+}
+
+/// A number as the database takes it.
+pub(super) fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,410 @@
+//! The store on one machine: an SQLite database and a folder of large blobs.
+//!
+//! Several processes may open the same folder; each is a [`Node`]. One writer per process commits
+//! what waits together; readers have connections of their own. Never on a network file system.
+
+mod backup;
+mod blob;
+mod budget;
+pub mod bus;
+mod change;
+mod check;
+mod checksum;
+mod collect;
+mod column;
+mod fault;
+mod folder;
+mod list;
+pub mod node;
+mod options;
+mod raw;
+mod read;
+mod record;
+mod schema;
+mod usage;
+mod write;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, SqlitePool};
+use windlass_engine::port::blob::{APPEND_MAX_BYTES, Blobs};
+use windlass_engine::port::budget::{Amounts, BudgetRow};
+use windlass_engine::port::clock::Clock;
+use windlass_engine::port::journal::{
+    AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow, StoreError,
+    StoredSnapshot, ThreadQuery, ThreadRow, Usage, UsageQuery,
+};
+use windlass_engine::port::records::{Record, RecordChange, RecordError, Records};
+use windlass_machine::{BlobRef, Digest, Event, Input, InputId, RunId, Seq, ThreadId};
+
+pub use self::backup::{Copied, backup, restore};
+use self::blob::BlobFiles;
+use self::change::{PreparedAppend, Until, Write, Written};
+use self::fault::store_error;
+pub use self::folder::SqliteFolder;
+use self::node::{DATABASE, Node, opening, private_folder};
+use self::options::BUSY;
+pub use self::options::{Durability, StoreOptions};
+use self::writer::Writer;
+
+/// Whether a store is in a folder; opening one makes it.
+pub fn is_store(folder: &Path) -> bool {
+    folder.join(DATABASE).exists()
+}
+
+/// Journal, records and blobs in a folder.
+pub struct SqliteStore {
+    // Fields are dropped in this order: the writer finishes what waits while the node is still locked.
+    writer: Writer,
+    readers: SqlitePool,
+    blobs: BlobFiles,
+    node: Arc<Node>,
+    clock: Arc<dyn Clock>,
+    folder: PathBuf,
+    durability: Durability,
+}
+
+/// Connections for reading: reads are short, and each costs a thread and half a megabyte.
+const READERS: u32 = 3;
+const PAGE_BYTES: u64 = 4096;
+
+impl SqliteStore {
+    /// Opens the store in a folder, and makes it where it is missing.
+    ///
+    /// Fails where the folder cannot be written to or lies on a network file system, where the database
+    /// is damaged, and where a newer build has migrated it.
+    pub async fn open(
+        folder: &Path,
+        options: StoreOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        refuse_without_database(folder)?;
+        private_folder(folder)?;
+        let node = Arc::new(Node::open(folder, clock.as_ref())?);
+        let blobs = BlobFiles::open(folder)?;
+        let opening = opening(folder).await?;
+        let mut connection = writer_options(folder, options).connect().await.map_err(store_error)?;
+        schema::migrate(&mut connection).await?;
+        let has_loose = collect::is_due(&mut connection, clock.now().0).await?;
+        drop(opening);
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .acquire_timeout(Duration::from_secs(30))
+            .test_before_acquire(false)
+            .connect_lazy_with(reader_options(folder));
+        let writer = Writer::start(connection, Arc::clone(&node), Arc::clone(&clock)).await?;
+        let (folder, durability) = (folder.to_owned(), options.durability);
+        let store = Self { writer, readers, blobs, node, clock, folder, durability };
+        if has_loose {
+            store.collect_until(Until::FirstGroup).await;
+        }
+        Ok(store)
+    }
+
+    /// Deletes blobs that nothing names. After a failure the next collection continues.
+    async fn collect_until(&self, until: Until) {
+        match self.writer.write(Write::Collect(until)).await {
+            Ok(Written::Collected { is_done: false }) => {
+                tracing::warn!("the collection of blobs stopped early; the next one continues");
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "blobs that nothing names are still there"),
+        }
+    }
+
+    /// This process's part in the store.
+    pub fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// For each of some threads that exist: the node that holds it, and its last position.
+    pub async fn owners(
+        &self,
+        threads: &[ThreadId],
+    ) -> Result<Vec<(ThreadId, Option<String>, Seq)>, StoreError> {
+        read::owners(&self.readers, threads).await
+    }
+}
+
+/// Refuses a folder that holds parts of a store and no database: opening it would make a new empty store of them.
+fn refuse_without_database(folder: &Path) -> Result<(), StoreError> {
+    // The database is created before these, so a concurrent first start is not mistaken for a damaged store.
+    const PARTS: [&str; 4] = ["vault.key", "blobs", "files", "windlass.db-wal"];
+    let has_something = |path: &PathBuf| match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(_) => path.is_file(),
+    };
+    let Some(part) = PARTS.map(|name| folder.join(name)).into_iter().find(has_something) else {
+        return Ok(());
+    };
+    if std::fs::metadata(folder.join(DATABASE)).is_ok_and(|found| found.len() > 0) {
+        return Ok(());
+    }
+    let why = format!(
+        "the database `{DATABASE}` is missing beside `{}`; put the file back, restore a backup of the folder, or name \
+         another folder for a new store",
+        part.display(),
+    );
+    Err(StoreError::Corrupt { why })
+}
+
+fn common_options(folder: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(folder.join(DATABASE))
+        .busy_timeout(BUSY)
+        .foreign_keys(false)
+        .pragma("temp_store", "MEMORY")
+        .disable_statement_logging()
+}
+
+fn writer_options(folder: &Path, options: StoreOptions) -> SqliteConnectOptions {
+    let synchronous = match options.durability {
+        Durability::Full => SqliteSynchronous::Full,
+        Durability::Relaxed => SqliteSynchronous::Normal,
+    };
+    let writer = common_options(folder)
+        .create_if_missing(true)
+        .page_size(PAGE_BYTES as u32)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(synchronous)
+        // A megabyte holds the inner pages of the tables; leaf pages are mostly written once.
+        .pragma("cache_size", "-1024")
+        .pragma("journal_size_limit", "67108864")
+        .thread_name(|_| "windlass-sqlite".to_owned());
+    match options.max_bytes {
+        Some(bytes) => writer.pragma("max_page_count", (bytes / PAGE_BYTES).max(1).to_string()),
+        None => writer,
+    }
+}
+
+fn reader_options(folder: &Path) -> SqliteConnectOptions {
+    common_options(folder)
+        .pragma("query_only", "1")
+        .pragma("cache_size", "-512")
+        .statement_cache_capacity(32)
+        .thread_name(|_| "windlass-reader".to_owned())
+}
+
+fn unexpected(written: &'static str) -> StoreError {
+    StoreError::Unavailable { why: format!("the store's writer answered {written}; this is a defect") }
+}
+
+#[async_trait]
+impl Journal for SqliteStore {
+    fn node(&self) -> &str {
+        self.node.id()
+    }
+
+    fn is_alive(&self, node: &str) -> bool {
+        self.node.is_alive(node)
+    }
+
+    async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError> {
+        match self.writer.write(Write::Claim(thread.clone())).await? {
+            Written::Claim(claim) => Ok(claim),
+            Written::Nothing | Written::Posted(_) | Written::Collected { .. } | Written::Checked { .. } => {
+                Err(unexpected("a claim with something else"))
+            }
+        }
+    }
+
+    async fn release(&self, thread: &ThreadId, epoch: Epoch) -> Result<(), StoreError> {
+        self.writer.write(Write::Release(thread.clone(), epoch)).await.map(drop)
+    }
+
+    async fn head(&self, thread: &ThreadId) -> Result<Option<Head>, StoreError> {
+        read::head(&self.readers, thread).await
+    }
+
+    async fn append(&self, mut batch: Batch) -> Result<Seq, AppendError> {
+        for (blob, bytes) in &batch.blobs {
+            verify(blob, bytes).map_err(AppendError::Failed)?;
+        }
+        let summed = |body: String| (checksum::checksum(body.as_bytes()), body);
+        let bodies = batch.events.iter().map(Event::encode).map(summed).collect();
+        let names = batch.events.iter().flat_map(Event::blobs).collect();
+        let records = RecordChange::prepare_all(std::mem::take(&mut batch.records));
+        let records = records.map_err(AppendError::Failed)?;
+        self.writer.append(PreparedAppend { batch, bodies, names, records }).await
+    }
+
+    async fn read(&self, thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError> {
+        read::events(&self.readers, thread, after, limit).await
+    }
+
+    async fn read_back(
+        &self,
+        thread: &ThreadId,
+        before: Seq,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        read::events_back(&self.readers, thread, before, limit).await
+    }
+
+    async fn names_blob(&self, thread: &ThreadId, digest: &Digest) -> Result<bool, StoreError> {
+        read::names_blob(&self.readers, thread, digest).await
+    }
+
+    async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError> {
+        read::snapshot(&self.readers, thread).await
+    }
+
+    async fn put_snapshot(
+        &self,
+        thread: &ThreadId,
+        epoch: Epoch,
+        snapshot: StoredSnapshot,
+    ) -> Result<(), StoreError> {
+        self.writer.write(Write::Snapshot(thread.clone(), epoch, snapshot)).await.map(drop)
+    }
+
+    async fn post(&self, thread: &ThreadId, id: &InputId, input: &Input) -> Result<Posted, StoreError> {
+        let post = Write::Post {
+            thread: thread.clone(),
+            id: id.clone(),
+            input: column::encode(input),
+            names: input.blobs().into_iter().collect(),
+            is_message: write::is_message(input),
+        };
+        match self.writer.write(post).await? {
+            Written::Posted(posted) => Ok(posted),
+            Written::Nothing | Written::Claim(_) | Written::Collected { .. } | Written::Checked { .. } => {
+                Err(unexpected("a posted input with something else"))
+            }
+        }
+    }
+
+    async fn inbox(&self, thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Left)>, StoreError> {
+        read::inbox(&self.readers, thread, limit).await
+    }
+
+    async fn posted(&self, thread: &ThreadId, id: &InputId) -> Result<Option<Posted>, StoreError> {
+        read::outcome(&self.readers, thread, id, self.clock.now()).await
+    }
+
+    async fn threads(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError> {
+        list::threads(&self.readers, query).await
+    }
+
+    async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError> {
+        list::thread(&self.readers, thread).await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunRow>, StoreError> {
+        list::run(&self.readers, run).await
+    }
+
+    async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
+        list::runs(&self.readers, query).await
+    }
+
+    async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError> {
+        usage::usage(&self.readers, query).await
+    }
+
+    async fn unattended(&self, except: &[ThreadId], limit: usize) -> Result<Vec<ThreadId>, StoreError> {
+        read::unattended(&self.readers, &self.node.others(), self.clock.now(), except, limit).await
+    }
+
+    async fn holder(&self, thread: &ThreadId) -> Result<Option<String>, StoreError> {
+        let mut owners = self.owners(std::slice::from_ref(thread)).await?;
+        Ok(owners.pop().and_then(|(_, node, _)| node))
+    }
+
+    async fn waiting_inboxes(&self) -> Result<Vec<ThreadId>, StoreError> {
+        read::waiting_inboxes(&self.readers).await
+    }
+
+    async fn budgets(&self, prefix: &str) -> Result<Vec<BudgetRow>, StoreError> {
+        budget::list(&self.readers, prefix).await
+    }
+
+    async fn open_reservations(&self, thread: &ThreadId) -> Result<Vec<(String, Amounts)>, StoreError> {
+        budget::open(&self.readers, thread).await
+    }
+
+    async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError> {
+        self.writer.write(Write::Delete(thread.clone())).await?;
+        // The thread is gone whatever becomes of its blobs: they are tried again when the store is next opened.
+        self.collect_until(Until::DeletedThreads).await;
+        Ok(())
+    }
+
+    async fn check(&self) -> Result<String, StoreError> {
+        let synchronous = match self.writer.write(Write::Check).await? {
+            Written::Checked { synchronous } => synchronous,
+            Written::Nothing | Written::Claim(_) | Written::Posted(_) | Written::Collected { .. } => {
+                return Err(unexpected("a check with something else"));
+            }
+        };
+        check::check(&self.readers, &self.folder, self.durability, synchronous).await
+    }
+}
+
+#[async_trait]
+impl Records for SqliteStore {
+    async fn get(&self, kind: &str, key: &str) -> Result<Option<Record>, StoreError> {
+        record::get(&self.readers, kind, key).await
+    }
+
+    async fn list(
+        &self,
+        kind: &str,
+        owner: Option<&str>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        record::list(&self.readers, kind, owner, after.unwrap_or_default(), limit).await
+    }
+
+    async fn apply(&self, changes: Vec<RecordChange>) -> Result<Vec<Option<u64>>, RecordError> {
+        self.writer.apply(RecordChange::prepare_all(changes)?).await
+    }
+
+    async fn changes(&self) -> Result<u64, StoreError> {
+        record::count(&self.readers).await
+    }
+}
+
+#[async_trait]
+impl Blobs for SqliteStore {
+    async fn put(&self, blob: &BlobRef, bytes: Bytes) -> Result<(), StoreError> {
+        verify(blob, &bytes)?;
+        if bytes.len() < APPEND_MAX_BYTES {
+            return self.writer.write(Write::Blob(blob.digest, bytes)).await.map(drop);
+        }
+        self.writer.write(Write::Loosen(blob.digest)).await?;
+        self.blobs.put(blob, bytes).await
+    }
+
+    async fn collect(&self) -> Result<(), StoreError> {
+        self.writer.write(Write::Collect(Until::FirstGroup)).await.map(drop)
+    }
+
+    async fn get(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
+        let found = match blob::row(&self.readers, digest).await? {
+            Some(bytes) => Some(bytes),
+            None => self.blobs.get(digest).await?,
+        };
+        match found {
+            Some(bytes) if Digest::of(&bytes) != *digest => {
+                let why = format!("blob {digest} holds other bytes; restore a backup of the store's folder");
+                Err(StoreError::Corrupt { why })
+            }
+            found => Ok(found),
+        }
+    }
+}
+
+fn verify(blob: &BlobRef, bytes: &Bytes) -> Result<(), StoreError> {
+    if Digest::of(bytes) == blob.digest {
+        return Ok(());
+    }
+    Err(StoreError::Refused { why: format!("the bytes are not those of blob {}", blob.digest) })
+}

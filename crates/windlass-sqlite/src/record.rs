@@ -1,0 +1,128 @@
+//! Records as rows, changed alone or in an append.
+//!
+//! What a record says is text here; its version is the number of the change that wrote it.
+
+use std::sync::Arc;
+
+use sqlx::SqlitePool;
+use windlass_engine::port::journal::StoreError;
+use windlass_engine::port::records::{PreparedChange, PreparedWrite, Record, RecordError};
+
+use super::column::{stored, time};
+use super::fault::{Fault, damaged, store_error};
+use super::raw::{Raw, Statement, Value};
+
+const VERSION: &str = "SELECT version FROM records WHERE kind = ?1 AND key = ?2";
+const COUNT: &str = "UPDATE record_changes SET count = count + 1 RETURNING count";
+const PUT: &str = "INSERT INTO records (kind, key, owner, version, updated_at, value) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (kind, key) DO UPDATE \
+    SET owner = ?3, version = ?4, updated_at = ?5, value = ?6";
+const DELETE: &str = "DELETE FROM records WHERE kind = ?1 AND key = ?2";
+
+/// The prepared statements of records.
+pub(super) struct RecordRows {
+    version: Statement,
+    count: Statement,
+    put: Statement,
+    delete: Statement,
+}
+
+impl RecordRows {
+    /// Prepares every statement.
+    pub fn prepare(raw: &Arc<Raw>) -> Result<Self, Fault> {
+        Ok(Self {
+            version: raw.prepare(VERSION)?,
+            count: raw.prepare(COUNT)?,
+            put: raw.prepare(PUT)?,
+            delete: raw.prepare(DELETE)?,
+        })
+    }
+
+    /// Makes changes one after the other; returns each record's new version.
+    pub fn apply(
+        &mut self,
+        changes: &[PreparedChange],
+        now_ms: u64,
+    ) -> Result<Vec<Option<u64>>, RecordError> {
+        changes.iter().map(|change| self.change(change, now_ms)).collect()
+    }
+
+    fn change(&mut self, change: &PreparedChange, now_ms: u64) -> Result<Option<u64>, RecordError> {
+        let place = [Value::Text(&change.kind), Value::Text(&change.key)];
+        let found = self.version.first(&place, |row| row.integer(0).cast_unsigned())?;
+        change.check(found)?;
+        match &change.write {
+            PreparedWrite::Keep => Ok(found),
+            PreparedWrite::Delete => {
+                if found.is_some() {
+                    self.count()?;
+                    self.delete.run(&place)?;
+                }
+                Ok(None)
+            }
+            PreparedWrite::Put { owner, value } => {
+                let version = self.count()?;
+                let [kind, key] = place;
+                let (version_now, now) = (Value::number(version), Value::number(now_ms));
+                self.put.run(&[kind, key, Value::Text(owner), version_now, now, Value::Text(value)])?;
+                Ok(Some(version))
+            }
+        }
+    }
+
+    /// Raises the number of changes, and returns it.
+    fn count(&mut self) -> Result<u64, StoreError> {
+        let count = self.count.first(&[], |row| row.integer(0).cast_unsigned())?;
+        count.ok_or_else(|| damaged("the number of changes of records is gone"))
+    }
+}
+
+type Columns = (String, String, i64, i64, String);
+
+/// Reads a record.
+pub(super) async fn get(pool: &SqlitePool, kind: &str, key: &str) -> Result<Option<Record>, StoreError> {
+    const GET: &str =
+        "SELECT key, owner, version, updated_at, value FROM records WHERE kind = ?1 AND key = ?2";
+    let row: Option<Columns> =
+        sqlx::query_as(GET).bind(kind).bind(key).fetch_optional(pool).await.map_err(store_error)?;
+    row.map(|row| record(kind, row)).transpose()
+}
+
+/// Reads records of a kind after a key.
+pub(super) async fn list(
+    pool: &SqlitePool,
+    kind: &str,
+    owner: Option<&str>,
+    after: &str,
+    limit: usize,
+) -> Result<Vec<Record>, StoreError> {
+    const OF_OWNER: &str = "SELECT key, owner, version, updated_at, value FROM records \
+        WHERE kind = ?1 AND key > ?2 AND owner = ?4 ORDER BY key LIMIT ?3";
+    const OF_ALL: &str = "SELECT key, owner, version, updated_at, value FROM records \
+        WHERE kind = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
+    let query = match owner {
+        Some(_) => sqlx::query_as(OF_OWNER),
+        None => sqlx::query_as(OF_ALL),
+    };
+    let query = query.bind(kind).bind(after).bind(stored(limit));
+    let query = match owner {
+        Some(owner) => query.bind(owner),
+        None => query,
+    };
+    let rows: Vec<Columns> = query.fetch_all(pool).await.map_err(store_error)?;
+    rows.into_iter().map(|row| record(kind, row)).collect()
+}
+
+/// How many changes were made.
+pub(super) async fn count(pool: &SqlitePool) -> Result<u64, StoreError> {
+    let count: i64 =
+        sqlx::query_scalar("SELECT count FROM record_changes").fetch_one(pool).await.map_err(store_error)?;
+    Ok(count.cast_unsigned())
+}
+
+fn record(kind: &str, columns: Columns) -> Result<Record, StoreError> {
+    let (key, owner, version, updated_at, value) = columns;
+    let value = serde_json::from_str(&value).map_err(|error| damaged(&format!("{kind} `{key}`: {error}")))?;
+    let (version, updated_at) = (version.cast_unsigned(), time(updated_at));
+    Ok(Record { kind: kind.to_owned(), key, owner, value, version, updated_at })
+}

@@ -1,0 +1,48 @@
+//! The tables, and how an older database is brought up to them.
+//!
+//! A migration is a script under the next number; one that was released is never edited.
+
+use sqlx::{Connection, SqliteConnection};
+use windlass_engine::port::journal::StoreError;
+
+use super::collect::name_all;
+use super::fault::store_error;
+
+/// The scripts; the database's `user_version` says how many have run.
+const MIGRATIONS: [&str; 7] = [
+    include_str!("001_journal.sql"),
+    include_str!("002_uses.sql"),
+    include_str!("003_limits.sql"),
+    include_str!("004_attend.sql"),
+    include_str!("005_queued.sql"),
+    include_str!("006_checksums.sql"),
+    include_str!("007_timed.sql"),
+];
+
+/// The script that makes the table of names.
+const NAMES: usize = 2;
+
+/// Runs what is missing, in one transaction. A database that a newer build has migrated is refused.
+pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+    // The write lock comes first, so that two processes that start at once do not both migrate.
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(store_error)?;
+    let found: i64 =
+        sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut *transaction).await.map_err(store_error)?;
+    let known = MIGRATIONS.len() as i64;
+    if found > known {
+        let why = format!(
+            "the store has version {found}, and this build knows versions up to {known}; upgrade windlass"
+        );
+        return Err(StoreError::Refused { why });
+    }
+    if found == known {
+        return Ok(());
+    }
+    for (number, script) in (1..).zip(MIGRATIONS).skip(found.max(0) as usize) {
+        sqlx::raw_sql(script).execute(&mut *transaction).await.map_err(store_error)?;
+        if number == NAMES {
+            name_all(&mut transaction).await?;
+        }
+    }
+    transaction.commit().await.map_err(store_error)
+}

@@ -1,0 +1,479 @@
+//! The one writer of a process: a thread that takes what waits, and commits it together.
+//!
+//! Each change has a savepoint, so that a refused one fails alone. The longer a commit takes, the
+//! more changes wait for the next, and the more of them share it: nothing is ever delayed on purpose.
+//! Where few threads are driven and the disk is quick, whoever brings a change commits it himself:
+//! going to the writer's thread and back costs more than such a commit.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use sqlx::SqliteConnection;
+use tokio::sync::{mpsc, oneshot};
+use windlass_engine::port::clock::Clock;
+use windlass_engine::port::journal::{AppendError, Claim, StoreError};
+use windlass_engine::port::records::{PreparedChange, RecordError};
+use windlass_machine::Seq;
+
+use super::change::{PreparedAppend, Until, Write, Written};
+use super::fault::Fault;
+use super::options::BUSY;
+use super::raw::{Raw, Statement};
+use super::write::Changes;
+use crate::node::Node;
+
+/// Changes that may wait. More than the runs that one process drives at once; who comes after waits for room.
+const QUEUE: usize = 1024;
+/// A group ends here, so that other processes get the lock. (design: "One machine, many machines")
+const GROUP_MS: u64 = 10;
+/// And here, where the clock stands still: about what 10 ms hold.
+const GROUP_CHANGES: usize = 512;
+/// A caller commits by itself while commits take less than this on average: it holds up its own thread meanwhile,
+/// which is one of a few that run everything else.
+const QUICK_US: u64 = 1_000;
+/// Threads that this process drives at once, up to which a caller commits by itself: with more, a commit that waits a
+/// moment is shared.
+const FEW: usize = 4;
+/// Events of an append, and bytes of a snapshot, up to which a caller commits on its own thread. More would block a
+/// runtime thread for too long.
+const ALONE_EVENTS: usize = 256;
+const ALONE_BYTES: usize = 256 * 1024;
+/// Pages of log after which it is written back into the database: SQLite's own default.
+const LOG_PAGES: u32 = 1_000;
+
+/// The new versions of records that were changed.
+type Versions = Vec<Option<u64>>;
+
+enum Job {
+    Append(Box<PreparedAppend>, oneshot::Sender<Result<Seq, AppendError>>),
+    Write(Write, oneshot::Sender<Result<Written, StoreError>>),
+    Records(Vec<PreparedChange>, oneshot::Sender<Result<Versions, RecordError>>),
+    /// Write the log back.
+    Tidy,
+}
+
+/// The way to the writer. Dropping it lets the writer finish what waits, and waits for that.
+pub(super) struct Writer {
+    group: Arc<Mutex<Group>>,
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    pace: Arc<Pace>,
+    /// Threads that this process has taken and not given back.
+    driven: AtomicUsize,
+}
+
+/// How long commits take: a moving average over about sixteen, in microseconds.
+#[derive(Default)]
+struct Pace(AtomicU64);
+
+impl Pace {
+    fn is_quick(&self) -> bool {
+        self.0.load(Ordering::Relaxed) < QUICK_US
+    }
+
+    /// Takes a commit in. Whole milliseconds are enough: over many commits their mean is right.
+    fn note(&self, took_ms: u64) {
+        let average = self.0.load(Ordering::Relaxed);
+        self.0.store((average * 15 + took_ms.saturating_mul(1_000)) / 16, Ordering::Relaxed);
+    }
+}
+
+impl Writer {
+    /// Takes over a connection that is open and migrated, and starts the thread.
+    pub async fn start(
+        connection: SqliteConnection,
+        node: Arc<Node>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        let pace = Arc::<Pace>::default();
+        let group = Group::prepare(Raw::new(connection).await?, node, clock, Arc::clone(&pace))?;
+        let group = Arc::new(Mutex::new(group));
+        let (jobs, mut waiting) = mpsc::channel(QUEUE);
+        let shared = Arc::clone(&group);
+        let serve = move || {
+            while let Some(job) = waiting.blocking_recv() {
+                let mut is_committed = locked(&shared).commit_from(job, &mut waiting);
+                // Collects in groups and releases the lock between them. If the store closes first, the next opening
+                // continues.
+                while is_committed && !waiting.is_closed() && locked(&shared).changes.has_more_to_collect() {
+                    let (reply, _) = oneshot::channel();
+                    let collect = Job::Write(Write::Collect(Until::DeletedThreads), reply);
+                    is_committed = locked(&shared).commit_from(collect, &mut waiting);
+                }
+                locked(&shared).answer_collectors(false);
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("windlass-writer".to_owned())
+            .spawn(serve)
+            .map_err(|error| StoreError::Unavailable { why: format!("no thread for the writer: {error}") })?;
+        Ok(Self { group, jobs: Some(jobs), thread: Some(thread), pace, driven: AtomicUsize::new(0) })
+    }
+
+    /// Appends.
+    pub async fn append(&self, append: PreparedAppend) -> Result<Seq, AppendError> {
+        if append.batch.is_new {
+            // Where it fails, a thread is given back that was never taken: see `write`.
+            self.driven.fetch_add(1, Ordering::Relaxed);
+        }
+        if append.bodies.len() <= ALONE_EVENTS
+            && let Some(mut group) = self.idle()
+        {
+            let unknown = |fault: Fault| AppendError::Unknown(fault.words());
+            let appended = group.commit_alone(|changes| changes.append(&append), unknown);
+            self.tidy(&group);
+            return appended;
+        }
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Append(Box::new(append), reply)).await.map_err(AppendError::Failed)?;
+        let gone = |_| AppendError::Unknown("the store's writer ended before it answered".to_owned());
+        answer.await.map_err(gone)?
+    }
+
+    /// Changes records.
+    pub async fn apply(&self, changes: Vec<PreparedChange>) -> Result<Versions, RecordError> {
+        if let Some(mut group) = self.idle() {
+            let applied = group.commit_alone(|rows| rows.apply(&changes), RecordError::from);
+            self.tidy(&group);
+            return applied;
+        }
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Records(changes, reply)).await?;
+        answer.await.map_err(|_| ended())?
+    }
+
+    /// Makes another change.
+    pub async fn write(&self, write: Write) -> Result<Written, StoreError> {
+        let released = matches!(write, Write::Release(..));
+        let written = self.make(write).await?;
+        match &written {
+            Written::Claim(Claim::Taken { .. }) => drop(self.driven.fetch_add(1, Ordering::Relaxed)),
+            // More are given back than were taken where one was taken twice: the number is a guess, not an account.
+            Written::Nothing if released => {
+                let fewer = |driven: usize| Some(driven.saturating_sub(1));
+                let _ = self.driven.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+            }
+            Written::Claim(Claim::Held { .. })
+            | Written::Posted(_)
+            | Written::Collected { .. }
+            | Written::Checked { .. }
+            | Written::Nothing => {}
+        }
+        Ok(written)
+    }
+
+    async fn make(&self, write: Write) -> Result<Written, StoreError> {
+        // Writes of many rows, files or bytes run on the writer's thread and block no runtime thread.
+        let is_long = match &write {
+            Write::Delete(_) | Write::Collect(_) => true,
+            Write::Snapshot(_, _, snapshot) => snapshot.bytes.len() > ALONE_BYTES,
+            Write::Claim(_)
+            | Write::Release(..)
+            | Write::Post { .. }
+            | Write::Blob(..)
+            | Write::Loosen(_)
+            | Write::Check => false,
+        };
+        if !is_long && let Some(mut group) = self.idle() {
+            let written = group.commit_alone(|changes| changes.write(&write), StoreError::from);
+            self.tidy(&group);
+            return written;
+        }
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Write(write, reply)).await?;
+        answer.await.map_err(|_| ended())?
+    }
+
+    /// The group with a transaction begun, where this caller may commit by itself.
+    fn idle(&self) -> Option<MutexGuard<'_, Group>> {
+        let nothing_waits = self.jobs.as_ref().is_some_and(|jobs| jobs.capacity() == jobs.max_capacity());
+        let few = self.driven.load(Ordering::Relaxed) <= FEW;
+        if !few || !nothing_waits || !self.pace.is_quick() {
+            return None;
+        }
+        let mut group = match self.group.try_lock() {
+            Ok(group) => group,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        group.begin_at_once().then_some(group)
+    }
+
+    /// Has the thread write the log back, where it has grown long.
+    fn tidy(&self, group: &Group) {
+        if let Some(jobs) = &self.jobs
+            && group.raw.log_pages() >= LOG_PAGES
+        {
+            // A full queue has changes in it, after which the thread does it anyway.
+            let _ = jobs.try_send(Job::Tidy);
+        }
+    }
+
+    async fn send(&self, job: Job) -> Result<(), StoreError> {
+        // The sender is taken only by `drop`, after which nobody can call this.
+        let jobs = self.jobs.as_ref().expect("the writer is open until it is dropped");
+        jobs.send(job).await.map_err(|_| ended())
+    }
+}
+
+/// A panic inside left a transaction open at most, which the next `BEGIN` reports and ends.
+fn locked(group: &Mutex<Group>) -> MutexGuard<'_, Group> {
+    group.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the writer was seen by whoever waited for it.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn ended() -> StoreError {
+    StoreError::Unavailable { why: "the store's writer has ended; open the store again".to_owned() }
+}
+
+struct Group {
+    changes: Changes,
+    /// Callers that wait for a further group of the collection.
+    collectors: Vec<oneshot::Sender<Result<Written, StoreError>>>,
+    clock: Arc<dyn Clock>,
+    pace: Arc<Pace>,
+    begin: Statement,
+    commit: Statement,
+    rollback: Statement,
+    savepoint: Statement,
+    release: Statement,
+    undo: Statement,
+    raw: Arc<Raw>,
+}
+
+impl Group {
+    fn prepare(
+        raw: Arc<Raw>,
+        node: Arc<Node>,
+        clock: Arc<dyn Clock>,
+        pace: Arc<Pace>,
+    ) -> Result<Self, Fault> {
+        Ok(Self {
+            changes: Changes::prepare(&raw, node, Arc::clone(&clock))?,
+            collectors: Vec::new(),
+            clock,
+            pace,
+            begin: raw.prepare("BEGIN IMMEDIATE")?,
+            commit: raw.prepare("COMMIT")?,
+            rollback: raw.prepare("ROLLBACK")?,
+            savepoint: raw.prepare("SAVEPOINT change")?,
+            release: raw.prepare("RELEASE change")?,
+            undo: raw.prepare("ROLLBACK TO change")?,
+            raw,
+        })
+    }
+
+    /// Begins a transaction where no other process has the lock.
+    fn begin_at_once(&mut self) -> bool {
+        self.raw.set_patience(std::time::Duration::ZERO);
+        let begun = self.begin.run(&[]).is_ok();
+        self.raw.set_patience(BUSY);
+        begun
+    }
+
+    /// Makes and commits one change in a transaction that was begun for it. A refused one leaves nothing.
+    fn commit_alone<T, E>(
+        &mut self,
+        change: impl FnOnce(&mut Changes) -> Result<T, E>,
+        unknown: impl FnOnce(Fault) -> E,
+    ) -> Result<T, E> {
+        let from_ms = self.clock.monotonic_ms();
+        let changed = change(&mut self.changes);
+        let ended = match &changed {
+            Ok(_) => self.commit.run(&[]).map_err(unknown),
+            Err(_) => Ok(0),
+        };
+        self.roll_back();
+        self.pace.note(self.clock.monotonic_ms().saturating_sub(from_ms));
+        ended.and(changed)
+    }
+
+    /// Ends a transaction that is still open. Whatever this answers, the next `BEGIN` finds out.
+    fn roll_back(&mut self) {
+        if self.raw.in_transaction() {
+            let _ = self.rollback.run(&[]);
+        }
+    }
+
+    /// Commits a change together with those that wait, then answers all. Returns whether the commit succeeded.
+    fn commit_from(&mut self, first: Job, waiting: &mut mpsc::Receiver<Job>) -> bool {
+        let from_ms = self.clock.monotonic_ms();
+        let first = match first {
+            Job::Tidy => None,
+            job @ (Job::Append(..) | Job::Write(..) | Job::Records(..)) => Some(job),
+        };
+        let mut is_committed = true;
+        if let Some(first) = first {
+            let (done, lost) = self.commit_group(first, waiting);
+            self.pace.note(self.clock.monotonic_ms().saturating_sub(from_ms));
+            is_committed = lost.is_none();
+            self.answer(done, lost.as_ref());
+        }
+        if self.raw.log_pages() >= LOG_PAGES
+            && let Err(fault) = self.raw.write_back()
+        {
+            tracing::warn!(
+                ?fault,
+                "the store's log could not be written back; it is tried again after a commit"
+            );
+        }
+        is_committed
+    }
+
+    /// Answers a group's changes. A collection that is not done is answered after a later group.
+    fn answer(&mut self, done: Vec<Done>, lost: Option<&Lost>) {
+        for change in done {
+            match change {
+                Done::Write(reply, Ok(Written::Collected { is_done })) if lost.is_none() => {
+                    self.collectors.push(reply);
+                    if is_done {
+                        self.answer_collectors(true);
+                    }
+                }
+                change @ (Done::Append(..) | Done::Write(..) | Done::Records(..)) => change.answer(lost),
+            }
+        }
+    }
+
+    /// Answers every caller that waits for the collection. `is_done` is `false` if the collection has stopped early.
+    fn answer_collectors(&mut self, is_done: bool) {
+        for reply in self.collectors.drain(..) {
+            // A caller that has gone needs no answer.
+            let _ = reply.send(Ok(Written::Collected { is_done }));
+        }
+    }
+
+    fn commit_group(&mut self, first: Job, waiting: &mut mpsc::Receiver<Job>) -> (Vec<Done>, Option<Lost>) {
+        if let Err(fault) = self.begin.run(&[]) {
+            self.roll_back();
+            // Who waits behind it would meet the same lock or disk, 5 s later each.
+            let mut done = Vec::from_iter(Done::untried(first));
+            done.extend(std::iter::from_fn(|| waiting.try_recv().ok()).filter_map(Done::untried));
+            return (done, Some(Lost::RolledBack(fault)));
+        }
+        let until_ms = self.clock.monotonic_ms() + GROUP_MS;
+        let mut done = Vec::new();
+        let mut next = Some(first);
+        while let Some(job) = next.take() {
+            match self.change(job) {
+                Ok(change) => done.extend(change),
+                Err((change, fault)) => {
+                    done.extend(change);
+                    return (done, Some(Lost::RolledBack(fault)));
+                }
+            }
+            if done.len() < GROUP_CHANGES && self.clock.monotonic_ms() < until_ms {
+                next = waiting.try_recv().ok();
+            }
+        }
+        let lost = self.commit.run(&[]).err().map(Lost::Unknown);
+        self.roll_back();
+        (done, lost)
+    }
+
+    /// Makes one change in its savepoint. An error means that the whole transaction is gone.
+    fn change(&mut self, job: Job) -> Result<Option<Done>, (Option<Done>, Fault)> {
+        if let Err(fault) = self.savepoint.run(&[]) {
+            self.roll_back();
+            return Err((Done::untried(job), fault));
+        }
+        let done = match job {
+            Job::Append(append, reply) => Done::Append(reply, self.changes.append(&append)),
+            Job::Write(write, reply) => Done::Write(reply, self.changes.write(&write)),
+            Job::Records(changes, reply) => Done::Records(reply, self.changes.apply(&changes)),
+            Job::Tidy => return self.release.run(&[]).map(|_| None).map_err(|fault| (None, fault)),
+        };
+        let closed = match done.is_refused() {
+            // Some failures end the transaction by themselves; then there is no savepoint to go back to.
+            true if !self.raw.in_transaction() => Err(interrupted()),
+            true => self.undo.run(&[]).and_then(|_| self.release.run(&[])),
+            false => self.release.run(&[]),
+        };
+        match closed {
+            Ok(_) => Ok(Some(done)),
+            Err(fault) => {
+                self.roll_back();
+                Err((Some(done), fault))
+            }
+        }
+    }
+}
+
+fn interrupted() -> Fault {
+    Fault {
+        code: libsqlite3_sys::SQLITE_IOERR,
+        message: "a change in the same group ended the transaction".to_owned(),
+    }
+}
+
+/// What became of a group that was not plainly committed.
+enum Lost {
+    /// Nothing of it was written, for certain.
+    RolledBack(Fault),
+    /// The commit itself failed.
+    Unknown(Fault),
+}
+
+/// A change that was tried, with its answer should the group commit.
+enum Done {
+    Append(oneshot::Sender<Result<Seq, AppendError>>, Result<Seq, AppendError>),
+    Write(oneshot::Sender<Result<Written, StoreError>>, Result<Written, StoreError>),
+    Records(oneshot::Sender<Result<Versions, RecordError>>, Result<Versions, RecordError>),
+}
+
+impl Done {
+    /// A change that the group never came to.
+    fn untried(job: Job) -> Option<Self> {
+        match job {
+            Job::Append(_, reply) => Some(Self::Append(reply, Ok(Seq::default()))),
+            Job::Write(_, reply) => Some(Self::Write(reply, Ok(Written::Nothing))),
+            Job::Records(_, reply) => Some(Self::Records(reply, Ok(Versions::new()))),
+            Job::Tidy => None,
+        }
+    }
+
+    fn is_refused(&self) -> bool {
+        match self {
+            Self::Append(_, result) => result.is_err(),
+            Self::Write(_, result) => result.is_err(),
+            Self::Records(_, result) => result.is_err(),
+        }
+    }
+
+    /// Answers. A refusal stands whatever became of the group. Whoever no longer waits, does not hear it.
+    fn answer(self, lost: Option<&Lost>) {
+        match self {
+            Self::Append(reply, result) => {
+                let result = result.and_then(|seq| match lost {
+                    None => Ok(seq),
+                    Some(Lost::RolledBack(fault)) => Err(AppendError::Failed(fault.clone().into())),
+                    Some(Lost::Unknown(fault)) => Err(AppendError::Unknown(fault.words())),
+                });
+                let _ = reply.send(result);
+            }
+            Self::Write(reply, result) => {
+                let result = result.and_then(|written| match lost {
+                    None => Ok(written),
+                    Some(Lost::RolledBack(fault) | Lost::Unknown(fault)) => Err(fault.clone().into()),
+                });
+                let _ = reply.send(result);
+            }
+            Self::Records(reply, result) => {
+                let result = result.and_then(|versions| match lost {
+                    None => Ok(versions),
+                    Some(Lost::RolledBack(fault) | Lost::Unknown(fault)) => Err(fault.clone().into()),
+                });
+                let _ = reply.send(result);
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! One call of a service, from what the model asked to what it is told.
+//!
+//! Everything is checked before anything is signed, and nothing is sent twice.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
+use serde_json::Value;
+use windlass_engine::port::tool::{CallContext, ToolOutput};
+use windlass_engine::tool::key_of;
+use windlass_outbound::{HopCheck, Limits, OutboundError, Redirects, Request, Response, Sent, Url};
+
+use super::auth::{AuthCall, Signed, sign};
+use super::headers::{Said, sanitised};
+use super::method::METHODS;
+use super::openapi;
+use super::path::{Path, normal};
+use super::service::Ready;
+use super::{ApiCall, ApiObserver, ApiRequest, ApiResponse, Arguments, BodyEncoding, answer};
+use crate::charset::media_type;
+
+/// What a model is told of a call of which no byte left.
+const CANCELLED: &str = "the call was cancelled";
+
+/// A call that was found in order.
+struct Checked<'a> {
+    service: &'a Ready,
+    method: Method,
+    path: Path,
+    url: Url,
+    said: Said,
+    body: Option<Bytes>,
+}
+
+impl ApiCall {
+    /// Makes a call. The error says that nobody knows what became of it.
+    pub(super) async fn carry_out(
+        &self,
+        context: &CallContext,
+        arguments: Arguments,
+    ) -> Result<ToolOutput, String> {
+        let checked = match self.check(arguments) {
+            Ok(checked) => checked,
+            Err(why) => return Ok(ToolOutput::error(why)),
+        };
+        let call = AuthCall {
+            service: &checked.service.definition.name,
+            method: checked.method.as_str(),
+            path: &checked.path.path,
+            body: checked.body.as_deref().unwrap_or_default(),
+        };
+        let resolver = self.api.resolve_auth.as_deref();
+        let signed = tokio::select! {
+            biased;
+            () = context.cancel.cancelled() => return Ok(ToolOutput::error(CANCELLED)),
+            signed = sign(&checked.service.definition.auth, &*self.api.secrets, resolver, &call) => signed,
+        };
+        let Signed { headers, mask } = match signed {
+            Ok(signed) => signed,
+            Err(why) => return Ok(ToolOutput::error(why)),
+        };
+        let changes = !checked.method.is_safe();
+        if context.cancel.is_cancelled() {
+            return Ok(ToolOutput::error(CANCELLED));
+        }
+        let service = &checked.service.definition.name;
+        let left_out = checked.said.left_out.clone();
+        let sending = self.send(context, checked, headers);
+        let sent = match changes {
+            // Once it may have left, what becomes of it is worth the grace that a cancelled call has.
+            true => sending.await,
+            false => tokio::select! {
+                biased;
+                () = context.cancel.cancelled() => return Ok(ToolOutput::error(CANCELLED)),
+                sent = sending => sent,
+            },
+        };
+        match sent {
+            Ok(response) if changes && leaves_open(&response) => {
+                let status = response.status;
+                Err(format!("`{service}` answered {status}: whether it did what was asked is not known"))
+            }
+            Ok(response) => Ok(answer::show(response, &left_out, &mask)),
+            Err(error) => {
+                let why = mask.text(&error.to_string());
+                match error.sent() {
+                    Sent::Perhaps if changes => Err(why),
+                    Sent::Perhaps | Sent::Nothing => Ok(ToolOutput::error(why)),
+                }
+            }
+        }
+    }
+
+    /// Checks all that a model asks for; the error is for it.
+    fn check(&self, arguments: Arguments) -> Result<Checked<'_>, String> {
+        let Arguments { service, method, path, headers, body, body_encoding } = arguments;
+        let names = || {
+            let names: Vec<&str> = self.services.iter().map(|known| known.definition.name.as_str()).collect();
+            names.join(", ")
+        };
+        let service = self
+            .find(&service)
+            .ok_or_else(|| format!("there is no service `{service}`, only {}", names()))?;
+        let known = METHODS.into_iter().find(|known| known.as_str() == method);
+        let method = known.filter(|known| service.methods.contains(known)).ok_or_else(|| {
+            let methods: Vec<&str> = service.methods.iter().map(Method::as_str).collect();
+            format!(
+                "`{}` is not called with `{method}`, only with {}",
+                service.definition.name,
+                methods.join(", ")
+            )
+        })?;
+        let asked = path;
+        let path = normal(&asked)?;
+        // The gate has judged the arguments as they stand: what is sent must not be another way to write them.
+        let form = path.form();
+        if form != asked {
+            return Err(format!("write the path as `{form}`: rules judge it as it stands"));
+        }
+        if !service.allows_path(&path.path) {
+            let allowed = service.definition.allowed_paths.join(" or ");
+            return Err(format!("the path `{}` is not allowed; it has to match {allowed}", path.path));
+        }
+        let url = address(service, &path)?;
+        let mut said = sanitised(&headers, &service.own)?;
+        let bytes = encode(service, &method, body.as_ref(), body_encoding)?;
+        if bytes.is_some() && !said.headers.contains_key(CONTENT_TYPE) {
+            let usual = match body_encoding {
+                BodyEncoding::Json => "application/json",
+                BodyEncoding::Raw => "text/plain",
+            };
+            said.headers.insert(CONTENT_TYPE, HeaderValue::from_static(usual));
+        }
+        for (name, value) in &service.headers {
+            said.headers.insert(name.clone(), value.clone());
+        }
+        if let Some(document) = &service.document {
+            let kind = said.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(media_type);
+            let names: Vec<&str> = said
+                .headers
+                .keys()
+                .map(HeaderName::as_str)
+                .chain(service.own.iter().map(HeaderName::as_str))
+                .collect();
+            document.check(&openapi::Asked {
+                method: &method,
+                path: &path.path,
+                query: path.query.as_deref(),
+                headers: &names,
+                media_type: kind.as_deref(),
+                body: body.as_ref(),
+                raw: body_encoding == BodyEncoding::Raw,
+            })?;
+        }
+        Ok(Checked { service, method, path, url, said, body: bytes })
+    }
+
+    async fn send(
+        &self,
+        context: &CallContext,
+        checked: Checked<'_>,
+        credentials: HeaderMap,
+    ) -> Result<Response, OutboundError> {
+        let Checked { service, method, path, url, said, body } = checked;
+        let mut headers = said.headers;
+        if !method.is_safe()
+            && let Ok(key) = HeaderValue::try_from(key_of(&context.effect_id))
+        {
+            headers.insert("idempotency-key", key);
+        }
+        let request =
+            ApiRequest { service: &service.definition.name, method: method.as_str(), path: &path.path };
+        let limits = Limits {
+            within: Duration::from_millis(service.definition.timeout_ms),
+            max_bytes: service.definition.max_response_bytes,
+        };
+        let redirects = if method.is_safe() { within(service) } else { Redirects::Stay };
+        let named_port = service.base.port();
+        self.tell(|observer| observer.on_request(&request));
+        let begun = self.clock.monotonic_ms();
+        let sent = Request {
+            method: method.clone(),
+            url,
+            headers,
+            credentials,
+            body,
+            limits,
+            redirects,
+            named_port,
+        };
+        let answered = self.outbound.send(sent).await;
+        let told = ApiResponse {
+            request,
+            status: answered.as_ref().ok().map(|response| response.status.as_u16()),
+            latency_ms: self.clock.monotonic_ms().saturating_sub(begun),
+            bytes_in: answered.as_ref().map_or(0, |response| response.body.bytes_in),
+        };
+        self.tell(|observer| observer.on_response(&told));
+        tracing::debug!(
+            service = request.service,
+            method = request.method,
+            path = request.path,
+            status = told.status,
+            latency_ms = told.latency_ms,
+            "called an API"
+        );
+        answered
+    }
+
+    /// An observer that panics must not make anybody believe that the call did.
+    fn tell(&self, tell: impl FnOnce(&dyn ApiObserver)) {
+        if let Some(observer) = &self.api.observer
+            && catch_unwind(AssertUnwindSafe(|| tell(&**observer))).is_err()
+        {
+            tracing::warn!("the observer of API calls crashed");
+        }
+    }
+}
+
+/// Whether an answer says nothing of what became of a request: somebody in between gave up waiting, or the service did
+/// so in the middle. One that is to be sent again later was not acted upon. (RFC 9110, sections 15.5.9 and 15.6)
+fn leaves_open(response: &Response) -> bool {
+    match response.status {
+        StatusCode::REQUEST_TIMEOUT | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => true,
+        StatusCode::SERVICE_UNAVAILABLE => !response.headers.contains_key(RETRY_AFTER),
+        _ => false, // tidy: not our enum
+    }
+}
+
+/// The whole address of a path. What was judged is what is sent: the parser must not have read it in another way.
+fn address(service: &Ready, path: &Path) -> Result<Url, String> {
+    let whole = format!("{}{}", service.base.path().trim_end_matches('/'), path.path);
+    let mut url = service.base.clone();
+    url.set_path(&whole);
+    url.set_query(path.query.as_deref());
+    if url.path() != whole || url.query() != path.query.as_deref() || url.origin() != service.base.origin() {
+        return Err(format!("the path `{}` cannot be sent as it is written", path.path));
+    }
+    Ok(url)
+}
+
+/// Redirects that stay with the service, and among the paths that it may be asked for. Only reads are redirected.
+fn within(service: &Ready) -> Redirects {
+    let (origin, base) = (service.base.origin(), service.base.path().trim_end_matches('/').to_owned());
+    let paths = service.paths.clone();
+    let check = move |_: &Url, to: &Url| {
+        let Some(path) = to.path().strip_prefix(&base).filter(|_| to.origin() == origin) else {
+            return false;
+        };
+        normal(path)
+            .is_ok_and(|path| paths.is_empty() || paths.iter().any(|known| known.is_match(&path.path)))
+    };
+    let check: Arc<HopCheck> = Arc::new(check);
+    Redirects::Follow(check)
+}
+
+/// The bytes of a body. (LM-I10)
+fn encode(
+    service: &Ready,
+    method: &Method,
+    body: Option<&Value>,
+    encoding: BodyEncoding,
+) -> Result<Option<Bytes>, String> {
+    let Some(body) = body else { return Ok(None) };
+    if method.is_safe() {
+        return Err(format!("`{method}` takes no body"));
+    }
+    let bytes = match (encoding, body) {
+        (BodyEncoding::Raw, Value::String(text)) => text.clone().into_bytes(),
+        (BodyEncoding::Raw, _) => {
+            return Err(
+                "ERR_API_RAW_BODY_NOT_STRING: with `bodyEncoding` `raw` the body is a text".to_owned()
+            );
+        }
+        (BodyEncoding::Json, body) => body.to_string().into_bytes(),
+    };
+    let most = service.definition.max_body_bytes;
+    if bytes.len() > most {
+        return Err(format!(
+            "the body has {} bytes; at most {most} are sent to `{}`",
+            bytes.len(),
+            service.definition.name
+        ));
+    }
+    Ok(Some(Bytes::from(bytes)))
+}

@@ -1,0 +1,294 @@
+//! A service that a model may call: its address, who it is told that asks, and what it may be asked.
+//!
+//! A definition holds no secret, only the names of them. It calls nobody.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use http::{HeaderName, HeaderValue, Method};
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use windlass_machine::Digest;
+use windlass_outbound::{Outbound, Refusal, Url};
+
+use super::headers::is_reserved;
+use super::method::METHODS;
+use super::openapi::Document;
+
+/// Bytes of a request's body, unless a service says otherwise: what a model writes is far below.
+pub const MAX_BODY_BYTES: usize = 256 * 1024;
+/// Bytes of an answer's body, unless a service says otherwise: ten times what a result shows.
+pub const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
+/// How long a call may take, unless a service says otherwise.
+pub const TIMEOUT_MS: u64 = 60_000;
+
+/// No bound goes beyond this: a body is held in memory, and up to 16 calls run beside each other in each run.
+const MOST_BYTES: usize = 32 * 1024 * 1024;
+/// No call waits longer; the run's own limit of a call is 30 minutes.
+const MOST_TIMEOUT_MS: u64 = 600_000;
+/// Services of one run: their names stand in the tool's schema, which every model call carries.
+pub const MAX_SERVICES: usize = 64;
+
+/// A service. (LM-I4)
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// The name by which the model asks for it.
+    pub name: String,
+    /// What it is, for the model.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// The address that paths stand behind.
+    #[serde(alias = "baseUrl")]
+    pub base_url: String,
+    /// Who it is told that asks.
+    #[serde(default)]
+    pub auth: Auth,
+    /// Regular expressions of which a path has to match one; none: every path. Each says where it begins (`^`).
+    #[serde(default, alias = "allowedPaths")]
+    pub allowed_paths: Vec<String>,
+    /// The methods that may be used; none named: all.
+    #[serde(default, alias = "allowedMethods")]
+    pub allowed_methods: Vec<String>,
+    /// Headers of every request, which are no secrets.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// Bytes of a request's body.
+    #[serde(default = "max_body_bytes", alias = "maxBodyBytes")]
+    pub max_body_bytes: usize,
+    /// Bytes of an answer's body; what is beyond is left out.
+    #[serde(default = "max_response_bytes", alias = "maxResponseBytes")]
+    pub max_response_bytes: usize,
+    /// How long a call may take, in milliseconds.
+    #[serde(default = "timeout_ms", alias = "timeoutMs")]
+    pub timeout_ms: u64,
+    /// Whether the service recognises a repeated request by its `Idempotency-Key`, so that one whose outcome was lost
+    /// may be sent again.
+    #[serde(default, alias = "idempotencyKeys")]
+    pub idempotency_keys: bool,
+    /// Its description as OpenAPI 3, JSON or YAML: calls are checked against it, and the model is told its operations.
+    #[serde(default)]
+    pub openapi: Option<String>,
+}
+
+fn max_body_bytes() -> usize {
+    MAX_BODY_BYTES
+}
+fn max_response_bytes() -> usize {
+    MAX_RESPONSE_BYTES
+}
+fn timeout_ms() -> u64 {
+    TIMEOUT_MS
+}
+
+impl Service {
+    /// A public service with the usual bounds.
+    pub fn new(name: impl Into<String>, base_url: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            description: None,
+            base_url: base_url.into(),
+            auth: Auth::None,
+            allowed_paths: Vec::new(),
+            allowed_methods: Vec::new(),
+            headers: BTreeMap::new(),
+            max_body_bytes: MAX_BODY_BYTES,
+            max_response_bytes: MAX_RESPONSE_BYTES,
+            timeout_ms: TIMEOUT_MS,
+            idempotency_keys: false,
+            openapi: None,
+        }
+    }
+}
+
+/// Who a service is told that asks, with secrets by reference. (LM-I5)
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Auth {
+    /// Nobody.
+    #[default]
+    None,
+    /// `Authorization: Bearer …`.
+    Bearer {
+        /// The token.
+        #[serde(alias = "tokenRef")]
+        token_ref: String,
+    },
+    /// A header of this name.
+    Header {
+        /// The name.
+        name: String,
+        /// The value.
+        #[serde(alias = "valueRef")]
+        value_ref: String,
+    },
+    /// `Authorization: Basic …`.
+    Basic {
+        /// The user.
+        #[serde(alias = "userRef")]
+        user_ref: String,
+        /// The password.
+        #[serde(alias = "passRef")]
+        pass_ref: String,
+    },
+    /// Whatever the host program gives for each call.
+    Custom {
+        /// What it knows the scheme by.
+        id: String,
+    },
+}
+
+/// Why services cannot be offered. All are the caller's fault, and trying again does not help.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ApiError {
+    /// A service's definition.
+    #[error("the service `{service}`: {why}")]
+    Service {
+        /// Which.
+        service: String,
+        /// What is wrong, with the value.
+        why: String,
+    },
+    /// How many there are.
+    #[error("{0} services are too many; at most {MAX_SERVICES} are offered")]
+    TooMany(usize),
+}
+
+/// A service that was found in order.
+pub(super) struct Ready {
+    pub definition: Service,
+    pub base: Url,
+    pub paths: Vec<Regex>,
+    pub methods: Vec<Method>,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Headers that are the definition's to set.
+    pub own: Vec<HeaderName>,
+    pub document: Option<Document>,
+    /// What an approval of a call holds for: where it goes, and in whose name.
+    pub digest: Digest,
+}
+
+impl Ready {
+    pub(super) fn new(definition: Service, outbound: &Outbound) -> Result<Self, ApiError> {
+        let service = definition.name.chars().take(80).collect::<String>();
+        Self::checked(definition, outbound).map_err(|why| ApiError::Service { service, why })
+    }
+
+    fn checked(definition: Service, outbound: &Outbound) -> Result<Self, String> {
+        let name = &definition.name;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(is_plain) {
+            return Err("a name has 1 to 64 of A-Z, a-z, 0-9, `_`, `-` and `.`".to_owned());
+        }
+        let base = base_url(&definition.base_url, outbound)?;
+        if base.scheme() == "http" && definition.auth != Auth::None && !outbound.reach().is_inside(&base) {
+            return Err(
+                "`base_url` would send credentials in clear; use https, or name its host in the setting \
+                        `internal_hosts`"
+                    .to_owned(),
+            );
+        }
+        if definition.max_body_bytes > MOST_BYTES || definition.max_response_bytes > MOST_BYTES {
+            return Err(format!("bodies of more than {MOST_BYTES} bytes are neither sent nor read"));
+        }
+        if definition.timeout_ms == 0 || definition.timeout_ms > MOST_TIMEOUT_MS {
+            let said = definition.timeout_ms;
+            return Err(format!("`timeout_ms = {said}` is not between 1 and {MOST_TIMEOUT_MS}"));
+        }
+        let paths = definition.allowed_paths.iter().map(|text| pattern(text)).collect::<Result<_, _>>()?;
+        let methods =
+            definition.allowed_methods.iter().map(|text| method(text)).collect::<Result<Vec<_>, _>>()?;
+        let methods = if methods.is_empty() { METHODS.to_vec() } else { methods };
+        let headers = definition
+            .headers
+            .iter()
+            .map(|(name, value)| header(name, value))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut own: Vec<_> = headers.iter().map(|(name, _)| name.clone()).collect();
+        if let Auth::Header { name, .. } = &definition.auth {
+            own.push(header_name(name)?);
+        }
+        let document = definition.openapi.as_deref().map(Document::read).transpose()?;
+        let decides = (&definition.name, base.as_str(), &definition.auth, &definition.headers);
+        let digest = Digest::default().chain(&decides);
+        Ok(Self { base, paths, methods, headers, own, document, digest, definition })
+    }
+
+    /// Whether a path may be called.
+    pub(super) fn allows_path(&self, path: &str) -> bool {
+        self.paths.is_empty() || self.paths.iter().any(|pattern| pattern.is_match(path))
+    }
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.definition.fmt(f)
+    }
+}
+
+fn base_url(text: &str, outbound: &Outbound) -> Result<Url, String> {
+    // The address may hold a password, a key, or anything where it cannot be read: it is not shown.
+    let url = Url::parse(text).map_err(|error| format!("`base_url` is no address: {error}"))?;
+    let judged = outbound.reach().judge(&url, url.port());
+    if judged != Err(Refusal::Credentials) && (url.query().is_some() || url.fragment().is_some()) {
+        return Err("`base_url` has a query or a fragment".to_owned());
+    }
+    match judged {
+        Err(Refusal::Credentials) => Err("`base_url` has a user or a password in it; use `auth`".to_owned()),
+        judged => judged.map(|()| url).map_err(|refusal| format!("`base_url`: {refusal}")),
+    }
+}
+
+/// Compiled size of a pattern; those of paths are some KiB.
+const PATTERN_MAX_BYTES: usize = 1024 * 1024;
+
+fn pattern(text: &str) -> Result<Regex, String> {
+    let Some(rest) = text.strip_prefix('^') else {
+        return Err(format!(
+            "the allowed path `{text}` would fit in the middle of another path; begin it with `^`"
+        ));
+    };
+    let build = |text: &str| RegexBuilder::new(text).size_limit(PATTERN_MAX_BYTES).build();
+    // In `^/a|/b` the anchor belongs to the first alternative only. The text must compile on its own first: an unbalanced
+    // parenthesis would close the group.
+    let built = build(text).and_then(|_| build(&format!("^(?:{rest})")));
+    built.map_err(|error| format!("the allowed path `{text}` is no pattern: {error}"))
+}
+
+fn method(text: &str) -> Result<Method, String> {
+    let known = METHODS.into_iter().find(|method| method.as_str().eq_ignore_ascii_case(text));
+    known.ok_or_else(|| {
+        format!("`{text}` is no method; those that are: GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE")
+    })
+}
+
+fn header_name(name: &str) -> Result<HeaderName, String> {
+    HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{name}` is no name of a header"))
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let known = header_name(name)?;
+    if is_reserved(known.as_str()) {
+        return Err(format!("the header `{name}` is not set here; a secret belongs into `auth`"));
+    }
+    let value = HeaderValue::from_str(value).map_err(|_| format!("the header `{name}` has a bad value"))?;
+    Ok((known, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pattern;
+
+    #[test]
+    fn each_alternative_of_an_allowed_path_begins_where_the_path_does() {
+        let either = pattern("^/ok|/admin").unwrap();
+        let found = ["/ok/1", "/admin", "/x/admin", "/x/ok"].map(|path| either.is_match(path));
+        assert_eq!(found, [true, true, false, false]);
+        assert!(pattern(r"^/widgets(/\d+)?$").unwrap().is_match("/widgets/7"));
+        let refused = pattern("^/a)|(?:/admin").unwrap_err();
+        assert!(refused.contains("is no pattern"), "{refused}");
+        assert!(pattern("/a").unwrap_err().contains("begin it with `^`"));
+    }
+}

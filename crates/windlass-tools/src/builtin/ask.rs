@@ -1,0 +1,173 @@
+//! `request_human_approval`: the model asks people before it goes on. (WT-H1)
+//!
+//! It decides nothing: the question is an interrupt, and the reply comes back as the call's result.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use windlass_engine::port::tool::{Ask, CallContext, Tool, ToolOutput};
+use windlass_machine::{
+    Annotations, Answer, Area, EffectClass, InterruptKind, Question, Reply, Terms, ToolSpec,
+};
+use windlass_schema::schema_for;
+
+#[derive(Deserialize, JsonSchema)]
+struct AskArguments {
+    /// A short name of this point, such as `send-invoice`.
+    #[serde(default)]
+    checkpoint: Option<String>,
+    /// What you want to do, and why.
+    #[serde(default)]
+    summary: Option<String>,
+    /// Values that the person approves or changes.
+    #[serde(default)]
+    params: Option<Map<String, Value>>,
+    /// Choices, if any.
+    #[serde(default)]
+    options: Vec<String>,
+    #[serde(default)]
+    allow_free_input: bool,
+}
+
+/// The tool `request_human_approval`.
+pub struct RequestHumanApproval {
+    spec: ToolSpec,
+    expires_in_ms: Option<u64>,
+}
+
+/// Makes the tool `request_human_approval`. With a time, a question that nobody answers by then is declined. (WT-H4)
+pub fn request_human_approval(expires_in_ms: Option<u64>) -> RequestHumanApproval {
+    let mut input_schema = schema_for::<AskArguments>();
+    // What is missing is said in the words that the model is used to, not by the schema's check.
+    if let Some(properties) = input_schema.as_object_mut() {
+        properties.insert("required".into(), json!([]));
+    }
+    let spec = ToolSpec {
+        name: "request_human_approval".into(),
+        description: DESCRIPTION.into(),
+        input_schema,
+        annotations: Annotations { read_only_hint: true, ..Annotations::default() },
+        withheld: Vec::new(),
+    };
+    RequestHumanApproval { spec, expires_in_ms }
+}
+
+const DESCRIPTION: &str = "Asks a person to confirm the parameters of an action, or to choose what comes next. Needs \
+`checkpoint` and `summary`. The result says whether it was approved, with changed parameters (`overrides`), the choice \
+(`selected`) or their own words (`free_input`). Not for what tools ask by themselves.";
+
+#[async_trait]
+impl Tool for RequestHumanApproval {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect_class(&self) -> EffectClass {
+        EffectClass::Pure
+    }
+
+    fn area(&self) -> Area {
+        Area::People
+    }
+
+    fn asks(&self, arguments: &Value) -> Option<Ask> {
+        let terms = Terms { expires_in_ms: self.expires_in_ms, ..Terms::default() };
+        Some(Ask { kind: question(arguments).ok()?, terms, state: None })
+    }
+
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        match (context.reply, question(&arguments)) {
+            (None, Err(why)) => ToolOutput::error(json!({ "error": why }).to_string()),
+            (reply, _) => ToolOutput::text(result(reply.map(|reply| reply.answer)).to_string()),
+        }
+    }
+}
+
+/// Reads a question; the error is for the model.
+fn question(arguments: &Value) -> Result<InterruptKind, String> {
+    let missing = || "checkpoint and summary are required".to_owned();
+    let named = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+    let asked: AskArguments = serde_json::from_value(arguments.clone()).map_err(|error| error.to_string())?;
+    let question = Box::new(Question {
+        checkpoint: Some(named(asked.checkpoint).ok_or_else(missing)?),
+        summary: named(asked.summary).ok_or_else(missing)?,
+        params: asked.params.map(Value::Object),
+        options: asked.options,
+        free_input: asked.allow_free_input,
+        schema: None,
+    });
+    let kind = InterruptKind::Question(question);
+    kind.check().map_err(|why| format!("the question {why}"))?;
+    Ok(kind)
+}
+
+/// What the model reads of a reply: all four members, `null` where nothing was given. A person who dismisses the question
+/// gives no reason; an empty reason is a plain "no". (WT-H7)
+fn result(answer: Option<Answer>) -> Value {
+    match answer {
+        Some(Answer::Reply(reply)) => {
+            let Reply { selected, text, values } = *reply;
+            json!({ "approved": true, "overrides": values, "selected": selected, "free_input": text })
+        }
+        Some(Answer::Deny { reason: Some(reason) }) if reason.is_empty() => json!({ "approved": false }),
+        Some(Answer::Deny { reason: Some(reason) }) => {
+            json!({ "approved": false, "cancelled": true, "reason": reason })
+        }
+        Some(Answer::Deny { reason: None }) => json!({ "approved": false, "cancelled": true }),
+        Some(_) | None => json!({ "approved": false }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // rows: WT-H7
+    #[test]
+    fn each_reply_has_its_result() {
+        let reply = |reply: Reply| result(Some(Answer::Reply(Box::new(reply))));
+        let yes = |overrides: Value, selected: Value, free_input: Value| {
+            json!({
+                "approved": true, "overrides": overrides, "selected": selected, "free_input": free_input,
+            })
+        };
+        assert_eq!(reply(Reply::default()), yes(Value::Null, Value::Null, Value::Null));
+        let values = Some(json!({ "amount": 5 }));
+        assert_eq!(
+            reply(Reply { values, ..Reply::default() }),
+            yes(json!({ "amount": 5 }), Value::Null, Value::Null)
+        );
+        let selected = Some("later".to_owned());
+        assert_eq!(
+            reply(Reply { selected, ..Reply::default() }),
+            yes(Value::Null, json!("later"), Value::Null)
+        );
+        let text = Some("do it twice".to_owned());
+        assert_eq!(
+            reply(Reply { text, ..Reply::default() }),
+            yes(Value::Null, Value::Null, json!("do it twice"))
+        );
+        let no = |reason: Option<&str>| result(Some(Answer::Deny { reason: reason.map(str::to_owned) }));
+        assert_eq!(no(None), json!({ "approved": false, "cancelled": true }));
+        assert_eq!(no(Some("")), json!({ "approved": false }));
+        let words = json!({ "approved": false, "cancelled": true, "reason": "too soon" });
+        assert_eq!(no(Some("too soon")), words);
+        assert_eq!(result(None), json!({ "approved": false }));
+    }
+
+    #[test]
+    fn a_question_has_a_checkpoint_and_a_summary() {
+        let missing = "checkpoint and summary are required".to_owned();
+        for arguments in
+            [json!({}), json!({ "checkpoint": "a" }), json!({ "checkpoint": " ", "summary": "s" })]
+        {
+            assert_eq!(question(&arguments), Err(missing.clone()));
+            assert_eq!(request_human_approval(None).asks(&arguments), None);
+        }
+        let arguments = json!({ "checkpoint": "a", "summary": "s", "options": ["x"], "params": { "n": 1 } });
+        let InterruptKind::Question(question) = question(&arguments).unwrap() else { panic!("{arguments}") };
+        assert_eq!((question.options, question.params), (vec!["x".to_owned()], Some(json!({ "n": 1 }))));
+        assert!(!question.free_input);
+    }
+}

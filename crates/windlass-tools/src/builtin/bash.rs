@@ -1,0 +1,383 @@
+//! `Bash`, `BashOutput` and `KillBash`: commands in the working folder. Off unless a program adds them. (LM-T1, SK-T5)
+//!
+//! A command is a process of its own with a clean environment, held by the sandbox, and ends with all that it has
+//! started. In the background it goes on beside the run, and ends with this process: a list of what runs does not
+//! outlive what it lists. Which of those nobody wants any more is the driver's to say.
+
+mod background;
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass_engine::port::background::{Background, BackgroundCommand};
+use windlass_engine::port::clock::Clock;
+use windlass_engine::port::tool::{CallContext, Tool, ToolOutput};
+use windlass_engine::tool::WorkingFolder;
+use windlass_machine::{Annotations, Area, EffectClass, ThreadId};
+use windlass_schema::FunctionTool;
+
+use self::background::Jobs;
+use super::read_only;
+use crate::sandbox::{Openings, Sandbox, support};
+use crate::shell::{
+    Ended, Job, Launch, Leash, Limits, Order, Places, ProcessLimit, Room, Scratch, Stop, sweep,
+};
+
+/// How commands run.
+#[derive(Clone, Debug)]
+pub struct BashSettings {
+    /// The shell, called with `-c`.
+    pub shell: PathBuf,
+    /// What commands may do.
+    pub sandbox: Sandbox,
+    /// Variables of this process that they get beside the few that every program needs.
+    pub variables: Vec<String>,
+    /// How long one may take, in milliseconds.
+    pub timeout_ms: u64,
+    /// How long one in the background may take, in milliseconds.
+    pub background_timeout_ms: u64,
+    /// Processes of one command at a time, and their threads.
+    pub processes: usize,
+    /// Bytes of one file that it writes.
+    pub file_bytes: u64,
+    /// Bytes of memory of one process of it; 0: no such limit.
+    pub memory_bytes: u64,
+}
+
+impl Default for BashSettings {
+    fn default() -> Self {
+        Self {
+            shell: "/bin/sh".into(),
+            sandbox: Sandbox::default(),
+            variables: Vec::new(),
+            // A build or a test run; what takes longer goes to the background.
+            timeout_ms: 10 * 60_000,
+            background_timeout_ms: 3_600_000,
+            // A parallel build has some dozens of processes, and a virtual machine a hundred threads.
+            processes: 1_024,
+            file_bytes: 1024 * 1024 * 1024,
+            memory_bytes: 0,
+        }
+    }
+}
+
+/// Makes the tools; refuses settings that the kernel cannot hold.
+pub fn bash_tools(settings: BashSettings, clock: Arc<dyn Clock>) -> Result<Vec<Arc<dyn Tool>>, String> {
+    settings.sandbox.check(support())?;
+    sweep();
+    let openings = Arc::new(Openings::new(settings.sandbox.clone()));
+    let shared = Arc::new(Shell { settings, openings, clock, jobs: Jobs::default() });
+    let (runs, reads, kills) = (shared.clone(), shared.clone(), shared.clone());
+    let bash = FunctionTool::new("Bash", BASH, move |context: CallContext, arguments: BashArguments| {
+        let shell = runs.clone();
+        async move { shell.run(context, arguments).await.unwrap_or_else(ToolOutput::error) }
+    });
+    let network = runs_with_network(&reads);
+    let output =
+        FunctionTool::new("BashOutput", OUTPUT, move |context: CallContext, asked: OutputArguments| {
+            let shell = reads.clone();
+            async move {
+                let told = shell.jobs.told(&context.thread, &asked.id, asked.from);
+                told.unwrap_or_else(ToolOutput::error)
+            }
+        });
+    let kill = FunctionTool::new("KillBash", KILL, move |context: CallContext, asked: KillArguments| {
+        let shell = kills.clone();
+        async move {
+            let ended = shell.jobs.end(&context.thread, &asked.id).await;
+            ended.unwrap_or_else(ToolOutput::error)
+        }
+    });
+    let destructive =
+        Annotations { destructive_hint: true, open_world_hint: network, ..Annotations::default() };
+    let own = Annotations { idempotent_hint: true, ..read_only() };
+    Ok(vec![
+        Arc::new(
+            bash.background(shared)
+                .annotations(destructive)
+                .effect_class(EffectClass::Once)
+                .area(Area::Machine)
+                .outlives(|arguments| arguments["run_in_background"] == true),
+        ),
+        Arc::new(output.annotations(read_only()).effect_class(EffectClass::Pure).area(Area::Machine)),
+        // It ends what the agent has begun, and nothing else: nobody has to be asked.
+        Arc::new(kill.annotations(own).effect_class(EffectClass::Idempotent).area(Area::Machine)),
+    ])
+}
+
+fn runs_with_network(shell: &Shell) -> bool {
+    shell.settings.sandbox.network
+}
+
+const BASH: &str = "Runs a command with the shell, in the working folder. It has no terminal and no input; its output \
+and errors come back together, and it ends with all that it has started. Files outside the working folder and the \
+network may be out of reach. Long work goes to the background: then read it with BashOutput and end it with KillBash.";
+
+const OUTPUT: &str =
+    "Reads what a command in the background has said, from a position on, and whether it still runs.";
+
+const KILL: &str = "Ends a command in the background, with all that it has started.";
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct BashArguments {
+    /// The command, as it would be typed.
+    #[schemars(length(min = 1, max = 100_000))]
+    command: String,
+    /// What it does, in a few words, for the person who is asked.
+    #[serde(default)]
+    #[schemars(length(max = 200))]
+    #[expect(dead_code, reason = "people read it with the call")]
+    description: Option<String>,
+    /// How long it may take, in seconds; what the settings allow at most.
+    #[serde(default)]
+    timeout_s: Option<u32>,
+    /// Whether it goes on beside the conversation.
+    #[serde(default)]
+    run_in_background: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct OutputArguments {
+    /// The command, as Bash named it.
+    id: String,
+    /// The position to read from: what the last reading ended with; 0 is the beginning.
+    #[serde(default)]
+    from: u64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct KillArguments {
+    /// The command, as Bash named it.
+    id: String,
+}
+
+/// Text that a result shows of a command.
+const SHOWN_BYTES: usize = 64 * 1024;
+/// How often whoever watches is told what was said since.
+const TOLD_EVERY_MS: u64 = 250;
+/// How often they are told of one that says nothing: whoever counts the time without progress would end it, though its
+/// own time is not up.
+const QUIET_MS: u64 = 30_000;
+/// What they are told at once.
+const TOLD_BYTES: usize = 4 * 1024;
+
+/// What the tools share.
+struct Shell {
+    settings: BashSettings,
+    openings: Arc<Openings>,
+    clock: Arc<dyn Clock>,
+    jobs: Jobs,
+}
+
+#[async_trait]
+impl Background for Shell {
+    fn at_work(&self) -> Vec<BackgroundCommand> {
+        self.jobs.at_work()
+    }
+
+    async fn end(&self, thread: &ThreadId, id: &str) {
+        // One that is not there any more has ended, and was forgotten since.
+        let _ = self.jobs.end(thread, id).await;
+    }
+}
+
+impl Shell {
+    async fn run(&self, context: CallContext, arguments: BashArguments) -> Result<ToolOutput, String> {
+        let BashArguments { command, timeout_s, run_in_background, .. } = arguments;
+        let folder = context.folder.clone().ok_or("there is no working folder in this thread")?;
+        let at_most = match run_in_background {
+            true => self.settings.background_timeout_ms,
+            false => self.settings.timeout_ms,
+        };
+        let timeout_ms =
+            timeout_s.map_or(at_most, |seconds| (u64::from(seconds) * 1_000).max(1_000).min(at_most));
+        // Before it starts: what is refused has not begun.
+        let room = match run_in_background {
+            true => Some(self.jobs.room(&context.thread)?),
+            false => None,
+        };
+        let (settings, openings) = (self.settings.clone(), self.openings.clone());
+        let typed = command.clone();
+        let order = move |says| order(&settings, &openings, &folder, &typed, says);
+        let leash: Leash = Job::start(order, self.clock.clone()).await?;
+        if let Some(room) = room {
+            let job = leash.let_go();
+            let id = room.keep(job.clone(), &context, &command);
+            let clock = self.clock.clone();
+            tokio::spawn(async move {
+                tokio::select! {
+                    biased;
+                    _ = job.ended() => {}
+                    () = clock.sleep_ms(timeout_ms) => job.stop(Stop::Late),
+                }
+            });
+            return Ok(ToolOutput::text(format!(
+                "Runs in the background as `{id}`, for {} s at most. It ends with this process; BashOutput reads it",
+                seconds(timeout_ms)
+            )));
+        }
+        let ended = self.attend(leash.job(), &context, timeout_ms).await;
+        Ok(told(leash.job(), &ended, timeout_ms))
+    }
+
+    /// Waits for a command, tells what it says, and ends it where its time is up or nobody wants it any more.
+    async fn attend(&self, job: &Job, context: &CallContext, timeout_ms: u64) -> Ended {
+        let mut late = self.clock.sleep_ms(timeout_ms);
+        let (mut told, mut told_ms) = (0, self.clock.monotonic_ms());
+        let mut is_asked = false;
+        loop {
+            tokio::select! {
+                biased;
+                ended = job.ended() => return ended,
+                () = context.cancel.cancelled(), if !is_asked => {
+                    is_asked = true;
+                    job.stop(Stop::Unwanted);
+                }
+                () = &mut late, if !is_asked => {
+                    is_asked = true;
+                    job.stop(Stop::Late);
+                }
+                () = self.clock.sleep_ms(TOLD_EVERY_MS) => {
+                    let (text, next) = job.heard().from(told, TOLD_BYTES);
+                    let now = self.clock.monotonic_ms();
+                    if next > told {
+                        context.progress.report(text);
+                        told_ms = now;
+                    } else if now.saturating_sub(told_ms) >= QUIET_MS {
+                        context.progress.report(format!("[nothing said for {} s]\n", seconds(QUIET_MS)));
+                        told_ms = now;
+                    }
+                    told = next;
+                }
+            }
+        }
+    }
+}
+
+/// A command made ready to start. Looks at the disk.
+fn order(
+    settings: &BashSettings,
+    openings: &Openings,
+    folder: &WorkingFolder,
+    command: &str,
+    output: OwnedFd,
+) -> Result<Order, String> {
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |error: std::io::Error| format!("{what}: {error}")
+    };
+    let text = |text: &str| CString::new(text).map_err(|_| "the command contains a NUL character".to_owned());
+    let scratch = Scratch::create().map_err(failed("a scratch folder cannot be made"))?;
+    let own = scratch.opened().map_err(failed("the scratch folder cannot be opened"))?;
+    let mut confinement = openings.confine(folder, own)?;
+    // The shell stays the first of its processes, which the kernel spares signals that it does not await: it waits for
+    // the others and goes when it is asked to.
+    let script = r#"trap 'exit 143' TERM; eval "$1"; exit $?"#;
+    let shell = settings.shell.to_string_lossy();
+    let arguments: Result<Vec<CString>, String> =
+        [&*shell, "-c", script, "sh", command].map(text).into_iter().collect();
+    let variables = environment(settings, scratch.path(), folder.path());
+    let variables: Result<Vec<CString>, String> =
+        variables.iter().map(|(name, value)| text(&format!("{name}={value}"))).collect();
+    let handle = folder.handle().map_err(failed("the working folder cannot be opened"))?;
+    let path = folder.canonical();
+    let has_mounts = confinement.holds() && support().mounts;
+    let places = std::mem::take(&mut confinement.places);
+    let places = has_mounts.then(|| Places::of(places)).transpose()?;
+    let room = Room::of(folder);
+    let file_bytes = room.as_ref().map_or(settings.file_bytes, |room| settings.file_bytes.min(room.left()));
+    let launch = Launch {
+        program: text(&shell)?,
+        arguments: arguments?,
+        environment: variables?,
+        folder: handle,
+        path: CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?,
+        places,
+        input: File::open("/dev/null").map_err(failed("`/dev/null` cannot be opened"))?.into(),
+        output,
+        limits: Limits { file_bytes, memory_bytes: settings.memory_bytes, files: 4_096 },
+        confinement,
+        namespace: support().processes,
+        process_limit: support().processes.then(|| ProcessLimit::at_least(settings.processes)).flatten(),
+    };
+    Ok(Order { launch, processes: settings.processes, room, scratch })
+}
+
+/// Variables that every program needs, and those that the settings name. No key of a provider is among them, unless
+/// somebody names it.
+fn environment(settings: &BashSettings, scratch: &Path, folder: &Path) -> BTreeMap<String, String> {
+    const PASSED: [&str; 8] =
+        ["LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SSL_CERT_FILE", "SSL_CERT_DIR"];
+    let own = |name: &str| std::env::var(name).ok().map(|value| (name.to_owned(), value));
+    let mut variables: BTreeMap<String, String> = PASSED.into_iter().filter_map(own).collect();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let scratch = scratch.display().to_string();
+    let set = [
+        ("PATH", settings.sandbox.search_path(&path)),
+        // Nobody's home is open to it; what it keeps there goes with it.
+        ("HOME", scratch.clone()),
+        ("TMPDIR", scratch),
+        ("PWD", folder.display().to_string()),
+        ("SHELL", settings.shell.display().to_string()),
+        ("TERM", "dumb".into()),
+        // Programs that would ask, or show a page, cannot.
+        ("PAGER", "cat".into()),
+        ("GIT_PAGER", "cat".into()),
+        ("GIT_TERMINAL_PROMPT", "0".into()),
+    ];
+    variables.extend(set.map(|(name, value)| (name.to_owned(), value)));
+    variables.extend(settings.variables.iter().filter_map(|name| own(name)));
+    variables
+}
+
+/// What the model reads of a command that has ended.
+fn told(job: &Job, ended: &Ended, timeout_ms: u64) -> ToolOutput {
+    let said = shown(job);
+    let said = said.trim_end();
+    let how = match ended {
+        Ended::Code(0) if said.is_empty() => return ToolOutput::text(SILENT),
+        Ended::Code(0) => return ToolOutput::text(said),
+        Ended::Code(code) => format!("exit code {code}"),
+        Ended::Signal(signal) => format!("ended by signal {signal}"),
+        Ended::Stopped(Stop::Late) => {
+            format!("stopped: it took longer than {} s; run it in the background", seconds(timeout_ms))
+        }
+        Ended::Stopped(Stop::Unwanted) => "stopped".into(),
+        Ended::Stopped(Stop::Processes) => "stopped: it had more processes than a command may have".into(),
+        Ended::Stopped(Stop::Room) => "stopped: its files hold more than there is room for".into(),
+    };
+    let apart = if said.is_empty() { "" } else { "\n\n" };
+    ToolOutput::error(format!("{said}{apart}({how})"))
+}
+
+/// A time as people read it: whole seconds, or parts of one where the settings say so.
+fn seconds(ms: u64) -> String {
+    if ms.is_multiple_of(1_000) { (ms / 1_000).to_string() } else { (ms as f64 / 1_000.0).to_string() }
+}
+
+/// What a command that says nothing is told as. (SK-T5)
+const SILENT: &str = "The command was executed successfully, but no output was returned.";
+
+/// The beginning and the end of what was said, as much as a result shows.
+fn shown(job: &Job) -> String {
+    let heard = job.heard();
+    let total = heard.total();
+    if total <= SHOWN_BYTES as u64 {
+        return heard.from(0, SHOWN_BYTES).0;
+    }
+    let (first, next) = heard.from(0, SHOWN_BYTES / 4);
+    let newest = total - (SHOWN_BYTES as u64 - next);
+    let (last, _) = heard.from(newest, SHOWN_BYTES);
+    format!("{first}\n[… {} bytes left out …]\n{last}", newest - next)
+}

@@ -1,0 +1,189 @@
+//! `FetchData`: what stands behind a summary of a long result, in parts. (LM-O4)
+//!
+//! It knows the results of its own conversation and no others, and what it answers is never summed up itself.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use windlass_engine::port::tool::{CallContext, Tool, ToolOutput};
+use windlass_machine::{EffectClass, ToolSpec};
+use windlass_schema::schema_for;
+
+use super::{Refusal, read_only};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FetchArguments {
+    /// The result, as its summary names it.
+    #[serde(rename = "ref")]
+    reference: String,
+    /// A part of a JSON result, as a JSON pointer: `/items/3/title`.
+    #[serde(default)]
+    pointer: Option<String>,
+    /// The first item of an array, or the first line of anything else; 0 is the first.
+    #[serde(default)]
+    offset: usize,
+    /// How many items or lines.
+    #[serde(default)]
+    limit: Option<usize>,
+    /// Where in the first of them to begin, in characters: for one that is too long for an answer.
+    #[serde(default)]
+    from: usize,
+}
+
+/// The tool `FetchData`.
+pub struct FetchData {
+    spec: ToolSpec,
+}
+
+/// Makes the tool `FetchData`.
+pub fn fetch_data() -> FetchData {
+    FetchData {
+        spec: ToolSpec {
+            name: "FetchData".into(),
+            description: DESCRIPTION.into(),
+            input_schema: schema_for::<FetchArguments>(),
+            annotations: read_only(),
+            withheld: Vec::new(),
+        },
+    }
+}
+
+const DESCRIPTION: &str = "Reads the whole of a result that was summed up, by the `ref` that its summary names: a part \
+of a JSON result by `pointer`, items of an array or lines of a text by `offset` and `limit`. Of one that is too long for \
+an answer it shows a piece, and the next by `from`.";
+
+/// Bytes that one answer shows: less than any result may have, so that nothing of it is left out silently.
+const SHOWN_BYTES: usize = 32 * 1024;
+
+#[async_trait]
+impl Tool for FetchData {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effect_class(&self) -> EffectClass {
+        EffectClass::Pure
+    }
+
+    fn fetches(&self) -> bool {
+        true
+    }
+
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+        let asked = match serde_json::from_value::<FetchArguments>(arguments) {
+            Ok(asked) => asked,
+            Err(problem) => return ToolOutput::error(format!("Invalid arguments: {problem}")),
+        };
+        let text = match context.results.text(&asked.reference).await {
+            Ok(text) => text,
+            Err(why) => return ToolOutput::error(why),
+        };
+        match part(&text, &asked) {
+            Ok(part) => ToolOutput::text(part),
+            Err(Refusal(why)) => ToolOutput::error(why),
+        }
+    }
+}
+
+fn part(text: &str, asked: &FetchArguments) -> Result<String, Refusal> {
+    let value =
+        serde_json::from_str::<Value>(text).ok().filter(|value| value.is_array() || value.is_object());
+    let value = match (&asked.pointer, value) {
+        (None, value) => value,
+        (Some(_), None) => return Err(Refusal::new("the result is no JSON: leave `pointer` out")),
+        (Some(pointer), Some(value)) => Some(value.pointer(pointer).cloned().ok_or_else(|| {
+            let pointer: String = pointer.chars().take(64).collect();
+            Refusal(format!("there is nothing at `{pointer}`; {}", shape(&value)))
+        })?),
+    };
+    match value {
+        Some(Value::Array(items)) => {
+            let items: Vec<String> = items.iter().map(Value::to_string).collect();
+            paged(&items, asked, &ITEMS)
+        }
+        Some(Value::String(text)) => lines(&text, asked),
+        // In lines, so that it can be read in parts.
+        Some(value) => lines(&serde_json::to_string_pretty(&value).unwrap_or_default(), asked),
+        None => lines(text, asked),
+    }
+}
+
+fn shape(value: &Value) -> String {
+    match value {
+        Value::Array(items) => format!("it is an array of {} items", items.len()),
+        Value::Object(members) => {
+            let keys: Vec<&str> = members.keys().take(20).map(String::as_str).collect();
+            format!("its keys are {}", keys.join(", "))
+        }
+        _ => "it is neither an array nor an object".into(), // tidy: not our enum
+    }
+}
+
+fn lines(text: &str, asked: &FetchArguments) -> Result<String, Refusal> {
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    paged(&lines, asked, &LINES)
+}
+
+/// What a page has, and how it is written.
+struct Kind {
+    one: &'static str,
+    begin: &'static str,
+    between: &'static str,
+    end: &'static str,
+}
+
+const ITEMS: Kind = Kind { one: "item", begin: "[", between: ",\n", end: "]" };
+const LINES: Kind = Kind { one: "line", begin: "", between: "\n", end: "" };
+
+/// As many as are asked for and fit, and how to go on.
+fn paged(all: &[String], asked: &FetchArguments, kind: &Kind) -> Result<String, Refusal> {
+    let (total, one) = (all.len(), kind.one);
+    let first = asked.offset.min(total);
+    let last = asked.limit.map_or(total, |limit| first.saturating_add(limit).min(total));
+    let begun = match all.get(first) {
+        Some(whole) => rest_of(whole, asked.from).map_err(|count| {
+            Refusal(format!("there is no character {} in {one} {first}, which has {count}", asked.from))
+        })?,
+        None => "",
+    };
+    let begin = if asked.from == 0 { kind.begin } else { "" };
+    if first < last && begun.len() > SHOWN_BYTES {
+        let piece = &begun[..begun.floor_char_boundary(SHOWN_BYTES)];
+        let next = asked.from + piece.chars().count();
+        let count = asked.from + begun.chars().count();
+        return Ok(format!(
+            "{piece}\n[characters {} to {next} of {count} in {one} {first} of {total}; go on with offset={first} and \
+             from={next}]",
+            asked.from
+        ));
+    }
+    let mut shown = begin.to_owned();
+    let mut next = first;
+    let rest = all[first..last].iter().skip(1).map(String::as_str);
+    for part in [begun].into_iter().filter(|_| first < last).chain(rest) {
+        if next > first {
+            // One that is too long for any answer begins one of its own.
+            if shown.len() + kind.between.len() + part.len() > SHOWN_BYTES {
+                break;
+            }
+            shown.push_str(kind.between);
+        }
+        shown.push_str(part);
+        next += 1;
+    }
+    shown.push_str(kind.end);
+    if next < total {
+        shown.push_str(&format!("\n[{first} to {next} of {total} {one}s; go on with offset={next}]"));
+    } else if first > 0 {
+        shown.push_str(&format!("\n[{first} to {next} of {total} {one}s]"));
+    }
+    Ok(shown)
+}
+
+/// A text from a character on; the error says how many it has.
+fn rest_of(text: &str, from: usize) -> Result<&str, usize> {
+    let mut places = text.char_indices().map(|(place, _)| place).chain([text.len()]);
+    places.nth(from).map(|place| &text[place..]).ok_or_else(|| text.chars().count())
+}

@@ -1,0 +1,122 @@
+//! `Glob`: the files whose paths match a pattern, newest first. It looks at names, not into files.
+//!
+//! Links that lead out of the folder are not followed.
+
+use std::cmp::Reverse;
+use std::path::Path;
+
+use cap_std::time::SystemTime;
+use globset::{GlobBuilder, GlobSet};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+use windlass_engine::port::tool::ToolOutput;
+use windlass_engine::tool::WorkingFolder;
+use windlass_schema::FunctionTool;
+
+use super::walk::{Entry, Flow, walk};
+use super::{Answer, Refusal, look, read_only};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GlobArguments {
+    /// Such as `**/*.rs` or `src/{a,b}/*.md`, relative to `path`.
+    pattern: String,
+    /// The directory to look in; the working folder unless told.
+    path: Option<String>,
+}
+
+/// Makes the tool `Glob`: finds files by name. (LM-T5)
+pub fn glob() -> FunctionTool {
+    FunctionTool::new("Glob", DESCRIPTION, |context, arguments: GlobArguments| {
+        look(context, move |folder, cancel| find(folder, cancel, &arguments))
+    })
+    .path_argument("/path")
+    .annotations(read_only())
+}
+
+const DESCRIPTION: &str = "Finds files by name: `*` and `?` within a name, `**` across directories, `[a-z]`, `{a,b}`. \
+Newest first, at most 1,000. Hidden files are found too, but nothing in `.git` and linked directories; `.gitignore` is \
+not consulted.";
+
+const MAX_FOUND: usize = 1000;
+const MAX_PATTERN_BYTES: usize = 4096;
+
+fn find(folder: &WorkingFolder, cancel: &CancellationToken, arguments: &GlobArguments) -> Answer {
+    let start = folder.resolve(arguments.path.as_deref().unwrap_or("."))?;
+    let matcher = compile(relative_pattern(folder, &arguments.pattern)?)?;
+    let mut found: Vec<(Reverse<Option<SystemTime>>, String)> = Vec::new();
+    let mut visit = |entry: Entry<'_>| {
+        let below = entry.path.strip_prefix(start.as_path()).unwrap_or(entry.path);
+        if matcher.is_match(below)
+            && let Some(modified) = modified(folder, &entry)
+        {
+            found.push((Reverse(modified), entry.path.to_string_lossy().into_owned()));
+        }
+        Ok(Flow::On)
+    };
+    let passed = walk(folder, &start, cancel, &mut visit)?;
+    found.sort();
+    let total = found.len();
+    let mut text = String::new();
+    for (_, path) in found.iter().take(MAX_FOUND) {
+        text.push_str(path);
+        text.push('\n');
+    }
+    if total == 0 {
+        text.push_str(&format!("[no file matches `{}`]\n", arguments.pattern));
+    }
+    if total > MAX_FOUND {
+        text.push_str(&format!("[the newest {MAX_FOUND} of {total}; use a narrower pattern]\n"));
+    }
+    passed.note(&mut text);
+    Ok(ToolOutput::text(text))
+}
+
+/// When a file was changed last; of a link, its target, where that is a file inside the folder.
+fn modified(folder: &WorkingFolder, entry: &Entry<'_>) -> Option<Option<SystemTime>> {
+    let metadata = if entry.is_link {
+        let target = folder.resolve(entry.path.to_str()?).ok()?;
+        folder.metadata(&target).ok().filter(|metadata| metadata.is_file())?
+    } else {
+        entry.parent.symlink_metadata(entry.name).ok()?
+    };
+    Some(metadata.modified().ok())
+}
+
+/// Takes the folder off a pattern that begins with it.
+fn relative_pattern<'a>(folder: &WorkingFolder, pattern: &'a str) -> Result<&'a str, Refusal> {
+    if !Path::new(pattern).is_absolute() {
+        return Ok(pattern);
+    }
+    pattern
+        .strip_prefix(folder.path().to_str().unwrap_or("/"))
+        .and_then(|rest| rest.strip_prefix('/'))
+        .ok_or_else(|| {
+            Refusal("the pattern is outside the working folder; write it relative to it".to_owned())
+        })
+}
+
+/// Compiles a pattern, with a bound on its length.
+pub(super) fn compile(pattern: &str) -> Result<GlobSet, Refusal> {
+    if pattern.is_empty() {
+        return Err(Refusal::new("the pattern is empty"));
+    }
+    if pattern.len() > MAX_PATTERN_BYTES {
+        let length = pattern.len();
+        return Err(Refusal(format!(
+            "the pattern is {length} bytes long; at most {MAX_PATTERN_BYTES} are allowed"
+        )));
+    }
+    if Path::new(pattern).components().any(|part| part == std::path::Component::ParentDir) {
+        return Err(Refusal(format!("`..` is not allowed in the pattern `{pattern}`; use `path`")));
+    }
+    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+    // A set of one: its builder gives an error where a single glob's matcher panics, which it does
+    // on a pattern that is nested too deeply.
+    GlobBuilder::new(pattern)
+        .literal_separator(true)
+        .build()
+        .and_then(|glob| GlobSet::new([glob]))
+        .map_err(|error| Refusal(format!("the pattern cannot be used: {}", error.kind())))
+}

@@ -1,0 +1,170 @@
+//! Built-in tools: those that work on files, and those that keep time and lists.
+//!
+//! A file tool works in the call's working folder and nowhere else. Looking blocks a thread of the
+//! blocking pool and checks the cancel signal as it goes; a write is always let finish, because
+//! its outcome would be unknown otherwise.
+
+mod ask;
+#[cfg(target_os = "linux")]
+mod bash;
+mod difference;
+mod edit;
+mod fetch_data;
+mod glob;
+mod grep;
+mod notebook;
+mod read;
+mod tasks;
+mod time;
+mod todos;
+mod walk;
+mod write;
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use windlass_engine::port::tool::{CallContext, OutputPart, Tool, ToolOutput};
+use windlass_engine::tool::{FolderError, Toolset, WorkingFolder};
+use windlass_machine::{Annotations, Glob};
+
+pub use ask::{RequestHumanApproval, request_human_approval};
+#[cfg(target_os = "linux")]
+pub use bash::{BashSettings, bash_tools};
+pub use edit::edit;
+pub use fetch_data::{FetchData, fetch_data};
+pub use glob::glob;
+pub use grep::grep;
+pub use notebook::notebook_edit;
+pub use read::read;
+pub use tasks::task_tools;
+pub use time::{current_time, sleep};
+pub use todos::{read_todos, write_todos};
+pub use write::write;
+
+use crate::reader::Reader;
+
+/// The file tools: `Read`, `Write`, `Edit`, `NotebookEdit`, `Glob` and `Grep`. `Read` parses documents with the reader.
+pub fn file_tools(reader: &Reader) -> Vec<Arc<dyn Tool>> {
+    let changing: [Arc<dyn Tool>; 3] = [Arc::new(write()), Arc::new(edit()), Arc::new(notebook_edit())];
+    let looking: [Arc<dyn Tool>; 3] = [Arc::new(read(reader.clone())), Arc::new(glob()), Arc::new(grep())];
+    [changing, looking].concat()
+}
+
+/// The tools that keep time and lists: `Sleep`, `CurrentTime`, the tasks and the todos.
+pub fn desk_tools() -> Vec<Arc<dyn Tool>> {
+    let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(sleep()), Arc::new(current_time())];
+    tools.extend(task_tools().into_iter().map(|tool| Arc::new(tool) as Arc<dyn Tool>));
+    tools.extend([Arc::new(write_todos()) as Arc<dyn Tool>, Arc::new(read_todos())]);
+    tools
+}
+
+/// The groups of those tools that few runs need: a model loads them when it does. What is left costs every request about
+/// half as much. (SK-C1, SK-C17)
+pub fn builtin_toolsets() -> Vec<Toolset> {
+    let set = |name: &str, description: &str, tools: &[&str]| Toolset {
+        name: name.into(),
+        description: description.into(),
+        tools: tools.iter().map(|tool| Glob::new(*tool)).collect(),
+        ..Toolset::default()
+    };
+    vec![
+        set("planning", "a list of todos, or tasks that wait for others", &["Task*", "*_todos"]),
+        set("time", "the time anywhere, and waiting", &["CurrentTime", "Sleep"]),
+        set("notebooks", "changing Jupyter notebooks", &["NotebookEdit"]),
+        set("web", "reading web pages, searching the web", &["WebFetch", "WebSearch"]),
+    ]
+}
+
+/// Why a built-in tool gave no answer, in words for the model.
+#[derive(Debug, PartialEq)]
+pub(super) struct Refusal(pub(super) String);
+
+impl Refusal {
+    fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+
+    fn cancelled() -> Self {
+        Self::new("the call was cancelled")
+    }
+
+    fn io(action: &str, path: impl Display, error: impl Display) -> Self {
+        Self(format!("cannot {action} `{path}`: {error}"))
+    }
+}
+
+impl From<FolderError> for Refusal {
+    fn from(error: FolderError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+pub(super) type Answer = Result<ToolOutput, Refusal>;
+
+/// Runs work that only looks; a cancel ends the wait, and the work ends itself soon after.
+async fn look<W>(context: CallContext, work: W) -> ToolOutput
+where
+    W: FnOnce(&WorkingFolder, &CancellationToken) -> Answer + Send + 'static,
+{
+    let cancel = context.cancel.clone();
+    let working = blocking(context, work);
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => ToolOutput::error(Refusal::cancelled().0),
+        output = working => output,
+    }
+}
+
+/// Runs work that changes files, one at a time in a folder; once begun it is waited for.
+async fn change<W>(context: CallContext, work: W) -> ToolOutput
+where
+    W: FnOnce(&WorkingFolder) -> Answer + Send + 'static,
+{
+    blocking(context, |folder, cancel| {
+        let _turn = folder.take_turn();
+        if cancel.is_cancelled() {
+            return Err(Refusal::cancelled());
+        }
+        work(folder)
+    })
+    .await
+}
+
+/// Runs work that tells what a call would do.
+async fn foresee<W>(context: CallContext, work: W) -> Result<String, String>
+where
+    W: FnOnce(&WorkingFolder) -> Result<String, Refusal> + Send + 'static,
+{
+    let told = look(context, move |folder, _| work(folder).map(ToolOutput::text)).await;
+    let texts = told.parts.into_iter().filter_map(|part| match part {
+        OutputPart::Text(text) => Some(text),
+        OutputPart::Image { .. } | OutputPart::File { .. } => None,
+    });
+    let text = texts.collect();
+    if told.error { Err(text) } else { Ok(text) }
+}
+
+async fn blocking<W>(context: CallContext, work: W) -> ToolOutput
+where
+    W: FnOnce(&WorkingFolder, &CancellationToken) -> Answer + Send + 'static,
+{
+    let Some(folder) = context.folder else {
+        return ToolOutput::error("there is no working folder in this thread");
+    };
+    let cancel = context.cancel;
+    let joined = tokio::task::spawn_blocking(move || work(&folder, &cancel)).await;
+    match joined {
+        Ok(Ok(output)) => output,
+        Ok(Err(Refusal(reason))) => ToolOutput::error(reason),
+        // The driver contains panics; one of a blocking thread is passed on to it.
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The runtime is ending. Whether the work was done is not known here, so nothing is said: the next process
+        // finds the call started, and judges it.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+fn read_only() -> Annotations {
+    Annotations { read_only_hint: true, ..Annotations::default() }
+}

@@ -1,0 +1,254 @@
+//! `NotebookEdit`: one cell of a Jupyter notebook replaced, inserted or deleted. (LM-T15; nbformat 4)
+//!
+//! It changes the bytes of that cell and no others: a notebook that was only parsed and written again would differ in
+//! every line for whoever reads the difference. It runs nothing; outputs of a changed cell are cleared, because they
+//! are those of another source.
+
+mod text;
+
+use std::io::Read;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_engine::port::tool::ToolOutput;
+use windlass_engine::tool::{FolderPath, WorkingFolder};
+use windlass_machine::{Digest, EffectClass, EffectId};
+use windlass_schema::FunctionTool;
+
+use self::text::{Cells, Splice, Style};
+use super::{Refusal, change, difference, foresee};
+
+/// What is done to a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    #[default]
+    Replace,
+    Insert,
+    Delete,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum CellType {
+    Code,
+    Markdown,
+    Raw,
+}
+
+impl CellType {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Code => "code",
+            Self::Markdown => "markdown",
+            Self::Raw => "raw",
+        }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EditArguments {
+    /// The notebook, an `.ipynb` file: relative to the working folder, or an absolute path inside it.
+    notebook_path: String,
+    /// The cell by its id. With `insert` the new cell comes after it.
+    #[serde(default)]
+    cell_id: Option<String>,
+    /// The cell by its place instead; the first is 0. With `insert`, where the new cell will stand.
+    #[serde(default)]
+    cell_number: Option<usize>,
+    /// The new source of the cell.
+    #[serde(default)]
+    new_source: Option<String>,
+    /// What kind of cell; needed to insert one, and to turn one into another.
+    #[serde(default)]
+    cell_type: Option<CellType>,
+    /// What to do.
+    #[serde(default)]
+    edit_mode: Mode,
+}
+
+/// Makes the tool `NotebookEdit`.
+pub fn notebook_edit() -> FunctionTool {
+    FunctionTool::new("NotebookEdit", DESCRIPTION, |context, arguments: EditArguments| {
+        let effect = context.effect_id.clone();
+        change(context, move |folder| {
+            let edited = edited(folder, &arguments, &effect)?;
+            folder.write(&edited.path, edited.new.as_bytes())?;
+            Ok(ToolOutput::text(format!("Edited `{}`: {}", edited.path, edited.done)))
+        })
+    })
+    .preview(|context, arguments: EditArguments| {
+        let effect = context.effect_id.clone();
+        foresee(context, move |folder| {
+            let edited = edited(folder, &arguments, &effect)?;
+            let found = difference::find(folder, &edited.path)?;
+            Ok(difference::unified(&edited.path, found.as_ref(), &edited.new))
+        })
+    })
+    .records_changes()
+    .path_argument("/notebook_path")
+    .effect_class(EffectClass::Once)
+}
+
+const DESCRIPTION: &str = "Changes one cell of a Jupyter notebook (`.ipynb`): `replace` its source (the default), \
+`insert` a new cell, or `delete` one. Name the cell by `cell_id` or `cell_number`. The outputs of a code cell whose \
+source changes are cleared. Nothing is run.";
+
+/// An edit holds the file twice in memory.
+const MAX_SIZE_BYTES: u64 = 50 * 1024 * 1024;
+
+/// A notebook with its change made, not yet written.
+struct Edited {
+    path: FolderPath,
+    new: String,
+    done: String,
+}
+
+fn edited(folder: &WorkingFolder, arguments: &EditArguments, effect: &EffectId) -> Result<Edited, Refusal> {
+    let path = folder.resolve(&arguments.notebook_path)?;
+    if path.as_path().extension().is_none_or(|extension| extension != "ipynb") {
+        return Err(Refusal(format!("`{path}` is no `.ipynb` file; use Edit for other files")));
+    }
+    folder.refuse_protected(&path)?;
+    let old = read(folder, &path)?;
+    let cells = Cells::read(&old).map_err(|why| Refusal(format!("`{path}` {why}")))?;
+    let style = Style::of(&old);
+    let (splices, done) = match arguments.edit_mode {
+        Mode::Replace => replaced(&cells, &style, arguments)?,
+        Mode::Insert => inserted(&cells, &style, arguments, effect)?,
+        Mode::Delete => deleted(&cells, arguments)?,
+    };
+    let new = text::apply(&old, splices);
+    // What was written wrongly must not be found out by the next reader.
+    Cells::read(&new).map_err(|why| Refusal(format!("the change would leave a notebook that {why}")))?;
+    Ok(Edited { path, new, done })
+}
+
+fn read(folder: &WorkingFolder, path: &FolderPath) -> Result<String, Refusal> {
+    let mut bytes = Vec::new();
+    let file = folder.open_file(path)?;
+    file.take(MAX_SIZE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Refusal::io("read", path, error))?;
+    if bytes.len() as u64 > MAX_SIZE_BYTES {
+        return Err(Refusal(format!("`{path}` is larger than {MAX_SIZE_BYTES} bytes, too large to edit")));
+    }
+    String::from_utf8(bytes).map_err(|_| Refusal(format!("`{path}` is not UTF-8, and so no notebook")))
+}
+
+/// The place of the cell that is named.
+fn place(cells: &Cells<'_>, arguments: &EditArguments) -> Result<usize, Refusal> {
+    let count = cells.cells.len();
+    match (&arguments.cell_id, arguments.cell_number) {
+        (Some(id), None) => {
+            cells.cells.iter().position(|cell| cell.id.as_deref() == Some(id.as_str())).ok_or_else(|| {
+                Refusal(format!("no cell has the id `{id}`; name one of the {count} by `cell_number`"))
+            })
+        }
+        (None, Some(number)) if number < count => Ok(number),
+        (None, Some(number)) => {
+            Err(Refusal(format!("there is no cell {number}; the notebook has {count}, counted from 0")))
+        }
+        (Some(_), Some(_)) | (None, None) => {
+            Err(Refusal::new("name the cell either by `cell_id` or by `cell_number`"))
+        }
+    }
+}
+
+fn replaced(
+    cells: &Cells<'_>,
+    style: &Style,
+    arguments: &EditArguments,
+) -> Result<(Vec<Splice>, String), Refusal> {
+    let at = place(cells, arguments)?;
+    let cell = &cells.cells[at];
+    let Some(source) = &arguments.new_source else {
+        return Err(Refusal::new("`new_source` is missing; `delete` takes a cell out"));
+    };
+    let done = format!("cell {at} replaced");
+    let kind: &str = match arguments.cell_type {
+        Some(kind) => kind.word(),
+        None => &cell.kind,
+    };
+    if kind == cell.kind {
+        let lined = style.source(source, cell.source.starts_with('"'));
+        let mut splices = vec![style.splice(cells, cell.source, &lined)];
+        if kind == "code" {
+            let cleared = [(cell.outputs, json!([])), (cell.execution_count, Value::Null)];
+            for (raw, value) in cleared {
+                splices.extend(raw.map(|raw| style.splice(cells, raw, &value)));
+            }
+        }
+        return Ok((splices, done));
+    }
+    // Another kind has other members: this one cell is written anew, its own members kept.
+    let mut whole: Value = serde_json::from_str(cell.raw).map_err(|error| Refusal(error.to_string()))?;
+    let Some(members) = whole.as_object_mut() else { return Err(Refusal::new("the cell is no object")) };
+    members.insert("cell_type".into(), kind.into());
+    members.insert("source".into(), style.source(source, cell.source.starts_with('"')));
+    members.shift_remove("outputs");
+    members.shift_remove("execution_count");
+    if kind == "code" {
+        members.insert("outputs".into(), json!([]));
+        members.insert("execution_count".into(), Value::Null);
+    }
+    Ok((vec![style.splice(cells, cell.raw, &whole)], format!("{done}, now {kind}")))
+}
+
+fn inserted(
+    cells: &Cells<'_>,
+    style: &Style,
+    arguments: &EditArguments,
+    effect: &EffectId,
+) -> Result<(Vec<Splice>, String), Refusal> {
+    let count = cells.cells.len();
+    let at = match (&arguments.cell_id, arguments.cell_number) {
+        (Some(_), None) => place(cells, arguments)? + 1,
+        (None, Some(number)) if number <= count => number,
+        (None, Some(number)) => {
+            return Err(Refusal(format!("a cell cannot stand at {number}; the notebook has {count}")));
+        }
+        (None, None) => {
+            return Err(Refusal::new("say where: `cell_id` of the cell before, or `cell_number`"));
+        }
+        (Some(_), Some(_)) => return Err(Refusal::new("give either `cell_id` or `cell_number`")),
+    };
+    let (Some(kind), Some(source)) = (arguments.cell_type, &arguments.new_source) else {
+        return Err(Refusal::new("a new cell needs `cell_type` and `new_source`"));
+    };
+    let mut members = serde_json::Map::new();
+    members.insert("cell_type".into(), kind.word().into());
+    if kind == CellType::Code {
+        members.insert("execution_count".into(), Value::Null);
+    }
+    if cells.has_ids {
+        members.insert("id".into(), fresh_id(cells, effect).into());
+    }
+    members.insert("metadata".into(), json!({}));
+    if kind == CellType::Code {
+        members.insert("outputs".into(), json!([]));
+    }
+    members.insert("source".into(), style.source(source, false));
+    let splice = style.insert(cells, at, &Value::Object(members));
+    Ok((vec![splice], format!("{} cell inserted as {at}", kind.word())))
+}
+
+/// An id that no cell has: the same for the same call, so that what was approved is what is written.
+fn fresh_id(cells: &Cells<'_>, effect: &EffectId) -> String {
+    let taken = |id: &str| cells.cells.iter().any(|cell| cell.id.as_deref() == Some(id));
+    let mut digest = Digest::of(effect.as_str().as_bytes());
+    loop {
+        let id = digest.to_string()[..8].to_owned();
+        if !taken(&id) {
+            return id;
+        }
+        digest = Digest::of(digest.to_string().as_bytes());
+    }
+}
+
+fn deleted(cells: &Cells<'_>, arguments: &EditArguments) -> Result<(Vec<Splice>, String), Refusal> {
+    let at = place(cells, arguments)?;
+    Ok((vec![cells.without(at)], format!("cell {at} deleted")))
+}

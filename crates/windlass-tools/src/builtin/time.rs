@@ -1,0 +1,139 @@
+//! `Sleep` and `CurrentTime`: what a model knows of time.
+//!
+//! Neither holds anything while time passes: a call of `Sleep` is put off, and a process that is started a month later
+//! finds it due. They read no clock themselves; each call is told when it was started.
+
+use jiff::Timestamp as Instant;
+use jiff::tz::{Offset, TimeZone};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use windlass_engine::port::tool::{CallContext, Later, ToolOutput};
+use windlass_machine::{Annotations, EffectClass, Rest, Timestamp};
+use windlass_schema::FunctionTool;
+
+use super::{Answer, Refusal, read_only};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SleepArguments {
+    /// How long, in seconds; fractions are allowed.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 31_622_400.0))]
+    seconds: Option<f64>,
+    /// Until when instead, as RFC 3339 with an offset: `2027-01-31T09:00:00+01:00`.
+    #[serde(default)]
+    until: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TimeArguments {
+    /// A time zone, for example `Europe/Rome` or `UTC`; without one, the user's own.
+    #[serde(default)]
+    timezone: Option<String>,
+}
+
+/// Makes the tool `Sleep`: the run goes on after a time, of a second or a year. (LM-T11)
+pub fn sleep() -> FunctionTool {
+    FunctionTool::new("Sleep", SLEEP, |context: CallContext, arguments: SleepArguments| async move {
+        slept(&context, &arguments).unwrap_or_else(|Refusal(reason)| ToolOutput::error(reason))
+    })
+    .annotations(read_only())
+    .effect_class(EffectClass::Pure)
+}
+
+/// Makes the tool `CurrentTime`.
+pub fn current_time() -> FunctionTool {
+    FunctionTool::new("CurrentTime", TIME, |context: CallContext, arguments: TimeArguments| async move {
+        told(&context, &arguments).unwrap_or_else(|Refusal(reason)| ToolOutput::error(reason))
+    })
+    .annotations(Annotations { idempotent_hint: true, ..read_only() })
+    .effect_class(EffectClass::Pure)
+}
+
+const SLEEP: &str = "Waits: for `seconds`, or `until` a time; a year at most. Nothing runs meanwhile, and the wait \
+survives restarts. Calls beside it in the same step that only read go on; what comes after it waits. Use it to look \
+again later, not to be polite.";
+
+const TIME: &str = "Tells the time now, with date, weekday and offset, in a time zone.";
+
+/// The longest sleep: what a call may be put off for at once.
+const MAX_MS: u64 = 366 * 24 * 3_600_000;
+
+fn slept(context: &CallContext, arguments: &SleepArguments) -> Answer {
+    let until = match context.resumed.as_ref().and_then(|resumed| resumed.state.as_deref()) {
+        Some(state) => state.parse().map(Timestamp).map_err(|_| Refusal::new("the wait lost its end"))?,
+        None if context.resumed.is_some() => return Err(Refusal::new("the wait lost its end")),
+        None => until(context.now, arguments)?,
+    };
+    let left_ms = until.since(context.now);
+    if left_ms == 0 {
+        let now = shown(context.now, &zone(context, None)?)?;
+        return Ok(ToolOutput::text(format!("The wait is over: it is {now}")));
+    }
+    // Where a clock was set back meanwhile, the rest is waited for again.
+    Ok(ToolOutput::later(Later {
+        after_ms: left_ms,
+        state: Some(until.0.to_string()),
+        rest: Rest::Repeatable,
+    }))
+}
+
+/// When a sleep that begins now ends.
+fn until(now: Timestamp, arguments: &SleepArguments) -> Result<Timestamp, Refusal> {
+    let ms = match (arguments.seconds, &arguments.until) {
+        (Some(seconds), None) if seconds.is_finite() && seconds >= 0.0 => (seconds * 1_000.0).ceil() as u64,
+        (Some(seconds), None) => return Err(Refusal(format!("`seconds` is {seconds}; give 0 or more"))),
+        (None, Some(until)) => {
+            let until: Instant = until.parse().map_err(|error| {
+                Refusal(format!("`until` is `{}`, which is no time with an offset: {error}", short(until)))
+            })?;
+            u64::try_from(until.as_millisecond()).unwrap_or_default().saturating_sub(now.0)
+        }
+        (Some(_), Some(_)) | (None, None) => {
+            return Err(Refusal::new("give either `seconds` or `until`"));
+        }
+    };
+    if ms > MAX_MS {
+        return Err(Refusal::new("that is more than a year from now; a wait is a year at most"));
+    }
+    Ok(now.plus_ms(ms))
+}
+
+fn told(context: &CallContext, arguments: &TimeArguments) -> Answer {
+    let zone = zone(context, arguments.timezone.as_deref())?;
+    let zoned = instant(context.now)?.to_zoned(zone.clone());
+    let time = json!({
+        "time": zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
+        "weekday": zoned.strftime("%A").to_string(),
+        "timezone": zone.iana_name().map_or_else(|| zoned.strftime("%:z").to_string(), str::to_owned),
+        "unix_seconds": context.now.0 / 1_000,
+    });
+    Ok(ToolOutput::text(time.to_string()))
+}
+
+/// The zone that is named, else that of the run, else UTC.
+fn zone(context: &CallContext, named: Option<&str>) -> Result<TimeZone, Refusal> {
+    let Some(named) = named else {
+        let offset = Offset::from_seconds(context.utc_offset_minutes.unwrap_or_default().saturating_mul(60));
+        return Ok(TimeZone::fixed(offset.unwrap_or(Offset::UTC)));
+    };
+    TimeZone::get(named).map_err(|_| {
+        Refusal(format!("`{}` is no time zone; name it as `Europe/Rome` or `UTC`", short(named)))
+    })
+}
+
+fn shown(at: Timestamp, zone: &TimeZone) -> Result<String, Refusal> {
+    Ok(instant(at)?.to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string())
+}
+
+fn instant(at: Timestamp) -> Result<Instant, Refusal> {
+    let ms = i64::try_from(at.0).ok().and_then(|ms| Instant::from_millisecond(ms).ok());
+    ms.ok_or_else(|| Refusal(format!("the clock shows {} ms, which is no time", at.0)))
+}
+
+/// As much of what a model wrote as an error repeats.
+fn short(text: &str) -> String {
+    text.chars().take(64).collect()
+}

@@ -1,0 +1,89 @@
+//! `write_todos` and `read_todos`: the model's own list of what it means to do. (ZE-H13)
+//!
+//! The list belongs to the thread: it is there after a restart and in a fork, and goes back with a run that is rolled
+//! back. It is written whole, so that no entry is forgotten in the middle. Tasks that depend on each other are
+//! `tasks`' matter.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass_engine::port::tool::{CallContext, ToolOutput};
+use windlass_machine::EffectClass;
+use windlass_schema::FunctionTool;
+
+use super::{Answer, Refusal, read_only};
+
+/// How far an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Pending,
+    InProgress,
+    Completed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Todo {
+    /// What is to be done.
+    #[schemars(length(min = 1, max = 500))]
+    content: String,
+    /// How far it is.
+    status: Status,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WriteArguments {
+    /// The whole list, in order; it replaces the one before.
+    #[schemars(length(max = 100))]
+    todos: Vec<Todo>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadArguments {}
+
+/// The name under which the list is kept with the thread.
+const LIST: &str = "todos";
+
+/// Makes the tool `write_todos`.
+pub fn write_todos() -> FunctionTool {
+    FunctionTool::new("write_todos", WRITE, |_: CallContext, arguments: WriteArguments| async move {
+        written(&arguments.todos).unwrap_or_else(|Refusal(reason)| ToolOutput::error(reason))
+    })
+    .keeps(LIST)
+    .annotations(read_only())
+    // Not pure: two of them beside each other would not know of each other.
+    .effect_class(EffectClass::Idempotent)
+}
+
+/// Makes the tool `read_todos`.
+pub fn read_todos() -> FunctionTool {
+    FunctionTool::new("read_todos", READ, |context: CallContext, _: ReadArguments| async move {
+        ToolOutput::text(context.kept.unwrap_or_else(|| "[]".into()))
+    })
+    .keeps(LIST)
+    .annotations(read_only())
+    .effect_class(EffectClass::Pure)
+}
+
+const WRITE: &str = "Keeps your list of what is to be done in this conversation, for work of several steps. Give the \
+whole list each time; exactly one entry should be `in_progress` while you work, and an entry becomes `completed` as \
+soon as it is done.";
+
+const READ: &str = "Reads the list that `write_todos` keeps, as JSON.";
+
+fn written(todos: &[Todo]) -> Answer {
+    // Lists and texts hold only what JSON takes.
+    let kept = serde_json::to_string(todos).map_err(|error| Refusal(error.to_string()))?;
+    let count = |status| todos.iter().filter(|todo| todo.status == status).count();
+    let (done, doing) = (count(Status::Completed), count(Status::InProgress));
+    let open = count(Status::Pending);
+    let text = match todos.is_empty() {
+        true => "The list is empty now".to_owned(),
+        false => {
+            format!("Kept {} entries: {done} completed, {doing} in progress, {open} pending", todos.len())
+        }
+    };
+    Ok(ToolOutput::text(text).keeping(kept))
+}

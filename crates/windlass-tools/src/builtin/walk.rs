@@ -1,0 +1,192 @@
+//! A walk over the files below a directory of the working folder, in a stable order.
+//!
+//! Links are named but never followed, `.git` and the store are passed over, and every figure is
+//! bounded. It does not read `.gitignore`.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use cap_std::fs::{Dir, FileType};
+use tokio_util::sync::CancellationToken;
+use windlass_engine::tool::{FolderPath, WorkingFolder};
+
+use super::Refusal;
+
+/// Entries looked at by one walk: a very large source tree has half as many.
+const MAX_ENTRIES: usize = 1_000_000;
+const MAX_DEPTH: usize = 128;
+
+/// A file or link on the way.
+pub(super) struct Entry<'a> {
+    /// The directory that it stands in, opened.
+    pub(super) parent: &'a Dir,
+    /// Its name there.
+    pub(super) name: &'a OsStr,
+    /// Its path relative to the working folder.
+    pub(super) path: &'a Path,
+    /// Whether it is a symbolic link.
+    pub(super) is_link: bool,
+}
+
+/// Whether a walk goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
+    /// To the next entry.
+    On,
+    /// No further.
+    Stop,
+}
+
+/// What a walk passed over.
+#[derive(Debug, Default)]
+pub(super) struct Passed {
+    /// Directories that could not be read or lie too deep.
+    pub(super) unreadable: usize,
+    /// Whether the walk ended because there were too many entries.
+    pub(super) is_cut: bool,
+}
+
+impl Passed {
+    /// Says what was passed over, if anything.
+    pub(super) fn note(&self, text: &mut String) {
+        if self.unreadable > 0 {
+            text.push_str(&format!("[{} directories could not be read]\n", self.unreadable));
+        }
+        if self.is_cut {
+            text.push_str(&format!("[stopped after {MAX_ENTRIES} entries; give a narrower path]\n"));
+        }
+    }
+}
+
+/// Visits the files and links below a directory: those of a directory by name, then its directories.
+pub(super) fn walk(
+    folder: &WorkingFolder,
+    start: &FolderPath,
+    cancel: &CancellationToken,
+    visit: &mut dyn FnMut(Entry<'_>) -> Result<Flow, Refusal>,
+) -> Result<Passed, Refusal> {
+    let mut passed = Passed::default();
+    let mut seen = 0;
+    // The start must be readable: its error is the call's.
+    folder.open_directory(start.as_path())?;
+    let mut pending = vec![(start.as_path().to_owned(), 0)];
+    while let Some((path, depth)) = pending.pop() {
+        let listed = folder.open_directory(&path).ok().and_then(|dir| Some((list(&dir, cancel)?, dir)));
+        let Some((mut entries, directory)) = listed.filter(|_| depth < MAX_DEPTH) else {
+            if cancel.is_cancelled() {
+                return Err(Refusal::cancelled());
+            }
+            passed.unreadable += 1;
+            continue;
+        };
+        entries.sort();
+        let mut below: Vec<(PathBuf, usize)> = Vec::new();
+        for (name, kind) in entries {
+            seen += 1;
+            if cancel.is_cancelled() {
+                return Err(Refusal::cancelled());
+            }
+            if seen > MAX_ENTRIES {
+                passed.is_cut = true;
+                return Ok(passed);
+            }
+            let path = path.join(&name);
+            if name == ".git" || folder.is_store(&path) {
+                continue;
+            }
+            let is_link = match kind {
+                Kind::Directory => {
+                    below.push((path, depth + 1));
+                    continue;
+                }
+                Kind::Other => continue,
+                Kind::File => false,
+                Kind::Link => true,
+            };
+            let entry = Entry { parent: &directory, name: &name, path: &path, is_link };
+            if visit(entry)? == Flow::Stop {
+                return Ok(passed);
+            }
+        }
+        pending.extend(below.into_iter().rev());
+    }
+    Ok(passed)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    File,
+    Link,
+    Directory,
+    Other,
+}
+
+impl From<FileType> for Kind {
+    fn from(kind: FileType) -> Self {
+        if kind.is_file() {
+            Self::File
+        } else if kind.is_symlink() {
+            Self::Link
+        } else if kind.is_dir() {
+            Self::Directory
+        } else {
+            Self::Other
+        }
+    }
+}
+
+fn list(directory: &Dir, cancel: &CancellationToken) -> Option<Vec<(OsString, Kind)>> {
+    let mut entries = Vec::new();
+    for entry in directory.entries().ok()? {
+        if cancel.is_cancelled() || entries.len() > MAX_ENTRIES {
+            break;
+        }
+        // An entry that vanished since is passed over.
+        if let Ok(entry) = entry
+            && let Ok(kind) = entry.file_type()
+        {
+            entries.push((entry.file_name(), Kind::from(kind)));
+        }
+    }
+    Some(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancel_ends_a_walk_between_two_entries() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            std::fs::write(root.path().join(name), "").unwrap();
+        }
+        let folder = WorkingFolder::open(root.path()).unwrap();
+        let start = folder.resolve(".").unwrap();
+        let cancel = CancellationToken::new();
+        let mut visited = 0;
+        let walked = walk(&folder, &start, &cancel, &mut |_| {
+            visited += 1;
+            cancel.cancel();
+            Ok(Flow::On)
+        });
+        assert_eq!(walked.unwrap_err(), Refusal::cancelled());
+        assert_eq!(visited, 1);
+    }
+
+    #[test]
+    fn a_directory_too_deep_is_passed_over_and_counted() {
+        let root = tempfile::tempdir().unwrap();
+        let deep: PathBuf = std::iter::repeat_n("d", MAX_DEPTH).collect();
+        std::fs::create_dir_all(root.path().join(&deep)).unwrap();
+        std::fs::write(root.path().join(&deep).join("a"), "").unwrap();
+        let folder = WorkingFolder::open(root.path()).unwrap();
+        let start = folder.resolve(".").unwrap();
+        let mut visited = 0;
+        let walked = walk(&folder, &start, &CancellationToken::new(), &mut |_| {
+            visited += 1;
+            Ok(Flow::On)
+        });
+        assert_eq!((walked.unwrap().unreadable, visited), (1, 0));
+    }
+}

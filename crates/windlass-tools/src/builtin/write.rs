@@ -1,0 +1,49 @@
+//! `Write`: a whole file at once. It does not merge and does not look at what was there before.
+//!
+//! A write that fails leaves the old file as it was.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass_engine::port::tool::ToolOutput;
+use windlass_engine::tool::Written;
+use windlass_machine::Annotations;
+use windlass_schema::FunctionTool;
+
+use super::{change, difference, foresee};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WriteArguments {
+    /// Relative to the working folder, or absolute inside it.
+    file_path: String,
+    /// The whole new content.
+    content: String,
+}
+
+/// Makes the tool `Write`: replaces or creates a file. (LM-T3)
+pub fn write() -> FunctionTool {
+    FunctionTool::new("Write", DESCRIPTION, |context, arguments: WriteArguments| {
+        change(context, move |folder| {
+            let path = folder.resolve(&arguments.file_path)?;
+            let written = folder.write(&path, arguments.content.as_bytes())?;
+            let done = match written {
+                Written::Created => "Created",
+                Written::Overwritten => "Overwrote",
+            };
+            Ok(ToolOutput::text(format!("{done} `{path}`: {} bytes", arguments.content.len())))
+        })
+    })
+    .preview(|context, arguments: WriteArguments| {
+        foresee(context, move |folder| {
+            let path = folder.resolve(&arguments.file_path)?;
+            let found = difference::find(folder, &path)?;
+            Ok(difference::unified(&path, found.as_ref(), &arguments.content))
+        })
+    })
+    .records_changes()
+    .path_argument("/file_path")
+    .annotations(Annotations { idempotent_hint: true, ..Annotations::default() })
+}
+
+const DESCRIPTION: &str = "Writes a file, replacing what was there, and creates missing directories. Configuration of \
+this engine, git's own files and shell start-up files are protected. Prefer Edit for a small change.";

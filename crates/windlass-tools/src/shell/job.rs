@@ -1,0 +1,413 @@
+//! One command from its start to its end, in a thread of its own, which the kernel binds it to: where the thread or the
+//! process goes, the command goes.
+//!
+//! When the command ends, whatever it has started ends with it, in the background as well.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::{oneshot, watch};
+use windlass_engine::port::clock::Clock;
+use windlass_engine::tool::{FolderQuota, WorkingFolder};
+
+use super::launch::{Launch, Pid, pipe, wait};
+use super::output::Heard;
+use super::scratch::Scratch;
+use super::watch as processes;
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// By itself, with a code.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+    /// It was ended, and why.
+    Stopped(Stop),
+}
+
+/// Why a command was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Nobody wants it any more.
+    Unwanted,
+    /// Its time was up.
+    Late,
+    /// It had more processes than it may have.
+    Processes,
+    /// It wrote more than there is room for.
+    Room,
+}
+
+/// What is started, and what it may take.
+pub(crate) struct Order {
+    pub launch: Launch,
+    /// Processes at a time, and their threads.
+    pub processes: usize,
+    /// What its files may hold.
+    pub room: Option<Room>,
+    /// Its scratch folder, which goes with it.
+    pub scratch: Scratch,
+}
+
+/// Room for the files of a command.
+pub(crate) struct Room {
+    quota: Arc<dyn FolderQuota>,
+    /// Bytes that files may hold when it ends: the limit, or what they held before if that is more. A command that
+    /// deletes files is not stopped.
+    most: u64,
+    /// Bytes that were left when it started.
+    left: u64,
+    /// Whether files could be counted when it started.
+    was_counted: bool,
+}
+
+impl Room {
+    /// The room in a folder; `None` if the folder has no limit. Blocks.
+    pub(crate) fn of(folder: &WorkingFolder) -> Option<Self> {
+        let quota = folder.quota()?.clone();
+        // Where files cannot be counted, a command may delete them and write none.
+        let counted = quota.taken();
+        let (was_counted, taken) = (counted.is_ok(), counted.unwrap_or(u64::MAX));
+        let limit = quota.limit();
+        Some(Self { quota, most: limit.max(taken), left: limit.saturating_sub(taken), was_counted })
+    }
+
+    /// Bytes that one more file may hold.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Whether files hold more than they may. A command that makes them uncountable could write any number. Blocks.
+    fn is_passed(&self) -> bool {
+        self.quota.taken().map_or(self.was_counted, |taken| taken > self.most)
+    }
+}
+
+/// A command at work, or one that has ended.
+pub(crate) struct Job {
+    heard: Mutex<Heard>,
+    ended: watch::Receiver<Option<Ended>>,
+    wish: AtomicU8,
+    /// Whoever attends the command holds it: a job that is only remembered keeps nothing open.
+    bell: Weak<OwnedFd>,
+}
+
+/// What is wished for a command: 0, that it goes on.
+const STOP: u8 = 1;
+const LATE: u8 = 2;
+const KILL: u8 = 3;
+
+/// How long a command may take to end by itself once it is told to.
+const GRACE_MS: u64 = 2_000;
+/// How often daemons are looked for: one that was killed is seen until it is gone.
+const HUNTS: usize = 50;
+/// How often its processes are counted, and its end is looked for where others keep its output open.
+const LOOK_MS: i32 = 100;
+/// How often the machine's processes are looked through for it at least: that takes some milliseconds.
+const LOOK_THROUGH_MS: u64 = 5_000;
+/// How often it is checked whether its files fit.
+const ROOM_MS: u64 = 1_000;
+
+impl Job {
+    /// Starts a command.
+    pub(crate) async fn start(
+        order: impl FnOnce(OwnedFd) -> Result<Order, String> + Send + 'static,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Leash, String> {
+        let broken = |error: io::Error| format!("the command cannot be heard: {error}");
+        let bell = Arc::new(bell().map_err(broken)?);
+        let (said, says) = pipe().map_err(broken)?;
+        let (end, ended) = watch::channel(None);
+        let rings = Arc::downgrade(&bell);
+        let job = Arc::new(Self { heard: Mutex::default(), ended, wish: AtomicU8::new(0), bell: rings });
+        let (started, start) = oneshot::channel();
+        let shared = job.clone();
+        let attend = move || {
+            let order = match order(says) {
+                Ok(order) => order,
+                Err(why) => return drop(started.send(Err(why))),
+            };
+            let Order { launch, processes, room, scratch } = order;
+            let pid = match launch.start() {
+                Ok(pid) => pid,
+                Err(why) => return drop(started.send(Err(why))),
+            };
+            let hunts = (!launch.namespace).then(|| scratch.path().to_owned());
+            // The command has the writing end; as long as it is held here too, the output never ends.
+            drop(launch);
+            let _ = started.send(Ok(()));
+            let how = Attendant { job: &shared, bell, pid, said, processes, room, clock, hunts }.attend();
+            drop(scratch);
+            let _ = end.send(Some(how));
+        };
+        let spawned = std::thread::Builder::new().name("windlass-command".into()).spawn(attend);
+        spawned.map_err(|error| format!("no thread can be made: {error}"))?;
+        // Whoever stops waiting here ends it as well.
+        let leash = Leash { job, is_held: true };
+        start.await.unwrap_or_else(|_| Err("the command's thread crashed".into()))?;
+        Ok(leash)
+    }
+
+    /// What it has said so far.
+    pub(crate) fn heard(&self) -> MutexGuard<'_, Heard> {
+        // Nothing panics while the lock is held.
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How it has ended; `None` while it runs.
+    pub(crate) fn has_ended(&self) -> Option<Ended> {
+        self.ended.borrow().clone()
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&self) -> Ended {
+        let mut ended = self.ended.clone();
+        match ended.wait_for(Option::is_some).await {
+            Ok(ended) => ended.clone().unwrap_or(Ended::Stopped(Stop::Unwanted)),
+            // Its thread is gone, and it went with it.
+            Err(_) => Ended::Stopped(Stop::Unwanted),
+        }
+    }
+
+    /// Ends it with all that it has started: asked first, then killed.
+    pub(crate) fn stop(&self, why: Stop) {
+        self.wish(match why {
+            Stop::Late => LATE,
+            Stop::Unwanted | Stop::Processes | Stop::Room => STOP,
+        });
+    }
+
+    /// Ends it at once.
+    pub(crate) fn kill(&self) {
+        self.wish(KILL);
+    }
+
+    fn wish(&self, wish: u8) {
+        self.wish.fetch_max(wish, Ordering::SeqCst);
+        // Where nobody attends it any more, it has ended.
+        let Some(bell) = self.bell.upgrade() else { return };
+        // SAFETY: the kernel reads one number. A counter that is full has rung already.
+        unsafe { libc::write(bell.as_raw_fd(), (&raw const RING).cast(), size_of::<u64>()) };
+    }
+}
+
+/// A command that ends at once when nobody waits for it any more.
+pub(crate) struct Leash {
+    job: Arc<Job>,
+    is_held: bool,
+}
+
+impl Leash {
+    /// The command.
+    pub(crate) fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// Lets it go on by itself.
+    pub(crate) fn let_go(mut self) -> Arc<Job> {
+        self.is_held = false;
+        self.job.clone()
+    }
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        if self.is_held {
+            self.job.kill();
+        }
+    }
+}
+
+/// What rings the bell once.
+static RING: u64 = 1;
+
+/// A counter of the kernel's that wakes whoever waits for it.
+fn bell() -> io::Result<OwnedFd> {
+    // SAFETY: numbers only.
+    let counter = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    if counter < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was opened just now, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(counter) })
+}
+
+/// Whoever attends a command.
+struct Attendant<'a> {
+    job: &'a Job,
+    bell: Arc<OwnedFd>,
+    pid: Pid,
+    said: OwnedFd,
+    processes: usize,
+    room: Option<Room>,
+    clock: Arc<dyn Clock>,
+    /// The scratch folder by which daemons are known, where no namespace ends them.
+    hunts: Option<PathBuf>,
+}
+
+impl Attendant<'_> {
+    fn attend(self) -> Ended {
+        let mut others = processes::on_the_machine();
+        let mut asked: Option<(u64, Stop)> = None;
+        let (mut is_open, mut counted_ms, mut looked_ms) = (true, 0, self.clock.monotonic_ms());
+        let mut room_ms = looked_ms;
+        while !self.pid.has_ended() {
+            is_open = self.listen(is_open, LOOK_MS);
+            let now = self.clock.monotonic_ms();
+            match self.job.wish.load(Ordering::SeqCst) {
+                0 => {}
+                KILL => return self.end(Some(asked.map_or(Stop::Unwanted, |(_, why)| why))),
+                wish => {
+                    let why = if wish == LATE { Stop::Late } else { Stop::Unwanted };
+                    let (since, why) = *asked.get_or_insert_with(|| {
+                        self.pid.signal(libc::SIGTERM);
+                        (now, why)
+                    });
+                    if now.saturating_sub(since) >= GRACE_MS {
+                        return self.end(Some(why));
+                    }
+                }
+            }
+            if now.saturating_sub(room_ms) >= ROOM_MS {
+                room_ms = now;
+                if self.room.as_ref().is_some_and(Room::is_passed) {
+                    return self.end(Some(Stop::Room));
+                }
+            }
+            if now.saturating_sub(counted_ms) < LOOK_MS as u64 {
+                continue;
+            }
+            counted_ms = now;
+            // Only where there are many more on the whole machine they are looked through, and now and then: others may
+            // have ended meanwhile, whose place the command's have taken.
+            let all = processes::on_the_machine();
+            let most = others.map(|others| others + self.processes as u64);
+            let many = most.zip(all).is_none_or(|(most, all)| all > most);
+            if many || now.saturating_sub(looked_ms) >= LOOK_THROUGH_MS {
+                looked_ms = now;
+                let own = processes::of(self.pid);
+                if own > self.processes {
+                    return self.end(Some(Stop::Processes));
+                }
+                others = all.map(|all| all.saturating_sub(own as u64));
+            }
+        }
+        self.end(asked.map(|(_, why)| why))
+    }
+
+    /// Takes what was said, or waits for it. Returns whether more may come.
+    fn listen(&self, is_open: bool, within_ms: i32) -> bool {
+        let watched = |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut ends = [watched(&self.bell), watched(&self.said)];
+        if !is_open {
+            // What has ended would be told again and again.
+            ends[1].fd = -1;
+        }
+        // SAFETY: the kernel fills in as many entries as there are.
+        unsafe { libc::poll(ends.as_mut_ptr(), 2, within_ms) };
+        let mut bytes = [0_u8; 16 * 1024];
+        // SAFETY: the kernel writes as many bytes as there are.
+        let mut read =
+            |fd: &OwnedFd| unsafe { libc::read(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
+        if ends[0].revents != 0 {
+            read(&self.bell);
+        }
+        if ends[1].revents == 0 {
+            return is_open;
+        }
+        match read(&self.said) {
+            count if count > 0 => {
+                self.job.heard().take(&bytes[..count as usize]);
+                true
+            }
+            0 => false,
+            _ => io::Error::last_os_error().kind() == io::ErrorKind::Interrupted, // tidy: an error of the kernel's
+        }
+    }
+
+    /// Ends the daemons that it leaves, where no namespace has. One that was just being made is found the next time.
+    fn hunt(&self) {
+        for _ in 0..HUNTS {
+            let heirs: Vec<Pid> = self.hunts.iter().flat_map(|scratch| processes::heirs(scratch)).collect();
+            if heirs.is_empty() {
+                return;
+            }
+            heirs.into_iter().for_each(|daemon| daemon.signal(libc::SIGKILL));
+        }
+    }
+
+    /// Ends whatever is left of it, and takes what is still to be heard.
+    fn end(&self, why: Option<Stop>) -> Ended {
+        // As long as it was not waited for, its group's number is nobody else's.
+        self.pid.signal(libc::SIGKILL);
+        let status = wait(self.pid);
+        self.hunt();
+        let until_ms = self.clock.monotonic_ms() + GRACE_MS;
+        // In a namespace nobody is left who could say more; elsewhere a daemon may hold the output open.
+        let mut is_open = true;
+        while is_open && self.clock.monotonic_ms() < until_ms {
+            let before = self.job.heard().total();
+            is_open = self.listen(is_open, LOOK_MS);
+            is_open &= self.job.heard().total() > before;
+        }
+        match (why, status) {
+            (Some(why), _) => Ended::Stopped(why),
+            (None, Ok(status)) if libc::WIFSIGNALED(status) => Ended::Signal(libc::WTERMSIG(status)),
+            (None, Ok(status)) => Ended::Code(libc::WEXITSTATUS(status)),
+            (None, Err(_)) => Ended::Stopped(Stop::Unwanted),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    /// Files that hold so many bytes, of 50 that they may hold.
+    struct Files(AtomicU64);
+
+    impl FolderQuota for Files {
+        fn take(&self, _: u64) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn taken(&self) -> Result<u64, String> {
+            match self.0.load(Ordering::SeqCst) {
+                u64::MAX => Err("there are too many files to be counted".to_owned()),
+                taken => Ok(taken),
+            }
+        }
+
+        fn limit(&self) -> u64 {
+            50
+        }
+    }
+
+    #[test]
+    fn only_a_command_that_writes_more_has_no_room() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = || WorkingFolder::open(root.path()).unwrap();
+        assert!(Room::of(&folder()).is_none());
+        // Files that hold more than they may make a command write none, and do not stop it.
+        for (before, left, most) in [(30, 20, 50), (50, 0, 50), (80, 0, 80), (u64::MAX, 0, u64::MAX - 1)] {
+            let files = Arc::new(Files(AtomicU64::new(before)));
+            let room = Room::of(&folder().with_quota(files.clone())).unwrap();
+            assert_eq!(room.left(), left);
+            for (taken, is_passed) in [
+                (0, false),
+                (most, false),
+                (most.saturating_add(1), before != u64::MAX),
+                (u64::MAX, before != u64::MAX),
+            ] {
+                files.0.store(taken, Ordering::SeqCst);
+                assert_eq!(room.is_passed(), is_passed, "{before}: {taken}");
+            }
+        }
+    }
+}

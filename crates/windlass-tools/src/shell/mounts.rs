@@ -1,0 +1,142 @@
+//! The mounts that a command sees: all of the machine to read only, except for what it may change, and `/proc` of its
+//! own processes.
+//!
+//! Landlock knows contents and names, and nothing of modes, owners, times and attributes of files; a mount that is read
+//! only keeps them all. Which files are read or changed stays the sandbox's matter.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::ptr;
+
+use crate::sandbox::Opened;
+
+/// Places that a command may change at most, those that lie in others not counted: a configuration names a handful.
+const PLACES_MAX: usize = 64;
+
+/// The files and folders that a command may change.
+pub(crate) struct Places(Vec<Place>);
+
+struct Place {
+    path: CString,
+    /// Device and number of what is meant: a path may lead elsewhere by the time that it is mounted.
+    is: (u64, u64),
+    /// As long as it is open, its number is nobody else's.
+    _handle: File,
+}
+
+impl Places {
+    /// These, which were opened without following a link.
+    pub(crate) fn of(mut opened: Vec<Opened>) -> Result<Self, String> {
+        opened.sort_by(|one, other| one.path.cmp(&other.path));
+        let mut places: Vec<(PathBuf, Place)> = Vec::new();
+        for Opened { path, handle } in opened {
+            // What lies in another one is opened with it.
+            if places.iter().any(|(above, _)| path.starts_with(above)) {
+                continue;
+            }
+            let failed = |error| format!("`{}` cannot be opened to commands: {error}", path.display());
+            let found = handle.metadata().map_err(failed)?;
+            let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| failed(error.into()))?;
+            places.push((path, Place { path: name, is: (found.dev(), found.ino()), _handle: handle }));
+        }
+        if places.len() > PLACES_MAX {
+            return Err(format!(
+                "commands may change {} places, and {PLACES_MAX} is the most; name folders that hold several",
+                places.len()
+            ));
+        }
+        Ok(Self(places.into_iter().map(|(_, place)| place).collect()))
+    }
+
+    /// None: nothing can be changed.
+    pub(super) fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Makes all read only but these. What was open before still leads to the mounts of before.
+    ///
+    /// # Safety
+    ///
+    /// Only in a child that was just cloned, with mounts of its own.
+    pub(super) unsafe fn close_others(&self) -> io::Result<()> {
+        let mut trees = [-1; PLACES_MAX];
+        for (place, tree) in self.0.iter().zip(&mut trees) {
+            // SAFETY: as the caller promises.
+            *tree = unsafe { place.copied()? };
+        }
+        // SAFETY: the kernel reads a structure of its own layout; the paths end with null.
+        unsafe {
+            let closed = libc::mount_attr {
+                attr_set: libc::MOUNT_ATTR_RDONLY,
+                attr_clr: 0,
+                propagation: 0,
+                userns_fd: 0,
+            };
+            let (root, size) = (c"/".as_ptr(), size_of::<libc::mount_attr>());
+            let whole = libc::AT_RECURSIVE;
+            checked(libc::syscall(
+                libc::SYS_mount_setattr,
+                libc::AT_FDCWD,
+                root,
+                whole,
+                &raw const closed,
+                size,
+            ))?;
+            for (place, tree) in self.0.iter().zip(trees) {
+                let (from, to) = (c"".as_ptr(), place.path.as_ptr());
+                let flags = libc::MOVE_MOUNT_F_EMPTY_PATH;
+                checked(libc::syscall(libc::SYS_move_mount, tree, from, libc::AT_FDCWD, to, flags))?;
+                libc::close(tree);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    /// A copy of what is mounted there, with all below it.
+    unsafe fn copied(&self) -> io::Result<libc::c_int> {
+        let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as libc::c_uint;
+        // SAFETY: the path ends with null; the kernel fills in what is pointed to, of which zeroes are a valid value.
+        unsafe {
+            let opened = libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, self.path.as_ptr(), flags);
+            checked(opened)?;
+            let mut found: libc::stat = std::mem::zeroed();
+            checked(libc::fstat(opened as libc::c_int, &raw mut found).into())?;
+            if (found.st_dev, found.st_ino) == self.is {
+                Ok(opened as libc::c_int)
+            } else {
+                Err(io::Error::from_raw_os_error(libc::ESTALE))
+            }
+        }
+    }
+}
+
+/// Mounts of its own, those of the places to change and the others; then `/proc` shows its processes and no others.
+/// Where that is forbidden, `/proc` stays as it is, whose secrets the kernel keeps from whoever is held.
+///
+/// # Safety
+///
+/// Only in a child that was just cloned into namespaces of its own.
+pub(super) unsafe fn own(places: Option<&Places>) -> io::Result<()> {
+    // SAFETY: the texts end with null.
+    unsafe {
+        let private = libc::MS_REC | libc::MS_PRIVATE;
+        checked(libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), private, ptr::null()).into())?;
+        if let Some(places) = places {
+            places.close_others()?;
+        }
+        let quiet = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+        let proc = c"proc".as_ptr();
+        libc::mount(proc, c"/proc".as_ptr(), proc, quiet, ptr::null());
+    }
+    Ok(())
+}
+
+fn checked(returned: libc::c_long) -> io::Result<()> {
+    if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

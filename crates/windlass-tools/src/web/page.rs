@@ -1,0 +1,52 @@
+//! Reads a page of the web as Markdown, or as bare text if it cannot be converted.
+//!
+//! The reader process parses it.
+
+use tokio_util::sync::CancellationToken;
+use windlass_outbound::Url;
+
+use crate::reader::{Document, Format, ReadError, Reader, Request};
+
+/// Largest page that is read as one; pages have some 100 KiB without the files that they load.
+const MAX_HTML_BYTES: usize = 4 * 1024 * 1024;
+
+/// A page that was read.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Page {
+    pub title: String,
+    /// Markdown or bare text.
+    pub text: String,
+    /// A remark on how it was read.
+    pub note: Option<&'static str>,
+}
+
+/// Reads a page. The error is for the model.
+pub(super) async fn read(
+    html: &str,
+    url: &Url,
+    reader: &Reader,
+    cancel: &CancellationToken,
+) -> Result<Page, String> {
+    let is_cut = html.len() > MAX_HTML_BYTES;
+    let html = &html[..html.floor_char_boundary(MAX_HTML_BYTES)];
+    let request = Request { base: Some(url.to_string()), ..Request::whole(Format::Html) };
+    let bare = Request::whole(Format::BareHtml);
+    match reader.read(&request, html.as_bytes(), cancel).await {
+        Ok(Document { title, text }) => {
+            let note = is_cut.then_some("the page is too large: only its beginning was read");
+            Ok(Page { title, text, note })
+        }
+        Err(ReadError::Refused(_) | ReadError::Crashed { .. } | ReadError::Slow) => {
+            let read = reader.read(&bare, html.as_bytes(), cancel).await;
+            let Document { title, text } = read.map_err(|error| refused(url, &error))?;
+            Ok(Page { title, text, note: Some("the page could not be converted: its bare text is shown") })
+        }
+        Err(error @ (ReadError::Absent | ReadError::Start { .. } | ReadError::Cancelled)) => {
+            Err(refused(url, &error))
+        }
+    }
+}
+
+fn refused(url: &Url, error: &ReadError) -> String {
+    format!("cannot read the page `{url}`: {error}")
+}
