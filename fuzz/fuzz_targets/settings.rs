@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| windlass_app::fuzz::settings(bytes));
+fuzz_target!(|bytes: &[u8]| windlass_cli::fuzz::settings(bytes));

@@ -15,7 +15,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         bail!("there is no package at `{FOLDER}/`, so there is nothing to measure");
     }
     // The program that is measured as a server.
-    process::run(process::cargo().args(["build", "--profile", "dist", "--package", "windlass-app"]))?;
+    process::run(process::cargo().args(["build", "--profile", "dist", "--package", "windlass-cli"]))?;
     let table = ["run", "--profile", "dist", "--package", "windlass-bench", "--", "run"];
     process::run(process::cargo().args(table).args(arguments))
 }

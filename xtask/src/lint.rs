@@ -19,7 +19,7 @@ const INPUTS: &[&str] = &[
     "crates/*/Cargo.toml",
     "crates/*/src/*.rs",
     "crates/windlass/tests/provider",
-    "crates/windlass-app/tests/http",
+    "crates/windlass-cli/tests/http",
     "xtask/src/lint.rs",
 ];
 
@@ -38,7 +38,7 @@ pub fn features(extent: Extent) -> Result<()> {
     // The library with its default features.
     clippy(&["--package", "windlass", "--lib"])?;
     // The product without its default features.
-    clippy(&["--package", "windlass-app", "--no-default-features"])?;
+    clippy(&["--package", "windlass-cli", "--no-default-features"])?;
     let inputs = digest_of_inputs()?;
     let path = process::root().join(LINTED);
     let is_linted = std::fs::read_to_string(&path).is_ok_and(|linted| linted.trim() == inputs);
@@ -101,13 +101,13 @@ mod tests {
         let listed = git(&["ls-files", "--"], INPUTS).unwrap();
         for path in [
             "crates/windlass-outbound/src/secret.rs",
-            "crates/windlass-app/src/telemetry/otel.rs",
-            "crates/windlass-app/tests/http/sentinel.rs",
+            "crates/windlass-cli/src/telemetry/otel.rs",
+            "crates/windlass-cli/tests/http/sentinel.rs",
             "crates/windlass-machine/src/event/run.rs",
             "clippy.toml",
         ] {
             assert!(listed.lines().any(|listed| listed == path), "{path}");
         }
-        assert!(!listed.contains("crates/windlass-app/ui/"), "assets are not compiled");
+        assert!(!listed.contains("crates/windlass-server/ui/"), "assets are not compiled");
     }
 }

@@ -15,7 +15,7 @@ pub const FEATURES: &[&str] = &["--workspace", "--features", "windlass/testing"]
 pub const CLOUDS: &[&str] = &["--package", "windlass", "--features", "testing,mcp,bedrock,vertex"];
 
 /// The product with traces over OTLP.
-pub const TRACES: &[&str] = &["--package", "windlass-app", "--features", "otel"];
+pub const TRACES: &[&str] = &["--package", "windlass-cli", "--features", "otel"];
 
 /// Debian packages that the tests need: the browser that the web UI is tested in, and its driver.
 const DEBIAN_PACKAGES: &[&str] = &["chromium-headless-shell", "chromium-driver"];

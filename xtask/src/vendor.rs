@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 
 /// Where the libraries lie, as the server serves them.
-const FOLDER: &str = "crates/windlass-app/ui/vendor";
+const FOLDER: &str = "crates/windlass-server/ui/vendor";
 
 /// A package, and which of its files are taken under which names.
 struct Package {

@@ -136,7 +136,7 @@ impl<'m> Suite<'m> {
         match (self.package, self.is_unit) {
             ("windlass-machine", false) => integration("machine"),
             ("windlass", false) => integration("library"),
-            ("windlass-app", false) => integration("product"),
+            ("windlass-cli", false) => integration("product"),
             ("xtask", _) => vec!["--package", "xtask"],
             (package, _) => vec!["--package", package, "--lib"],
         }

@@ -100,7 +100,7 @@ mod tests {
         let text = "#[test]\n// rows: SK-G3, LM-L4\nfn a() {}\n";
         check("crates/windlass/tests/a.rs", text, &[("SK-G3", 2, true), ("LM-L4", 2, true)]);
         check("crates/windlass-engine/src/testing/suite.rs", text, &[("SK-G3", 2, true), ("LM-L4", 2, true)]);
-        check("crates/windlass-app/ui/tests/a.js", "  // rows: SK-U1\n", &[("SK-U1", 1, true)]);
+        check("crates/windlass-server/ui/tests/a.js", "  // rows: SK-U1\n", &[("SK-U1", 1, true)]);
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn comments_elsewhere_are_no_tests() {
         check("crates/windlass/src/a.rs", "// rows: SK-G3\n", &[("SK-G3", 1, false)]);
-        check("crates/windlass-app/ui/chat.js", "// rows: SK-U1\n", &[("SK-U1", 1, false)]);
+        check("crates/windlass-server/ui/chat.js", "// rows: SK-U1\n", &[("SK-U1", 1, false)]);
     }
 
     #[test]

@@ -5,8 +5,9 @@ use super::source::SourceFile;
 
 /// Whether a file belongs to a library crate: its modules are a manual for programs that embed it.
 fn is_library(path: &str) -> bool {
-    path.strip_prefix("crates/")
-        .is_some_and(|path| !path.starts_with("windlass-app/") && path.contains("/src/"))
+    const PRODUCT: [&str; 3] = ["windlass-cli", "windlass-compat", "windlass-server"];
+    let parts = path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"));
+    parts.is_some_and(|(name, _)| !PRODUCT.contains(&name))
 }
 
 /// Rust files without a module doc at the top.
@@ -43,8 +44,8 @@ mod tests {
 
     #[test]
     fn any_other_file_needs_one() {
-        check(modules, "crates/windlass-app/src/main.rs", "fn main() {}\n", &[1]);
-        check(modules, "crates/windlass-app/src/main.rs", "//! The product.\nfn main() {}\n", &[]);
+        check(modules, "crates/windlass-cli/src/main.rs", "fn main() {}\n", &[1]);
+        check(modules, "crates/windlass-cli/src/main.rs", "//! The product.\nfn main() {}\n", &[]);
         check(modules, "crates/windlass/tests/main.rs", "mod a;\n", &[1]);
     }
 }

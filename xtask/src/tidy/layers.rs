@@ -24,24 +24,24 @@ const LAYERS: &[Layer] = &[
     Layer { folder: "crates/windlass-engine/src/tool/", unknown: &["drive", "memory", "bus", "engine"] },
     Layer { folder: "crates/windlass-engine/src/memory/", unknown: &["drive", "tool", "engine"] },
     Layer { folder: "crates/windlass-engine/src/bus/", unknown: &["drive", "tool", "engine"] },
-    Layer { folder: "crates/windlass-app/src/account/", unknown: &["http", "compat", "cli"] },
-    Layer { folder: "crates/windlass-app/src/config/", unknown: &["http", "compat", "cli", "place"] },
-    Layer { folder: "crates/windlass-app/src/home/", unknown: &["http", "compat", "cli", "place"] },
-    Layer { folder: "crates/windlass-app/src/http/", unknown: &["compat", "cli"] },
-    Layer { folder: "crates/windlass-app/src/compat/", unknown: &["cli", "place"] },
-    Layer { folder: "crates/windlass-app/src/servers/", unknown: &["http", "compat", "cli"] },
-    Layer { folder: "crates/windlass-app/src/place/", unknown: &["http", "compat", "cli"] },
-    Layer { folder: "crates/windlass-app/src/view/", unknown: &["http", "compat", "cli", "place"] },
+    Layer { folder: "crates/windlass-server/src/account/", unknown: &["http", "config", "servers", "home"] },
+    Layer { folder: "crates/windlass-server/src/config/", unknown: &["http", "servers", "home"] },
+    Layer { folder: "crates/windlass-server/src/policy/", unknown: &["http", "account", "servers", "home"] },
+    Layer { folder: "crates/windlass-server/src/home/", unknown: &["http", "account", "servers"] },
+    Layer { folder: "crates/windlass-server/src/servers/", unknown: &["http", "home"] },
+    Layer { folder: "crates/windlass-cli/src/place/", unknown: &["cli"] },
+    Layer { folder: "crates/windlass-cli/src/view/", unknown: &["cli", "place"] },
+    Layer { folder: "crates/windlass-cli/src/screen/", unknown: &["cli", "place", "view"] },
 ];
 
 /// The folder of the outward dialects, each in a folder of its own.
-const DIALECTS: &str = "crates/windlass-app/src/compat/";
+const DIALECTS: &str = "crates/windlass-compat/src/";
 
 /// The folders of the web UI, lowest first. A folder imports those before it.
 const FLOORS: [&str; 5] = ["lib", "state", "view", "chat", "pages"];
 
 /// Where they are.
-const UI: &str = "crates/windlass-app/ui/app/";
+const UI: &str = "crates/windlass-server/ui/app/";
 
 /// Mentions of a module that the layer must not know.
 pub fn mentions(file: &SourceFile, findings: &mut Vec<Finding>) {
@@ -56,14 +56,14 @@ pub fn mentions(file: &SourceFile, findings: &mut Vec<Finding>) {
 /// Mentions of one dialect in another.
 pub fn dialects(file: &SourceFile, findings: &mut Vec<Finding>) {
     const NAMES: [&str; 4] = ["agui", "skillchat", "skyflo", "zeus"];
-    let Some(own) = file.path.strip_prefix(DIALECTS).and_then(|path| path.split_once('/')) else { return };
-    for other in NAMES.into_iter().filter(|name| *name != own.0) {
-        let code = &file.views.code;
-        let paths = ["compat", "super::super"].into_iter();
-        let at: Vec<usize> =
-            paths.flat_map(|parent| lexer::find_words(code, &format!("{parent}::{other}"))).collect();
+    let Some((own, _)) = file.path.strip_prefix(DIALECTS).and_then(|path| path.split_once('/')) else {
+        return;
+    };
+    for other in NAMES.into_iter().filter(|name| *name != own) {
+        let mut at = mentions_of(&file.views.code, other);
+        at.extend(lexer::find_words(&file.views.code, &format!("super::{other}")));
         let advice =
-            format!("a dialect does not know another; move what it shares with `{other}` to `compat/`");
+            format!("a dialect does not know another; move what it shares with `{other}` beside them");
         report(file, &at, &advice, findings);
     }
 }
@@ -149,25 +149,25 @@ mod tests {
     }
 
     #[test]
-    fn the_server_knows_no_command_and_no_dialect() {
-        let text = "use crate::cli::run;\nuse crate::compat::agui;\nuse crate::account::a;\n";
-        check(mentions, "crates/windlass-app/src/http/routes/a.rs", text, &[2, 1]);
-        check(mentions, "crates/windlass-app/src/cli/serve.rs", text, &[]);
+    fn accounts_know_no_http() {
+        let text = "use crate::http::state;\nuse crate::vault::a;\n";
+        check(mentions, "crates/windlass-server/src/account/a.rs", text, &[1]);
+        check(mentions, "crates/windlass-server/src/http/a.rs", text, &[]);
     }
 
     #[test]
     fn a_dialect_does_not_know_another() {
-        let text = "use crate::compat::zeus::body;\nuse super::super::skyflo::a;\nuse crate::compat::date;\n";
-        check(dialects, "crates/windlass-app/src/compat/skyflo/a.rs", text, &[1]);
-        check(dialects, "crates/windlass-app/src/compat/zeus/a.rs", text, &[2]);
-        check(dialects, "crates/windlass-app/src/compat/date.rs", text, &[]);
+        let text = "use crate::zeus::body;\nuse super::super::skyflo::a;\nuse crate::date;\n";
+        check(dialects, "crates/windlass-compat/src/skyflo/a.rs", text, &[1]);
+        check(dialects, "crates/windlass-compat/src/zeus/a.rs", text, &[2]);
+        check(dialects, "crates/windlass-compat/src/date.rs", text, &[]);
     }
 
     #[test]
     fn the_ui_imports_downwards() {
         let text = "import { a } from \"../lib/a.js\";\nimport { b } from \"../chat/b.js\";\nconst c = \"../pages/\";\n";
-        check(floors, "crates/windlass-app/ui/app/view/x.js", text, &[2]);
-        check(floors, "crates/windlass-app/ui/app/pages/x.js", text, &[]);
-        check(floors, "crates/windlass-app/ui/app/app.js", text, &[]);
+        check(floors, "crates/windlass-server/ui/app/view/x.js", text, &[2]);
+        check(floors, "crates/windlass-server/ui/app/pages/x.js", text, &[]);
+        check(floors, "crates/windlass-server/ui/app/app.js", text, &[]);
     }
 }

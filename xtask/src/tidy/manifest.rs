@@ -48,7 +48,9 @@ const DIRECTIONS: &[Direction] = &[
             "windlass-tools",
         ],
     },
-    Direction { name: "windlass-app", knows: &["windlass"] },
+    Direction { name: "windlass-server", knows: &["windlass"] },
+    Direction { name: "windlass-compat", knows: &["windlass", "windlass-server"] },
+    Direction { name: "windlass-cli", knows: &["windlass", "windlass-compat", "windlass-server"] },
 ];
 
 /// The engine's dependencies at most, itself and indirect ones included: a program that embeds it compiles no more.

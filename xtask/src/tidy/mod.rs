@@ -126,7 +126,7 @@ mod tests {
         let bad = "fn get_it() { todo!() }  \n";
         assert!(!check_file(&SourceFile::new("crates/windlass/src/a.rs", bad)).is_empty());
         assert_eq!(check_file(&SourceFile::new("crates/windlass/tests/fixtures/a.rs", bad)), []);
-        assert_eq!(check_file(&SourceFile::new("crates/windlass-app/ui/vendor/a.js", bad)), []);
+        assert_eq!(check_file(&SourceFile::new("crates/windlass-server/ui/vendor/a.js", bad)), []);
     }
 
     #[test]

@@ -191,12 +191,12 @@ async fn only_the_wanted_tools_are_taken() {
 
 #[tokio::test]
 async fn names_of_tools_that_the_engine_adds_by_itself_are_not_a_servers_to_take() {
-    let tools = json!(["load_toolset", "tool_search", "ApiCall"].map(|name| tool(name, json!({}))));
+    let tools = json!(["load_toolset", "tool_search"].map(|name| tool(name, json!({}))));
     let stage = Stage::start(move |asked| modern(asked, &tools).unwrap_or(Said::Status(404))).await;
     let hub = hub_of(&stage).await;
     let ours = ["ListMcpResources", "ReadMcpResource"];
     let theirs: Vec<String> = names(&hub).into_iter().filter(|name| !ours.contains(&&**name)).collect();
-    assert_eq!(theirs, ["stage__ApiCall", "stage__load_toolset", "stage__tool_search"]);
+    assert_eq!(theirs, ["stage__load_toolset", "stage__tool_search"]);
 }
 
 #[tokio::test]

@@ -1,7 +1,0 @@
-//! The binary `windlass`. Everything it does is in the library beside it.
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    windlass_app::main()
-}

@@ -1,0 +1,87 @@
+//! `windlass admin audit`: the log of who did what, written to a file and checked without a store.
+
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use windlass_server::account::audit::verify::Flaw;
+use windlass_server::account::user::DEFAULT_WORKSPACE;
+use windlass_server::account::{Accounts, audit};
+use windlass_server::trouble::{Exit, Trouble};
+
+use crate::console::Console;
+
+/// Arguments of `audit`.
+#[derive(Args, Debug)]
+pub struct AuditArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print the whole log as lines of JSON
+    Export(OfWorkspace),
+    /// Print where the log ends: note the hash elsewhere, and a later check shows whether its end was cut off
+    Head(OfWorkspace),
+    /// Check an exported log
+    Verify(Verify),
+}
+
+#[derive(Args, Debug)]
+struct OfWorkspace {
+    /// The workspace
+    #[arg(long, default_value = DEFAULT_WORKSPACE, value_name = "NAME")]
+    workspace: String,
+}
+
+#[derive(Args, Debug)]
+struct Verify {
+    /// The file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The hash that the log must end with
+    #[arg(long, value_name = "HASH")]
+    head: Option<String>,
+}
+
+/// Checks an export where that is asked for.
+pub fn verify(console: &Console, args: &AuditArgs) -> Result<Option<Exit>, Trouble> {
+    let Command::Verify(Verify { file, head }) = &args.command else { return Ok(None) };
+    let unreadable =
+        |error: &dyn std::fmt::Display| Trouble::usage(format!("cannot read `{}`: {error}", file.display()));
+    let opened = std::fs::File::open(file).map_err(|error| unreadable(&error))?;
+    match audit::verify::verify(BufReader::new(opened), head.as_deref()) {
+        Ok(head) => {
+            let (seq, workspace, hash) = (head.seq, head.workspace, head.hash);
+            console.out_line(&format!(
+                "{seq} entries of the workspace `{workspace}` are whole; the last is {hash}"
+            ));
+            Ok(Some(Exit::Done))
+        }
+        Err(Flaw::Io(error)) => Err(unreadable(&error)),
+        Err(flaw) => {
+            console.note(&format!("{} {flaw}", console.paint.red("error:")));
+            Ok(Some(Exit::Failed))
+        }
+    }
+}
+
+/// Runs what needs the store.
+pub async fn run(console: &Console, accounts: &Accounts, args: &AuditArgs) -> anyhow::Result<Exit> {
+    match &args.command {
+        Command::Export(of) => {
+            let mut export = accounts.audit_export(&of.workspace).await?;
+            while let Some(lines) = accounts.audit_chunk(&mut export).await? {
+                // As it is written: what is escaped anew for a terminal would not be what was hashed.
+                console.out(&lines);
+            }
+        }
+        Command::Head(of) => match accounts.audit_head(&of.workspace).await? {
+            Some(head) => console.out_line(&format!("{} {}", head.seq, head.hash)),
+            None => return Err(Trouble::usage(format!("nothing was done in `{}` yet", of.workspace)).into()),
+        },
+        Command::Verify(_) => {}
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,104 @@
+//! `windlass admin backup` and `restore`: a copy of the store while it is in use, and a store made of it.
+//!
+//! A copy holds the database and the large blobs. Files of people and conversations and the vault's key are not in it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use windlass::sqlite::{self, Copied};
+use windlass_server::account::Accounts;
+use windlass_server::account::signing::Sessions;
+use windlass_server::account::user::People;
+use windlass_server::trouble::{Exit, Trouble};
+use windlass_server::vault::Vault;
+
+use crate::console::Console;
+use crate::place::{Ground, Place};
+
+/// Arguments of `admin backup`.
+#[derive(Args, Debug)]
+pub struct BackupArgs {
+    /// The folder to copy into; it must not exist yet, or be empty
+    #[arg(value_name = "DIR")]
+    into: PathBuf,
+}
+
+/// Arguments of `admin restore`.
+#[derive(Args, Debug)]
+pub struct RestoreArgs {
+    /// The folder that `backup` wrote
+    #[arg(value_name = "DIR")]
+    from: PathBuf,
+    /// Leave sessions and one-time links as they were at the moment of the copy, also those that were ended since
+    #[arg(long)]
+    keep_sessions: bool,
+    /// The `vault.key` of the store that was copied, which opens its stored credentials
+    #[arg(long, value_name = "FILE")]
+    vault_key: Option<PathBuf>,
+}
+
+/// Runs `admin backup`.
+pub async fn backup(console: &Console, ground: &Ground, args: &BackupArgs) -> anyhow::Result<Exit> {
+    let into = std::path::absolute(&args.into)?;
+    let store = ground.store();
+    if into.starts_with(&store) {
+        return Err(Trouble::usage(format!("`{}` lies inside the store", into.display()))
+            .hint("name a folder outside, at best on another disk")
+            .into());
+    }
+    let copied = sqlite::backup(&store, &into).await?;
+    console.out_line(&format!("copied {} to {}", words(&copied), into.display()));
+    console.note(
+        "not copied: `files/` (uploads and conversations' folders) and `vault.key`, which opens stored credentials; \
+         keep copies of both, and of the key in another place",
+    );
+    Ok(Exit::Done)
+}
+
+/// Runs `admin restore`.
+pub async fn restore(console: &Console, ground: Ground, args: &RestoreArgs) -> anyhow::Result<Exit> {
+    let from = std::path::absolute(&args.from)?;
+    let store = ground.store();
+    let key = args.vault_key.as_ref().map(|file| Vault::read_key(file)).transpose()?;
+    let copied = sqlite::restore(&from, &store).await?;
+    let vault = match key {
+        Some(key) => Vault::put(&store, &key)?,
+        // The file is left out, so that the right key can still be put there.
+        None => Vault::unsaved()?,
+    };
+    let place = ground.open_store().await?;
+    // First: if the rest fails or is cut short, the store is there, and is not restored again.
+    if !args.keep_sessions {
+        end_sessions(console, &place, vault).await?;
+    }
+    console.out_line(&format!("restored {} to {}", words(&copied), store.display()));
+    console.note(&place.engine.check_store().await?);
+    if args.vault_key.is_none() {
+        console.note(&format!(
+            "`{}` is missing: put the file of the store that was copied there. The next start makes a new one otherwise, \
+             which does not open the stored credentials",
+            store.join("vault.key").display()
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// Ends what may have been ended after the copy was made. API keys stay, because programs cannot sign in again.
+async fn end_sessions(console: &Console, place: &Place, vault: Vault) -> anyhow::Result<()> {
+    let records = place.engine.records().clone();
+    let accounts =
+        Accounts::new(records, windlass_server::clock::clock(), Arc::new(People::default()), vault);
+    let ended = accounts.rotate_keys(Sessions::End).await?;
+    let keys = accounts.count_keys().await?;
+    console.note(&format!(
+        "ended {ended} sessions and all one-time links; {keys} API keys count as they did at the moment of the copy, \
+         so revoke those that were revoked since"
+    ));
+    Ok(())
+}
+
+fn words(copied: &Copied) -> String {
+    let Copied { threads, events, files, bytes } = copied;
+    format!("{threads} threads, {events} events and {files} large blobs ({bytes} bytes)")
+}

@@ -1,0 +1,181 @@
+//! Finding what waits for an answer, and saying what has become of what no longer does.
+
+use windlass::machine::{Answer, Fact, Given, InterruptId, InterruptKind, RunId};
+use windlass::port::journal::{RunRow, ThreadQuery};
+use windlass::{EngineError, OpenInterrupt};
+use windlass_server::servers::servers_of;
+use windlass_server::text::first_line;
+use windlass_server::trouble::Trouble;
+
+use super::TITLE_CHARS;
+use crate::console::Console;
+use crate::place::Place;
+use crate::view::card::{title, word};
+use crate::view::transcript::{answered, events};
+
+/// Threads read at a time, each from its journal.
+const PAGE: usize = 50;
+
+/// Something that a run waits for.
+pub struct Waiting {
+    /// The run.
+    pub row: RunRow,
+    /// What it asks.
+    pub open: OpenInterrupt,
+}
+
+impl Waiting {
+    /// An answer, bound to what was looked at.
+    pub fn given(&self, answer: Answer) -> Given {
+        let approval = match &self.open.kind {
+            InterruptKind::Approval { approval, .. } => Some(*approval),
+            _ => None, // tidy: nothing else has a digest
+        };
+        Given { interrupt: self.open.interrupt.clone(), answer, approval }
+    }
+}
+
+/// What all threads wait for, newest first, at most so many; and whether there is more. A thread that cannot be read
+/// hides no other.
+pub async fn all(
+    console: &Console,
+    place: &Place,
+    limit: usize,
+) -> Result<(Vec<Waiting>, bool), EngineError> {
+    let (mut all, is_cut) = read_all(console, place, limit).await?;
+    let of_no_server = |waiting: &Waiting| waiting.open.server.is_none();
+    if all.iter().any(of_no_server) {
+        // No server is started to list what waits: what they offered is in the store.
+        let tools = all.iter().filter_map(|waiting| waiting.open.tool.as_deref());
+        let servers = servers_of(&**place.engine.records(), tools).await?;
+        for Waiting { open, .. } in all.iter_mut().filter(|waiting| of_no_server(waiting)) {
+            open.server = open.tool.as_deref().and_then(|tool| servers.get(tool).cloned());
+        }
+    }
+    Ok((all, is_cut))
+}
+
+async fn read_all(
+    console: &Console,
+    place: &Place,
+    limit: usize,
+) -> Result<(Vec<Waiting>, bool), EngineError> {
+    let mut all = Vec::new();
+    let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
+    loop {
+        let page = place.engine.waiting(&query).await?;
+        let Some(last) = page.last() else { return Ok((all, false)) };
+        query.before = Some((last.thread.view.updated_at, last.thread.thread.clone()));
+        for thread in page {
+            match (thread.open, thread.run) {
+                (Ok(open), Some(row)) => {
+                    all.extend(open.into_iter().map(|open| Waiting { row: row.clone(), open }));
+                }
+                (Ok(_), None) => {}
+                (Err(error), _) => console.warn(&error.to_string(), &["`windlass doctor` checks the store"]),
+            }
+            if all.len() > limit {
+                all.truncate(limit);
+                return Ok((all, true));
+            }
+        }
+    }
+}
+
+/// Characters of a run's id that the end of a question's id has at least.
+const RUN_MIN_CHARS: usize = 4;
+
+/// Names listed where several could be meant.
+const NAMED: usize = 20;
+
+/// Finds what is named by ids, or the only one that waits where none is named. Never empty.
+pub async fn named(console: &Console, place: &Place, ids: &[String]) -> anyhow::Result<Vec<Waiting>> {
+    let mut found = Vec::new();
+    for id in ids {
+        let waiting = find(console, place, id).await?;
+        if found.iter().any(|known: &Waiting| known.open.interrupt == waiting.open.interrupt) {
+            return Err(Trouble::usage(format!("`{}` is named twice", waiting.open.interrupt)).into());
+        }
+        found.push(waiting);
+    }
+    if ids.is_empty() {
+        found.push(only(console, place).await?);
+    }
+    Ok(found)
+}
+
+async fn only(console: &Console, place: &Place) -> anyhow::Result<Waiting> {
+    let (mut all, more) = all(console, place, NAMED).await?;
+    if let ([_], false) = (&all[..], more) {
+        return Ok(all.remove(0));
+    }
+    if all.is_empty() {
+        return Err(Trouble::usage("nothing waits for an answer").into());
+    }
+    let count = if more { format!("more than {NAMED}") } else { all.len().to_string() };
+    let trouble = Trouble::usage(format!("{count} wait for an answer; name one by its id"));
+    let names = all.iter().map(|waiting| {
+        let open = &waiting.open;
+        format!("`{}`: {} {}", open.interrupt, word(&open.kind), first_line(&title(open), TITLE_CHARS))
+    });
+    Err(names.fold(trouble, Trouble::hint).into())
+}
+
+/// Finds what waits by its id, or the end of it that begins in the run's id.
+async fn find(console: &Console, place: &Place, id: &str) -> anyhow::Result<Waiting> {
+    if let Some((run, _)) = id.split_once('.') {
+        match place.engine.run_row(&RunId::from(run)).await {
+            Ok(row) => return of_run(place, row, id).await,
+            Err(EngineError::NoRun(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let (all, _) = all(console, place, usize::MAX - 1).await?;
+    // An end that names no run could be that of another run's question by the time it is typed.
+    let names_a_run = id.rsplitn(4, '.').nth(3).is_some_and(|run| run.len() >= RUN_MIN_CHARS);
+    let mut found = all.into_iter().filter(|it| names_a_run && it.open.interrupt.as_str().ends_with(id));
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one),
+        (Some(_), Some(_)) => {
+            Err(Trouble::usage(format!("`{id}` is the end of several ids")).hint("give more of it").into())
+        }
+        (None, _) => Err(Trouble::usage(format!("nothing waits for an answer as `{id}`"))
+            .hint("`windlass approvals list` shows what does")
+            .into()),
+    }
+}
+
+async fn of_run(place: &Place, row: RunRow, id: &str) -> anyhow::Result<Waiting> {
+    let open = place.engine.interrupts(&row.thread).await?;
+    let known: Vec<String> = open.iter().map(|open| format!("`{}`", open.interrupt)).collect();
+    if let Some(open) = open.into_iter().find(|open| open.interrupt.as_str() == id) {
+        return Ok(Waiting { row, open });
+    }
+    let trouble = Trouble::usage(closed(place, &row, &InterruptId::from(id)).await?);
+    Err(match (row.view.status, known.is_empty()) {
+        (Some(_), _) => trouble,
+        (None, true) => trouble.hint(format!("run `{}` waits for nothing now", row.view.run)),
+        (None, false) => trouble.hint(format!("run `{}` waits for {}", row.view.run, known.join(", "))),
+    }
+    .into())
+}
+
+/// Says why nothing of this id waits.
+async fn closed(place: &Place, row: &RunRow, id: &InterruptId) -> Result<String, EngineError> {
+    let mut was = None;
+    for recorded in events(&place.engine, &row.thread).await? {
+        if let Fact::InterruptClosed { interrupt, answer, by, .. } = recorded.event.fact
+            && interrupt == *id
+        {
+            let how = answered(&answer).unwrap_or_else(|| "taken back".into());
+            was = Some(format!("too late: `{id}` was {how} by {by}"));
+        }
+    }
+    let ended = row.view.status.map(super::super::threads::run_word);
+    Ok(match (was, ended) {
+        (Some(was), None) => was,
+        (Some(was), Some(ended)) => format!("{was}, and the run has ended ({ended})"),
+        (None, Some(ended)) => format!("too late: run `{}` has ended ({ended})", row.view.run),
+        (None, None) => format!("run `{}` does not wait for `{id}`", row.view.run),
+    })
+}

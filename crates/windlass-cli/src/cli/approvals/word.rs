@@ -1,0 +1,216 @@
+//! Answers as they are typed, which of them fit what is asked, and how people are told.
+
+use std::io::Read;
+
+use clap::Args;
+use windlass::OpenInterrupt;
+use windlass::machine::{Answer, InterruptKind, LimitAsked, Party, Reply};
+use windlass_server::config::Dollars;
+use windlass_server::shell_quote::quoted;
+use windlass_server::trouble::Trouble;
+
+use crate::place::Ground;
+use crate::view::card::{is_budget, is_money};
+use crate::view::question::read;
+
+/// Longest text that is read from a file or from standard input: far beyond what arguments of a call are.
+const TEXT_MAX_BYTES: u64 = 16 * 1024 * 1024;
+
+/// What `answer` takes.
+#[derive(Args, Debug)]
+pub struct AnswerArgs {
+    /// An option of a question, by its number or its words
+    #[arg(long, value_name = "OPTION", group = "reply")]
+    select: Option<String>,
+    /// An answer in your own words, or a hand-off's result
+    #[arg(long, value_name = "TEXT", group = "reply")]
+    text: Option<String>,
+    /// Values that a question asks for, or those that are to be others: JSON, `@FILE` or `-`
+    #[arg(long, value_name = "JSON", group = "reply")]
+    values: Option<String>,
+    /// The call in doubt was done, and this is its result
+    #[arg(long, value_name = "RESULT", conflicts_with = "reply", group = "other")]
+    done: Option<String>,
+    /// Run the call in doubt again; or the limit has room by now
+    #[arg(long, conflicts_with = "reply", group = "other")]
+    retry: bool,
+    /// The call in doubt failed
+    #[arg(long, value_name = "REASON", conflicts_with = "reply", group = "other", num_args = 0..=1, default_missing_value = "")]
+    fail: Option<String>,
+    /// Raise the limit to this, for the rest of the run
+    #[arg(long, value_name = "N", conflicts_with = "reply", group = "other")]
+    raise: Option<String>,
+    /// Let the limit stand: the run ends
+    #[arg(long, conflicts_with = "reply", group = "other")]
+    stop: bool,
+}
+
+/// An answer that was typed, before it is known to what.
+#[derive(Clone)]
+pub enum Typed {
+    /// One that means the same to everything.
+    Plain(Answer),
+    /// A reply; an option may be named by its number.
+    Reply(Reply),
+    /// A new figure, which may be money.
+    Raise {
+        /// In the limit's own unit.
+        figure: Option<u64>,
+        /// In millionths of a dollar.
+        dollars: Option<u64>,
+    },
+}
+
+impl AnswerArgs {
+    /// Reads what was typed.
+    pub fn read(&self) -> Result<Typed, Trouble> {
+        if let Some(result) = &self.done {
+            return Ok(Typed::Plain(Answer::Done { result: result.clone() }));
+        }
+        if let Some(reason) = &self.fail {
+            let reason = Some(reason.clone()).filter(|reason| !reason.is_empty());
+            return Ok(Typed::Plain(Answer::Fail { reason }));
+        }
+        if self.retry || self.stop {
+            return Ok(Typed::Plain(if self.retry { Answer::Retry } else { Answer::Stop }));
+        }
+        if let Some(raise) = &self.raise {
+            let figure = raise.parse::<u64>().ok();
+            let dollars = raise.parse::<Dollars>().ok().map(|dollars| dollars.0);
+            if figure.is_none() && dollars.is_none() {
+                return Err(Trouble::usage(format!("`--raise {raise}` is no figure")));
+            }
+            return Ok(Typed::Raise { figure, dollars });
+        }
+        if self.select.is_none() && self.text.is_none() && self.values.is_none() {
+            return Err(Trouble::usage("there is no answer").hint(
+                "say what it is: `--select`, `--text`, `--values`, `--done`, `--retry`, `--fail`, `--raise` or `--stop`",
+            ));
+        }
+        let values = match &self.values {
+            Some(text) => {
+                Some(read(&source(text)?).map_err(|fault| Trouble::usage(format!("`--values`: {fault}")))?)
+            }
+            None => None,
+        };
+        Ok(Typed::Reply(Reply { selected: self.select.clone(), text: self.text.clone(), values }))
+    }
+}
+
+impl Typed {
+    /// The answer to something of this kind.
+    pub fn for_kind(&self, kind: &InterruptKind) -> Answer {
+        match (self, kind) {
+            (Self::Plain(answer), _) => answer.clone(),
+            (Self::Raise { dollars, .. }, InterruptKind::Limit(limit)) if is_money(limit) => {
+                Answer::Raise { to: dollars.unwrap_or_default() }
+            }
+            (Self::Raise { figure, .. }, _) => Answer::Raise { to: figure.unwrap_or_default() },
+            (Self::Reply(reply), InterruptKind::Question(question)) => {
+                let mut reply = reply.clone();
+                let number = reply.selected.as_ref().and_then(|text| text.parse::<usize>().ok());
+                let named = |text: &String| question.options.contains(text);
+                if let Some(number) = number.filter(|_| !reply.selected.as_ref().is_some_and(named))
+                    && let Some(option) = number.checked_sub(1).and_then(|nth| question.options.get(nth))
+                {
+                    reply.selected = Some(option.clone());
+                }
+                Answer::Reply(Box::new(reply))
+            }
+            (Self::Reply(reply), _) => Answer::Reply(Box::new(reply.clone())),
+        }
+    }
+}
+
+/// A text that was typed, or stands in a file (`@FILE`) or comes from standard input (`-`).
+pub fn source(text: &str) -> Result<String, Trouble> {
+    let failed = |what: &str, error: std::io::Error| Trouble::usage(format!("cannot read {what}: {error}"));
+    let mut all = String::new();
+    if text == "-" {
+        let mut source = std::io::stdin().lock().take(TEXT_MAX_BYTES);
+        source.read_to_string(&mut all).map_err(|error| failed("standard input", error))?;
+        return Ok(all);
+    }
+    let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
+    let named = format!("`{path}`");
+    let file = std::fs::File::open(path).map_err(|error| failed(&named, error))?;
+    file.take(TEXT_MAX_BYTES).read_to_string(&mut all).map_err(|error| failed(&named, error))?;
+    Ok(all)
+}
+
+/// Refuses what does not answer what is asked, before anything is opened or left. The engine checks all of it again.
+pub fn fits(open: &OpenInterrupt, answer: &Answer) -> Result<(), Trouble> {
+    let is_reply = matches!(answer, Answer::Reply(_));
+    let is_deny = matches!(answer, Answer::Deny { .. });
+    let (fits, takes) = match &open.kind {
+        InterruptKind::Approval { .. } => {
+            let fits = matches!(answer, Answer::Approve | Answer::Edit { .. });
+            (fits || is_deny, "`approve`, `edit` or `deny`")
+        }
+        InterruptKind::Hook { .. } => {
+            let fits = matches!(answer, Answer::Approve | Answer::Edit { .. });
+            (fits || is_deny || is_reply, "`approve`, `edit`, `deny` or `answer --text`")
+        }
+        InterruptKind::Question(_) => {
+            (is_reply || is_deny, "`approve`, `deny` or `answer` with `--select`, `--text` or `--values`")
+        }
+        InterruptKind::SignIn { .. } => (is_reply || is_deny, "`approve` once it is done, or `deny`"),
+        InterruptKind::Handoff { .. } => (is_reply || is_deny, "`answer --text` with its result, or `deny`"),
+        InterruptKind::InDoubt { .. } => {
+            let fits = matches!(answer, Answer::Done { .. } | Answer::Retry | Answer::Fail { .. });
+            (fits, "`answer` with `--done`, `--retry` or `--fail`")
+        }
+        InterruptKind::Limit(limit) => {
+            let fits = match answer {
+                Answer::Retry => is_budget(limit),
+                _ => is_deny || matches!(answer, Answer::Raise { .. } | Answer::Stop), // tidy: no other fits
+            };
+            (fits, limit_takes(limit))
+        }
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Trouble::usage(format!("`{}` takes {takes}", open.interrupt)))
+}
+
+fn limit_takes(limit: &LimitAsked) -> &'static str {
+    match is_budget(limit) {
+        true => "`answer` with `--raise`, `--retry` or `--stop`",
+        false => "`answer` with `--raise` or `--stop`",
+    }
+}
+
+/// Commands that answer, for whoever is not on this terminal; each with what else may stand in its place.
+pub fn hints(open: &OpenInterrupt, party: &Party, ground: &Ground) -> Vec<String> {
+    let (id, flags) = (&open.interrupt, ground.same_flags());
+    let may = open.terms.may_approve(&party.principal, &party.roles);
+    let voted = open.approved_by.contains(&party.principal);
+    let or = |others: &str| if others.is_empty() { String::new() } else { format!(" (or {others})") };
+    let hint = |words: &str, others: &str| format!("`windlass approvals {words} {id}{flags}`{}", or(others));
+    let answer =
+        |words: &str, others: &str| format!("`windlass approvals answer {id} {words}{flags}`{}", or(others));
+    match &open.kind {
+        InterruptKind::Approval { .. } | InterruptKind::Hook { .. } if may && !voted => {
+            vec![hint("approve", "`edit`, `deny`")]
+        }
+        InterruptKind::Approval { .. } | InterruptKind::Hook { .. } => vec![hint("deny", "")],
+        InterruptKind::Question(question) => {
+            let mut hints = vec![hint("approve", "`deny`")];
+            hints.extend((!question.options.is_empty()).then(|| answer("--select 1", "another option")));
+            hints.extend(question.free_input.then(|| answer("--text TEXT", "")));
+            let values = question.params.is_some() || question.schema.is_some();
+            hints.extend(values.then(|| answer("--values JSON", "")));
+            hints
+        }
+        // Windlass itself signs in: the address in the question belongs to a process that may have ended.
+        InterruptKind::SignIn { server, message: None, .. } => {
+            let login = format!("`windlass mcp login {}{}` signs in", quoted(server), ground.place_flags());
+            vec![login, hint("deny", "")]
+        }
+        InterruptKind::SignIn { .. } => vec![hint("approve", "`deny`")],
+        InterruptKind::Handoff { .. } => vec![answer("--text RESULT", "")],
+        InterruptKind::InDoubt { .. } => vec![answer("--done RESULT", "`--retry`, `--fail REASON`")],
+        InterruptKind::Limit(_) => vec![answer("--raise N", "`--stop`")],
+    }
+}

@@ -1,0 +1,42 @@
+//! `windlass cancel`: stops a run for good, wherever it is driven.
+
+use clap::Args;
+use windlass::EngineError;
+use windlass_server::account::user::local;
+use windlass_server::trouble::Exit;
+
+use crate::cli::flags::{ModelFlags, PlaceFlags};
+use crate::console::Console;
+use crate::place::{Ask, Ground};
+
+/// Arguments of `cancel`.
+#[derive(Args, Debug)]
+pub struct CancelArgs {
+    /// The run, or the end of its id [default: the newest unfinished one]
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+/// Runs `cancel`.
+pub async fn run(console: &Console, args: &CancelArgs) -> anyhow::Result<Exit> {
+    let ground = Ground::find(console, &args.place, &ModelFlags::default(), Ask::Never)?;
+    let place = ground.open_store().await?;
+    let row = place.find_run(args.run.as_deref()).await?;
+    let run = row.view.run;
+    if let Some(status) = row.view.status {
+        let status = super::threads::run_word(status);
+        console.note(&format!("run {run} has ended already: {status}"));
+        return Ok(Exit::Done);
+    }
+    match place.engine.cancel(&run, local().principal).await {
+        Ok(_) => {}
+        // It ended by itself in between: what is said below is its own end.
+        Err(EngineError::Rejected(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let outcome = place.engine.wait(&run).await?;
+    console.note(&format!("run {run}: {}", super::threads::status_word(outcome.status)));
+    Ok(Exit::Done)
+}

@@ -1,0 +1,98 @@
+//! A chat with an input of its own, which takes keys while a run works.
+
+use std::sync::Arc;
+
+use windlass::machine::ThreadId;
+use windlass::port::model::Models;
+use windlass_server::text::shown;
+use windlass_server::trouble::Exit;
+
+use super::{Chat, Next, left};
+use crate::console::Console;
+use crate::keyboard::Typed;
+use crate::place::Place;
+use crate::report::report;
+use crate::screen::{ChatScreen, MessageFile};
+
+/// The exit code of a process whose terminal is gone: 128 and the number of the signal.
+const HANG_UP: u8 = 129;
+
+/// What Tab completes at the beginning of a line.
+const COMMANDS: &[&str] =
+    &["/clear", "/continue", "/help", "/mode", "/model", "/output", "/quit", "/resume", "/turns"];
+
+/// Takes the terminal; `None` if it can only do lines.
+pub(super) fn open_screen(console: &Console, place: &Place) -> anyhow::Result<Option<Arc<ChatScreen>>> {
+    if !console.has_screen() {
+        return Ok(None);
+    }
+    let file = MessageFile::open(&place.ground.user.data)?;
+    let folder = place.homes.ground().path().to_owned();
+    Ok(ChatScreen::open(console.out_paint, file, COMMANDS, folder))
+}
+
+impl Chat<'_> {
+    /// A person types, also while a run works.
+    pub(super) async fn on_screen(
+        &mut self,
+        screen: &ChatScreen,
+        thread: Option<ThreadId>,
+    ) -> anyhow::Result<Exit> {
+        self.ready(screen).await?;
+        if let Next::Leave(exit) = self.open_chat(thread).await? {
+            return Ok(exit);
+        }
+        let mut is_leaving = false;
+        loop {
+            self.ready(screen).await?;
+            let typed = tokio::select! {
+                signal = self.signals.next() => return Ok(left(signal)),
+                typed = screen.next() => typed,
+            };
+            let line = match typed {
+                Typed::Line(line) => line,
+                Typed::Interrupt if !is_leaving => {
+                    is_leaving = true;
+                    self.console.note(&self.console.paint.dim("Ctrl-C again, or /quit, leaves"));
+                    continue;
+                }
+                Typed::Interrupt | Typed::End => return Ok(Exit::Done),
+                Typed::Gone => return Ok(Exit::Signal(HANG_UP)),
+            };
+            is_leaving = false;
+            if line.trim().is_empty() {
+                continue;
+            }
+            let prompt = self.console.paint.bold("›").into_owned();
+            self.console.note(&format!("{prompt} {}", shown(line.trim()).replace('\n', "\n  ")));
+            screen.remember(&line);
+            match self.line(line.trim()).await {
+                Ok(Next::Go) => {}
+                Ok(Next::Leave(exit)) => return Ok(exit),
+                Err(error) => {
+                    report(self.console, &error);
+                }
+            }
+        }
+    }
+
+    /// Makes the input ready for a message: texts that were not sent return to it.
+    async fn ready(&mut self, screen: &ChatScreen) -> anyhow::Result<()> {
+        screen.take_answers("");
+        screen.show_activity("");
+        let unsent = std::mem::take(&mut self.unsent);
+        unsent.iter().for_each(|text| screen.remember(text));
+        if !unsent.is_empty() {
+            screen.put_back(&unsent.join("\n"));
+        }
+        let mode = self.mode_now().await?;
+        let model = &self.agent.models[0];
+        let holds = self.place.models.now().resolve(model).ok().and_then(|model| model.info().context_tokens);
+        screen.update_status(|status| {
+            status.model = model.to_string();
+            status.mode = mode.word().to_owned();
+            status.context_tokens = holds;
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! Whether the tool servers that are configured or were added can be reached. They are started side by side, and ended
+//! after the check.
+
+use windlass::mcp::{Health, ServerStatus};
+use windlass_server::servers::{self, Which};
+
+use super::{Check, State};
+use crate::cli::mcp::over;
+use crate::place::Ground;
+use crate::view::preview::plural;
+
+/// The check's name.
+const NAME: &str = "tool server";
+
+/// How long all servers together may take to answer.
+const WITHIN_MS: u64 = 15_000;
+
+/// Checks them all.
+pub(super) async fn servers(ground: &Ground) -> Vec<Check> {
+    match Box::pin(reached(ground)).await {
+        Ok(checks) => checks,
+        Err(error) => vec![Check::broken(NAME, &error)],
+    }
+}
+
+async fn reached(ground: &Ground) -> anyhow::Result<Vec<Check>> {
+    // A store that cannot be opened has a check of its own.
+    let Ok(place) = ground.clone().open_store().await else { return Ok(Vec::new()) };
+    if !servers::are_any(&ground.settings, &**place.engine.records()).await? {
+        return Ok(Vec::new());
+    }
+    let servers = over(&place, Which::Each).await?;
+    servers.hub.settled(WITHIN_MS).await;
+    let checks = servers.hub.status().iter().map(check).collect();
+    servers.hub.stop().await;
+    Ok(checks)
+}
+
+fn check(status: &ServerStatus) -> Check {
+    let name = &status.name;
+    let broken = |message: String| {
+        let hint = format!("`windlass mcp test {name}` shows what it says");
+        Check::new(NAME, State::Broken, message).hint(hint)
+    };
+    match &status.health {
+        Health::Ready { .. } => {
+            let count = status.tools.len();
+            Check::ok(NAME, format!("`{name}`: {count} {}", plural(count, "tool")))
+        }
+        Health::Disabled => Check::ok(NAME, format!("`{name}` is switched off")),
+        Health::Starting => broken(format!("`{name}` has not answered within {} s", WITHIN_MS / 1_000)),
+        Health::Unavailable { why, .. } => broken(format!("`{name}` is not available: {why}")),
+        Health::NeedsSignIn { .. } => {
+            let hint = format!("`windlass mcp login {name}` signs in");
+            Check::warning(NAME, format!("`{name}` requires that somebody signs in")).hint(hint)
+        }
+    }
+}

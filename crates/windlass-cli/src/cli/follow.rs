@@ -1,0 +1,447 @@
+//! Following a run to its end: shows it, asks a person where it waits, and heeds Ctrl-C.
+//!
+//! It drives nothing itself; leaving it leaves a run that goes on later from where it was.
+
+mod ask;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use windlass::machine::{Fact, InterruptId, Queued, RunId, Seq, State, ThreadId, Waiting};
+use windlass::port::journal::{Recorded, ThreadStatus};
+use windlass::{AgentConfig, EngineError, Outcome, Status, Update};
+use windlass_server::account::user::local;
+use windlass_server::http::stream::json;
+use windlass_server::text::{first_line, shown};
+use windlass_server::trouble::{Exit, explain};
+
+use crate::console::Console;
+use crate::keyboard::{Keyboard, Typed};
+use crate::place::Place;
+use crate::screen::ChatScreen;
+use crate::signals::{Signal, Signals};
+use crate::view::live::{Live, Show};
+use crate::view::question::Asking;
+
+use crate::cli::flags::OutputFlags;
+
+/// How often the status line moves.
+const TICK: Duration = Duration::from_millis(250);
+
+/// How often it is made sure that somebody drives the run.
+const TEND: Duration = Duration::from_secs(1);
+
+/// How often, a tick apart, it is looked whether a waiting run's driver has more to do.
+const LOOKS: u32 = 8;
+
+/// Characters of a queued message that are repeated.
+const ECHO_CHARS: usize = 60;
+
+/// Who watches.
+pub enum Sight {
+    /// A person, or a log.
+    People(Box<Live>),
+    /// A program, line by line.
+    Lines,
+}
+
+impl Sight {
+    /// What the flags ask for.
+    pub fn of(console: &Console, output: OutputFlags) -> Self {
+        if output.stream_json {
+            return Self::Lines;
+        }
+        let show = match (output.json, console.out_terminal) {
+            (true, _) => Show::Progress,
+            (false, true) => Show::Terminal,
+            (false, false) => Show::Answer,
+        };
+        Self::People(Box::new(Live::new(console, show)))
+    }
+}
+
+/// How following ended.
+pub enum End {
+    /// The run has ended or waits.
+    Outcome(Box<Outcome>),
+    /// The person left it.
+    Left(Exit),
+    /// The person left the question in a chat: the run keeps waiting, and the chat continues.
+    Kept,
+}
+
+/// What a person types in a chat while a run is followed.
+pub struct Typing<'a> {
+    /// The agent that gets the messages.
+    pub agent: AgentConfig,
+    /// Messages that were typed and not sent, oldest first.
+    pub unsent: &'a mut Vec<String>,
+}
+
+/// A run that is followed.
+pub struct Follow<'a> {
+    console: &'a Console,
+    place: &'a Place,
+    signals: &'a mut Signals,
+    thread: ThreadId,
+    run: RunId,
+    sight: Sight,
+    /// Whether its message is taken back where the thread comes to rest before it.
+    takes_back: bool,
+    /// In a chat: who gets what is typed meanwhile.
+    chat: Option<Typing<'a>>,
+    keyboard: Option<Keyboard>,
+    open: Vec<InterruptId>,
+    asking: Option<Asking>,
+    waiting: bool,
+    /// The last event that was shown.
+    seen: Seq,
+    looks: u32,
+    interrupts: u32,
+}
+
+/// Where following begins.
+#[derive(Clone, Copy, Debug)]
+pub struct From {
+    /// Updates after this position are shown.
+    pub after: Seq,
+    /// Events up to this one are told in short.
+    pub past: Seq,
+}
+
+impl<'a> Follow<'a> {
+    /// Follows a run.
+    pub fn new(
+        console: &'a Console,
+        place: &'a Place,
+        signals: &'a mut Signals,
+        (thread, run): (ThreadId, RunId),
+        sight: Sight,
+    ) -> Self {
+        Self {
+            console,
+            place,
+            signals,
+            thread,
+            run,
+            sight,
+            takes_back: false,
+            chat: None,
+            keyboard: None,
+            open: Vec::new(),
+            asking: None,
+            waiting: false,
+            seen: Seq::default(),
+            looks: 0,
+            interrupts: 0,
+        }
+    }
+
+    /// The run's message was sent just now. Where it waits behind a run that does not end well, it is not sent.
+    pub fn of_message(mut self) -> Self {
+        self.takes_back = true;
+        self
+    }
+
+    /// What a person types meanwhile is sent to this agent.
+    pub fn in_chat(mut self, typing: Typing<'a>) -> Self {
+        self.chat = Some(typing);
+        self.open_keyboard();
+        self
+    }
+
+    /// Follows until the run has ended, waits for someone who is not here, or is left.
+    pub async fn follow_through(mut self, from: From) -> anyhow::Result<End> {
+        // The run may wait behind another one, which has asked long before.
+        let open = self.place.engine.interrupts(&self.thread).await?;
+        self.open = open.into_iter().map(|open| open.interrupt).collect();
+        self.seen = from.after;
+        let mut updates = self.place.engine.watch(&self.thread, from.after);
+        let (mut tick, mut tend) = (tokio::time::interval(TICK), tokio::time::interval(TEND));
+        loop {
+            let ended = tokio::select! {
+                biased;
+                signal = self.signals.next() => self.signalled(signal).await?,
+                typed = typed(&mut self.keyboard, self.console.screen()) => self.typed(typed).await?,
+                update = updates.next() => match update {
+                    Some(update) => self.update(update?, from.past).await?,
+                    None => return Err(EngineError::NoRun(self.run.clone()).into()),
+                },
+                _ = tend.tick() => {
+                    // Where the process that drives the run dies, this one takes over.
+                    self.place.engine.tend(&self.thread).await?;
+                    self.left().await?
+                }
+                _ = tick.tick() => {
+                    if let (Sight::People(live), None) = (&mut self.sight, &self.asking) {
+                        live.tick();
+                    }
+                    self.need().await?
+                }
+            };
+            if let (Some(screen), None) = (self.console.screen(), &self.asking) {
+                screen.take_answers("");
+            }
+            if let Some(end) = ended {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Reads lines from now on; a chat's screen reads keys by itself.
+    fn open_keyboard(&mut self) {
+        let reads = self.console.can_ask() && self.console.screen().is_none();
+        self.keyboard = reads.then(Keyboard::open);
+    }
+
+    /// A run that waits for tools which this process does not have is not followed for ever.
+    async fn left(&self) -> anyhow::Result<Option<End>> {
+        if !self.place.engine.leaves(&self.thread) {
+            return Ok(None);
+        }
+        let outcome = self.place.engine.status(&self.run).await?;
+        let lacks = outcome.status == Status::Paused && !outcome.meta.capabilities_missing.is_empty();
+        Ok(lacks.then(|| End::Outcome(Box::new(outcome))))
+    }
+
+    async fn update(&mut self, update: Update, past: Seq) -> anyhow::Result<Option<End>> {
+        let engine = &self.place.engine;
+        match (&mut self.sight, &update) {
+            (Sight::Lines, update) => {
+                self.console.out_json(&json::update(engine, update).await?.to_string());
+            }
+            (Sight::People(live), Update::Event(recorded)) if recorded.seq <= past => {
+                live.past(engine, recorded).await?;
+            }
+            (Sight::People(live), update) => live.update(engine, update).await?,
+        }
+        match update {
+            Update::Event(recorded) => {
+                self.seen = recorded.seq;
+                if let Some(end) = self.event(recorded).await? {
+                    return Ok(Some(end));
+                }
+            }
+            Update::Status(status) => {
+                self.waiting = status == ThreadStatus::Waiting;
+                if status == ThreadStatus::Idle && self.takes_back {
+                    return self.at_rest().await;
+                }
+            }
+            Update::Stopped { why } => {
+                return Err(EngineError::Stopped { thread: self.thread.clone(), why: why.to_string() }.into());
+            }
+            Update::Delta { .. } | Update::Snapshot { .. } | Update::Progress { .. } => {}
+        }
+        self.need().await
+    }
+
+    /// Asks where there is something to ask.
+    async fn need(&mut self) -> anyhow::Result<Option<End>> {
+        if self.waiting && !self.open.is_empty() && self.asking.is_none() {
+            return self.need_answer().await;
+        }
+        Ok(None)
+    }
+
+    async fn event(&mut self, recorded: Recorded) -> anyhow::Result<Option<End>> {
+        let mine = recorded.event.run.as_ref() == Some(&self.run);
+        match recorded.event.fact {
+            Fact::InterruptOpened { interrupt, .. } if self.open.contains(&interrupt) => {}
+            Fact::InterruptOpened { interrupt, .. } => self.open.push(interrupt),
+            Fact::InterruptClosed { interrupt, by, .. } => {
+                self.open.retain(|open| *open != interrupt);
+                if self.asking.take_if(|asking| asking.is_about(&interrupt)).is_some() {
+                    let by_rule = by.as_str() == "policy";
+                    self.console.note(match by_rule {
+                        true => "\n  the rules say otherwise by now",
+                        false => "\n  answered elsewhere",
+                    });
+                }
+            }
+            Fact::RunFinished { .. } if mine => return self.finished().await,
+            _ => {} // tidy: the other kinds neither ask nor end
+        }
+        Ok(None)
+    }
+
+    async fn finished(&mut self) -> anyhow::Result<Option<End>> {
+        let outcome = self.place.engine.status(&self.run).await?;
+        self.show_end(&outcome);
+        // Typed in a chat while it ran: the next run is there already.
+        if self.chat.is_some() {
+            let machine = self.place.engine.peek(&self.thread).await?;
+            if let Some(next) = &machine.state().run {
+                self.run = next.id.clone();
+                self.interrupts = 0;
+                return Ok(None);
+            }
+            self.unqueue(machine.state()).await?;
+        }
+        Ok(Some(End::Outcome(Box::new(outcome))))
+    }
+
+    /// The thread has come to rest. Where the run's message still waits, the run before it did not end well, and
+    /// nothing would ever send it.
+    async fn at_rest(&mut self) -> anyhow::Result<Option<End>> {
+        let machine = self.place.engine.peek(&self.thread).await?;
+        let state = machine.state();
+        let (None, Some(last), true) = (&state.run, &state.last, self.is_queued(state)) else {
+            return Ok(None);
+        };
+        let outcome = self.place.engine.status(&last.run).await?;
+        self.show_end(&outcome);
+        self.unqueue(state).await?;
+        Ok(Some(End::Outcome(Box::new(outcome))))
+    }
+
+    fn is_queued(&self, state: &State) -> bool {
+        state.queue.iter().any(|waiting| waiting.queued.run == self.run)
+    }
+
+    /// The run that is at work in the thread: the one that is followed, or one before it.
+    async fn at_work(&self) -> Result<RunId, EngineError> {
+        let machine = self.place.engine.peek(&self.thread).await?;
+        let active = machine.state().run.as_ref().filter(|_| self.is_queued(machine.state()));
+        Ok(active.map_or_else(|| self.run.clone(), |run| run.id.clone()))
+    }
+
+    /// After a run that did not end well, what was typed meanwhile is not sent behind the person's back. In a pipe
+    /// that is one message; others may be another process's.
+    async fn unqueue(&mut self, state: &State) -> anyhow::Result<()> {
+        let in_chat = self.chat.is_some();
+        let me = local().principal;
+        let ours = |queued: &Queued| in_chat && queued.by == me || queued.run == self.run;
+        for Waiting { id, queued, .. } in state.queue.iter().filter(|waiting| ours(&waiting.queued)) {
+            self.place.engine.withdraw(&self.thread, id, queued.by.clone()).await?;
+            let text = queued.message.plain_text();
+            self.console.note(&format!("not sent: {}", first_line(&shown(&text), ECHO_CHARS)));
+            if let Some(typing) = &mut self.chat {
+                typing.unsent.push(text);
+            }
+        }
+        Ok(())
+    }
+
+    fn show_end(&mut self, outcome: &Outcome) {
+        match &mut self.sight {
+            Sight::People(live) => live.end(outcome),
+            Sight::Lines => self.console.out_json(&json::outcome(outcome).to_string()),
+        }
+    }
+
+    /// Sends what was typed during a run; it is taken when the run is done.
+    async fn queue(&mut self, line: String) -> anyhow::Result<()> {
+        let Some(typing) = self.chat.as_mut().filter(|_| !line.trim().is_empty()) else { return Ok(()) };
+        if line.trim_start().starts_with(['/', '!']) {
+            self.console.note("commands have to wait until the run has ended; Ctrl-C stops it");
+            match self.console.screen() {
+                Some(screen) => screen.put_back(&line),
+                None => typing.unsent.push(line),
+            }
+            return Ok(());
+        }
+        if let Some(screen) = self.console.screen() {
+            screen.remember(&line);
+        }
+        let mut task = self.place.task(&typing.agent, line.trim());
+        task.thread = Some(self.thread.clone());
+        task.options.surface = windlass::machine::Surface::Chat;
+        match self.place.engine.start(task).await {
+            Ok(_) => self.console.note(&self.console.paint.dim("(queued: sent when this run is done)")),
+            Err(error) => {
+                self.console.note(&format!("not queued: {error}"));
+                typing.unsent.push(line.trim().to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    async fn signalled(&mut self, signal: Signal) -> anyhow::Result<Option<End>> {
+        Ok(match signal {
+            Signal::End(code) => Some(self.leave(Exit::Signal(code))),
+            Signal::Interrupt if self.interrupts > 0 => Some(self.leave(Exit::Interrupted)),
+            // A question may wait for months: Ctrl-C leaves it and never cancels its run.
+            Signal::Interrupt if self.is_parked().await? => Some(self.keep()),
+            Signal::Interrupt => {
+                self.interrupts += 1;
+                if let Sight::People(live) = &mut self.sight {
+                    live.pause();
+                }
+                self.console.note("\nstopping the run; Ctrl-C again leaves it as it is");
+                self.asking = None;
+                self.cancel().await?;
+                None
+            }
+        })
+    }
+
+    /// Whether the run waits for an answer or for its time, so that nothing of it can be interrupted.
+    async fn is_parked(&self) -> Result<bool, EngineError> {
+        let status = self.place.engine.thread(&self.thread).await?.view.status;
+        Ok(self.asking.is_some() || matches!(status, ThreadStatus::Waiting | ThreadStatus::Sleeping))
+    }
+
+    /// Leaves a waiting run as it is.
+    fn keep(&mut self) -> End {
+        self.console.note("");
+        let left = self.leave(Exit::Waiting);
+        if self.chat.is_none() {
+            return left;
+        }
+        self.console.hint("/continue asks again, and so does your next message");
+        End::Kept
+    }
+
+    /// Records the wish to stop. The run's end comes as an event; a refusal means that it ended by itself.
+    async fn cancel(&self) -> Result<(), EngineError> {
+        let run = self.at_work().await?;
+        let (engine, console) = (self.place.engine.clone(), self.console.clone());
+        tokio::spawn(async move {
+            match engine.cancel(&run, local().principal).await {
+                Ok(_) | Err(EngineError::Rejected(_)) => {}
+                Err(error) => console.note(&format!("not stopped: {error}")),
+            }
+        });
+        Ok(())
+    }
+
+    fn leave(&mut self, exit: Exit) -> End {
+        if let Sight::People(live) = &mut self.sight {
+            live.pause();
+        }
+        resume_hint(self.console, self.place, &self.run);
+        End::Left(exit)
+    }
+}
+
+async fn typed(keyboard: &mut Option<Keyboard>, screen: Option<&Arc<ChatScreen>>) -> Typed {
+    match (keyboard, screen) {
+        (Some(keyboard), _) => keyboard.next().await,
+        (None, Some(screen)) => screen.next().await,
+        (None, None) => std::future::pending().await,
+    }
+}
+
+/// Says how a run goes on later.
+pub fn resume_hint(console: &Console, place: &Place, run: &RunId) {
+    console.note("the run is kept as it is");
+    console.hint(&format!("`windlass resume {run}{}` goes on with it", place.ground.same_flags()));
+}
+
+/// Prints an outcome as the flags ask, and turns it into an exit code.
+pub fn conclude(console: &Console, output: OutputFlags, end: End) -> anyhow::Result<Exit> {
+    match end {
+        End::Left(exit) => Ok(exit),
+        End::Kept => Ok(Exit::Waiting),
+        End::Outcome(outcome) => {
+            if output.json {
+                let text =
+                    serde_json::to_string(&*outcome).map_err(|error| explain(&anyhow::Error::from(error)))?;
+                console.out_json(&text);
+            }
+            Ok(Exit::of(&outcome))
+        }
+    }
+}

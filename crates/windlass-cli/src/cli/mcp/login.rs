@@ -1,0 +1,138 @@
+//! `windlass mcp login` and `logout`: signing in at a server from a terminal. The address is printed, and a page on this
+//! machine waits for the browser to come back; no program is opened.
+//!
+//! A server that runs over the same store notices by itself, and what waited for the sign-in goes on there.
+
+use std::time::Duration;
+
+use clap::Args;
+use windlass::machine::{Answer, Given};
+use windlass::mcp::{Health, McpError};
+use windlass_server::account::user::local;
+use windlass_server::servers::{self, Ended, Servers, SignInCall, Which};
+use windlass_server::text::shown_line;
+use windlass_server::trouble::{Exit, Trouble};
+
+use crate::cli::flags::{ModelFlags, PlaceFlags};
+use crate::console::Console;
+use crate::place::{Ask, Ground, Place};
+use crate::signals::Signals;
+
+/// Arguments of `mcp login`.
+#[derive(Args, Debug)]
+pub struct LoginArgs {
+    /// The server
+    name: String,
+    /// How long the browser is waited for, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+/// Arguments of `mcp logout`.
+#[derive(Args, Debug)]
+pub struct LogoutArgs {
+    /// The server
+    name: String,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+/// Signs in.
+pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> {
+    let (place, servers) = opened(console, &args.name, &args.place).await?;
+    let name = &args.name;
+    // A connected server may require more scopes for a waiting call.
+    let mut wanted = servers::wanted_scopes(&place.engine, name).await?;
+    let granted = servers.hub.granted_scopes(name).await;
+    wanted.retain(|scope| !granted.contains(scope));
+    if servers.hub.server(name)?.health.is_ready() && wanted.is_empty() {
+        console.note(&format!("`{name}` answers; nobody has to sign in"));
+        answer_waiting(console, &place, name).await?;
+        return Ok(Exit::Done);
+    }
+    let page = servers.page.clone().ok_or_else(|| {
+        Trouble::usage(format!("people do not sign in at `{name}`"))
+            .hint("it is a program, or `headers` says who comes, or `oauth` is switched off")
+    })?;
+    let mut ended = page.ended();
+    let begun = servers.begin_sign_in_for(name, &local().principal, &wanted).await?;
+    console.note(&format!("open this address in a browser on this machine, and sign in at `{name}`:"));
+    console.out_line(&format!("  {}", shown_line(&begun.url)));
+    let mut signals = Signals::listen()?;
+    let is_ours = |ended: &Option<Ended>| ended.as_ref().is_some_and(|it| it.state == begun.state);
+    let ended = tokio::select! {
+        ended = ended.wait_for(is_ours) => ended.ok().and_then(|ended| ended.clone()),
+        () = tokio::time::sleep(Duration::from_secs(args.timeout)) => {
+            let why = format!("nobody has signed in at `{name}` within {} s", args.timeout);
+            return Err(Trouble::usage(why).hint("`--timeout` waits longer").into());
+        }
+        _ = signals.next() => return Ok(Exit::Interrupted),
+    };
+    match ended.map(|ended| ended.how) {
+        Some(Ok(_)) => {}
+        Some(Err(why)) => {
+            return Err(Trouble::usage(format!("the sign-in at `{name}` failed: {}", shown_line(&why)))
+                .hint(format!("`windlass mcp login {name}` begins it again"))
+                .into());
+        }
+        None => return Err(Trouble::engine("the page of the sign-in has ended").into()),
+    }
+    match servers.hub.ready(name).await {
+        Err(McpError::SignIn { .. }) => {
+            let why =
+                format!("signed in, and `{name}` wants another sign-in: it has changed where people sign in");
+            return Err(Trouble::usage(why).hint(format!("`windlass mcp login {name}` begins it")).into());
+        }
+        ready => ready?,
+    }
+    let tools = servers.hub.server(name)?.tools.len();
+    console.note(&format!("signed in; `{name}` has {tools} tools"));
+    answer_waiting(console, &place, name).await?;
+    Ok(Exit::Done)
+}
+
+/// Answers the calls that wait for a sign-in at the server, for the process that drives their runs, now or later.
+async fn answer_waiting(console: &Console, place: &Place, name: &str) -> anyhow::Result<()> {
+    let mut waiting = servers::waiting(&place.engine, name).await?;
+    let workspace = local().workspace;
+    waiting.retain(|call| call.workspace == workspace);
+    for SignInCall { thread, interrupt, .. } in &waiting {
+        let answer = Answer::Reply(Box::default());
+        let given = Given { interrupt: interrupt.clone(), answer, approval: None };
+        place.leave_answers(thread, vec![given]).await?;
+    }
+    if !waiting.is_empty() {
+        let flags = place.ground.place_flags();
+        console.hint(&format!("`windlass resume{flags}` continues the runs that waited for this sign-in"));
+    }
+    Ok(())
+}
+
+/// Signs out.
+pub async fn logout(console: &Console, args: &LogoutArgs) -> anyhow::Result<Exit> {
+    let (place, servers) = opened(console, &args.name, &args.place).await?;
+    servers.hub.sign_out(&args.name).await?;
+    console.note(&format!("what the sign-in at `{}` left here is forgotten", args.name));
+    console.hint("the server may still count what it has given out: take it back there as well");
+    drop(place);
+    Ok(Exit::Done)
+}
+
+/// The store, and one server over it that answers or wants somebody to sign in.
+async fn opened(
+    console: &Console,
+    name: &str,
+    place: &PlaceFlags,
+) -> anyhow::Result<(Place, std::sync::Arc<Servers>)> {
+    let ground = Ground::find(console, place, &ModelFlags::default(), Ask::OnTerminal)?;
+    let place = ground.open_store().await?;
+    let servers = super::over(&place, Which::One(name)).await?;
+    let health = servers.hub.server(name)?.health;
+    if let Health::Unavailable { why, .. } = health {
+        let why = format!("`{name}` is not available: {}", shown_line(&why));
+        return Err(Trouble::usage(why).hint(format!("`windlass mcp test {name}` says more")).into());
+    }
+    Ok((place, servers))
+}

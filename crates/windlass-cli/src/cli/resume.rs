@@ -1,0 +1,95 @@
+//! `windlass resume`: goes on with a run from where it was, or says how it ended.
+
+use clap::Args;
+use windlass::machine::Seq;
+use windlass::port::journal::ThreadStatus;
+use windlass_server::http::stream::json;
+use windlass_server::trouble::{EXIT_CODES, Exit};
+
+use super::follow::{End, Follow, From, Sight, conclude};
+use crate::cli::flags::{ModelFlags, OutputFlags, PlaceFlags};
+use crate::console::Console;
+use crate::place::{Ask, Consent, Ground};
+use crate::signals::Signals;
+use crate::view::live::{Live, Show};
+
+/// Arguments of `resume`.
+#[derive(Args, Debug)]
+#[command(after_help = EXIT_CODES)]
+pub struct ResumeArgs {
+    /// The run, or the end of its id [default: the newest unfinished one]
+    #[arg(value_name = "RUN")]
+    run: Option<String>,
+    /// Run every call that no rule denies, or wants somebody else's word for; a call in doubt still waits
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    output: OutputFlags,
+    /// Another address for the model's provider [default: the run's own]
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// The variable that holds that provider's key [default: the run's own]
+    #[arg(long, value_name = "NAME")]
+    api_key_env: Option<String>,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+/// Runs `resume`.
+pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
+    let model = ModelFlags {
+        base_url: args.base_url.clone(),
+        api_key_env: args.api_key_env.clone(),
+        ..ModelFlags::default()
+    };
+    let consent = Consent::of(args.yes);
+    let ground = Ground::find(console, &args.place, &model, Ask::OnTerminal)?;
+    // A run that has ended needs no server.
+    let found = Box::pin(ground.with_run(console, args.run.as_deref(), Ask::OnTerminal)).await?;
+    let (ground, looked, row) = found;
+    if row.view.status.is_some() {
+        return finished(console, args, &looked, &row.view.run).await;
+    }
+    drop(looked);
+    let mut place = ground.open_to_go_on(consent).await?;
+    place.prepare(console, &row).await?;
+    let mut signals = Signals::listen()?;
+    let past = place.engine.thread(&row.thread).await?.head;
+    place.engine.resume(&row.view.run).await?;
+    if !args.output.stream_json {
+        let thread = place.engine.thread(&row.thread).await?;
+        let verb = match (place.engine.drives(&row.thread), thread.view.status) {
+            (_, ThreadStatus::Waiting) | (true, _) | (false, ThreadStatus::Idle) => "going on with",
+            (false, ThreadStatus::Running) => "another process drives; following",
+            (false, ThreadStatus::Sleeping) => "waiting for its time with",
+        };
+        console.note(&console.paint.dim(&format!("{verb} run {} ({})", row.view.run, row.view.model)));
+    }
+    let ids = (row.thread.clone(), row.view.run.clone());
+    let sight = Sight::of(console, args.output);
+    let follow = Follow::new(console, &place, &mut signals, ids, sight);
+    let end = follow.follow_through(From { after: Seq(row.view.from.0.saturating_sub(1)), past }).await?;
+    conclude(console, args.output, end)
+}
+
+/// The run has ended before: says how.
+async fn finished(
+    console: &Console,
+    args: &ResumeArgs,
+    place: &crate::place::Place,
+    run: &windlass::machine::RunId,
+) -> anyhow::Result<Exit> {
+    let outcome = place.engine.status(run).await?;
+    if args.output.stream_json {
+        console.out_json(&json::outcome(&outcome).to_string());
+    } else {
+        console.note(&console.paint.dim(&format!("run {run} has ended already")));
+        let show = match (args.output.json, console.out_terminal) {
+            (true, _) => Show::Progress,
+            (false, true) => Show::Terminal,
+            (false, false) => Show::Answer,
+        };
+        Live::new(console, show).end(&outcome);
+    }
+    conclude(console, args.output, End::Outcome(Box::new(outcome)))
+}

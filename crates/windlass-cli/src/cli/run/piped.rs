@@ -1,0 +1,77 @@
+//! Standard input beside a task, as an attachment of its message.
+//!
+//! Only a pipe or a regular file is read. A terminal, `/dev/null` and a closed stream are not, so that a run in the
+//! background never waits for input that does not come.
+
+use std::io::Read;
+use std::time::Duration;
+
+use bytes::Bytes;
+use windlass::machine::Block;
+use windlass_server::trouble::Trouble;
+
+use crate::console::Console;
+use crate::place::Place;
+
+/// The name that the model sees.
+const NAME: &str = "stdin";
+
+/// After this time the command says what it waits for.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// Reads what is piped in: at most `max_bytes`. `None` if nothing is.
+pub async fn read(console: &Console, max_bytes: u64) -> anyhow::Result<Option<Bytes>> {
+    if !is_piped() {
+        return Ok(None);
+    }
+    let mut reading = tokio::task::spawn_blocking(move || bounded(std::io::stdin().lock(), max_bytes));
+    let read = tokio::select! {
+        read = &mut reading => read,
+        () = tokio::time::sleep(SILENCE) => {
+            console.note("reading standard input, which is attached to the task");
+            console.hint("`< /dev/null` runs the task without it");
+            reading.await
+        }
+    };
+    let bytes = read??;
+    Ok((!bytes.is_empty()).then(|| bytes.into()))
+}
+
+/// Keeps the bytes and makes a block of them.
+pub async fn attach(console: &Console, place: &Place, bytes: Bytes) -> anyhow::Result<Block> {
+    let size_bytes = bytes.len();
+    let media_type = windlass::media_type(NAME, &bytes).unwrap_or("application/octet-stream");
+    let block = place.engine.attach(NAME, media_type, bytes).await?;
+    if let Block::Image { blob } | Block::File { blob, .. } = &block {
+        let line = format!("attached standard input: {}, {size_bytes} bytes", blob.media_type);
+        console.note(&console.paint.dim(&line));
+    }
+    Ok(block)
+}
+
+fn bounded(source: impl Read, max_bytes: u64) -> Result<Vec<u8>, Trouble> {
+    let failed = |error: std::io::Error| Trouble::usage(format!("cannot read standard input: {error}"));
+    let mut bytes = Vec::new();
+    source.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > max_bytes {
+        let what = format!("standard input is larger than {max_bytes} bytes and cannot be attached");
+        return Err(Trouble::usage(what)
+            .hint("put it into a file of the working folder, and let the task name that file")
+            .hint("`max_bytes` in `[files]` sets the limit"));
+    }
+    Ok(bytes)
+}
+
+#[cfg(unix)]
+fn is_piped() -> bool {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileTypeExt;
+    let input = std::io::stdin().as_fd().try_clone_to_owned();
+    let kind = input.and_then(|input| std::fs::File::from(input).metadata()).map(|found| found.file_type());
+    kind.is_ok_and(|kind| kind.is_fifo() || kind.is_file())
+}
+
+#[cfg(not(unix))]
+fn is_piped() -> bool {
+    false
+}

@@ -1,0 +1,287 @@
+//! `windlass serve`: the server, until it is told to stop.
+
+use std::io::IsTerminal;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::Uri;
+use clap::Args;
+use tokio_util::sync::CancellationToken;
+use windlass::Engine;
+use windlass::machine::Principal;
+use windlass::models::Secret;
+use windlass_server::account::link::LinkUse;
+use windlass_server::account::user::LOCAL;
+use windlass_server::account::{Accounts, Registration, Role};
+use windlass_server::config::{Dialect, ServerFile, TitleModel};
+use windlass_server::http::connection::tls::Certificate;
+use windlass_server::http::state::limiter::Limiter;
+use windlass_server::http::state::metrics::Metrics;
+use windlass_server::http::state::origins::Origins;
+use windlass_server::http::{self, App, Terms};
+use windlass_server::trouble::{Exit, Trouble};
+
+use crate::cli::flags::{ModelFlags, PlaceFlags};
+use crate::console::Console;
+use crate::place::{Ask, Ground};
+use crate::signals::{Signal, Signals};
+
+/// Where the server listens unless something else is said.
+pub(super) const LISTEN: &str = "127.0.0.1:7717";
+
+/// Arguments of `serve`.
+#[derive(Args, Debug)]
+pub struct ServeArgs {
+    /// The address to listen at [default: 127.0.0.1:7717]; port 0 takes a free one, and one beyond this machine needs
+    /// `--public-url`
+    #[arg(long, value_name = "ADDRESS", env = "WINDLASS_LISTEN", hide_env_values = true)]
+    listen: Option<SocketAddr>,
+    /// An address that people reach the server by, such as https://agents.example.com; requests under other names are
+    /// refused [repeatable]
+    #[arg(long = "public-url", value_name = "URL")]
+    public_urls: Vec<Uri>,
+    /// The model that makes titles of new conversations [default: the one of the run]; `none`: their first words
+    #[arg(long, value_name = "MODEL", env = "WINDLASS_TITLE_MODEL", hide_env_values = true)]
+    title_model: Option<TitleModel>,
+    #[command(flatten)]
+    model: ModelFlags,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+/// Runs `serve`.
+pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
+    let mut ground = Ground::find(console, &args.place, &args.model, Ask::OnTerminal)?;
+    let titles = &mut ground.settings.server.title_model;
+    *titles = args.title_model.clone().unwrap_or_else(|| titles.clone());
+    let server = ground.settings.server.clone();
+    server.check()?;
+    let address = match (args.listen, server.listen) {
+        (Some(address), _) | (None, Some(address)) => address,
+        (None, None) => LISTEN.parse()?,
+    };
+    let public_urls = [args.public_urls.clone(), server.public_urls()?].concat();
+    check_address(address, &public_urls)?;
+    check_guests(&server, address, &public_urls)?;
+    let mut models = ground.settings.models.clone();
+    for model in &models {
+        ground.reach(console, model)?;
+    }
+    let certificate = server.tls.as_ref().map(Certificate::load).transpose()?;
+    let scrape = metrics_token(&server)?;
+    let metrics = Arc::new(Metrics::default());
+    // Before the store: what browsers come back to from signing in at a tool server is the address.
+    let listening = http::listen(address).await.map_err(|error| unbound(address, &error))?;
+    let scheme = if certificate.is_some() { "https" } else { "http" };
+    let own = format!("{scheme}://{}", listening.address);
+    let back = http::back(public_urls.first().map_or(own.clone(), Uri::to_string));
+    // It has its own key and address, as the settings say: flags mean the agent's model.
+    models.extend(server.title_model.named().cloned());
+    let (place, accounts) = ground.open_server(&models, metrics.clone(), back).await?;
+    let servers = place.servers.clone().ok_or_else(|| Trouble::engine("no tool servers were started"))?;
+    let agent = place.agent(console)?;
+    check_titles(&place.engine, &server.title_model)?;
+    accounts.local().await?;
+    if let Err(error) = place.homes.make_private() {
+        tracing::warn!(%error, "other users of this machine may be able to read the files of people");
+    }
+    // Before anything is taken up that may need them.
+    let integrations = place.integrations().await?;
+    tokio::spawn(recover(place.engine.clone()));
+    let cors = server.cors.as_deref().unwrap_or_default();
+    let origins = Origins::new(scheme, listening.address, &public_urls, cors);
+    console.out_line(&format!("windlass serves at {own}"));
+    invite(console, &accounts, (&*place.ground.store(), &*own), public_urls.first()).await?;
+    warn_of_first_registration(console, &accounts, &server).await?;
+    let app = App {
+        engine: place.engine.clone(),
+        models: place.models.clone(),
+        accounts,
+        agent,
+        settings: place.ground.settings.clone(),
+        origins,
+        homes: place.homes.clone(),
+        integrations,
+        servers,
+        policies: place.ground.policies.clone(),
+        uploading: Default::default(),
+        stopping: CancellationToken::new(),
+        titles: Default::default(),
+        limiter: Limiter::new(&server.limits),
+        metrics,
+        scrape,
+        frames: Default::default(),
+        dialects: windlass_compat::served(&server.dialect),
+    };
+    tokio::spawn(place.homes.clone().sweep_hourly(place.engine.clone()));
+    let mut signals = Signals::listen()?;
+    let (stopping, within) = (app.stopping.clone(), server.limits.stop_timeout());
+    let terms = Terms { limits: server.limits, proxies: server.proxies.unwrap_or_default(), certificate };
+    let served = listening.serve(http::router(Arc::new(app)), stopping.clone(), terms);
+    Ok(stop(&mut signals, &stopping, &place.engine, within, served).await)
+}
+
+/// The token that reads the metrics from elsewhere.
+fn metrics_token(server: &ServerFile) -> Result<Option<Secret>, Trouble> {
+    server.metrics_token.as_ref().map(|token| token.resolve("server.metrics_token")).transpose()
+}
+
+/// Opens interrupted runs. The sweep opens what this leaves.
+async fn recover(engine: Engine) {
+    if let Err(error) = engine.recover().await {
+        tracing::error!(%error, "interrupted runs could not be found");
+    }
+}
+
+/// Refuses an address that is reached by a name that nobody has said.
+fn check_address(address: SocketAddr, public_urls: &[Uri]) -> Result<(), Trouble> {
+    if address.ip().is_loopback() || !public_urls.is_empty() {
+        return Ok(());
+    }
+    Err(Trouble::usage(format!("`{address}` is reached from elsewhere, and by which name is not said"))
+        .hint("name the address that people type with `--public-url https://…`, or listen on 127.0.0.1"))
+}
+
+/// Rejects guests on a server that is reachable from elsewhere and has registration closed.
+fn check_guests(server: &ServerFile, address: SocketAddr, public_urls: &[Uri]) -> Result<(), Trouble> {
+    let is_exposed = !address.ip().is_loopback() || !public_urls.is_empty();
+    if !server.dialect.skillchat.admits_guests() || !is_exposed || server.registration() == Registration::Open
+    {
+        return Ok(());
+    }
+    Err(Trouble::usage(
+        "`[server.dialect.skillchat] guest = true` admits everybody who reaches the server, and others than this machine \
+         do",
+    )
+    .hint("leave the key away, or let everybody register with `[server] registration = \"open\"`"))
+}
+
+fn unbound(address: SocketAddr, error: &std::io::Error) -> Trouble {
+    Trouble::usage(format!("cannot listen at `{address}`: {error}"))
+        .hint("choose another address with `--listen`, for example 127.0.0.1:0")
+}
+
+/// Refuses a model for titles that there is not, before somebody wonders why none come.
+fn check_titles(engine: &Engine, model: &TitleModel) -> Result<(), Trouble> {
+    let Some((model, Err(error))) = model.named().map(|model| (model, engine.model(model))) else {
+        return Ok(());
+    };
+    Err(Trouble::usage(format!("no titles can be made by `{model}`: {error}"))
+        .hint("name another with `--title-model` or `[server] title_model`, or `none`"))
+}
+
+/// Serves until a signal comes; then requests end, streams are told to come back, and threads are left to whoever goes
+/// on, all within a time. A second signal ends everything at once, which loses nothing that is recorded.
+async fn stop(
+    signals: &mut Signals,
+    stopping: &CancellationToken,
+    engine: &Engine,
+    within: Duration,
+    served: impl Future<Output = ()>,
+) -> Exit {
+    let mut served = pin!(served);
+    let signal = tokio::select! {
+        signal = signals.next() => signal,
+        () = served.as_mut() => return Exit::Engine,
+    };
+    let exit = match signal {
+        Signal::Interrupt => Exit::Interrupted,
+        Signal::End(code) => Exit::Signal(code),
+    };
+    tracing::info!("the server is told to end");
+    stopping.cancel();
+    let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    let left = async {
+        let (driven, ()) = tokio::join!(engine.hand_over(within_ms), served);
+        if driven > 0 {
+            tracing::warn!(
+                driven,
+                "tools were still at work; whether they did it is asked when their runs go on"
+            );
+        }
+    };
+    tokio::select! {
+        () = left => {}
+        _ = signals.next() => tracing::warn!("a second signal: the server ends at once"),
+    }
+    exit
+}
+
+/// The file in the store's folder with the first link, where there is no terminal to print it to.
+const FIRST_LINK: &str = "first-link";
+
+/// Creates a one-time link for the operator if no account is registered yet. Without a public address it signs in the
+/// local administrator. With one, other clients could reach the server first, so the link is required for the first
+/// registration.
+///
+/// Prints the link to a terminal. Other standard output often ends in logs that more users can read, so the link is then
+/// written to a file that only this user can read.
+async fn invite(
+    console: &Console,
+    accounts: &Accounts,
+    (store, own): (&Path, &str),
+    public: Option<&Uri>,
+) -> anyhow::Result<()> {
+    let file = store.join(FIRST_LINK);
+    if accounts.is_registered().await? {
+        let _ = std::fs::remove_file(&file);
+        return Ok(accounts.end_start_link().await?);
+    }
+    let (used_for, what, base) = match public {
+        Some(url) => {
+            let used_for = LinkUse::Invite { role: Role::Admin, email: None };
+            (used_for, "register the first administrator", url.to_string())
+        }
+        None => {
+            let used_for = LinkUse::SignIn { user: Principal::from(LOCAL) };
+            (used_for, "sign in as the local administrator", own.to_owned())
+        }
+    };
+    let token = accounts.start_link(used_for).await?;
+    let link = http::link(&base, &token);
+    let (with, shown) = match std::io::stdout().is_terminal() {
+        true => ("this link", link),
+        false => {
+            write_private(&file, &link)?;
+            ("the link in this file", file.display().to_string())
+        }
+    };
+    console.out_line(&format!(
+        "no account is registered yet; {what} with {with}, once and within an hour:\n  {shown}"
+    ));
+    Ok(())
+}
+
+/// Says who can become the administrator, where a dialect lets the first account register without the link.
+async fn warn_of_first_registration(
+    console: &Console,
+    accounts: &Accounts,
+    server: &ServerFile,
+) -> anyhow::Result<()> {
+    let dialect = &server.dialect;
+    let is_open = dialect.serves(Dialect::Skyflo) && dialect.skyflo.first_registration();
+    if is_open && !accounts.is_registered().await? {
+        let what = "the first account that registers under `/skyflo` becomes the administrator";
+        let hint = "register it before others can reach the server, or unset `first_registration` in \
+                    `[server.dialect.skyflo]`";
+        console.warn(what, &[hint]);
+    }
+    Ok(())
+}
+
+/// Writes a file that only this user may read, in place of the one before.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(format!("{text}\n").as_bytes())
+}

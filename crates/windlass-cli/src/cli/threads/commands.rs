@@ -1,0 +1,83 @@
+//! `windlass threads commands`: what a conversation has at work in the background, in whichever process, and its end.
+
+use clap::Args;
+use windlass::BackgroundCommand;
+use windlass_server::clock::now;
+use windlass_server::text::{first_line, shown, shown_line};
+use windlass_server::trouble::Trouble;
+
+use super::{age, open};
+use crate::cli::flags::PlaceFlags;
+use crate::console::Console;
+
+/// Characters of a command in the list.
+const COMMAND_CHARS: usize = 60;
+
+/// Arguments of `threads commands`.
+#[derive(Args, Debug)]
+pub struct CommandsArgs {
+    /// The thread, or the end of its id [default: the newest]
+    thread: Option<String>,
+    /// End this one, with all that it has started
+    #[arg(long, value_name = "ID")]
+    end: Option<String>,
+    /// Print a line of JSON for each
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: PlaceFlags,
+}
+
+/// Runs `threads commands`.
+pub async fn run(console: &Console, args: &CommandsArgs) -> anyhow::Result<()> {
+    let place = open(console, &args.place).await?;
+    let thread = place.find_thread(args.thread.as_deref()).await?;
+    let commands = place.engine.commands(&thread).await?;
+    let Some(id) = &args.end else {
+        list(console, &commands, args.json);
+        return Ok(());
+    };
+    let command = named(&commands, id)?;
+    place.engine.end_command(&thread, &command.id).await?;
+    console.note(&format!("ended `{}`: {}", command.id, first_line(&shown(&command.command), COMMAND_CHARS)));
+    Ok(())
+}
+
+/// Finds a command by its name, with or without the process that runs it.
+fn named<'a>(commands: &'a [BackgroundCommand], id: &str) -> Result<&'a BackgroundCommand, Trouble> {
+    let is_named = |it: &&BackgroundCommand| it.id == id || it.id.split('@').next() == Some(id);
+    let mut found = commands.iter().filter(is_named);
+    match (found.next(), found.next()) {
+        (Some(command), None) => Ok(command),
+        (Some(_), Some(_)) => {
+            Err(Trouble::usage(format!("several processes run a command `{}`", shown_line(id)))
+                .hint("`windlass threads commands` shows their whole names"))
+        }
+        (None, _) => Err(Trouble::usage(format!("no command `{}` is at work there", shown_line(id)))
+            .hint("`windlass threads commands` shows those that are; the others have ended")),
+    }
+}
+
+fn list(console: &Console, commands: &[BackgroundCommand], json: bool) {
+    if json {
+        for line in commands.iter().filter_map(|command| serde_json::to_string(command).ok()) {
+            console.out_json(&line);
+        }
+        return;
+    }
+    if commands.is_empty() {
+        console.note("no commands at work");
+        return;
+    }
+    let now = now();
+    let head = format!("{:<COMMAND_CHARS$}  {:>9}  ID", "COMMAND", "AGE");
+    console.out_line(&console.out_paint.dim(&head));
+    for command in commands {
+        let shown = first_line(&shown(&command.command), COMMAND_CHARS - 1);
+        console.out_line(&format!(
+            "{shown:<COMMAND_CHARS$}  {:>9}  {}",
+            age(now, command.begun_at),
+            command.id
+        ));
+    }
+}

@@ -1,0 +1,70 @@
+//! The command line of Windlass, which also starts the server: reads the arguments, runs one command, and reports its errors.
+//!
+//! This is a library so that cargo compiles it while it still generates code for the crate `windlass`; a binary waits
+//! until its libraries are complete. It is not an API: [`main`] is its only public item.
+
+mod cli;
+mod console;
+mod crash;
+mod editor;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+mod keyboard;
+mod opened;
+mod paint;
+mod paths;
+mod place;
+mod programs;
+mod report;
+mod screen;
+mod signals;
+mod telemetry;
+mod trust;
+mod view;
+mod wrap;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use windlass_server::trouble::{Exit, Trouble};
+
+use crate::cli::Cli;
+use crate::console::Console;
+
+/// How long tasks in the background may take to end once the command is done; nothing depends on them.
+const WIND_DOWN: Duration = Duration::from_millis(200);
+
+/// Runs the command line of this process and returns its exit code.
+pub fn main() -> ExitCode {
+    windlass::reader::reader_main();
+    crash::speak_carefully();
+    let cli = Cli::parse_from(cli::with_command(std::env::args_os()));
+    let console = Console::new(cli.color);
+    telemetry::start(&console);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            report::report(&console, &anyhow::Error::from(error).context("cannot start"));
+            return Exit::Engine.into();
+        }
+    };
+    let ended = runtime.block_on(cli::run(cli, &console));
+    runtime.block_on(telemetry::finish());
+    let mut exit = ended.unwrap_or_else(|error| report::report(&console, &error));
+    if let Some(why) = console.lost() {
+        let lost = Trouble::output(format!("not all of the output could be written: {why}"));
+        report::report(&console, &lost.into());
+        exit = exit.with_output_lost();
+    }
+    if exit.leaves_a_run() {
+        // Exit at once, like a crash, which runs survive: a runtime that shuts down cancels tasks one by one, and a
+        // cancelled tool would return an error, which would be recorded.
+        windlass::mcp::kill_servers();
+        // A task that still waits may hold the screen.
+        screen::restore_terminal();
+        std::process::exit(exit.code().into());
+    }
+    runtime.shutdown_timeout(WIND_DOWN);
+    exit.into()
+}

@@ -1,0 +1,44 @@
+//! The tools that run commands, as the configuration has them.
+//!
+//! What holds a command is the library's; here stands what it is never to reach.
+
+use std::sync::Arc;
+
+use windlass::port::tool::Tool;
+use windlass_server::trouble::Trouble;
+
+use super::Ground;
+
+impl Ground {
+    /// The tools that run commands, where the configuration lets agents do so.
+    #[cfg(target_os = "linux")]
+    pub fn commands(&self) -> Result<Vec<Arc<dyn Tool>>, Trouble> {
+        use std::path::Path;
+
+        use windlass::clock::SystemClock;
+        use windlass::tool::builtin::bash_tools;
+
+        let bash = &self.settings.tools.bash;
+        if !bash.is_enabled() {
+            return Ok(Vec::new());
+        }
+        let home = std::env::home_dir();
+        // What was approved, who is trusted and what was granted: nothing that a command could read, or forge.
+        let own =
+            [Some(self.store()), Some(self.user.data.clone()), self.user.config.parent().map(Path::to_owned)];
+        let settings = bash.settings(home.as_deref(), own.into_iter().flatten().collect());
+        let tools = settings.and_then(|settings| bash_tools(settings, Arc::new(SystemClock::new())));
+        tools.map_err(|why| Trouble::usage(why).hint("`windlass doctor` tells what this kernel can do"))
+    }
+
+    /// The tools that run commands are Linux's.
+    #[cfg(not(target_os = "linux"))]
+    pub fn commands(&self) -> Result<Vec<Arc<dyn Tool>>, Trouble> {
+        if self.settings.tools.bash.is_enabled() {
+            return Err(Trouble::usage(
+                "`tools.bash.enabled`: commands run on Linux only, where they can be held",
+            ));
+        }
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,31 @@
+//! The report of an error that ends a command.
+
+use windlass_server::text::shown;
+use windlass_server::trouble::{About, Exit, explain};
+
+use crate::console::Console;
+use crate::opened::opened;
+
+/// Prints an error and its hints to standard error, and returns how the process ends.
+pub fn report(console: &Console, error: &anyhow::Error) -> Exit {
+    let trouble = explain(error);
+    let (message, hints) = trouble.parts();
+    console.error(message);
+    for hint in hints.iter().chain(&of_place(trouble.about())) {
+        console.hint(&shown(hint));
+    }
+    trouble.exit()
+}
+
+/// Hints that name the store of this process.
+fn of_place(about: About) -> Vec<String> {
+    let Some(opened) = opened() else { return Vec::new() };
+    let named = format!("the store is `{}`", opened.path.display());
+    match about {
+        About::Anything => Vec::new(),
+        About::Store => vec![named],
+        About::StoreInRun => {
+            vec![named, format!("nothing recorded was lost; `windlass resume{}` goes on", opened.flags)]
+        }
+    }
+}

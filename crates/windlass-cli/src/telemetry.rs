@@ -1,0 +1,107 @@
+//! Logs go to standard error, warnings and worse unless `WINDLASS_LOG` or `RUST_LOG` asks for more; traces go where
+//! `OTEL_EXPORTER_OTLP_ENDPOINT` says, in builds that have them.
+//!
+//! What is logged is the library's to say; this chooses how much of it is shown, and in which form.
+
+#[cfg(feature = "otel")]
+mod otel;
+
+use std::io;
+
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
+
+use crate::console::Console;
+use crate::paint::Paint;
+
+/// What `--help` says about logs.
+pub const LOGS: &str = "\
+Logs (on stderr):
+  WINDLASS_LOG=windlass=info   each step and call: its place, outcome, time and tokens
+  WINDLASS_LOG=windlass=debug  decisions too; `trace` adds texts, arguments and results
+                               (of libraries `info` and worse alone: below, they log secrets;
+                               of the one that speaks with tool servers nothing)
+  WINDLASS_LOG_FORMAT=json     a line of JSON each, with request, thread, run, step and call";
+
+/// The variable that chooses the form of logs.
+const FORMAT: &str = "WINDLASS_LOG_FORMAT";
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// What is logged unless something else is asked for. The model library warns of each failure that it returns as well,
+/// which the engine logs in its own words.
+const USUAL: &str = "warn,rig_core=error";
+
+/// Starts logging. A filter or a form that cannot be read is said and left out.
+pub fn start(console: &Console) {
+    let wanted = ["WINDLASS_LOG", "RUST_LOG"].iter().find_map(|name| Some((name, variable(name)?)));
+    let filter = wanted.and_then(|(name, value)| match EnvFilter::try_new(&value) {
+        Ok(filter) => Some(filter),
+        Err(error) => {
+            let hint = format!("write {name} as `warn` or `windlass=info`");
+            console.warn(&format!("{name}=`{value}` is no log filter: {error}"), &[&hint]);
+            None
+        }
+    });
+    let form = match variable(FORMAT).as_deref() {
+        None | Some("text") => Form::Text,
+        Some("json") => Form::Json,
+        Some(other) => {
+            console.warn(&format!("{FORMAT}=`{other}` is no form of logs"), &["write `text` or `json`"]);
+            Form::Text
+        }
+    };
+    let filter = filter.unwrap_or_else(|| EnvFilter::new(USUAL));
+    let subscriber = tracing_subscriber::registry()
+        .with(lines(form, console.paint).with_filter(filter.and(filter_fn(is_shown))));
+    #[cfg(feature = "otel")]
+    let subscriber = subscriber.with(otel::layer(console));
+    #[cfg(not(feature = "otel"))]
+    if variable("OTEL_EXPORTER_OTLP_ENDPOINT").is_some() {
+        console.warn(
+            "this build sends no traces, although OTEL_EXPORTER_OTLP_ENDPOINT is set",
+            &["build it with `--features otel`, or unset the variable"],
+        );
+    }
+    // Fails only where a subscriber is set already, and nothing before this sets one.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+}
+
+/// Whether a line may be shown at all. Below `info` the libraries that speak with models and servers log what they send
+/// and get, byte for byte, and nobody has taken the secrets out of that. The one that speaks with tool servers shows what
+/// they say of themselves, and what they answer instead of a result, at every level: the engine tells the same, masked.
+fn is_shown(metadata: &Metadata<'_>) -> bool {
+    let of = |crate_name: &str| metadata.target().split("::").next() == Some(crate_name);
+    metadata.target().starts_with("windlass") || !of("rmcp") && *metadata.level() <= Level::INFO
+}
+
+fn variable(name: &str) -> Option<String> {
+    windlass_server::config::environment(name)
+}
+
+fn lines<S>(form: Form, paint: Paint) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: tracing::Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
+{
+    let layer = fmt::layer().with_writer(io::stderr);
+    match form {
+        Form::Text => layer.with_ansi(paint == Paint::Colored).boxed(),
+        Form::Json => layer.json().flatten_event(true).with_current_span(false).boxed(),
+    }
+}
+
+/// Sends what is still to be sent, within some seconds.
+pub async fn finish() {
+    #[cfg(feature = "otel")]
+    otel::finish().await;
+}

@@ -1,0 +1,45 @@
+//! The question whether a folder's files are trusted, asked on a terminal.
+
+use std::io::BufRead;
+
+use windlass_server::text::{shown, shown_line};
+
+use super::{FolderFiles, Standing};
+use crate::console::Console;
+
+/// Shows the files whole and asks. Anything but `y` is a no.
+pub fn ask(console: &Console, files: &FolderFiles, standing: Standing) -> bool {
+    let why = match standing {
+        Standing::Changed if files.iter().count() > 1 => {
+            "or the other one has changed since they were trusted"
+        }
+        Standing::Changed => "has changed since it was trusted",
+        Standing::Unknown | Standing::Trusted => "sets up Windlass in this folder",
+    };
+    for file in files.iter() {
+        console.note(&format!("`{}` {why}:\n", shown_line(&file.path.display().to_string())));
+        for line in shown(&file.text).lines() {
+            console.note(&format!("  {} {line}", console.paint.dim("│")));
+        }
+        console.note("");
+    }
+    if files.config.is_some() {
+        console.note("It can choose models, send them to other addresses and name secrets");
+    }
+    let found = files.programs.iter().filter(|program| program.digest.is_some());
+    let names: Vec<String> = found.map(|program| format!("`{}`", shown_line(&program.name))).collect();
+    if !names.is_empty() {
+        console.note(&format!(
+            "It starts or reads {}. Trust covers these files as they are now, so read them, too. It does not cover \
+             files that they load",
+            names.join(", ")
+        ));
+    }
+    if files.policy.is_some() {
+        console.note("Its rules can let tools run without asking anyone");
+    }
+    console.err("Trust it as it is now? [y/N] ");
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")
+}

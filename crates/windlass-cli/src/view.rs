@@ -1,0 +1,9 @@
+//! What people and programs see of runs: live progress, questions, transcripts, lines of JSON.
+
+pub mod call;
+pub mod card;
+pub mod live;
+pub mod preview;
+pub mod question;
+pub mod story;
+pub mod transcript;

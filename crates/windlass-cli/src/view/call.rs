@@ -1,0 +1,111 @@
+//! A tool call in one line.
+
+use serde_json::Value;
+use windlass::machine::Timestamp;
+use windlass_server::text::{first_line, shown, shown_line};
+
+/// Characters of a call's arguments in one line.
+const LABEL_CHARS: usize = 60;
+
+/// Names a call: the tool and what it is about.
+pub fn label(tool: &str, arguments: &str) -> String {
+    let about = about(arguments);
+    let about = shown(&about);
+    let label = if about.is_empty() {
+        tool.to_owned()
+    } else {
+        format!("{tool} {}", first_line(&about, LABEL_CHARS))
+    };
+    shown(&label).into_owned()
+}
+
+/// A call's label with the tool server that the tool belongs to; the engine's own tools have none.
+pub fn of_server(server: Option<&str>, label: String) -> String {
+    match server {
+        Some(server) => format!("{}: {label}", shown_line(server)),
+        None => label,
+    }
+}
+
+fn about(arguments: &str) -> String {
+    let Ok(Value::Object(members)) = serde_json::from_str::<Value>(arguments) else {
+        return arguments.trim().to_owned();
+    };
+    let text = |key: &str| members.get(key).and_then(Value::as_str).map(str::to_owned);
+    ["file_path", "pattern", "path", "command", "query", "url", "name"]
+        .iter()
+        .find_map(|key| text(key))
+        .or_else(|| members.values().find_map(Value::as_str).map(str::to_owned))
+        .unwrap_or_else(
+            || if members.is_empty() { String::new() } else { Value::Object(members).to_string() },
+        )
+}
+
+/// A duration as people say it.
+pub fn seconds(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{:.1} s", (ms as f64 / 1000.0).max(0.1)),
+        1_000..60_000 => format!("{:.1} s", ms as f64 / 1000.0),
+        60_000..3_600_000 => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1000),
+        _ => format!("{} h {} min", ms / 3_600_000, ms % 3_600_000 / 60_000),
+    }
+}
+
+/// A length of time as people say it who only want to know how long about.
+pub fn span(ms: u64) -> String {
+    let rounded = |unit: u64| (ms + unit / 2) / unit;
+    match (rounded(60_000), rounded(3_600_000)) {
+        _ if ms < 119_500 => format!("{} s", ms / 1000),
+        (minutes @ ..120, _) => format!("{minutes} min"),
+        (_, hours @ ..48) => format!("{hours} h"),
+        _ => format!("{} d", rounded(86_400_000)),
+    }
+}
+
+/// A moment, in UTC.
+pub fn moment(at: Timestamp) -> String {
+    let (days, seconds) = (at.0 / 86_400_000, at.0 / 1000 % 86_400);
+    let (year, month, day) = date(days);
+    let (hour, minute) = (seconds / 3_600, seconds / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+}
+
+/// The date so many days after 1970-01-01. (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms")
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    (year, month, of_year - (153 * shifted + 2) / 5 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_in_one_line() {
+        assert_eq!(label("Write", r#"{"file_path":"a.md","content":"x"}"#), "Write a.md");
+        assert_eq!(label("Glob", r#"{"pattern":"*"}"#), "Glob *");
+        assert_eq!(label("Odd", r#"{"n":1}"#), r#"Odd {"n":1}"#);
+        assert_eq!(label("None", "{}"), "None");
+        assert_eq!(label("Bad", "not json \x1b[2J"), "Bad not json ␛[2J");
+    }
+
+    #[test]
+    fn durations() {
+        let said: Vec<_> = [0, 149, 1_250, 61_000, 3_661_000].map(seconds).into();
+        assert_eq!(said, ["0.1 s", "0.1 s", "1.2 s", "1 min 1 s", "1 h 1 min"]);
+    }
+
+    #[test]
+    fn spans_and_moments() {
+        let said: Vec<_> = [0, 119_000, 121_000, 7_100_000, 7_200_000, 200_000_000].map(span).into();
+        assert_eq!(said, ["0 s", "119 s", "2 min", "118 min", "2 h", "2 d"]);
+        let said: Vec<_> = [0, 951_827_640_000, 1_795_219_200_000].map(|ms| moment(Timestamp(ms))).into();
+        assert_eq!(said, ["1970-01-01 00:00 UTC", "2000-02-29 12:34 UTC", "2026-11-21 00:00 UTC"]);
+    }
+}

@@ -1,0 +1,71 @@
+//! How a run ended: its answer, its error with what to do about it, and its figures.
+
+use windlass::{Outcome, Status};
+use windlass_server::text::shown;
+
+use super::{Line, Live, Show};
+use crate::view::call::seconds;
+use crate::view::preview::plural;
+
+impl Live {
+    /// Shows how the run stands at the end.
+    pub fn end(&mut self, outcome: &Outcome) {
+        let paint = self.console.paint;
+        let text = outcome.meta.output.as_deref().unwrap_or_default();
+        let is_shown = self.answer == text;
+        self.start(Line::Empty);
+        match (self.show, outcome.status) {
+            (Show::Terminal, Status::Done) if !is_shown => self.text(text),
+            (Show::Answer, Status::Done) => {
+                self.console.out(text);
+                if !text.ends_with('\n') {
+                    self.console.out("\n");
+                }
+            }
+            (Show::Terminal | Show::Answer | Show::Progress, _) => {}
+        }
+        self.start(Line::Empty);
+        for error in &outcome.errors {
+            let line = format!("{} (`{}`)", shown(&error.message), error.code);
+            if outcome.status == Status::Cancelled {
+                self.note(&paint.yellow("cancelled"));
+            } else {
+                self.note(&format!("{} {line}", paint.red("failed:")));
+                self.hint(&error.code, &error.message);
+            }
+        }
+        let meta = &outcome.meta;
+        let mut figures = vec![
+            format!("{} {}", meta.turns, plural(meta.turns as usize, "step")),
+            format!("{} {}", meta.tool_calls, plural(meta.tool_calls as usize, "call")),
+        ];
+        if let (Some(input), Some(output)) = (meta.tokens_used.input, meta.tokens_used.output) {
+            figures.push(format!("{input} + {output} tokens"));
+        }
+        if let Some(cost) = meta.cost_usd.filter(|cost| *cost > 0.0) {
+            figures.push(format!("${cost:.4}"));
+        }
+        figures.push(seconds(meta.duration_ms));
+        self.note(&paint.dim(&figures.join(" · ")));
+        self.pause();
+    }
+
+    fn hint(&self, code: &str, message: &str) {
+        let hint = match code {
+            "ERR_API" if message.starts_with("cannot reach ") => {
+                "look at the address (`--base-url`), whether something listens there, and the network"
+            }
+            "ERR_STREAM_PARSE" => {
+                "look at the address (`--base-url`) and at what answers there: a model's endpoint, or something else"
+            }
+            "ERR_AUTH" => "look at the provider's key; `windlass doctor` shows which ones are found",
+            "ERR_MAX_TURNS" => "raise `--max-steps`, or make the task smaller",
+            "ERR_CONFIG" => "`windlass doctor` says what is wrong",
+            "ERR_RATE_LIMIT" | "ERR_API_OVERLOADED" | "ERR_API" | "ERR_STREAM_INCOMPLETE" => {
+                "try again later, or name a fallback in `agent.models`"
+            }
+            _ => return,
+        };
+        self.console.hint(hint);
+    }
+}

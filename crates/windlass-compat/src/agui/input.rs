@@ -1,0 +1,178 @@
+//! What a client asks: a run input, of which all fields are read and some are not given to the agent.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass::machine::{Block, InputId, Message, Mode, Role};
+use windlass_server::http::problem::Problem;
+use windlass_server::http::start::send::Said;
+
+use super::word::Word;
+
+/// Longest id, in bytes: those of clients are UUIDs.
+const ID_MAX_BYTES: usize = 256;
+/// Messages of a request at most.
+const MESSAGES_MAX: usize = 10_000;
+
+/// A run input. Unknown members are ignored, as the protocol wants it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunInput {
+    /// The client's id of the thread.
+    pub thread_id: String,
+    /// The client's id of the run.
+    pub run_id: String,
+    messages: Vec<Line>,
+    #[serde(default)]
+    tools: Vec<Tool>,
+    #[serde(default)]
+    context: Vec<Value>,
+    #[serde(default)]
+    state: Value,
+    #[serde(default)]
+    forwarded_props: Value,
+    /// Answers to what a run before asked.
+    #[serde(default)]
+    pub resume: Vec<Resume>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Line {
+    id: String,
+    role: String,
+    #[serde(default)]
+    content: Value,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Tool {
+    name: String,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resume {
+    /// What it answers.
+    pub interrupt_id: String,
+    /// Whether it does.
+    pub status: Status,
+    /// The answer.
+    #[serde(default)]
+    pub payload: Value,
+    /// What is said beside it.
+    #[serde(default)]
+    pub metadata: Value,
+}
+
+/// Whether something was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It was.
+    Resolved,
+    /// Nobody answers it.
+    Cancelled,
+}
+
+/// A message of the user.
+#[derive(Clone, Debug, PartialEq)]
+pub struct New {
+    /// The client's id of it.
+    pub id: InputId,
+    /// What is said.
+    pub message: Message,
+}
+
+impl RunInput {
+    /// Refuses what is too long to be an id, or empty.
+    pub fn check(&self) -> Result<(), Problem> {
+        let users =
+            self.messages.iter().filter(|line| line.role == "user").map(|line| ("messages[].id", &line.id));
+        for (name, id) in [("threadId", &self.thread_id), ("runId", &self.run_id)].into_iter().chain(users) {
+            if !(1..=ID_MAX_BYTES).contains(&id.len()) {
+                let shown: String = id.chars().take(40).collect();
+                let detail = format!("`{name}` is `{shown}`; an id has 1 to {ID_MAX_BYTES} bytes");
+                return Err(Problem::invalid(detail));
+            }
+        }
+        if self.messages.len() > MESSAGES_MAX {
+            let detail = format!("{} messages; at most {MESSAGES_MAX} are read", self.messages.len());
+            return Err(Problem::invalid(detail).hint("send the newest ones; the server has the history"));
+        }
+        self.mode().map(drop)
+    }
+
+    /// The mode that the client wishes for the run: the member `mode` of its `forwardedProps`, whose others are ignored.
+    pub fn mode(&self) -> Result<Option<Mode>, Problem> {
+        match &self.forwarded_props["mode"] {
+            Value::Null => Ok(None),
+            Value::String(word) => word.parse().map(Some).map_err(Problem::invalid),
+            other => Err(Problem::invalid(format!("`forwardedProps.mode` is `{other}`, which is no text"))), // tidy: JSON
+        }
+    }
+
+    /// The id of the newest message of the user.
+    pub fn newest_id(&self) -> Option<InputId> {
+        self.newest_line().map(|line| InputId::from(line.id.as_str()))
+    }
+
+    fn newest_line(&self) -> Option<&Line> {
+        self.messages.iter().rev().find(|line| line.role == "user")
+    }
+
+    /// The newest message of the user.
+    pub fn newest(&self) -> Result<Option<New>, Problem> {
+        let Some(line) = self.newest_line() else { return Ok(None) };
+        let message = line.read()?;
+        Ok(Some(New { id: InputId::from(line.id.as_str()), message }))
+    }
+
+    /// Whether the client has a message.
+    pub fn has(&self, id: &str) -> bool {
+        self.messages.iter().any(|line| line.id == id)
+    }
+
+    /// What of the input is not given to the agent.
+    pub fn unused(&self) -> Option<Word> {
+        let tools: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let has_state = match &self.state {
+            Value::Null => false,
+            Value::Object(members) => !members.is_empty(),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => true,
+        };
+        if tools.is_empty() && self.context.is_empty() && !has_state {
+            return None;
+        }
+        let value = json!({"tools": tools, "context": self.context.len(), "state": has_state});
+        Some(Word::Custom { name: "windlass.not_given_to_the_agent", value })
+    }
+}
+
+impl Line {
+    fn read(&self) -> Result<Message, Problem> {
+        let parts = match &self.content {
+            Value::String(text) => return Said::Text(text.clone()).read(),
+            Value::Array(parts) => parts,
+            other => {
+                let detail = format!("the content of message `{}` is `{other}`, which is no text", self.id);
+                return Err(Problem::invalid(detail));
+            }
+        };
+        let mut message = Message { role: Role::User, blocks: Vec::with_capacity(parts.len()) };
+        for part in parts {
+            match part["text"].as_str().filter(|_| part["type"] == "text") {
+                Some(text) => message.blocks.push(Block::text(text)),
+                None => {
+                    let detail = format!(
+                        "message `{}` has a part of type {}, which is not read here",
+                        self.id, part["type"]
+                    );
+                    return Err(Problem::invalid(detail).hint("upload files over `/api/v1/files`"));
+                }
+            }
+        }
+        let whole: String = message.texts().filter_map(|text| text.inline()).collect();
+        Said::Text(whole).read()?;
+        Ok(message)
+    }
+}

@@ -1,0 +1,45 @@
+//! AG-UI 1.0, under `/agui`: `POST` a run input and read its events; `GET` a thread to come back to it.
+//!
+//! The journal is the history: of a client's messages only the newest one of its user is taken, and only once. The
+//! client's tools, its state and its context are not given to the agent; a `CUSTOM` event says so.
+
+mod attach;
+mod feed;
+#[cfg(test)]
+mod golden;
+mod history;
+mod input;
+mod interrupt;
+mod message;
+mod notes;
+mod reply;
+mod run;
+mod speak;
+mod thread;
+mod word;
+
+use async_trait::async_trait;
+use axum::Router;
+use axum::routing::{get, post};
+#[cfg(any(fuzzing, feature = "testing"))]
+pub use input::RunInput;
+use windlass_server::http::Shared;
+use windlass_server::http::state::dialect::Dialect;
+
+/// The dialect.
+pub struct AguiDialect;
+
+#[async_trait]
+impl Dialect for AguiDialect {
+    fn routes(&self, _app: &Shared) -> Router<Shared> {
+        routes()
+    }
+}
+
+/// The routes.
+fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/agui", post(run::run))
+        .route("/agui/threads/{thread}", get(attach::attach))
+        .route("/agui/{agent}", post(run::run_agent))
+}

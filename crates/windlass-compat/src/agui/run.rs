@@ -1,0 +1,241 @@
+//! `POST /agui`: a run input starts a run, answers what one asks, or comes back to one, whichever it says.
+//!
+//! What happens to it is the machine's to decide.
+
+use axum::extract::State;
+use axum::response::Response;
+use http::HeaderMap;
+use windlass::machine::{
+    Fact, InputId, InterruptId, Mode, Note, RunId, RunOptions, Seq, Surface, ThreadId, WhenBusy,
+};
+use windlass::{AgentConfig, OpenInterrupt, Started, Task};
+use windlass_server::http::Shared;
+use windlass_server::http::caller::Caller;
+use windlass_server::http::input::{Body, Path};
+use windlass_server::http::problem::Problem;
+use windlass_server::http::routes::interrupts::submit;
+use windlass_server::http::start::agent::choose;
+use windlass_server::http::start::begin::begin;
+use windlass_server::http::stream::place::StreamPlace;
+
+use super::attach::tell;
+use super::feed::{Live, StreamRequest, told};
+use super::history::History;
+use super::input::{New, RunInput, Status};
+use super::interrupt::answers;
+use super::notes;
+use super::speak::Speaker;
+use super::thread::find;
+use super::word::{Scene, Spent};
+
+/// Events that a message leads to before it stands in the journal, or waits.
+const BEGINNING: usize = 8;
+
+/// A run with the usual agent.
+pub async fn run(
+    State(app): State<Shared>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(input): Body<RunInput>,
+) -> Result<Response, Problem> {
+    Exchange::begin(&app, &caller, &headers, app.agent.clone())?.answer(input).await
+}
+
+/// A run with an agent by its name.
+pub async fn run_agent(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+    Body(input): Body<RunInput>,
+) -> Result<Response, Problem> {
+    let agent = choose(&app, Some(&agent), None)?;
+    Exchange::begin(&app, &caller, &headers, agent)?.answer(input).await
+}
+
+struct Exchange<'a> {
+    app: &'a Shared,
+    caller: &'a Caller,
+    headers: &'a HeaderMap,
+    agent: AgentConfig,
+    place: StreamPlace,
+}
+
+impl<'a> Exchange<'a> {
+    /// Takes a place for the stream that answers a caller who may start runs.
+    fn begin(
+        app: &'a Shared,
+        caller: &'a Caller,
+        headers: &'a HeaderMap,
+        agent: AgentConfig,
+    ) -> Result<Self, Problem> {
+        caller.runs()?;
+        Ok(Self { app, caller, headers, agent, place: StreamPlace::take(app, caller)? })
+    }
+
+    fn request(self) -> StreamRequest<'a> {
+        StreamRequest { app: self.app, headers: self.headers, place: self.place }
+    }
+
+    async fn answer(self, input: RunInput) -> Result<Response, Problem> {
+        input.check()?;
+        let (thread, row) = find(self.app, self.caller, &input.thread_id).await?;
+        let Some(_) = row else {
+            let new = input.newest()?.ok_or_else(nothing_new)?;
+            return self.start(&thread, new, &input, History::default()).await;
+        };
+        let history = History::read(&self.app.engine, &thread, None).await?;
+        if let Some((_, run)) = history.outward.iter().rev().find(|(name, _)| *name == input.run_id) {
+            return self.come_back(&thread, run.clone(), &input, &history).await;
+        }
+        let is_new = input.newest_id().is_some_and(|id| !history.known.contains_key(&id));
+        let open = self.app.engine.interrupts(&thread).await?;
+        if !open.is_empty() {
+            return self.go_on(&thread, &open, is_new, &input, history).await;
+        }
+        let answered = self.answered(&input, &history)?;
+        if is_new {
+            let new = input.newest()?.ok_or_else(nothing_new)?;
+            return self.start(&thread, new, &input, history).await;
+        }
+        let sent = input.newest_id().and_then(|id| history.known.get(&id).cloned().flatten());
+        let run = if answered { history.run.clone() } else { sent };
+        self.come_back(&thread, run.ok_or_else(nothing_new)?, &input, &history).await
+    }
+
+    /// Sends a message, which starts a run or waits behind another.
+    async fn start(
+        self,
+        thread: &ThreadId,
+        new: New,
+        input: &RunInput,
+        mut history: History,
+    ) -> Result<Response, Problem> {
+        let special = input.unused();
+        let own = new.id.clone();
+        let name = notes::of_message(&input.run_id, &new.id);
+        let Started { run, seq, .. } =
+            self.send(thread, new, WhenBusy::Queue, (input.mode()?, Some(name))).await?;
+        let until = self.begins(thread, &own, seq).await?;
+        history.read_on(&self.app.engine, thread, Some(until)).await?;
+        let scene = Scene { thread: input.thread_id.clone(), run: input.run_id.clone() };
+        let speaker = Speaker::new(scene, run, &history).after(own);
+        let lacks = !history.is_known_to(|id| input.has(id));
+        let first = speaker.begin(special, lacks.then_some(&history));
+        Ok(Live::open(self.request(), thread, until, speaker).respond(first))
+    }
+
+    async fn send(
+        &self,
+        thread: &ThreadId,
+        new: New,
+        when_busy: WhenBusy,
+        (mode, note): (Option<Mode>, Option<Note>),
+    ) -> Result<Started, Problem> {
+        let task = Task {
+            message: new.message,
+            thread: Some(thread.clone()),
+            id: Some(new.id),
+            // A limit that is reached is asked about as everything else is.
+            options: RunOptions { surface: Surface::Chat, mode, ..RunOptions::default() },
+            when_busy,
+            note,
+            ..Task::new(self.agent.clone(), "")
+        };
+        begin(self.app, self.caller, task).await
+    }
+
+    /// The event with which a message that was just sent stands in the journal, or waits.
+    async fn begins(&self, thread: &ThreadId, own: &InputId, from: Seq) -> Result<Seq, Problem> {
+        let events = self.app.engine.events(thread, Seq(from.0.saturating_sub(1)), BEGINNING).await?;
+        let is_own = events.iter().find(|recorded| match &recorded.event.fact {
+            Fact::MessageReceived { id, .. } | Fact::MessageQueued { id, .. } => id == own,
+            _ => false, // tidy: the other kinds are not about messages
+        });
+        Ok(is_own.map_or(from, |recorded| recorded.seq))
+    }
+
+    /// Answers what the run asks, where the client answers all of it; else asks again.
+    async fn go_on(
+        self,
+        thread: &ThreadId,
+        open: &[OpenInterrupt],
+        is_new: bool,
+        input: &RunInput,
+        mut history: History,
+    ) -> Result<Response, Problem> {
+        let run = history.run.clone().ok_or_else(nothing_new)?;
+        let scene = Scene { thread: input.thread_id.clone(), run: input.run_id.clone() };
+        let now = windlass_server::clock::clock().now();
+        let lacks = !history.is_known_to(|id| input.has(id));
+        let Some(given) = answers(open, &input.resume, now)? else {
+            // The run that is asked for calls no model.
+            history.spent = Spent::default();
+            let mut speaker = Speaker::new(scene, run, &history);
+            // A message that was not taken stays the client's: no snapshot takes it away.
+            let shown = (lacks && !is_new).then_some(&history);
+            let mut words = speaker.begin(input.unused(), shown);
+            words.extend(speaker.waits(open));
+            return Ok(told(words));
+        };
+        self.caller.approves()?;
+        let machine = self.app.engine.peek(thread).await?;
+        let name = notes::of_run(&input.run_id, &run);
+        let (seq, _) =
+            submit(self.app, self.caller, (thread, &machine), given, (Vec::new(), Some(name))).await?;
+        let mut own = None;
+        if is_new && let Some(new) = input.newest()? {
+            own = Some(new.id.clone());
+            self.send(thread, new, WhenBusy::Steer, (input.mode()?, None)).await?;
+        }
+        let after = Seq(seq.0.saturating_sub(1));
+        let mut history = History::default();
+        history.read_on(&self.app.engine, thread, Some(after)).await?;
+        // What was used before belongs to the run that was interrupted.
+        history.spent = Spent::default();
+        let mut speaker = Speaker::new(scene, run, &history);
+        if let Some(own) = own {
+            speaker = speaker.after(own);
+        }
+        let first = speaker.begin(input.unused(), (lacks && !is_new).then_some(&history));
+        Ok(Live::open(self.request(), thread, after, speaker).respond(first))
+    }
+
+    /// Whether the client answers only what is closed: by itself, so that it comes back to what it answered, or by
+    /// others, and then it is told so.
+    fn answered(&self, input: &RunInput, history: &History) -> Result<bool, Problem> {
+        for entry in &input.resume {
+            match history.closed.get(&InterruptId::from(entry.interrupt_id.as_str())) {
+                None => {
+                    return Err(Problem::not_found(format!(
+                        "interrupt `{}` in the thread",
+                        entry.interrupt_id
+                    )));
+                }
+                Some(by) if entry.status == Status::Resolved && by != self.caller.user() => {
+                    let detail = format!("interrupt `{}` was closed by `{by}`", entry.interrupt_id);
+                    return Err(Problem::conflict("closed", detail)
+                        .hint("come back to the thread with `GET /agui/threads/{thread}`"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(!input.resume.is_empty())
+    }
+
+    async fn come_back(
+        self,
+        thread: &ThreadId,
+        run: RunId,
+        input: &RunInput,
+        history: &History,
+    ) -> Result<Response, Problem> {
+        let scene = Scene { thread: input.thread_id.clone(), run: input.run_id.clone() };
+        tell(self.request(), thread, scene, run, history, input.unused()).await
+    }
+}
+
+fn nothing_new() -> Problem {
+    Problem::invalid("the input has no message of the user, and answers nothing")
+        .hint("come back to a thread with `GET /agui/threads/{thread}`")
+}

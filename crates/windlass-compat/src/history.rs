@@ -1,0 +1,54 @@
+//! What was said before a session began here, as its client has it.
+//!
+//! It goes with the first message, and has the weight of the user's own words, whoever is said to have said it.
+
+use serde::Deserialize;
+use windlass::EngineError;
+use windlass::machine::{Input, ThreadId};
+use windlass_server::http::Shared;
+use windlass_server::http::caller::Caller;
+
+/// A message of an earlier conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Line {
+    /// Who said it.
+    pub role: String,
+    /// What was said.
+    pub content: String,
+}
+
+/// The newest lines, as text for the agent.
+pub fn told(lines: &[Line], newest: usize) -> Option<String> {
+    let lines = &lines[lines.len().saturating_sub(newest)..];
+    let told: String = lines.iter().map(|line| format!("\n[{}] {}", line.role, line.content)).collect();
+    (!told.is_empty()).then(|| format!("\n\nEarlier messages of this conversation:{told}"))
+}
+
+/// Titles a session by its first message alone, without what goes with it.
+pub async fn title(
+    app: &Shared,
+    caller: &Caller,
+    thread: &ThreadId,
+    message: &str,
+) -> Result<(), EngineError> {
+    let title = windlass_server::text::first_line(message, TITLE_CHARS);
+    app.engine.send(thread, Input::Title { title, by: caller.user().clone() }).await.map(drop)
+}
+
+/// Characters of a title: what the engine keeps of one.
+const TITLE_CHARS: usize = 59;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // rows: ZE-E7, WT-L3
+    #[test]
+    fn the_newest_lines_are_told() {
+        let line = |number: usize| Line { role: "user".into(), content: number.to_string() };
+        let lines: Vec<Line> = (0..40).map(line).collect();
+        let told = told(&lines, 2).unwrap();
+        assert_eq!(told, "\n\nEarlier messages of this conversation:\n[user] 38\n[user] 39");
+        assert_eq!(super::told(&[], 2), None);
+    }
+}

@@ -1,0 +1,297 @@
+//! Chatting: a message, told in one answer or as a stream, and the answer to what a run asks. (WT-E1..E3)
+//!
+//! A run goes on without its request. A message to a run that waits for a person takes its place.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass::machine::{
+    Answer, AtLimit, Block, Given, Message, Reject, Role, RunError, RunOptions, Surface, ThreadId, WhenBusy,
+};
+use windlass::port::journal::ThreadStatus;
+use windlass::{EngineError, OpenInterrupt, Outcome, Started, Status, Task};
+use windlass_server::http::Shared;
+use windlass_server::http::caller::Caller;
+use windlass_server::http::failure::{Failure, explain};
+use windlass_server::http::input::{Body, parse};
+use windlass_server::http::problem::Problem;
+use windlass_server::http::routes::interrupts::submit;
+use windlass_server::http::start::begin::begin;
+use windlass_server::http::start::send::MESSAGE_MAX_CHARS;
+use windlass_server::http::start::timezone;
+use windlass_server::http::stream::place::StreamPlace;
+
+use super::super::history::{Line, title, told};
+use super::super::revision::digest_of;
+use super::super::session::{self, Session};
+use super::super::stream::{feed, respond};
+use super::super::uuid::fresh_uuid;
+use super::checkpoint::{Asked, Said, is_expired};
+use super::error::{expired, missing, refused};
+use super::speak::{MOOD, SkillChat};
+use crate::date::iso;
+
+/// Messages of a history at most.
+const HISTORY_MAX: usize = 100;
+/// Of those, the newest that the agent is told. (WT-L3)
+const HISTORY_TOLD: usize = 12;
+/// Where the time zone stands: never in a body. (WT-E9)
+const TIMEZONE: &str = "x-user-timezone";
+/// The answer where a run has none of its own. (WT-L12)
+pub const LAST_RESORT: &str = "I'm here! Something went wrong on my side—please try again or rephrase.";
+/// The same after an answer to what a run asked. (WT-L12)
+const LAST_RESORT_RESUMED: &str = "Done. Anything else?";
+/// What the model reads of a question whose time was up.
+const NOBODY: &str = "nobody answered within 30 minutes";
+
+/// A message.
+#[derive(Debug, Deserialize)]
+pub struct Chat {
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    history: Option<Vec<Value>>,
+    #[serde(default)]
+    doc_id: Option<String>,
+    #[serde(default)]
+    session_id: Option<String>,
+}
+
+/// An answer to what a run asks.
+#[derive(Debug, Deserialize)]
+pub struct HitlResponse {
+    session_id: String,
+    checkpoint_id: String,
+    #[serde(default)]
+    response: Option<Said>,
+}
+
+/// A message, told in one answer.
+pub async fn chat(
+    State(app): State<Shared>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(chat): Body<Chat>,
+) -> Result<Json<Value>, Problem> {
+    let (session, started) = start(&app, &caller, &headers, chat).await?;
+    let outcome = app.engine.wait(&started.run).await?;
+    told_of(&session.name, outcome, LAST_RESORT).map(Json)
+}
+
+/// A message, told as a stream.
+pub async fn stream(
+    State(app): State<Shared>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(chat): Body<Chat>,
+) -> Result<Response, Problem> {
+    let place = StreamPlace::take(&app, &caller)?;
+    let (session, started) = start(&app, &caller, &headers, chat).await?;
+    let speaker = SkillChat::new(session.name, fresh_uuid(), started.run);
+    let feed = feed(&app, &headers, &started.thread, started.seq);
+    Ok(respond(&app, place, feed, speaker, Vec::new()))
+}
+
+/// Answers what a run asks; told in one answer. (WT-H6, WT-X2)
+pub async fn respond_to(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(said): Body<HitlResponse>,
+) -> Result<Json<Value>, Problem> {
+    caller.approves()?;
+    let found = session::begun(&app, &caller, &said.session_id).await;
+    let (session, _) = found.map_err(|problem| match problem.status {
+        StatusCode::NOT_FOUND => expired(),
+        _ => problem, // tidy: what else may go wrong says so itself
+    })?;
+    let thread = &session.thread;
+    let open = app.engine.interrupts(thread).await?;
+    let open = open.into_iter().find(|open| open.interrupt.as_str() == said.checkpoint_id);
+    let open = open.ok_or_else(expired)?;
+    let run = app.engine.peek(thread).await?.state().run.as_ref().map(|run| run.id.clone());
+    let run = run.ok_or_else(expired)?;
+    if is_expired(&open.kind, open.since, windlass_server::clock::now()) {
+        let answer = Answer::Deny { reason: Some(NOBODY.to_owned()) };
+        // Somebody else may have closed it meanwhile, which comes to the same.
+        if let Err(error) = give(&app, &caller, thread, &open, answer).await {
+            tracing::debug!(%error, %thread, "a question that has expired was not declined");
+        }
+        return Err(expired());
+    }
+    let arguments = arguments(&open);
+    let answer = asked(&open, &arguments).answer(said.response.unwrap_or_default());
+    match give(&app, &caller, thread, &open, answer).await {
+        Err(EngineError::Rejected(Reject::Closed { .. } | Reject::NotFound { .. })) => return Err(expired()),
+        given => given?,
+    }
+    let outcome = app.engine.wait(&run).await?;
+    told_of(&session.name, outcome, LAST_RESORT_RESUMED).map(Json)
+}
+
+async fn give(
+    app: &Shared,
+    caller: &Caller,
+    thread: &ThreadId,
+    open: &OpenInterrupt,
+    answer: Answer,
+) -> Result<(), EngineError> {
+    let given = Given { interrupt: open.interrupt.clone(), answer, approval: digest_of(&open.kind) };
+    let machine = app.engine.peek(thread).await?;
+    submit(app, caller, (thread, &machine), vec![given], (Vec::new(), None)).await.map(drop)
+}
+
+/// Rejects a body that [`chat`] and [`stream`] would reject.
+pub fn check(bytes: &[u8]) -> Result<(), Problem> {
+    parse::<Chat>(bytes)?.read().map(drop)
+}
+
+impl Chat {
+    /// The message and what was said before it, where they fit. (WT-E1)
+    fn read(&self) -> Result<(String, Vec<Line>), Problem> {
+        let message = self.message.as_deref().unwrap_or_default().trim();
+        if message.is_empty() {
+            return Err(refused("message_required", "Please enter a message."));
+        }
+        if message.chars().count() > MESSAGE_MAX_CHARS {
+            return Err(refused("message_too_long", "Message is too long (max 32,768 characters)."));
+        }
+        let history = self.history.as_deref().unwrap_or_default();
+        if history.len() > HISTORY_MAX {
+            let words = format!("Too many messages in history (max {HISTORY_MAX}). Start a new chat.");
+            return Err(refused("history_too_long", words));
+        }
+        if self.doc_id.as_deref().is_some_and(|id| !id.is_empty()) {
+            return Err(missing().hint("leave `doc_id` away"));
+        }
+        // What is no message is left aside, as its clients are used to.
+        let lines = history.iter().filter_map(|line| serde_json::from_value(line.clone()).ok());
+        Ok((message.to_owned(), lines.collect()))
+    }
+}
+
+/// Starts a run, or has it wait behind the one that goes on.
+async fn start(
+    app: &Shared,
+    caller: &Caller,
+    headers: &HeaderMap,
+    chat: Chat,
+) -> Result<(Session, Started), Problem> {
+    caller.runs()?;
+    let (message, history) = chat.read()?;
+    let zone = headers.get(TIMEZONE).map(|zone| zone.to_str().unwrap_or("?"));
+    let utc_offset_minutes = zone.map(timezone::offset_minutes).transpose()?;
+    let name = chat.session_id.filter(|name| !name.is_empty()).unwrap_or_else(fresh_uuid);
+    let session = session::find(app, caller, &name).await?;
+    let before = if session.row.is_none() { told(&history, HISTORY_TOLD) } else { None };
+    let has_history = before.is_some();
+    let blocks = [message.clone()].into_iter().chain(before).map(Block::text);
+    let mut task = Task::new(app.agent.clone(), "");
+    task.message = Message { role: Role::User, blocks: blocks.collect() };
+    task.thread = Some(session.thread.clone());
+    // Out of steps, the agent says in plain words what it has (WT-L11); calls run one after another (WT-L5).
+    task.options = RunOptions {
+        surface: Surface::Chat,
+        serialized: true,
+        at_limit: Some(AtLimit::Answer),
+        utc_offset_minutes,
+        ..RunOptions::default()
+    };
+    let waits = session.row.as_ref().is_some_and(|row| row.view.status == ThreadStatus::Waiting);
+    // Whoever writes on instead of answering has left the question.
+    task.when_busy = if waits { WhenBusy::Replace } else { WhenBusy::Queue };
+    let started = begin(app, caller, task).await?;
+    if has_history {
+        title(app, caller, &started.thread, &message).await?;
+    }
+    Ok((session, started))
+}
+
+/// What became of a run, in one answer. A run that failed is answered like one that said nothing, in fixed words: clients
+/// of this dialect show every answer as the agent's. The reason stands beside it, in `error`. (WT-L12)
+fn told_of(session: &str, outcome: Outcome, last_resort: &str) -> Result<Value, Problem> {
+    let created_at = iso(outcome.timestamp);
+    let has_fallback = outcome.meta.model_fallback;
+    let (content, has_fallback, error) = match outcome.status {
+        Status::Done => match outcome.data.filter(|text| !text.trim().is_empty()) {
+            Some(text) => (text, has_fallback, None),
+            None => (last_resort.to_owned(), true, None),
+        },
+        Status::Paused => return paused(session, &outcome),
+        Status::Failed => (last_resort.to_owned(), true, Some(failed(outcome)?)),
+        Status::Cancelled => return Err(refused("invalid_request", "The run was stopped.")),
+        Status::Queued | Status::Running => {
+            let words = "The message waits: the run before it has not ended well. It is kept.";
+            return Err(Problem::conflict("busy", words));
+        }
+    };
+    let mut told = json!({
+        "message": {"role": "assistant", "content": content, "created_at": created_at},
+        "mood": MOOD,
+        "session_id": session,
+        "model_fallback": has_fallback,
+    });
+    if let (Some(error), Some(members)) = (error, told.as_object_mut()) {
+        members.insert("error".into(), error);
+    }
+    Ok(told)
+}
+
+/// The first of what it asks; what else it asks comes after the answer. (WT-H5, WT-H9)
+fn paused(session: &str, outcome: &Outcome) -> Result<Value, Problem> {
+    let Some(open) = outcome.meta.interrupts.first() else {
+        return Err(Problem::internal(format!("run `{}` waits for nothing", outcome.run_id)));
+    };
+    let arguments = arguments(open);
+    Ok(json!({"hitl": asked(open, &arguments).payload(session), "session_id": session}))
+}
+
+fn arguments(open: &OpenInterrupt) -> Value {
+    open.arguments.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+fn asked<'a>(open: &'a OpenInterrupt, arguments: &'a Value) -> Asked<'a> {
+    let tool = open.tool.as_deref().unwrap_or_default();
+    Asked { interrupt: &open.interrupt, kind: &open.kind, tool, arguments }
+}
+
+/// Why the run failed: the code, and what to do.
+fn failed(outcome: Outcome) -> Result<Value, Problem> {
+    let Some(error) = outcome.errors.into_iter().next() else {
+        return Err(Problem::internal(format!("run `{}` failed without an error", outcome.run_id)));
+    };
+    Ok(reason(&RunError { code: error.code, message: error.message, retryable: error.retryable }))
+}
+
+/// Encodes an error as the member `error` of an answer.
+pub fn reason(error: &RunError) -> Value {
+    let Failure { code, words, hint } = explain(error);
+    json!({"code": code, "message": format!("{words}; {hint}")})
+}
+
+/// The tutor has no first words of its own. (WT-E5)
+pub async fn greeting(caller: Caller) -> Result<Json<Value>, Problem> {
+    caller.reads()?;
+    Ok(Json(json!({"message": null, "session_id": null})))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // rows: WT-E1, WT-E8
+    #[test]
+    fn messages_and_histories_have_a_size() {
+        let read = |message: String, lines: usize| {
+            let history = Some(vec![json!({"role": "user", "content": "x"}); lines]);
+            let chat = Chat { message: Some(message), history, doc_id: None, session_id: None };
+            chat.read().map(|(_, lines)| lines.len()).map_err(|problem| problem.code.into_owned())
+        };
+        assert_eq!(read("ä".repeat(MESSAGE_MAX_CHARS), 100), Ok(100));
+        assert_eq!(read("ä".repeat(MESSAGE_MAX_CHARS + 1), 0), Err("message_too_long".into()));
+        assert_eq!(read("x".into(), 101), Err("history_too_long".into()));
+        assert_eq!(read(" \n".into(), 0), Err("message_required".into()));
+    }
+}

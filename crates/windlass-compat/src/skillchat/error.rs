@@ -1,0 +1,100 @@
+//! Errors as this dialect tells them: `{detail: {code, message}}`, with codes that its clients know. (WT-E8)
+
+use axum::Json;
+use axum::body::to_bytes;
+use axum::response::{IntoResponse, Response};
+use http::{StatusCode, header};
+use serde_json::{Value, json};
+use windlass_server::http::problem::{MEDIA_TYPE, Problem};
+
+/// Bytes of a problem: a code and two sentences.
+const PROBLEM_MAX_BYTES: usize = 64 * 1024;
+
+/// A request that makes no sense, in words that clients know.
+pub fn refused(code: &'static str, words: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, code, words)
+}
+
+/// A question that nobody can answer any more, or that never was. (WT-H10)
+pub fn expired() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "invalid_request", "Checkpoint expired or not found.")
+}
+
+/// What the tutor does beside chatting, and this server does not.
+pub fn missing() -> Problem {
+    Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", "this server has no such feature")
+}
+
+/// Puts a problem into the dialect's shape; whatever else is answered stays.
+pub async fn shaped(response: Response) -> Response {
+    let media = response.headers().get(header::CONTENT_TYPE);
+    if media.is_none_or(|media| media != MEDIA_TYPE) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let body = to_bytes(body, PROBLEM_MAX_BYTES).await.unwrap_or_default();
+    let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let text = |name: &str| problem[name].as_str().unwrap_or_default();
+    let message = match text("hint") {
+        "" => text("detail").to_owned(),
+        hint => format!("{}; {hint}", text("detail")),
+    };
+    let detail = json!({"code": code(parts.status, text("code")), "message": message});
+    // Its clients know 400 for every request that does not fit.
+    if parts.status == StatusCode::UNPROCESSABLE_ENTITY {
+        parts.status = StatusCode::BAD_REQUEST;
+    }
+    parts.headers.remove(header::CONTENT_TYPE);
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let mut shaped = (parts.status, Json(json!({"detail": detail}))).into_response();
+    // The length is the new body's own.
+    shaped.headers_mut().extend(parts.headers);
+    *shaped.extensions_mut() = parts.extensions;
+    shaped
+}
+
+/// The code that clients know; one that says more stays.
+fn code(status: StatusCode, code: &str) -> &str {
+    match (status, code) {
+        (_, "bad_request" | "invalid" | "config" | "too_large" | "busy" | "queue_full" | "closed") => {
+            "invalid_request"
+        }
+        (StatusCode::TOO_MANY_REQUESTS, _) => "rate_limited",
+        (StatusCode::SERVICE_UNAVAILABLE | StatusCode::INTERNAL_SERVER_ERROR, _) => "service_unavailable",
+        (StatusCode::BAD_GATEWAY, _) => "upstream_error",
+        (_, code) => code,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn told(problem: Problem) -> (u16, Value) {
+        let response = shaped(problem.into_response()).await;
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), PROBLEM_MAX_BYTES).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    // rows: WT-E8, WT-H10
+    #[tokio::test]
+    async fn a_problem_is_told_in_the_shape_of_the_dialect() {
+        let detail = |code: &str, message: &str| json!({"detail": {"code": code, "message": message}});
+        for (problem, status, wanted) in [
+            (refused("message_required", "Please enter a message."), 400, "message_required"),
+            (Problem::invalid("x"), 400, "invalid_request"),
+            (expired(), 404, "invalid_request"),
+            (Problem::not_found("x"), 404, "not_found"),
+            (Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_runs", "x"), 429, "rate_limited"),
+            (Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopped", "x"), 503, "service_unavailable"),
+            (Problem::new(StatusCode::BAD_GATEWAY, "ERR_AUTH", "x"), 502, "upstream_error"),
+            (Problem::forbidden("x"), 403, "forbidden"),
+        ] {
+            let message = problem.detail.clone();
+            assert_eq!(told(problem).await, (status, detail(wanted, &message)));
+        }
+        let hinted = told(Problem::invalid("wrong").hint("do this")).await;
+        assert_eq!(hinted, (400, detail("invalid_request", "wrong; do this")));
+    }
+}

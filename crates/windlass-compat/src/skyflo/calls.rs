@@ -1,0 +1,216 @@
+//! The calls of a run as a client is told of them: pending, asked about, approved or denied, executing, done.
+//!
+//! It follows the facts; whether a call may run was decided before.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use windlass::machine::{
+    Answer, CallKey, Event, Fact, InterruptId, InterruptKind, Message, Outcome, Run, RunId, Timestamp,
+    Verdict,
+};
+
+use super::word::{Scene, Word};
+use crate::call::{Call, args, blocks, is_failure, plain};
+
+/// The calls of the running step.
+#[derive(Debug, Default)]
+pub struct Calls {
+    known: BTreeMap<CallKey, Known>,
+    asked: BTreeMap<InterruptId, CallKey>,
+    /// What is told once the verdicts on all calls of a reply are there; `None` where that was done.
+    held: Option<Vec<Word>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    call: Call,
+    needs_approval: bool,
+    is_judged: bool,
+    is_denied: bool,
+}
+
+impl Known {
+    fn new(call: Call) -> Self {
+        Self { call, needs_approval: false, is_judged: false, is_denied: false }
+    }
+}
+
+impl Calls {
+    /// The calls of a run whose step began before the stream did: they were told as pending then. (SK-E10)
+    pub fn resumed(run: &Run) -> Self {
+        let mut calls = Self::default();
+        let windlass::machine::Phase::Calls(line) = &run.phase else { return calls };
+        for (index, call) in (0..).zip(&line.calls) {
+            let key = CallKey { step: run.attempt.step, index };
+            let known = Known::new(Call::of_state(&run.id, key, call));
+            if let Some(asked) = call.status.asked() {
+                calls.asked.insert(asked.interrupt.clone(), key);
+            }
+            calls.known.insert(key, known);
+        }
+        calls
+    }
+
+    /// What is still asked about calls of a run.
+    pub fn open(&self, scene: &Scene, run: &Run) -> Vec<Word> {
+        let open = run.open().filter_map(|(index, asked)| {
+            let key = CallKey { step: run.attempt.step, index: u32::try_from(index?).ok()? };
+            Some(awaiting(scene, asked.since, &self.known.get(&key)?.call, &asked.kind))
+        });
+        open.collect()
+    }
+
+    /// A reply came, with these calls.
+    pub fn replied(&mut self, run: &RunId, step: u32, message: &Message) {
+        self.known = Call::of_reply(run, step, message).map(|(key, call)| (key, Known::new(call))).collect();
+        self.asked.clear();
+        self.held = (!self.known.is_empty()).then(Vec::new);
+    }
+
+    /// Takes an event; returns what is to be told.
+    pub fn hear(&mut self, scene: &Scene, event: &Event) -> Vec<Word> {
+        let word = self.word(scene, event);
+        let all_judged = match &event.fact {
+            Fact::CallJudged { .. } | Fact::GrantUsed { .. } | Fact::ToolFinished { .. } => {
+                self.known.values().all(|known| known.is_judged)
+            }
+            _ => true, // tidy: whatever else happens, happens after the verdicts
+        };
+        let Some(held) = &mut self.held else { return word.into_iter().collect() };
+        held.extend(word);
+        if !all_judged {
+            return Vec::new();
+        }
+        let held = self.held.take().unwrap_or_default();
+        self.pending(scene, event.at).into_iter().chain(held).collect()
+    }
+
+    fn word(&mut self, scene: &Scene, event: &Event) -> Option<Word> {
+        match &event.fact {
+            Fact::CallJudged { call, verdict, arguments, .. } => {
+                let known = self.known.get_mut(call)?;
+                known.call.apply(&event.fact);
+                (known.is_judged, known.needs_approval) = (true, *verdict == Verdict::Ask);
+                if let Some(arguments) = arguments {
+                    known.call.args = args(arguments);
+                }
+                None
+            }
+            Fact::CallEdited { call, arguments, .. } => {
+                let known = self.known.get_mut(call)?;
+                known.call.apply(&event.fact);
+                known.call.args = args(arguments);
+                None
+            }
+            Fact::InterruptOpened { interrupt, kind, call: Some(call), .. } => {
+                let known = self.known.get_mut(call)?;
+                known.call.apply(&event.fact);
+                self.asked.insert(interrupt.clone(), *call);
+                Some(awaiting(scene, event.at, &known.call, kind))
+            }
+            Fact::InterruptClosed { interrupt, answer, .. } => {
+                let known = self.known.get_mut(self.asked.get(interrupt)?)?;
+                let name = match said(answer)? {
+                    Said::Yes => "tool.approved",
+                    Said::No => "tool.denied",
+                };
+                known.is_denied = name == "tool.denied";
+                Some(scene.word(name, event.at, known.call.data().into()))
+            }
+            Fact::ToolStarted { call, .. } => {
+                let call = &self.known.get(call)?.call;
+                (!call.is_meta()).then(|| scene.word("tool.executing", event.at, call.data().into()))
+            }
+            Fact::ToolFinished { call, .. } => {
+                let known = self.known.get_mut(call)?;
+                known.is_judged = true;
+                known.finished(scene, event)
+            }
+            _ => None, // tidy: the other kinds say nothing of a call that clients see
+        }
+    }
+
+    /// The calls of a reply, with the verdicts on them. (SK-E10)
+    fn pending(&self, scene: &Scene, at: Timestamp) -> Option<Word> {
+        let shown = self.known.values().filter(|known| !known.call.is_meta());
+        let tools: Vec<Value> = shown.map(|known| known.pending(at).into()).collect();
+        (!tools.is_empty()).then(|| scene.word("tools.pending", at, json!({"tools": tools})))
+    }
+}
+
+impl Known {
+    fn pending(&self, at: Timestamp) -> Map<String, Value> {
+        let mut data = self.call.data();
+        data.insert("requires_approval".into(), self.needs_approval.into());
+        data.insert("timestamp".into(), at.0.into());
+        data
+    }
+
+    /// What a result is told as. (SK-E12..E14)
+    fn finished(&mut self, scene: &Scene, event: &Event) -> Option<Word> {
+        let Fact::ToolFinished { outcome, content, error, .. } = &event.fact else { return None };
+        if *outcome == Outcome::Denied {
+            // A person's denial was told when they gave it; a rule's is told now.
+            let told = std::mem::replace(&mut self.is_denied, true);
+            return (!told).then(|| scene.word("tool.denied", event.at, self.call.data().into()));
+        }
+        if self.call.is_meta() {
+            return None;
+        }
+        let mut data = self.call.title();
+        let name = if is_failure(*outcome, *error) {
+            data.insert("error".into(), plain(content).into());
+            "tool.error"
+        } else {
+            data.insert("result".into(), blocks(content).into());
+            "tool.result"
+        };
+        Some(scene.word(name, event.at, data.into()))
+    }
+}
+
+/// What an answer comes to in a dialect that knows two.
+pub enum Said {
+    /// The call goes on.
+    Yes,
+    /// It does not.
+    No,
+}
+
+/// What an answer comes to; nothing where the question was taken back.
+pub fn said(answer: &Answer) -> Option<Said> {
+    match answer {
+        Answer::Approve
+        | Answer::Edit { .. }
+        | Answer::Reply(_)
+        | Answer::Done { .. }
+        | Answer::Retry
+        | Answer::Raise { .. } => Some(Said::Yes),
+        Answer::Deny { .. } | Answer::Fail { .. } | Answer::Stop => Some(Said::No),
+        Answer::Withdrawn => None,
+    }
+}
+
+/// A call waits for a person; what they are asked beyond "may it run?" stands in the context. (SK-E11)
+fn awaiting(scene: &Scene, at: Timestamp, call: &Call, kind: &InterruptKind) -> Word {
+    let mut data = call.data();
+    let mut context = json!({"conversation_id": scene.conversation});
+    let (key, asked): (_, Value) = match kind {
+        InterruptKind::Approval { preview, .. } => {
+            let preview = preview.as_ref().map(crate::call::text);
+            ("preview", preview.into())
+        }
+        InterruptKind::Hook { reason, .. } => ("reason", reason.as_str().into()),
+        InterruptKind::Question(question) => ("question", question.summary.as_str().into()),
+        InterruptKind::SignIn { url, .. } => ("sign_in", url.as_str().into()),
+        InterruptKind::Handoff { runner } => ("runner", runner.as_str().into()),
+        InterruptKind::InDoubt { .. } => ("in_doubt", true.into()),
+        InterruptKind::Limit(limit) => ("limit", limit.limit.as_str().into()),
+    };
+    if !asked.is_null() {
+        context[key] = asked;
+    }
+    data.insert("context".into(), context);
+    scene.word("tool.awaiting_approval", at, data.into())
+}

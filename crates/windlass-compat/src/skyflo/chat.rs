@@ -1,0 +1,247 @@
+//! Talking to the agent: a message, an answer to what a call waits for, and the wish to stop.
+//!
+//! Each message and each answer opens a stream; the run goes on without it.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use http::HeaderMap;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass::machine::{
+    AtLimit, Fact, Input, Machine, Principal, Reject, Run, RunId, RunOptions, Seq, Surface, ThreadId,
+    WhenBusy,
+};
+use windlass::port::journal::RunRow;
+use windlass::{Backlog, EngineError, Task};
+use windlass_server::http::Shared;
+use windlass_server::http::caller::Caller;
+use windlass_server::http::input::{Body, Path};
+use windlass_server::http::problem::Problem;
+use windlass_server::http::routes::interrupts::submit;
+use windlass_server::http::start::begin::begin;
+use windlass_server::http::stream::feed::{Feed, Reader};
+use windlass_server::http::stream::place::StreamPlace;
+
+use super::super::decision::Decided;
+use super::super::revision::Target;
+use super::feed::{HEARTBEAT, respond};
+use super::find::{Found, found, open};
+use super::speak::{Offer, Speaker};
+use super::word::Scene;
+
+/// The name of the note that keeps why somebody approved a call. (SK-X9)
+const REASON: &str = "skyflo.approval";
+
+/// A message with what was said before it, of which the engine knows everything but the last.
+#[derive(Debug, Deserialize)]
+pub struct Chat {
+    #[serde(default)]
+    messages: Vec<Line>,
+    #[serde(default)]
+    conversation_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Line {
+    #[serde(default)]
+    role: String,
+    #[serde(default)]
+    content: Value,
+}
+
+impl Line {
+    /// The text, also where it comes in parts.
+    fn text(&self) -> String {
+        match &self.content {
+            Value::String(text) => text.clone(),
+            Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
+        }
+    }
+}
+
+impl Chat {
+    /// The user's newest message, which alone is new. (SK-G18, SK-R1)
+    fn newest(&self) -> Result<String, Problem> {
+        if self.messages.is_empty() {
+            return Err(Problem::bad_request("messages are required"));
+        }
+        let users = self.messages.iter().rev().filter(|line| line.role == "user");
+        let newest = users.map(Line::text).find(|text| !text.trim().is_empty());
+        newest.ok_or_else(|| Problem::bad_request("no message of the user has any content"))
+    }
+}
+
+/// A message for the agent. (SK-R1)
+pub async fn chat(
+    State(app): State<Shared>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(chat): Body<Chat>,
+) -> Result<Response, Problem> {
+    caller.runs()?;
+    let since = windlass_server::clock::clock().now();
+    let text = chat.newest()?;
+    let place = StreamPlace::take(&app, &caller)?;
+    let opened = match chat.conversation_id.as_deref().filter(|id| !id.is_empty()) {
+        Some(id) => Some(open(&app, &caller, id).await?),
+        None => None,
+    };
+    let mut task = Task::new(app.agent.clone(), text);
+    task.thread = opened.as_ref().map(|(thread, _)| thread.clone());
+    // A run that reaches a limit ends with an error that says so; the conversation can go on. (SK-G19)
+    task.options = RunOptions { surface: Surface::Chat, at_limit: Some(AtLimit::Fail), ..Default::default() };
+    // The engine that is spoken to here has one list of messages: what comes meanwhile is read after the calls.
+    task.when_busy = WhenBusy::Steer;
+    let started = begin(&app, &caller, task).await?;
+    let draft = opened.and_then(|(_, draft)| draft);
+    let is_titled = draft.as_ref().is_some_and(|draft| !draft.title.is_empty());
+    if let Some(draft) = draft {
+        draft.settle(&app, &started.thread, &caller).await?;
+    }
+    let beside = beside(&app, &started.thread, started.seq).await?;
+    let run = match &beside {
+        Some((run, _)) => outward(run, started.seq),
+        None => started.run.to_string(),
+    };
+    let scene = Scene { conversation: started.thread.to_string(), run };
+    let mut speaker = Speaker::new(scene, started.run, since, offer(&app));
+    if is_titled {
+        speaker = speaker.titled();
+    }
+    let active = beside.as_ref().and_then(|(run, machine)| active(machine, run));
+    if let Some(run) = active {
+        speaker = speaker.beside(run);
+    }
+    let first = speaker.begin(active);
+    let feed = feed(&app, &headers, &started.thread, started.seq);
+    Ok(respond(&app, place, (started.thread, feed), speaker, first))
+}
+
+/// A thread from an event on.
+fn feed(app: &Shared, headers: &HeaderMap, thread: &ThreadId, from: Seq) -> Feed {
+    let after = Seq(from.0.saturating_sub(1));
+    Feed::open(app, Reader::of(headers), thread, after.into(), Backlog::Fragments).beating(HEARTBEAT)
+}
+
+/// The run that a message was put beside, and the thread as it stands.
+async fn beside(app: &Shared, thread: &ThreadId, seq: Seq) -> Result<Option<(RunId, Machine)>, EngineError> {
+    let first = app.engine.events(thread, Seq(seq.0.saturating_sub(1)), 1).await?.into_iter().next();
+    let Some(event) = first.map(|recorded| recorded.event) else { return Ok(None) };
+    if !matches!(event.fact, Fact::MessageQueued { .. }) {
+        return Ok(None);
+    }
+    let Some(run) = event.run else { return Ok(None) };
+    Ok(Some((run, app.engine.peek(thread).await?)))
+}
+
+fn active<'a>(machine: &'a Machine, run: &RunId) -> Option<&'a Run> {
+    machine.state().run.as_ref().filter(|active| active.id == *run)
+}
+
+/// What a stream calls a run that it did not start: each stream has an id of its own, which leads back to the run.
+fn outward(run: &RunId, seq: Seq) -> String {
+    format!("{run}-{seq}")
+}
+
+fn offer(app: &Shared) -> Offer {
+    Offer { tools: app.engine.tools().len(), max_steps: app.agent.limits.max_steps }
+}
+
+/// An answer to what a call waits for. (SK-A9)
+#[derive(Debug, Deserialize)]
+pub struct Decision {
+    approve: bool,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    conversation_id: Option<String>,
+}
+
+/// Answers, and tells what comes of it. (SK-R2)
+pub async fn decide(
+    State(app): State<Shared>,
+    caller: Caller,
+    Path(call): Path<String>,
+    headers: HeaderMap,
+    Body(decision): Body<Decision>,
+) -> Result<Response, Problem> {
+    caller.approves()?;
+    let place = StreamPlace::take(&app, &caller)?;
+    let since = windlass_server::clock::clock().now();
+    let Some(conversation) = decision.conversation_id.as_deref().filter(|id| !id.is_empty()) else {
+        return Err(Problem::bad_request("conversation_id is required"));
+    };
+    let missing = || Problem::not_found(format!("call `{call}` in the conversation"));
+    let Found::Thread(row) = found(&app, &caller, conversation).await? else { return Err(missing()) };
+    let machine = app.engine.peek(&row.thread).await?;
+    let active = machine.state().run.as_ref();
+    let target = Target::find(active, &call)?;
+    // An open interrupt of a call belongs to the active run.
+    let active = active.ok_or_else(missing)?;
+    let decided = Decided { is_yes: decision.approve, reason: decision.reason.clone(), parameters: None };
+    let given = target.given(decided.answer(&target.asked.kind));
+    let (seq, _) = submit(&app, &caller, (&row.thread, &machine), vec![given], (Vec::new(), None)).await?;
+    if let Some(reason) = decision.reason.as_deref().filter(|_| decision.approve) {
+        let data = json!({"call_id": call, "reason": reason, "by": caller.user().as_str()});
+        if let Err(error) = app.engine.send(&row.thread, Input::Note { name: REASON.into(), data }).await {
+            tracing::warn!(%error, call, "the reason of an approval was not kept");
+        }
+    }
+    let scene = Scene { conversation: conversation.to_owned(), run: outward(&active.id, seq) };
+    let speaker = Speaker::new(scene, active.id.clone(), since, offer(&app)).beside(active);
+    let first = speaker.begin(None);
+    let feed = feed(&app, &headers, &row.thread, seq);
+    Ok(respond(&app, place, (row.thread, feed), speaker, first))
+}
+
+/// The wish to stop.
+#[derive(Debug, Deserialize)]
+pub struct Stop {
+    conversation_id: String,
+    run_id: String,
+}
+
+/// Stops a run; one that has ended stays as it is. (SK-ST1, SK-X8)
+pub async fn stop(
+    State(app): State<Shared>,
+    caller: Caller,
+    Body(stop): Body<Stop>,
+) -> Result<Json<Value>, Problem> {
+    caller.runs()?;
+    let missing = || Problem::not_found(format!("run `{}` in the conversation", stop.run_id));
+    let Found::Thread(thread) = found(&app, &caller, &stop.conversation_id).await? else {
+        return Err(missing());
+    };
+    let row = run_of(&app, &stop.run_id).await?.filter(|row| row.thread == thread.thread);
+    let row = row.ok_or_else(missing)?;
+    match app.engine.cancel(&row.view.run, caller.user().clone()).await {
+        // It has ended, or is being stopped already.
+        Ok(_) | Err(EngineError::Rejected(Reject::Closed { .. })) => {}
+        Err(EngineError::Rejected(Reject::NotFound { .. })) => withdraw(&app, &row, caller.user()).await?,
+        Err(error) => return Err(error.into()),
+    }
+    let Stop { conversation_id, run_id } = stop;
+    Ok(Json(json!({"status": "stopped", "conversation_id": conversation_id, "run_id": run_id})))
+}
+
+/// The run that an outward id stands for.
+async fn run_of(app: &Shared, id: &str) -> Result<Option<RunRow>, EngineError> {
+    let own = id.rsplit_once('-').filter(|(_, seq)| seq.parse::<u64>().is_ok()).map(|(run, _)| run);
+    for id in [Some(id), own].into_iter().flatten() {
+        match app.engine.run_row(&RunId::from(id)).await {
+            Err(EngineError::NoRun(_)) => {}
+            found => return found.map(Some),
+        }
+    }
+    Ok(None)
+}
+
+/// Takes the message back that is to start a run.
+async fn withdraw(app: &Shared, row: &RunRow, by: &Principal) -> Result<(), EngineError> {
+    let machine = app.engine.peek(&row.thread).await?;
+    let waiting = machine.state().queue.iter().find(|waiting| waiting.queued.run == row.view.run);
+    let Some(waiting) = waiting else { return Ok(()) };
+    app.engine.withdraw(&row.thread, &waiting.id, by.clone()).await.map(drop)
+}

@@ -1,0 +1,221 @@
+//! The calls of a run as a client is told of them: written, decided on, running, done.
+//!
+//! Calls are told apart by their ids, not by the order in which a tool's calls end. (ZE-H2)
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use windlass::machine::{
+    CallKey, Event, Fact, InterruptId, InterruptKind, Message, Outcome, Phase, Run, RunId, Verdict,
+};
+
+use super::super::call::is_failure;
+use super::word::Scene;
+use crate::call::{Call, args, outward_id, plain, text};
+
+/// The calls of the running step.
+#[derive(Debug, Default)]
+pub struct Calls {
+    known: BTreeMap<CallKey, Known>,
+    /// Calls that are being written: the part of the reply, and the tool once it is named.
+    written: Vec<(u32, String)>,
+    /// Whether fragments were missed, so that what follows would not fit.
+    is_torn: bool,
+    /// Questions that are answered already.
+    confirmed: Vec<InterruptId>,
+}
+
+#[derive(Debug)]
+struct Known {
+    call: Call,
+    is_told: bool,
+    is_asked: bool,
+}
+
+impl Known {
+    fn new(call: Call) -> Self {
+        Self { call, is_told: false, is_asked: false }
+    }
+}
+
+impl Calls {
+    /// The calls of a run whose step began before the stream did: those were told then.
+    pub fn resumed(run: &Run) -> Self {
+        let mut calls = Self::default();
+        let Phase::Calls(line) = &run.phase else { return calls };
+        for (index, call) in (0..).zip(&line.calls) {
+            let key = CallKey { step: run.attempt.step, index };
+            let told = Call::of_state(&run.id, key, call);
+            let is_asked = call.status.asked().is_some();
+            calls.known.insert(key, Known { call: told, is_told: true, is_asked });
+        }
+        calls
+    }
+
+    /// Leaves out questions that are answered already.
+    pub fn confirm(&mut self, interrupts: Vec<InterruptId>) {
+        self.confirmed = interrupts;
+    }
+
+    /// A try begins anew.
+    pub fn restart(&mut self) {
+        self.written.clear();
+        self.is_torn = false;
+    }
+
+    /// Fragments were missed: the rest of the calls is told when they are whole.
+    pub fn tear(&mut self) {
+        self.is_torn = true;
+    }
+
+    /// A fragment of a call's arguments. (ZE-S7)
+    pub fn fragment(
+        &mut self,
+        scene: &Scene,
+        (run, step): (&RunId, u32),
+        (part, name, fragment): (u32, Option<&str>, &str),
+    ) -> Option<String> {
+        if self.is_torn {
+            return None;
+        }
+        let at = self.written.iter().position(|(known, _)| *known == part).unwrap_or_else(|| {
+            self.written.push((part, String::new()));
+            self.written.len() - 1
+        });
+        let tool = &mut self.written[at].1;
+        if let Some(name) = name {
+            name.clone_into(tool);
+        }
+        let key = CallKey { step, index: u32::try_from(at).ok()? };
+        let data = json!({"tool_call_id": outward_id(run, key), "tool_name": tool, "args": fragment});
+        Some(scene.frame("tool_call_chunk", data))
+    }
+
+    /// A reply came with its calls.
+    pub fn replied(&mut self, run: &RunId, step: u32, message: &Message) {
+        self.known = Call::of_reply(run, step, message).map(|(key, call)| (key, Known::new(call))).collect();
+        self.restart();
+    }
+
+    /// Takes an event; returns what is told of it.
+    pub fn hear(&mut self, scene: &Scene, event: &Event) -> Vec<String> {
+        match &event.fact {
+            Fact::CallJudged { call, verdict, arguments, .. } => {
+                let Some(known) = self.known.get_mut(call) else { return Vec::new() };
+                known.call.apply(&event.fact);
+                if let Some(arguments) = arguments {
+                    known.call.args = args(arguments);
+                }
+                match verdict {
+                    Verdict::Allow | Verdict::Deny => vec![known.decided(scene)],
+                    // Told with what is asked, which may take a preview.
+                    Verdict::Ask => Vec::new(),
+                }
+            }
+            Fact::CallEdited { call, arguments, .. } => {
+                if let Some(known) = self.known.get_mut(call) {
+                    known.call.apply(&event.fact);
+                    known.call.args = args(arguments);
+                }
+                Vec::new()
+            }
+            // The call keeps the id that the client knows.
+            Fact::InterruptOpened { interrupt, .. } if self.confirmed.contains(interrupt) => Vec::new(),
+            Fact::InterruptOpened { kind, call: Some(call), .. } => {
+                let Some(known) = self.known.get_mut(call) else { return Vec::new() };
+                known.call.apply(&event.fact);
+                vec![known.asks(scene, kind)]
+            }
+            Fact::ToolStarted { call, .. } => {
+                let known = self.known.get_mut(call).filter(|known| known.is_asked);
+                known.map(|known| known.decided(scene)).into_iter().collect()
+            }
+            Fact::ToolFinished { call, .. } => {
+                let known = self.known.get_mut(call);
+                known.map(|known| known.finished(scene, event)).unwrap_or_default()
+            }
+            _ => Vec::new(), // tidy: the other kinds say nothing of a call that clients see
+        }
+    }
+
+    /// What a run's calls wait for, told again to whoever comes later; but for what is being answered.
+    pub fn open(&mut self, scene: &Scene, run: &Run, answered: &[InterruptId]) -> Vec<String> {
+        let step = run.attempt.step;
+        let mut told = Vec::new();
+        for (index, asked) in run.open().filter(|(_, asked)| !answered.contains(&asked.interrupt)) {
+            let Some(index) = index.and_then(|index| u32::try_from(index).ok()) else { continue };
+            if let Some(known) = self.known.get_mut(&CallKey { step, index }) {
+                told.push(known.asks(scene, &asked.kind));
+            }
+        }
+        told
+    }
+}
+
+impl Known {
+    fn data(&self, requires_approval: bool) -> Map<String, Value> {
+        let mut data = self.name();
+        data.insert("parameters".into(), self.call.args.clone());
+        data.insert("requires_approval".into(), requires_approval.into());
+        let status = if requires_approval { "pending" } else { "running" };
+        data.insert("status".into(), status.into());
+        data
+    }
+
+    fn name(&self) -> Map<String, Value> {
+        let mut data = Map::new();
+        data.insert("tool_call_id".into(), self.call.id.as_str().into());
+        data.insert("tool_name".into(), self.call.tool.as_str().into());
+        data
+    }
+
+    /// Nobody has to decide on it, or somebody has. (ZE-S2)
+    fn decided(&mut self, scene: &Scene) -> String {
+        (self.is_told, self.is_asked) = (true, false);
+        scene.frame("tool_call", self.data(false).into())
+    }
+
+    /// Somebody has to decide. (ZE-H3, ZE-H8)
+    fn asks(&mut self, scene: &Scene, kind: &InterruptKind) -> String {
+        (self.is_told, self.is_asked) = (true, true);
+        let mut data = self.data(true);
+        if let Some((name, value)) = asked(kind) {
+            data.insert(name.into(), value);
+        }
+        scene.frame("tool_call", data.into())
+    }
+
+    /// It has its result. (ZE-S3)
+    fn finished(&mut self, scene: &Scene, event: &Event) -> Vec<String> {
+        let Fact::ToolFinished { outcome, content, error, .. } = &event.fact else { return Vec::new() };
+        let first = (!self.is_told).then(|| self.decided(scene));
+        let mut data = self.name();
+        data.insert("result".into(), plain(content).into());
+        data.insert("is_error".into(), is_failure(*outcome, *error).into());
+        let status = if *outcome == Outcome::Denied { "rejected" } else { "completed" };
+        data.insert("status".into(), status.into());
+        first.into_iter().chain([scene.frame("tool_call_result", data.into())]).collect()
+    }
+}
+
+/// What a person is asked beyond "may it run?".
+fn asked(kind: &InterruptKind) -> Option<(&'static str, Value)> {
+    match kind {
+        InterruptKind::Approval { preview, .. } => Some(("preview", text(preview.as_ref()?).into())),
+        InterruptKind::Hook { reason, .. } => Some(("reason", reason.as_str().into())),
+        InterruptKind::Question(question) => {
+            let asked = json!({
+                "checkpoint": question.checkpoint,
+                "summary": question.summary,
+                "params": question.params,
+                "options": question.options,
+                "allow_free_input": question.free_input,
+            });
+            Some(("question", asked))
+        }
+        InterruptKind::SignIn { url, .. } => Some(("sign_in", url.as_str().into())),
+        InterruptKind::Handoff { runner } => Some(("runner", runner.as_str().into())),
+        InterruptKind::InDoubt { .. } => Some(("in_doubt", true.into())),
+        InterruptKind::Limit(limit) => Some(("limit", limit.limit.as_str().into())),
+    }
+}

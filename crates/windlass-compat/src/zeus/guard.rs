@@ -1,0 +1,70 @@
+//! Which tools a client wants to be asked about. Whether a call runs without asking is the gate's to say: a wish for more
+//! care that the gate does not meet is refused, and one for less is left aside.
+//!
+//! Rules and grants are the word of administrators and of the user, given for good; they count, whatever one request says.
+
+use windlass::machine::AutoRun;
+use windlass::{OfferedTool, Whose};
+use windlass_server::http::Shared;
+use windlass_server::http::caller::Caller;
+use windlass_server::http::problem::Problem;
+
+use super::super::session::Session;
+use super::body::{CallResult, Guards};
+
+/// Refuses wishes that would not be met.
+pub async fn check(app: &Shared, caller: &Caller, session: &Session, guards: &Guards) -> Result<(), Problem> {
+    let tools = app.engine.tools();
+    for (name, guard) in guards {
+        let Some(tool) = tools.iter().find(|tool| tool.spec.name.as_str() == name) else { continue };
+        if guard.enabled == Some(false) {
+            return Err(unmet(name, "enabled", "the tool cannot be taken out of one session")
+                .hint("have an administrator deny it by a rule"));
+        }
+        if !guard.requires_interrupt {
+            continue;
+        }
+        if runs_unasked(tool) {
+            return Err(unmet(name, "requires_interrupt", "its calls change nothing and run without asking")
+                .hint("leave it away, or have an administrator add a rule that asks"));
+        }
+        if auto_run(app, caller, session).await? != AutoRun::Ask {
+            return Err(unmet(name, "requires_interrupt", "your choice lets its calls run without asking")
+                .hint("choose `ask` with `PUT /api/v1/auto-run`"));
+        }
+    }
+    Ok(())
+}
+
+fn unmet(tool: &str, member: &str, why: &str) -> Problem {
+    let tool = windlass_server::text::first_line(tool, 64);
+    Problem::invalid(format!("`tool_interrupt_config.{tool}.{member}` cannot be met: {why}"))
+}
+
+/// Whether the gate lets a tool's calls through because they change nothing. (SK-A1)
+fn runs_unasked(tool: &OfferedTool) -> bool {
+    let hints = tool.spec.annotations;
+    tool.trusted && hints.read_only_hint && !hints.open_world_hint && !hints.destructive_hint
+}
+
+/// What runs without asking in a session.
+async fn auto_run(app: &Shared, caller: &Caller, session: &Session) -> Result<AutoRun, Problem> {
+    let of_thread = app.engine.auto_run(&Whose::Thread(session.thread.clone())).await?;
+    let chosen = match of_thread {
+        Some(chosen) => Some(chosen),
+        None => app.engine.auto_run(&Whose::User(caller.user().clone())).await?,
+    };
+    Ok(chosen.unwrap_or_default())
+}
+
+/// Refuses an answer that the client itself does not allow for the tool.
+pub fn allows(guards: &Guards, tool: &str, result: &CallResult) -> Result<(), Problem> {
+    let allowed = guards.get(tool).map(|guard| guard.allowed_decisions.as_slice()).unwrap_or_default();
+    if allowed.is_empty() || allowed.contains(&result.decision) {
+        return Ok(());
+    }
+    let word = result.decision.word();
+    Err(Problem::invalid(format!(
+        "`tool_interrupt_config` does not allow the decision `{word}` for `{tool}`"
+    )))
+}

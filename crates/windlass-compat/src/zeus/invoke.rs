@@ -1,0 +1,108 @@
+//! A message for the agent: it starts a run, or waits behind the one that goes on in its session. (ZE-E1, ZE-E4)
+//!
+//! Who asks, what they may use and the message itself are settled before the stream begins.
+
+use axum::extract::State;
+use axum::response::Response;
+use http::{HeaderMap, HeaderValue};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use windlass::Task;
+use windlass::machine::{AtLimit, Block, RunId, RunOptions, Surface, WhenBusy};
+use windlass::port::journal::ThreadStatus;
+use windlass_server::http::Shared;
+use windlass_server::http::caller::Caller;
+use windlass_server::http::input::{Body, Query};
+use windlass_server::http::problem::Problem;
+use windlass_server::http::start::begin::begin_with;
+use windlass_server::http::start::send::Said;
+use windlass_server::http::stream::place::StreamPlace;
+
+use super::super::history::{title, told};
+use super::super::session::{self, Session};
+use super::super::stream::{feed, respond};
+use super::body::Invoke;
+use super::calls::Calls;
+use super::guard;
+use super::speak::Zeus;
+use super::tools;
+use super::word::{Names, Scene};
+
+/// Messages of an earlier conversation that are taken over. (ZE-E7)
+const HISTORY_TOLD: usize = 30;
+
+/// How a stream is written.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Written {
+    /// The names of events.
+    #[serde(default)]
+    pub events: Names,
+}
+
+/// Takes a message and tells what comes of it.
+pub async fn invoke(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(written): Query<Written>,
+    headers: HeaderMap,
+    Body(body): Body<Map<String, Value>>,
+) -> Result<Response, Problem> {
+    caller.runs()?;
+    let place = StreamPlace::take(&app, &caller)?;
+    let Invoke { message, llm, session, history, guards, servers, mode } = Invoke::read(body)?;
+    let agent = llm.agent(&app, &caller)?;
+    let name = session.unwrap_or_else(fresh_name);
+    let session = session::find(&app, &caller, &name).await?;
+    guard::check(&app, &caller, &session, &guards).await?;
+    let mut task = Task::new(agent, "");
+    task.message = Said::Text(message.clone()).read()?;
+    let before = if session.row.is_none() { told(&history, HISTORY_TOLD) } else { None };
+    let has_history = before.is_some();
+    task.message.blocks.extend(before.map(Block::text));
+    task.thread = Some(session.thread.clone());
+    // No two calls of a session run at once (ZE-H10), and what a limit asks has no place in this dialect.
+    task.options = RunOptions {
+        surface: Surface::Chat,
+        mode,
+        serialized: true,
+        at_limit: Some(AtLimit::Fail),
+        ..RunOptions::default()
+    };
+    task.when_busy = WhenBusy::Queue;
+    let started = begin_with(&app, &caller, task, tools::reached(&app, &caller, servers)).await?;
+    if has_history {
+        title(&app, &caller, &started.thread, &message).await?;
+    }
+    let scene = Scene { session: session.name.clone(), names: written.events };
+    let first = asked(&app, &session, &scene).await?;
+    let speaker = Zeus::new(scene, started.run.clone());
+    let feed = feed(&app, &headers, &started.thread, started.seq);
+    Ok(named(respond(&app, place, feed, speaker, first), &session.name, &started.run))
+}
+
+/// `session_` and twelve hexadecimal digits. (ZE-E11)
+fn fresh_name() -> String {
+    format!("session_{:012x}", windlass_server::clock::clock().random() & 0xffff_ffff_ffff)
+}
+
+/// What the run before waits for: it is told again to whoever sends a message meanwhile.
+async fn asked(app: &Shared, session: &Session, scene: &Scene) -> Result<Vec<String>, Problem> {
+    let waits = session.row.as_ref().is_some_and(|row| row.view.status == ThreadStatus::Waiting);
+    if !waits {
+        return Ok(Vec::new());
+    }
+    let machine = app.engine.peek(&session.thread).await?;
+    let run = machine.state().run.as_ref();
+    Ok(run.map(|run| Calls::resumed(run).open(scene, run, &[])).unwrap_or_default())
+}
+
+/// The answer with the names that a client needs to come back: a session may have been named here.
+pub fn named(mut response: Response, session: &str, run: &RunId) -> Response {
+    for (name, value) in [("x-session-id", session), ("x-run-id", run.as_str())] {
+        // Both were checked or made here: letters, digits and a few signs.
+        if let Ok(value) = HeaderValue::from_str(value) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}

@@ -1,0 +1,153 @@
+//! Answers to what a run's calls wait for, and a further instruction beside them. (ZE-E3, ZE-E14)
+//!
+//! All answers of a request count, or none. The run goes on with the model and the tools that it began with.
+
+use std::collections::BTreeSet;
+
+use axum::extract::State;
+use axum::response::Response;
+use http::HeaderMap;
+use serde_json::{Map, Value};
+use windlass::machine::{
+    Answer, CallKey, Fact, Given, InputId, InterruptKind, Run, RunOptions, Seq, Surface, ThreadId, WhenBusy,
+};
+use windlass::{AgentConfig, Task};
+use windlass_server::http::Shared;
+use windlass_server::http::caller::Caller;
+use windlass_server::http::input::{Body, Query};
+use windlass_server::http::problem::Problem;
+use windlass_server::http::routes::interrupts::submit;
+use windlass_server::http::start::begin::begin;
+use windlass_server::http::start::send::Said;
+use windlass_server::http::stream::place::StreamPlace;
+
+use super::super::decision::Decided;
+use super::super::revision::Target;
+use super::super::session;
+use super::super::stream::{feed, respond};
+use super::body::{CallResult, Decision, Guards, Resume};
+use super::calls::Calls;
+use super::confirm::confirm;
+use super::guard;
+use super::invoke::{Written, named};
+use super::speak::Zeus;
+use super::word::Scene;
+use crate::call;
+
+/// What the model reads of a call that nobody decided on.
+const NOBODY: &str = "nobody answered in time";
+
+/// Answers, and tells what comes of it.
+pub async fn resume(
+    State(app): State<Shared>,
+    caller: Caller,
+    Query(written): Query<Written>,
+    headers: HeaderMap,
+    Body(body): Body<Map<String, Value>>,
+) -> Result<Response, Problem> {
+    caller.approves()?;
+    let place = StreamPlace::take(&app, &caller)?;
+    let Resume { session, llm, results, order, guards } = Resume::read(body)?;
+    let agent = llm.agent(&app, &caller)?;
+    let (session, _) = session::begun(&app, &caller, &session).await?;
+    guard::check(&app, &caller, &session, &guards).await?;
+    let machine = app.engine.peek(&session.thread).await?;
+    let run = machine.state().run.as_ref();
+    let run = run
+        .ok_or_else(|| Problem::conflict("closed", format!("nothing waits in session `{}`", session.name)))?;
+    let given = results.iter().map(|result| given(run, &guards, result)).collect::<Result<Vec<_>, _>>()?;
+    // Before the answers, so that it is read with what they lead to and not a step later.
+    let ordered = match order {
+        Some(order) => Some(instruct(&app, &caller, &session.thread, (agent, order)).await?),
+        None => None,
+    };
+    let answered: Vec<_> = given.iter().map(|given| given.interrupt.clone()).collect();
+    let edited = edited(&results, &given);
+    let submitted = submit(&app, &caller, (&session.thread, &machine), given, (Vec::new(), None)).await;
+    let seq = match submitted {
+        Ok((seq, _)) => seq,
+        Err(error) => {
+            take_back(&app, &caller, &session.thread, ordered).await;
+            return Err(error.into());
+        }
+    };
+    let confirmed = match edited.is_empty() {
+        true => Vec::new(),
+        false => confirm(&app, &caller, (&session.thread, seq), edited).await,
+    };
+    let scene = Scene { session: session.name.clone(), names: written.events };
+    // What still waits is told again, so that no stream is without a word.
+    let first = Calls::resumed(run).open(&scene, run, &answered);
+    let speaker = Zeus::beside(scene, run).confirmed(confirmed);
+    let feed = feed(&app, &headers, &session.thread, seq);
+    Ok(named(respond(&app, place, feed, speaker, first), &session.name, &run.id))
+}
+
+/// The calls that run with other parameters without a further question. Parameters beside `approved` may be a client's
+/// shortened copy: such a call is asked about again.
+fn edited(results: &[CallResult], given: &[Given]) -> BTreeSet<CallKey> {
+    let edits = results.iter().zip(given).filter(|(result, given)| {
+        result.decision == Decision::Modified && matches!(given.answer, Answer::Edit { .. })
+    });
+    edits.filter_map(|(result, _)| Some(call::named(&result.tool_call_id)?.1)).collect()
+}
+
+/// An answer to the call that a result names.
+fn given(run: &Run, guards: &Guards, result: &CallResult) -> Result<Given, Problem> {
+    let id = windlass_server::text::first_line(&result.tool_call_id, 128);
+    let target = Target::find(Some(run), &result.tool_call_id)?;
+    let tool = target.call.tool.as_str();
+    if let Some(named) = result.tool_name.as_deref().filter(|named| *named != tool) {
+        let named = windlass_server::text::first_line(named, 64);
+        return Err(Problem::invalid(format!("call `{id}` is of `{tool}`, and `tool_name` is `{named}`")));
+    }
+    guard::allows(guards, tool, result)?;
+    Ok(target.given(answer(&target.asked.kind, result)?))
+}
+
+/// A decision in the words that fit what is asked. (ZE-H4, ZE-H6)
+fn answer(kind: &InterruptKind, result: &CallResult) -> Result<Answer, Problem> {
+    let reason = result.reason.clone().filter(|reason| !reason.is_empty());
+    let is_yes = match result.decision {
+        Decision::Approved | Decision::Modified => true,
+        Decision::Rejected | Decision::Timeout => false,
+    };
+    let reason = match result.decision {
+        Decision::Timeout => reason.or_else(|| Some(NOBODY.to_owned())),
+        Decision::Approved | Decision::Modified | Decision::Rejected => reason,
+    };
+    let parameters = result.parameters.clone();
+    if result.decision == Decision::Modified && parameters.is_none() {
+        return Err(Problem::invalid("the decision `modified` needs `parameters`"));
+    }
+    Ok(Decided { is_yes, reason, parameters }.answer(kind))
+}
+
+/// Puts an instruction beside the run, which reads it before its next step. Returns the id under which it waits.
+async fn instruct(
+    app: &Shared,
+    caller: &Caller,
+    thread: &ThreadId,
+    (agent, order): (AgentConfig, String),
+) -> Result<Option<InputId>, Problem> {
+    let mut task = Task::new(agent, "");
+    task.message = Said::Text(order).read()?;
+    task.thread = Some(thread.clone());
+    task.options = RunOptions { surface: Surface::Chat, serialized: true, ..RunOptions::default() };
+    task.when_busy = WhenBusy::Steer;
+    let started = begin(app, caller, task).await?;
+    let events = app.engine.events(thread, Seq(started.seq.0.saturating_sub(1)), 1).await?;
+    Ok(events.into_iter().find_map(|recorded| match recorded.event.fact {
+        Fact::MessageQueued { id, .. } => Some(id),
+        _ => None, // tidy: it has not waited
+    }))
+}
+
+/// Takes an instruction back whose answers did not count.
+async fn take_back(app: &Shared, caller: &Caller, thread: &ThreadId, id: Option<Option<InputId>>) {
+    if let Some(Some(id)) = id
+        && let Err(error) = app.engine.withdraw(thread, &id, caller.user().clone()).await
+    {
+        tracing::warn!(%error, %thread, "an instruction beside answers that did not count stays");
+    }
+}

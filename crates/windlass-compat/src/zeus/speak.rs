@@ -1,0 +1,237 @@
+//! What happens in a thread, said in the words of Zeus: updates in, frames out.
+//!
+//! A pure mapping, one for each stream: it reads no clock and no store, and decides nothing. (ZE-E8)
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use windlass::Update;
+use windlass::machine::{
+    Event, Fact, InterruptId, InterruptKind, Run, RunError, RunId, RunStatus, Timestamp, Usage,
+};
+use windlass::port::journal::ThreadStatus;
+use windlass::port::model::Delta;
+use windlass_server::http::failure::{Failure, explain};
+
+use super::super::flow::{Flow, said};
+use super::super::stream::Speaker;
+use super::super::turn::{Heard, Turn};
+use super::calls::Calls;
+use super::word::Scene;
+use crate::call::text;
+
+/// Characters of the summary of an answer: a line in a list.
+const SUMMARY_CHARS: usize = 200;
+
+/// One stream's end of a thread.
+#[derive(Debug)]
+pub struct Zeus {
+    scene: Scene,
+    turn: Turn,
+    model: String,
+    step: u32,
+    /// The reply as far as it was shown.
+    text: Flow,
+    calls: Calls,
+    /// What each step's reply says.
+    replies: BTreeMap<u32, String>,
+    is_over: bool,
+}
+
+impl Zeus {
+    /// Speaks of a run that a message has just started, or is to start.
+    pub fn new(scene: Scene, run: RunId) -> Self {
+        Self {
+            scene,
+            turn: Turn::new(run),
+            model: String::new(),
+            step: 0,
+            text: Flow::default(),
+            calls: Calls::default(),
+            replies: BTreeMap::new(),
+            is_over: false,
+        }
+    }
+
+    /// Speaks of a run that goes on.
+    pub fn beside(scene: Scene, run: &Run) -> Self {
+        Self {
+            turn: Turn::now(run.id.clone()),
+            model: run.step_model.to_string(),
+            step: run.attempt.step,
+            calls: Calls::resumed(run),
+            ..Self::new(scene, run.id.clone())
+        }
+    }
+
+    /// Leaves out questions that are answered already: the client's `modified` was their answer.
+    pub fn confirmed(mut self, interrupts: Vec<InterruptId>) -> Self {
+        self.calls.confirm(interrupts);
+        self
+    }
+
+    /// An event of the stream's own run.
+    fn own(&mut self, event: &Event) -> Vec<String> {
+        match &event.fact {
+            Fact::StepStarted { attempt, model, .. } => {
+                if attempt.attempt == 1 {
+                    self.text = Flow::default();
+                }
+                (self.step, self.model) = (attempt.step, model.to_string());
+                self.calls.restart();
+                Vec::new()
+            }
+            Fact::StepReplied { attempt, message, usage, .. } => {
+                let whole = said(message);
+                let mut frames: Vec<String> =
+                    self.text.set(&whole).map(|rest| self.fragment(&rest)).into_iter().collect();
+                frames.extend(self.usage(usage));
+                self.replies.insert(attempt.step, whole);
+                self.calls.replied(self.turn.run(), attempt.step, message);
+                frames
+            }
+            Fact::StepFailed { .. } => {
+                self.text.fail();
+                self.calls.restart();
+                Vec::new()
+            }
+            Fact::InterruptOpened { kind: InterruptKind::Limit(limit), call: None, .. } => {
+                let message = format!("{} of {} `{}` are used", limit.used, limit.figure, limit.limit);
+                self.fails(&RunError { code: "ERR_LIMIT".into(), message, retryable: true })
+            }
+            Fact::RunFinished { .. } => self.finished(event),
+            _ => self.calls.hear(&self.scene, event), // tidy: what else clients are told is about calls
+        }
+    }
+
+    /// A fragment of the answer. (ZE-S1)
+    fn fragment(&self, content: &str) -> String {
+        self.scene.frame("text", json!({"content": content, "role": "assistant"}))
+    }
+
+    /// Tokens of a model call; nothing where the provider told none. (ZE-S6)
+    fn usage(&self, usage: &Usage) -> Option<String> {
+        usage.input.or(usage.output)?;
+        let data = json!({
+            "prompt_tokens": usage.input.unwrap_or(0),
+            "completion_tokens": usage.output.unwrap_or(0),
+            "model": self.model,
+        });
+        Some(self.scene.frame("token_usage", data))
+    }
+
+    fn finished(&mut self, event: &Event) -> Vec<String> {
+        let Fact::RunFinished { status, output, error, .. } = &event.fact else { return Vec::new() };
+        let own = output.text.as_ref().map(text).unwrap_or_default();
+        let mut frames: Vec<String> =
+            self.text.push(own).map(|rest| self.fragment(&rest)).into_iter().collect();
+        let mut content = String::new();
+        if let Some((first, last)) = output.replies {
+            content.extend(self.replies.range(first..=last).map(|(_, reply)| reply.as_str()));
+        }
+        content.push_str(own);
+        frames.extend(match (status, error) {
+            (RunStatus::Done, _) => self.ends(&content, "completed"),
+            // What had come of the answer stays. (ZE-P8)
+            (RunStatus::Cancelled, _) => self.ends(&content, "stopped"),
+            (RunStatus::Failed, Some(error)) => self.fails(error),
+            (RunStatus::Failed, None) => {
+                let message = "the run failed".to_owned();
+                self.fails(&RunError { code: "ERR_RUN".into(), message, retryable: false })
+            }
+        });
+        frames
+    }
+
+    /// The run is over. (ZE-S4, ZE-E9)
+    fn ends(&mut self, content: &str, status: &str) -> Vec<String> {
+        self.is_over = true;
+        let summary = windlass_server::text::first_line(content, SUMMARY_CHARS);
+        vec![self.scene.frame("complete", json!({"content": content, "summary": summary, "status": status}))]
+    }
+
+    /// The run cannot go on. The details say what to do and what the provider said: nothing of the inside. (ZE-S5, ZE-X4)
+    fn fails(&mut self, error: &RunError) -> Vec<String> {
+        let Failure { code, words, hint } = explain(error);
+        let details = json!({"hint": hint, "cause": error.message, "retryable": error.retryable});
+        self.error(words, code, details)
+    }
+
+    fn error(&mut self, words: &str, code: &str, details: Value) -> Vec<String> {
+        self.is_over = true;
+        vec![self.scene.frame("error", json!({"error": words, "error_code": code, "details": details}))]
+    }
+
+    /// The thread has come to rest before the stream's run began.
+    fn is_left(&mut self, words: &str, hint: &str) -> Vec<String> {
+        self.error(words, "ERR_QUEUED", json!({"hint": hint, "retryable": false}))
+    }
+}
+
+impl Speaker for Zeus {
+    fn hear(&mut self, update: &Update, _now: Timestamp) -> Vec<String> {
+        match update {
+            Update::Event(recorded) => match self.turn.hear(&recorded.event) {
+                Heard::Own => self.own(&recorded.event),
+                Heard::TakenBack => self.ends("", "stopped"),
+                Heard::Nothing => Vec::new(),
+            },
+            Update::Delta { delta, .. } if self.turn.is_now() => match delta {
+                Delta::Text { text, .. } => {
+                    self.text.push(text).map(|fresh| self.fragment(&fresh)).into_iter().collect()
+                }
+                Delta::Reasoning { .. } => Vec::new(),
+                Delta::Call { part, name, arguments } => {
+                    let fragment = (*part, name.as_deref(), arguments.as_ref());
+                    self.calls
+                        .fragment(&self.scene, (self.turn.run(), self.step), fragment)
+                        .into_iter()
+                        .collect()
+                }
+            },
+            Update::Snapshot { parts, .. } if self.turn.is_now() => {
+                self.calls.tear();
+                let texts = parts.iter().filter_map(|part| match part {
+                    Delta::Text { text, .. } => Some(text.as_ref()),
+                    Delta::Reasoning { .. } | Delta::Call { .. } => None,
+                });
+                let whole: String = texts.collect();
+                self.text.set(&whole).map(|fresh| self.fragment(&fresh)).into_iter().collect()
+            }
+            Update::Delta { .. } | Update::Snapshot { .. } | Update::Progress { .. } => Vec::new(),
+            // What is asked was told with its call, and a resume opens the next stream.
+            Update::Status(ThreadStatus::Waiting) if self.turn.is_now() => {
+                self.is_over = true;
+                Vec::new()
+            }
+            Update::Status(ThreadStatus::Waiting) if self.turn.is_queued() => self.is_left(
+                "the run before it waits for an answer",
+                "answer what it asks; the message is kept and read after it",
+            ),
+            Update::Status(ThreadStatus::Idle) if self.turn.is_queued() => self.is_left(
+                "the run before it ended without taking the message",
+                "the message is kept; send it with the queue of `/api/v1`, or send another one",
+            ),
+            Update::Status(
+                ThreadStatus::Waiting | ThreadStatus::Idle | ThreadStatus::Running | ThreadStatus::Sleeping,
+            ) => Vec::new(),
+            Update::Stopped { why } => {
+                self.is_over = true;
+                self.breaks(why)
+            }
+        }
+    }
+
+    fn breaks(&self, why: &str) -> Vec<String> {
+        let details = json!({"hint": "ask for the session again in a moment; nothing recorded was lost", "retryable": true});
+        let words = format!("the stream ends, and the run goes on: {why}");
+        vec![
+            self.scene
+                .frame("error", json!({"error": words, "error_code": "ERR_STREAM", "details": details})),
+        ]
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+}

@@ -1,0 +1,63 @@
+//! The server: routes, and what every request passes. One file per resource. Outward dialects are
+//! registered by whoever starts the server ([`dialect`]).
+//!
+//! Handlers parse, ask the [`Caller`](caller::Caller) what it may, call the engine, and map what comes back. They
+//! decide nothing about a run.
+
+pub mod caller;
+pub mod connection;
+pub mod cookie;
+pub mod etag;
+pub mod failure;
+pub mod files;
+#[cfg(any(fuzzing, feature = "testing"))]
+pub mod fuzz;
+pub mod input;
+pub mod middleware;
+mod operator;
+pub mod outcome;
+pub mod page;
+pub mod problem;
+pub mod routes;
+pub mod start;
+pub mod state;
+pub mod stream;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::{from_fn, from_fn_with_state};
+
+pub use self::connection::listen::{Terms, listen};
+use self::middleware::{body, limit, origin, peer, request};
+use self::problem::Problem;
+pub use self::routes::auth::page::link;
+pub use self::routes::mcp::sign_in::back;
+use self::routes::{auth, metrics, openapi, ui};
+pub use self::state::{App, Shared};
+
+/// The whole server.
+pub fn router(app: Shared) -> Router {
+    let (api, document) = routes::api(&app).split_for_parts();
+    let dialects =
+        app.dialects.iter().fold(Router::new(), |router, dialect| router.merge(dialect.routes(&app)));
+    Router::new()
+        .merge(api)
+        .merge(openapi::routes(document))
+        .merge(auth::page::routes())
+        .merge(ui::routes())
+        .merge(metrics::routes())
+        .merge(dialects)
+        .fallback(ui::nowhere)
+        .method_not_allowed_fallback(async || {
+            let status = http::StatusCode::METHOD_NOT_ALLOWED;
+            Problem::new(status, "method_not_allowed", "this path has no such method")
+        })
+        .layer(DefaultBodyLimit::max(input::BODY_MAX_BYTES))
+        .layer(from_fn_with_state(app.clone(), body::watch))
+        .layer(from_fn_with_state(app.clone(), limit::count))
+        .layer(from_fn_with_state(app.clone(), origin::check))
+        .layer(from_fn_with_state(app.clone(), peer::find))
+        .layer(from_fn(connection::listen::check_head))
+        .layer(from_fn_with_state(app.clone(), request::trace))
+        .with_state(app)
+}

@@ -1,0 +1,134 @@
+//! Updates for clients that cannot hold a stream open: each request returns what is there, or waits for something.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use futures::FutureExt;
+use http::HeaderMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use windlass::machine::ThreadId;
+use windlass::{Backlog, Update};
+
+use super::feed::{Feed, Item, Reader};
+use super::frame::is_placed;
+use super::position;
+use crate::http::Shared;
+use crate::http::caller::Caller;
+use crate::http::input::{Path, Query};
+use crate::http::problem::Problem;
+use crate::http::stream::json;
+
+/// How long a request may wait: shorter than the time after which proxies give up, 30 to 60 s.
+const WAIT_MAX_S: u64 = 25;
+
+/// Updates in one answer; the next request goes on after them.
+const UPDATES: usize = 500;
+
+/// Bytes of text in one answer, after which no other update is added.
+const BYTES: usize = 1024 * 1024;
+
+/// The routes.
+pub fn routes() -> OpenApiRouter<Shared> {
+    OpenApiRouter::new().routes(routes!(updates))
+}
+
+/// What to wait for.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Poll {
+    /// Return what comes after this position: the `next` of the last answer. Without it, all from the thread's first
+    /// event on.
+    after: Option<String>,
+    /// How many seconds to wait for something where there is nothing yet; at most 25.
+    #[serde(default)]
+    #[param(maximum = 25)]
+    wait: u64,
+}
+
+/// Updates, and where to go on.
+#[derive(Debug, Serialize, ToSchema)]
+struct Updates {
+    /// What came after the position, in order; the same objects as in a stream.
+    #[schema(value_type = Vec<Object>)]
+    updates: Vec<Value>,
+    /// The position after them.
+    #[schema(example = "12.0")]
+    next: String,
+}
+
+/// What happened in a conversation since a position
+#[utoipa::path(get, path = "/threads/{thread}/updates", tag = "streams",
+    params(("thread" = String, Path, description = "the thread's id"), Poll),
+    responses((status = 200, body = Updates), (status = 401, body = Problem), (status = 404, body = Problem),
+        (status = 422, body = Problem)))]
+async fn updates(
+    State(app): State<Shared>,
+    caller: Caller,
+    headers: HeaderMap,
+    Path(thread): Path<ThreadId>,
+    Query(poll): Query<Poll>,
+) -> Result<Json<Updates>, Problem> {
+    caller.reads()?;
+    if poll.wait > WAIT_MAX_S {
+        let what = format!("`wait` is {} s, and {WAIT_MAX_S} s are the most", poll.wait);
+        return Err(Problem::invalid(what));
+    }
+    let row = caller.reads_thread(&app, &thread).await?;
+    let after = position(&HeaderMap::new(), poll.after.as_deref(), row.head)?.unwrap_or_default();
+    let mut feed = Feed::open(&app, Reader::of(&headers), &thread, after, Backlog::Fragments);
+    let (mut updates, mut bytes) = (Vec::new(), 0);
+    let mut wait = Box::pin(tokio::time::sleep(Duration::from_secs(poll.wait)));
+    // However short the time, the journal is read: a feed tells its events, and then at least what the thread does.
+    let mut patience = Patience::Always;
+    while updates.len() < UPDATES && bytes < BYTES {
+        let Some(update) = next(&mut feed, patience, &mut wait).await? else { break };
+        // What says how things are at the moment would be said again to each request.
+        if is_placed(&update) {
+            let value = json::update(&app.engine, &update).await?;
+            bytes += value.to_string().len();
+            updates.push(value);
+        }
+        patience = if updates.is_empty() { Patience::Some } else { Patience::None };
+    }
+    Ok(Json(Updates { updates, next: feed.position().to_string() }))
+}
+
+/// How long to wait for an update.
+#[derive(Clone, Copy)]
+enum Patience {
+    Always,
+    /// As long as the client wants to.
+    Some,
+    None,
+}
+
+/// The next update.
+async fn next(
+    feed: &mut Feed,
+    patience: Patience,
+    wait: &mut (impl Future<Output = ()> + Unpin),
+) -> Result<Option<Update>, Problem> {
+    loop {
+        let item = match patience {
+            Patience::Always => feed.next().await,
+            Patience::Some => tokio::select! {
+                biased;
+                item = feed.next() => item,
+                () = &mut *wait => None,
+            },
+            Patience::None => feed.next().now_or_never().flatten(),
+        };
+        match item {
+            Some(Item::Told(_, update)) => return Ok(Some(update)),
+            Some(Item::Heartbeat) => {}
+            Some(Item::Refused(problem)) => return Err(problem),
+            Some(Item::Stopping) | None => return Ok(None),
+        }
+    }
+}

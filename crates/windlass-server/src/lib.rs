@@ -1,0 +1,27 @@
+//! The server of Windlass: accounts, HTTP API, streams and web UI, and the settings and policy files that it shares with the
+//! command line.
+//!
+//! A part of the product, not an API: its items change with the command line and the dialects. It knows no command and no
+//! dialect; a dialect is registered as [`http::state::dialect::Dialect`].
+
+#![allow(missing_docs, reason = "not an API: only crates of this repository use it")]
+
+pub mod account;
+pub mod catalog;
+pub mod clock;
+pub mod config;
+pub mod connected;
+pub mod endpoints;
+pub mod home;
+pub mod http;
+pub mod integration;
+pub mod outside;
+pub mod page;
+pub mod policy;
+pub mod reach;
+pub mod servers;
+pub mod shell_quote;
+pub mod text;
+pub mod toolbox;
+pub mod trouble;
+pub mod vault;

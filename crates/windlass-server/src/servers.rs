@@ -1,0 +1,387 @@
+//! The tool servers that runs may use: those of the settings and those that administrators have added, with what they
+//! leave behind in the store.
+//!
+//! What a server is, is the library's. A sign-in is the server's and not a person's: one connection serves everybody on
+//! the store, so that whoever signs in lends it to all of them, and only administrators may.
+
+mod added;
+mod known;
+mod look;
+mod page;
+mod prompt;
+mod sampling;
+mod sign_in;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::Mutex;
+use windlass::Engine;
+use windlass::mcp::{HubConfig, McpError, McpHub, McpServer};
+use windlass::port::clock::Clock;
+use windlass::port::journal::StoreError;
+use windlass::port::records::{Expect, RecordChange, RecordError, Records};
+use windlass::tool::Registry;
+use windlass::tool::api::API_CALL;
+
+pub use self::added::Draft;
+use self::added::{Added, Kept};
+pub use self::known::servers_of;
+pub use self::page::{Ended, Page, question};
+pub use self::prompt::{Message as PromptMessage, PromptError, Role as PromptRole};
+use self::sampling::EngineSampling;
+pub use self::sign_in::{BegunBy, SignInCall, SignInError, waiting, wanted_scopes};
+use self::tokens::SealedTokens;
+use crate::account::Accounts;
+use crate::account::audit::Note;
+use crate::config::Settings;
+use crate::trouble::Trouble;
+use crate::vault::Vault;
+
+/// The servers that administrators have added to a store, by name; without what they are where no vault opens it any more.
+pub async fn added_to(store: &Path, records: &dyn Records) -> anyhow::Result<Vec<(String, Option<Draft>)>> {
+    let vault = Vault::find(store)?;
+    let kept = added::list(records, vault.as_ref()).await?;
+    Ok(kept.into_iter().map(|kept| (kept.name, kept.draft)).collect())
+}
+
+/// How long a test of servers waits: longer than any of them may take to answer.
+pub const TEST_MS: u64 = 60_000;
+/// How long a start waits for servers that it does not require. Their tools come when they answer.
+const START_MS: u64 = 5_000;
+
+/// Where browsers come back to from signing in.
+#[derive(Clone, Debug)]
+pub enum Back {
+    /// To a page of this process, on this machine, where any server needs one.
+    Page,
+    /// To this address of the server.
+    At(String),
+}
+
+/// Which servers are started.
+#[derive(Clone, Copy, Debug)]
+pub enum Which<'a> {
+    /// All of them; those that are required are waited for.
+    All,
+    /// All of them, whatever becomes of each.
+    Each,
+    /// One, whatever becomes of it, also if the settings disable it.
+    One(&'a str),
+    /// The one that an earlier process knew a tool of, whatever becomes of it; all of them if none is known.
+    ServerOf(&'a str),
+}
+
+/// The servers of a place.
+pub struct Servers {
+    /// The servers themselves.
+    pub hub: Arc<McpHub>,
+    /// The page that browsers come back to, where this process has one.
+    pub page: Option<Arc<Page>>,
+    back: String,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    records: Arc<dyn Records>,
+    vault: Vault,
+    tokens: Arc<SealedTokens>,
+    sampling: Arc<EngineSampling>,
+    engine: OnceLock<Engine>,
+    /// Whether this process stays, and so finishes what it begins.
+    stays: bool,
+    /// The one server that it is for; `None`: all of them.
+    only: Option<String>,
+    /// The added servers as they were taken in. Held while they are read, so that what was read is what counts.
+    added: Mutex<BTreeMap<String, TakenIn>>,
+}
+
+/// An added server as it was taken in.
+#[derive(Clone, Copy, Debug)]
+struct TakenIn {
+    /// Which version of it.
+    version: u64,
+    /// Whether it is in the hub. One that cannot be used is not, which was said once.
+    is_in: bool,
+}
+
+/// The servers that are configured, with their secrets read.
+pub fn configured(settings: &Settings, back: &str) -> Result<Vec<McpServer>, Trouble> {
+    settings.mcp.iter().map(|(name, server)| server.server(name, back)).collect()
+}
+
+/// A hub without servers, for whoever only looks.
+pub fn none() -> Arc<McpHub> {
+    Arc::new(McpHub::new(HubConfig::default()))
+}
+
+/// Why a server is not added or taken out.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// What is asked for cannot be a server.
+    #[error("the server cannot be added: {0}")]
+    Invalid(String),
+    /// A program would run on this machine.
+    #[error(
+        "the server is a program, and `[server] mcp_commands` does not let programs be started from here"
+    )]
+    Command,
+    /// There are too many.
+    #[error("there are {} added servers, which is as many as there may be", added::MAX)]
+    Full,
+    /// The name is taken.
+    #[error("there is a server named `{0}`")]
+    Duplicate(String),
+    /// There is no such server.
+    #[error("server `{0}` does not exist")]
+    Missing(String),
+    /// The settings have it.
+    #[error("the server `{0}` stands in the settings; take it out there")]
+    Settings(String),
+    /// The records.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+}
+
+impl Servers {
+    /// Starts the servers over a store's records, beside the engine's own tools.
+    pub async fn start(
+        settings: &Settings,
+        own: &Registry,
+        (store, records): (&Path, Arc<dyn Records>),
+        back: Back,
+        which: Which<'_>,
+    ) -> anyhow::Result<Arc<Self>> {
+        let clock = crate::clock::clock();
+        let only = match which {
+            Which::All | Which::Each => None,
+            Which::One(name) => Some(name.to_owned()),
+            Which::ServerOf(tool) => known::server_of(&*records, tool).await?,
+        };
+        let vault = Vault::open(store)?;
+        let tokens = Arc::new(SealedTokens::new(clock.clone(), records.clone(), Vault::open(store)?, store));
+        let sampling = Arc::new(EngineSampling::default());
+        let added = added::list(&*records, Some(&vault)).await?;
+        let mut known = known::recalled(&*records).await?;
+        // A server that is there no more keeps no names from others.
+        let is_there = |name: &str| settings.mcp.contains_key(name) || added.iter().any(|it| it.name == name);
+        known.retain(|known| is_there(&known.server));
+        let has_url = |it: &Kept| it.draft.as_ref().is_some_and(|draft| draft.url.is_some());
+        let signs_in = settings.mcp.values().any(|it| it.signs_in()) || added.iter().any(has_url);
+        let stays = matches!(back, Back::At(_));
+        let (back, page) = match back {
+            Back::At(address) => (address, None),
+            Back::Page if signs_in => {
+                let page = Arc::new(Page::listen().await?);
+                (page.address.clone(), Some(page))
+            }
+            Back::Page => (Page::USUAL.to_owned(), None),
+        };
+        // A run may bring the tool `ApiCall`, even if no service is configured here.
+        let mut reserved = vec![API_CALL.to_owned()];
+        reserved.extend(own.catalogue().iter().map(|tool| tool.name.to_string()));
+        let hub = McpHub::new(HubConfig {
+            clock: clock.clone(),
+            reach: settings.outbound.reach(),
+            tokens: tokens.clone(),
+            sampling: Some(sampling.clone()),
+            reserved,
+            known,
+            ..HubConfig::default()
+        });
+        let servers = Arc::new(Self {
+            hub: Arc::new(hub),
+            page,
+            back,
+            settings: settings.clone(),
+            clock,
+            records,
+            vault,
+            tokens,
+            sampling,
+            engine: OnceLock::new(),
+            stays,
+            only,
+            added: Mutex::default(),
+        });
+        servers.begin(which).await?;
+        Ok(servers)
+    }
+
+    async fn begin(self: &Arc<Self>, which: Which<'_>) -> anyhow::Result<()> {
+        let mut settings = self.settings.clone();
+        if let Some(only) = &self.only {
+            // Before their secrets are read: those of the others are not needed.
+            settings.mcp.retain(|name, _| name == only);
+        }
+        let servers = settings.mcp.values_mut();
+        match which {
+            Which::All => {}
+            Which::ServerOf(_) if self.only.is_none() => {}
+            Which::Each | Which::ServerOf(_) => servers.for_each(|server| server.required = Some(false)),
+            Which::One(_) => servers.for_each(|server| {
+                server.required = Some(false);
+                server.enabled = Some(true);
+            }),
+        }
+        let configured = configured(&settings, &self.back)?;
+        self.hub.start(configured).await.map_err(|error| {
+            let hint = match &error {
+                McpError::SignIn { server } => {
+                    format!("run `windlass mcp login {server}` first; `required = false` starts without it")
+                }
+                _ => "`windlass mcp test` says more; `required = false` starts without it".to_owned(),
+            };
+            Trouble::usage(error.to_string()).hint(hint)
+        })?;
+        self.take_in(&mut *self.added.lock().await).await?;
+        self.hub.settled(START_MS).await;
+        known::keep(&*self.records, &self.hub).await;
+        self.look_after();
+        if let Some(page) = &self.page {
+            page.serve(self);
+        }
+        Ok(())
+    }
+
+    /// Has the engine's models answer servers that may ask for that, and its runs go on when somebody has signed in.
+    pub fn attach(&self, engine: &Engine) {
+        // A place has one engine.
+        let _ = self.engine.set(engine.clone());
+        if self.settings.mcp.values().any(|server| server.sampling == Some(true)) {
+            self.sampling.attach(engine);
+        }
+    }
+
+    /// Whether the settings have a server, and not an administrator's request.
+    pub fn is_configured(&self, name: &str) -> bool {
+        self.settings.mcp.contains_key(name)
+    }
+
+    /// Adds a server, for good, and writes the entry that tells of it.
+    pub async fn add(&self, draft: Draft, accounts: &Accounts, note: Note) -> Result<(), ChangeError> {
+        if draft.command.is_some() && self.settings.server.mcp_commands != Some(true) {
+            return Err(ChangeError::Command);
+        }
+        draft.server(&self.back, &self.settings.outbound.reach()).map_err(ChangeError::Invalid)?;
+        let name = draft.name.clone();
+        if self.is_configured(&name) {
+            return Err(ChangeError::Duplicate(name));
+        }
+        let mut added = self.added.lock().await;
+        let before = added::list(&*self.records, Some(&self.vault)).await.map_err(RecordError::from)?;
+        if before.iter().any(|it| it.name == name) {
+            return Err(ChangeError::Duplicate(name));
+        }
+        if before.len() >= added::MAX {
+            return Err(ChangeError::Full);
+        }
+        // One of the settings, or a removed one that was just refreshing its tokens, was another server.
+        self.forget(&name).await?;
+        let new = Added { draft, at: self.clock.now() };
+        let change = added::change(&self.vault, &new).map_err(RecordError::from)?;
+        let version = match accounts.commit(vec![change], note).await {
+            Err(RecordError::Conflict { kind, .. }) if kind == added::SERVER => {
+                return Err(ChangeError::Duplicate(name));
+            }
+            versions => versions?.into_iter().flatten().next().unwrap_or_default(),
+        };
+        let taken_in = self.taken_in(Kept { name: name.clone(), version, draft: Some(new.draft) }, None);
+        added.insert(name, taken_in);
+        Ok(())
+    }
+
+    /// Takes an added server out with everything that it has left behind, and writes the entry that tells of it.
+    pub async fn remove(&self, name: &str, accounts: &Accounts, note: Note) -> Result<(), ChangeError> {
+        if self.is_configured(name) {
+            return Err(ChangeError::Settings(name.to_owned()));
+        }
+        let mut added = self.added.lock().await;
+        if self.records.get(added::SERVER, name).await.map_err(RecordError::from)?.is_none() {
+            return Err(ChangeError::Missing(name.to_owned()));
+        }
+        // Before its tokens: nobody refreshes them any more.
+        if added.remove(name).is_some_and(|it| it.is_in) {
+            // One that is out already is out.
+            let _ = self.hub.remove(name);
+        }
+        let removed = self.removed(name, accounts, note).await;
+        if removed.is_err()
+            && let Err(error) = self.take_in(&mut added).await
+        {
+            tracing::warn!(server = name, %error, "a tool server that was not removed is out for now");
+        }
+        Ok(removed?)
+    }
+
+    /// The record last: as long as it stands, what is left can be removed by removing the server again.
+    async fn removed(&self, name: &str, accounts: &Accounts, note: Note) -> Result<(), RecordError> {
+        self.forget(name).await?;
+        let change = RecordChange::delete(added::SERVER, name, Expect::Any);
+        accounts.commit(vec![change], note).await.map(drop)
+    }
+
+    /// Forgets everything that a server of this name has left behind.
+    async fn forget(&self, name: &str) -> Result<(), RecordError> {
+        self.tokens.forget(name).await?;
+        known::forget(&*self.records, name).await
+    }
+
+    /// Makes the hub's added servers those that are kept.
+    async fn take_in(&self, added: &mut BTreeMap<String, TakenIn>) -> Result<(), StoreError> {
+        let kept = added::list(&*self.records, Some(&self.vault)).await?;
+        let mut before = std::mem::take(added);
+        for kept in kept.into_iter().filter(|kept| self.only.as_ref().is_none_or(|only| *only == kept.name)) {
+            let (name, known) = (kept.name.clone(), before.remove(&kept.name));
+            let taken_in = match known {
+                Some(known) if known.version == kept.version => known,
+                Some(_) | None => self.taken_in(kept, known),
+            };
+            added.insert(name, taken_in);
+        }
+        for (name, _) in before.into_iter().filter(|(_, it)| it.is_in) {
+            // One that is out already is out.
+            let _ = self.hub.remove(&name);
+        }
+        Ok(())
+    }
+
+    /// Takes one in, in the place of what it was before.
+    fn taken_in(&self, Kept { name, version, draft }: Kept, before: Option<TakenIn>) -> TakenIn {
+        let put = || {
+            let draft = draft.ok_or("it cannot be read; remove it and add it again")?;
+            if self.is_configured(&name) {
+                return Err("the settings have one of this name".to_owned());
+            }
+            if draft.command.is_some() && self.settings.server.mcp_commands != Some(true) {
+                return Err(
+                    "it is a program, and `[server] mcp_commands` does not let it be started".to_owned()
+                );
+            }
+            let server = draft.server(&self.back, &self.settings.outbound.reach())?;
+            self.hub.put(server).map_err(|error| error.to_string())
+        };
+        let put = put();
+        if let Err(why) = &put {
+            tracing::warn!(server = name, why, "an added tool server is left out");
+            if before.is_some_and(|before| before.is_in) {
+                // One that is out already is out.
+                let _ = self.hub.remove(&name);
+            }
+        }
+        TakenIn { version, is_in: put.is_ok() }
+    }
+}
+
+/// Whether there is anything that servers are started for.
+pub async fn are_any(settings: &Settings, records: &dyn Records) -> anyhow::Result<bool> {
+    Ok(!settings.mcp.is_empty() || added::is_any(records).await?)
+}
+
+impl From<McpError> for Trouble {
+    fn from(error: McpError) -> Self {
+        Self::usage(error.to_string())
+    }
+}

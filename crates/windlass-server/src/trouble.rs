@@ -1,0 +1,279 @@
+//! What went wrong, in words for a person: a message, hints on lines of their own, and the exit code.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use windlass::machine::Reject;
+use windlass::port::journal::StoreError;
+use windlass::port::model::ModelError;
+use windlass::tool::FolderError;
+use windlass::{EngineError, Fault, Outcome, SlowDriver, Status};
+
+/// How the process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// All went well; a run is done.
+    Done,
+    /// The run failed, or a check found something broken.
+    Failed,
+    /// The command line or the configuration is wrong.
+    Usage,
+    /// The run waits for an answer.
+    Waiting,
+    /// The run was cancelled.
+    Cancelled,
+    /// The store or the engine failed; a run goes on later.
+    Engine,
+    /// Not all of the output could be written.
+    Output,
+    /// Stopped with Ctrl-C; the run goes on later.
+    Interrupted,
+    /// Ended by a signal (128 + its number); the run goes on later.
+    Signal(u8),
+}
+
+/// What `--help` says about exit codes.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    the run failed, or a check found something broken
+  2    wrong usage or configuration
+  3    the run waits for an answer
+  4    the run was cancelled
+  5    the store or the engine failed
+  6    the output could not be written
+  130  interrupted; `windlass resume` goes on";
+
+impl Exit {
+    /// The code that the process ends with.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Waiting => 3,
+            Self::Cancelled => 4,
+            Self::Engine => 5,
+            Self::Output => 6,
+            Self::Interrupted => 130,
+            Self::Signal(code) => code,
+        }
+    }
+
+    /// Whether a run may be going on in this process as it ends.
+    pub fn leaves_a_run(self) -> bool {
+        match self {
+            Self::Done | Self::Failed | Self::Usage | Self::Waiting | Self::Cancelled | Self::Output => false,
+            Self::Engine | Self::Interrupted | Self::Signal(_) => true,
+        }
+    }
+
+    /// The end of a command of which some output was lost: a script must not take the rest for all of it.
+    pub fn with_output_lost(self) -> Self {
+        match self {
+            Self::Done | Self::Failed | Self::Waiting | Self::Cancelled | Self::Output => Self::Output,
+            Self::Usage | Self::Engine | Self::Interrupted | Self::Signal(_) => self,
+        }
+    }
+
+    /// What a run's outcome means for the process.
+    pub fn of(outcome: &Outcome) -> Self {
+        match outcome.status {
+            Status::Done => Self::Done,
+            // Whoever asks for a code asks about an end: this one was told too early, which must not look like one.
+            Status::Queued | Status::Running => Self::Engine,
+            Status::Failed => Self::Failed,
+            Status::Paused => Self::Waiting,
+            Status::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// An error that knows what to do next.
+#[derive(Debug)]
+pub struct Trouble {
+    message: String,
+    hints: Vec<String>,
+    exit: Exit,
+    about: About,
+}
+
+/// What an error is about, where a report has more to say of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// Nothing in particular.
+    Anything,
+    /// The store, which is named.
+    Store,
+    /// The store, in the middle of a run, which goes on later.
+    StoreInRun,
+}
+
+impl Trouble {
+    /// The caller's fault: wrong usage or configuration.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hints: Vec::new(), exit: Exit::Usage, about: About::Anything }
+    }
+
+    /// The outside's fault, or ours.
+    pub fn engine(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Engine, ..Self::usage(message) }
+    }
+
+    /// The output's fault: a full disk, for example.
+    pub fn output(message: impl Into<String>) -> Self {
+        Self { exit: Exit::Output, ..Self::usage(message) }
+    }
+
+    /// Adds what to do next.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// How the process ends.
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// What the error is about.
+    pub fn about(&self) -> About {
+        self.about
+    }
+
+    /// The message and hints as one text, for lists of problems.
+    pub fn parts(&self) -> (&str, &[String]) {
+        (&self.message, &self.hints)
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+/// Finds the words for an error.
+pub fn explain(error: &anyhow::Error) -> Trouble {
+    if let Some(trouble) = error.downcast_ref::<Trouble>() {
+        let Trouble { message, hints, exit, about } = trouble;
+        return Trouble { message: message.clone(), hints: hints.clone(), exit: *exit, about: *about };
+    }
+    if let Some(engine) = error.downcast_ref::<EngineError>() {
+        return of_engine(engine);
+    }
+    if let Some(store) = error.downcast_ref::<StoreError>() {
+        return of_store(store);
+    }
+    if let Some(model) = error.downcast_ref::<ModelError>() {
+        return split(&model.message, Exit::Usage);
+    }
+    if let Some(folder) = error.downcast_ref::<FolderError>() {
+        return Trouble::usage(with_sources(folder)).hint("name another folder with `--dir`");
+    }
+    Trouble::engine(format!("{error:#}"))
+}
+
+fn of_engine(error: &EngineError) -> Trouble {
+    let exit = match error.judge() {
+        (Fault::Caller, _) => Exit::Usage,
+        (Fault::Outside | Fault::Engine, _) => Exit::Engine,
+    };
+    match error {
+        EngineError::Store(store) => of_store(store),
+        EngineError::Model(model) => split(&model.message, Exit::Usage),
+        EngineError::NoRun(_) | EngineError::NoThread(_) => Trouble::usage(error.to_string())
+            .hint("`windlass threads list` shows what is here; `--dir` or `--store` name another place"),
+        EngineError::Rejected(Reject::Closed { .. } | Reject::NotFound { .. } | Reject::Stale { .. }) => {
+            Trouble::usage(error.to_string()).hint("`windlass resume` shows how the run stands")
+        }
+        EngineError::Pending { driver, .. } => Trouble::engine(error.to_string()).hint(match driver {
+            SlowDriver::ThisProcess => "`windlass doctor` says whether the store is slow or full",
+            SlowDriver::AnotherProcess { .. } => {
+                "look at the terminal that drives it, or end that process and run `windlass resume`"
+            }
+        }),
+        EngineError::Stopped { .. } => {
+            Trouble { about: About::StoreInRun, ..split(&error.to_string(), exit) }
+        }
+        EngineError::Journal(_) => Trouble { about: About::Store, ..split(&with_sources(error), exit) },
+        _ => Trouble { exit, ..split(&with_sources(error), exit) },
+    }
+}
+
+fn of_store(error: &StoreError) -> Trouble {
+    let exit = match error {
+        StoreError::NotFound { .. } | StoreError::Refused { .. } => Exit::Usage,
+        StoreError::Unreadable { .. } | StoreError::Corrupt { .. } | StoreError::Unavailable { .. } => {
+            Exit::Engine
+        }
+    };
+    let trouble = split(&with_sources(error), exit);
+    let about = |about: About, trouble: Trouble| Trouble { about, ..trouble };
+    match error {
+        StoreError::Corrupt { .. } => about(About::Store, trouble.hint("`windlass doctor` checks the store")),
+        StoreError::Unavailable { .. } => about(About::StoreInRun, trouble),
+        StoreError::Unreadable { .. } | StoreError::Refused { .. } => about(About::Store, trouble),
+        StoreError::NotFound { .. } => trouble,
+    }
+}
+
+/// An error with its sources, each said once.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let more = source.to_string();
+        if !said.contains(&more) {
+            said = format!("{said}: {more}");
+        }
+        next = source.source();
+    }
+    said
+}
+
+/// The library says "what is wrong; what to do" in one sentence: here the second part gets a line of its own.
+fn split(message: &str, exit: Exit) -> Trouble {
+    let mut lines = message.lines();
+    let first = lines.next().unwrap_or_default();
+    let (what, way_out) = ["; ", ": set ", ": configure "]
+        .iter()
+        .find_map(|mark| {
+            let (what, rest) = first.split_once(mark)?;
+            Some((what, format!("{}{rest}", mark.trim_start_matches([';', ':', ' ']))))
+        })
+        .map_or((first, None), |(what, rest)| (what, Some(rest)));
+    let hints = way_out.into_iter().chain(lines.map(str::to_owned)).collect();
+    Trouble { message: what.to_owned(), hints, exit, about: About::Anything }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_out_stands_on_its_own_line() {
+        let parts = |message: &str| {
+            let trouble = split(message, Exit::Usage);
+            (trouble.message, trouble.hints)
+        };
+        assert_eq!(
+            parts("no key for provider `x`: set X_API_KEY or configure its `api_key`"),
+            ("no key for provider `x`".into(), vec!["set X_API_KEY or configure its `api_key`".into()])
+        );
+        assert_eq!(
+            parts("the disk is full; make room"),
+            ("the disk is full".into(), vec!["make room".into()])
+        );
+        assert_eq!(parts("plain"), ("plain".into(), vec![]));
+        assert_eq!(parts("a\nb"), ("a".into(), vec!["b".into()]));
+    }
+}
