@@ -8,6 +8,7 @@ mod date;
 mod decision;
 mod fill;
 mod flow;
+mod folds;
 mod history;
 mod revision;
 mod session;

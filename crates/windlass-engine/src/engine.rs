@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
 use windlass_machine::{
-    Agent, BlobRef, Content, Digest, Fact, Fork, Input, InputId, Machine, Message, ModelName, NewMessage,
-    Principal, RunId, Seq, ThreadId, ToolName,
+    Agent, BlobRef, Content, Digest, Fork, Input, InputId, Message, ModelName, NewMessage, Principal, RunId,
+    Seq, ThreadId, ToolName,
 };
 
 use crate::drive::tools::Offered;
 use crate::drive::watch::{Begin, Update};
-use crate::drive::{Deps, Letter, NewBlobs};
+use crate::drive::{Deps, FoldedThread, Letter, NewBlobs};
 use crate::error::EngineError;
 use crate::gate::Whose;
 use crate::outcome::Outcome;
 use crate::port::background::BackgroundCommand;
 use crate::port::bus::{Backlog, Position};
 use crate::port::journal::{
-    Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus, Usage, UsageQuery,
+    Accepted, Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus, Usage, UsageQuery,
 };
 use crate::port::model::Ability;
 use crate::port::records::Records;
@@ -34,9 +34,6 @@ const TAKEN_LOOK_EVERY_MS: u64 = 10;
 
 /// How often it is looked whether every thread was left.
 const LEFT_LOOK_EVERY_MS: u64 = 5;
-
-/// Events that a message leads to before any that belongs to its run.
-const BEGINNING: usize = 8;
 
 /// A durable engine over one store. Cheap to clone. Runs in progress go on until the
 /// runtime ends; whatever is then unfinished is found in the journal.
@@ -60,8 +57,16 @@ pub struct Started {
     pub thread: ThreadId,
     /// The run.
     pub run: RunId,
+    /// The message's id.
+    pub id: InputId,
     /// Position of the first event that the message led to; watch from before it.
     pub seq: Seq,
+    /// The run that was active when the message was queued; `None` if it was not queued.
+    pub behind: Option<RunId>,
+    /// Whether the message waits. `false` if the active run has taken it at once.
+    pub waits: bool,
+    /// Position of the event that has the message.
+    pub message: Seq,
 }
 
 impl Engine {
@@ -146,20 +151,14 @@ impl Engine {
             (false, true) => self.deps.send_first(&thread, letter).await,
             (false, false) => self.deps.send(&thread, &id, letter).await,
         };
-        let seq = self.deps.own_tools.settled(&run, sent)?;
-        if !named {
-            return Ok(Started { thread, run, seq });
-        }
-        // A message that was sent before has led to the run of then.
-        let events = self.deps.journal.read(&thread, Seq(seq.0.saturating_sub(1)), BEGINNING).await?;
-        let begun = events.into_iter().find_map(|recorded| match recorded.event.fact {
-            Fact::MessageQueued { queued, .. } => Some(queued.run),
-            _ => recorded.event.run, // tidy: what a run begins with is stamped with it
-        });
-        if begun.as_ref().is_some_and(|begun| *begun != run) {
+        let accepted = self.deps.own_tools.settled(&run, sent)?;
+        // A message that was sent before belongs to the run of that time.
+        if accepted.run.as_ref().is_some_and(|begun| *begun != run) {
             self.deps.own_tools.forget(&run);
         }
-        Ok(Started { thread, run: begun.unwrap_or(run), seq })
+        let Accepted { seq, run: begun, behind, waits, message, closed: _ } = accepted;
+        let (run, message) = (begun.unwrap_or(run), message.unwrap_or(seq));
+        Ok(Started { thread, run, id, seq, behind, waits, message })
     }
 
     pub(crate) fn fresh_thread(&self) -> ThreadId {
@@ -309,7 +308,7 @@ impl Engine {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let id = InputId::from(self.fresh("inp"));
-        Ok(self.deps.send(thread, &id, Letter::plain(input)).await??)
+        Ok(self.deps.send(thread, &id, Letter::plain(input)).await??.seq)
     }
 
     /// Watches a thread from after a position: events in order, live fragments between them.
@@ -417,11 +416,9 @@ impl Engine {
         &self.deps.records
     }
 
-    /// A thread's fold as it stands in the journal, without driving it.
-    pub async fn peek(&self, thread: &ThreadId) -> Result<Machine, EngineError> {
-        let head = self.deps.journal.head(thread).await?;
-        let head = head.ok_or_else(|| EngineError::NoThread(thread.clone()))?;
-        Ok(self.deps.restore(thread, &head).await?.machine)
+    /// Folds a thread's journal as it is now, without driving the thread.
+    pub async fn peek(&self, thread: &ThreadId) -> Result<FoldedThread, EngineError> {
+        self.deps.folded(thread).await
     }
 
     /// A fresh id with a readable prefix: the time in milliseconds and 35 random bits, five bits a letter, so that ids

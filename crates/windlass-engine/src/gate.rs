@@ -4,14 +4,14 @@
 
 use windlass_machine::{
     AllowedTool, Answer, AutoRun, Condition, Given, Grant, Input, InputId, InterruptId, NewGrant, Note,
-    Party, Policy, Principal, Reject, Seq, ThreadId, Timestamp, ToolName, View, check_json,
+    Party, Policy, Principal, Reject, ThreadId, Timestamp, ToolName, View, check_json,
 };
 
 use crate::drive::policy::{ALLOW, AUTO_RUN, AutoRunOf, GRANT, RecordedAutoRun, auto_run_key};
-use crate::drive::{Letter, NewBlobs};
+use crate::drive::{FoldedThread, Letter, NewBlobs};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::port::journal::StoreError;
+use crate::port::journal::{Accepted, StoreError};
 use crate::port::records::{Expect, Record, RecordChange, RecordError};
 
 /// A grant that is to be written.
@@ -57,14 +57,14 @@ impl Whose {
 }
 
 impl Engine {
-    /// Answers an interrupt.
+    /// Answers an interrupt. The result says whether it is closed, or the answer is one vote of several.
     pub async fn answer(
         &self,
         thread: &ThreadId,
         interrupt: &InterruptId,
         answer: Answer,
         by: Party,
-    ) -> Result<Seq, EngineError> {
+    ) -> Result<Accepted, EngineError> {
         let given = Given { interrupt: interrupt.clone(), answer, approval: None };
         self.answer_all(thread, vec![given], by).await
     }
@@ -75,38 +75,35 @@ impl Engine {
         thread: &ThreadId,
         answers: Vec<Given>,
         by: Party,
-    ) -> Result<Seq, EngineError> {
-        self.give(thread, answers, by, (Vec::new(), None)).await
+    ) -> Result<Accepted, EngineError> {
+        let letter = self.answers(answers, by, (Vec::new(), None)).await?;
+        self.give(thread, letter).await
     }
 
     /// Answers as [`answer_all`](Self::answer_all) does, and writes grants and a note with it: all of it, or nothing. The
-    /// next call like one that was approved finds its grant. What the answers approve uses nothing of them up.
+    /// next call like one that was approved finds its grant; the answers themselves use up none. The thread is not folded
+    /// again if it has no new events.
     pub async fn answer_and_grant(
         &self,
-        thread: &ThreadId,
+        folded: &FoldedThread,
         answers: Vec<Given>,
         drafts: Vec<GrantDraft>,
         note: Option<Note>,
         by: Party,
-    ) -> Result<(Seq, Vec<Grant>), EngineError> {
+    ) -> Result<(Accepted, Vec<Grant>), EngineError> {
         let drafted: Result<Vec<_>, _> = drafts.into_iter().map(|draft| self.drafted(draft)).collect();
         let new: Vec<_> = drafted?.into_iter().map(|(user, grant)| NewGrant { user, grant }).collect();
         let grants = new.iter().map(|new| new.grant.clone()).collect();
-        Ok((self.give(thread, answers, by, (new, note)).await?, grants))
+        let letter = self.answers(answers, by, (new, note)).await?;
+        let letter = Letter { folded: Some(folded.clone()), ..letter };
+        Ok((self.give(folded.thread(), letter).await?, grants))
     }
 
-    async fn give(
-        &self,
-        thread: &ThreadId,
-        answers: Vec<Given>,
-        by: Party,
-        beside: (Vec<NewGrant>, Option<Note>),
-    ) -> Result<Seq, EngineError> {
+    async fn give(&self, thread: &ThreadId, letter: Letter) -> Result<Accepted, EngineError> {
         if self.deps.journal.head(thread).await?.is_none() {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let id = InputId::from(self.fresh("inp"));
-        let letter = self.answers(answers, by, beside).await?;
         Ok(self.deps.send(thread, &id, letter).await??)
     }
 

@@ -36,6 +36,7 @@ pub use windlass_machine as machine;
 
 pub use crate::allowance::Allowance;
 pub use crate::builder::{Attend, Builder};
+pub use crate::drive::folded::FoldedThread;
 pub use crate::drive::genai;
 pub use crate::drive::watch::Update;
 pub use crate::engine::{Engine, Started};
@@ -48,6 +49,7 @@ pub use crate::offer::{OfferedTool, OfferedToolset};
 pub use crate::outcome::{ErrorInfo, Evidence, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting};
 pub use crate::port::background::BackgroundCommand;
 pub use crate::port::bus::{Backlog, NoPosition, Position};
+pub use crate::port::journal::Accepted;
 pub use crate::prompt::{PROMPT_TEXT_MAX_BYTES, Prompt, PromptPart};
 pub use crate::queue::QueuedMessage;
 pub use crate::restore::{

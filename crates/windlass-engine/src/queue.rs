@@ -61,7 +61,7 @@ impl Engine {
         let input = Input::EditQueued { id: id.clone(), message, by };
         let letter = Letter { blobs: blobs.0, ..Letter::plain(input) };
         let input_id = InputId::from(self.fresh("inp"));
-        Ok(self.deps.send(thread, &input_id, letter).await??)
+        Ok(self.deps.send(thread, &input_id, letter).await??.seq)
     }
 
     /// Takes a waiting message back. Refused where it no longer waits, and to anybody but its sender and the thread's

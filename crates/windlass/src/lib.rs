@@ -3,6 +3,19 @@
 //! The crate that programs depend on: the engine of `windlass-engine` with its stores, models and tools, and a
 //! [`builder`] that has a default for every option. It knows neither HTTP servers nor command lines.
 //!
+//! ```
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), windlass::EngineError> {
+//! use windlass::models::DEMO_MODEL;
+//! use windlass::{Status, Task};
+//!
+//! let engine = windlass::builder().build().await?;
+//! let outcome = engine.run(Task::new(DEMO_MODEL.into(), "Hello")).await?;
+//! assert_eq!(outcome.status, Status::Done);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Features: `sqlite`, `pdf` and `yaml` (on by default), `mcp`, `bedrock`, `vertex`, and `testing`.
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Answers that a person gives at the terminal: submitted to the engine, and recorded in the audit log of the store.
 
-use windlass::machine::{Given, Grant, InterruptId, Seq, ThreadId};
-use windlass::{EngineError, GrantDraft};
+use windlass::machine::{Given, Grant, InterruptId, ThreadId};
+use windlass::{Accepted, EngineError, FoldedThread, GrantDraft};
 use windlass_server::account::audit::Note;
 use windlass_server::account::audit::answer::{ANSWERED, entry_of};
 use windlass_server::account::audit::log::AuditLog;
@@ -17,41 +17,31 @@ impl Place {
     /// Answers interrupts of a thread and writes grants: all of it counts, or nothing. The answers count by the time they
     /// are recorded, so a failure to record one is logged and not returned.
     ///
-    /// Returns the position of the first event and the grants that were written.
+    /// Returns what the answers led to and the grants that were written.
     pub async fn answer(
         &self,
         thread: &ThreadId,
         given: Vec<Given>,
         drafts: Vec<GrantDraft>,
-    ) -> Result<(Seq, Vec<Grant>), EngineError> {
-        let entries = self.entries(thread, &given).await?;
-        let (seq, grants) = self.engine.answer_and_grant(thread, given, drafts, None, local()).await?;
+    ) -> Result<(Accepted, Vec<Grant>), EngineError> {
+        let folded = self.engine.peek(thread).await?;
+        let entries = entries(&folded, &given);
+        let (accepted, grants) = self.engine.answer_and_grant(&folded, given, drafts, None, local()).await?;
         let grant = grants.first().map(|grant| grant.id.clone());
         let named = |entry: Note| match &grant {
             Some(grant) => entry.with("grant", grant.as_str()),
             None => entry,
         };
         self.record(entries.into_iter().map(|(interrupt, entry)| (interrupt, named(entry)))).await;
-        Ok((seq, grants))
+        Ok((accepted, grants))
     }
 
     /// Leaves answers in a thread's inbox for the process that drives it, now or later.
     pub async fn leave_answers(&self, thread: &ThreadId, given: Vec<Given>) -> Result<(), EngineError> {
-        let entries = self.entries(thread, &given).await?;
+        let entries = entries(&self.engine.peek(thread).await?, &given);
         self.engine.leave_answers(thread, given, local()).await?;
         self.record(entries.into_iter()).await;
         Ok(())
-    }
-
-    async fn entries(
-        &self,
-        thread: &ThreadId,
-        given: &[Given],
-    ) -> Result<Vec<(InterruptId, Note)>, EngineError> {
-        let machine = self.engine.peek(thread).await?;
-        let by = local();
-        let note = Note::new(&by.workspace, ANSWERED).actor(&by.principal).via(TERMINAL);
-        Ok(given.iter().map(|given| entry_of(note.clone(), (thread, &machine), given)).collect())
     }
 
     async fn record(&self, entries: impl Iterator<Item = (InterruptId, Note)>) {
@@ -62,4 +52,10 @@ impl Place {
             }
         }
     }
+}
+
+fn entries(folded: &FoldedThread, given: &[Given]) -> Vec<(InterruptId, Note)> {
+    let by = local();
+    let note = Note::new(&by.workspace, ANSWERED).actor(&by.principal).via(TERMINAL);
+    given.iter().map(|given| entry_of(note.clone(), (folded.thread(), folded), given)).collect()
 }

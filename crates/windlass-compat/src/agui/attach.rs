@@ -3,6 +3,9 @@
 //!
 //! A `POST` whose run is known already answers in the same way.
 
+use std::sync::Arc;
+
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
@@ -14,6 +17,7 @@ use windlass_server::http::input::Path;
 use windlass_server::http::problem::Problem;
 use windlass_server::http::stream::place::StreamPlace;
 
+use super::Histories;
 use super::feed::{Live, StreamRequest, told};
 use super::history::History;
 use super::speak::Speaker;
@@ -23,6 +27,7 @@ use super::word::{Scene, Word};
 /// All messages of a thread, then what happens in its newest run until that ends or waits.
 pub async fn attach(
     State(app): State<Shared>,
+    Extension(histories): Extension<Arc<Histories>>,
     caller: Caller,
     Path(outward): Path<String>,
     headers: HeaderMap,
@@ -31,7 +36,7 @@ pub async fn attach(
     let missing = || Problem::not_found(format!("thread `{outward}`"));
     let (thread, row) = find(&app, &caller, &outward).await?;
     row.ok_or_else(missing)?;
-    let history = History::read(&app.engine, &thread, None).await?;
+    let history = histories.read(&app.engine, &thread).await?;
     let run = history.run.clone().ok_or_else(missing)?;
     let newest = history.outward.iter().rev().find(|(_, named)| *named == run);
     let name = newest.map_or_else(|| run.to_string(), |(name, _)| name.clone());

@@ -209,7 +209,7 @@ impl Live {
             let word = match said {
                 Said::Word(word) => word,
                 Said::History(more) => {
-                    let history = History::read(&self.app.engine, &self.thread, Some(at.seq)).await?;
+                    let history = History::read(&self.app.engine, &self.thread, at.seq).await?;
                     let mut messages = history.messages();
                     messages.extend(more);
                     Word::MessagesSnapshot { messages }

@@ -1,6 +1,6 @@
 //! A thread as a client is to find it: its messages, what was said before under which id, and where its run stands.
 //!
-//! Folded from the journal each time it is asked for; nothing is kept beside it.
+//! A fold of the journal: nothing is recorded beside it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,6 +16,7 @@ use super::notes::{self, Named};
 use super::reply::Whole;
 use super::word::Spent;
 use crate::fill::{ROOM_BYTES, fill};
+use crate::folds::JournalFold;
 
 /// Events read at a time.
 const PAGE: usize = 512;
@@ -64,27 +65,33 @@ pub struct History {
     pub spent: Spent,
 }
 
+impl JournalFold for History {
+    fn apply(&mut self, seq: Seq, event: &Event) {
+        History::apply(self, seq, event);
+    }
+}
+
 impl History {
-    /// Reads a thread up to an event, or to its end.
-    pub async fn read(engine: &Engine, thread: &ThreadId, until: Option<Seq>) -> Result<Self, EngineError> {
+    /// Reads a thread up to an event.
+    pub async fn read(engine: &Engine, thread: &ThreadId, until: Seq) -> Result<Self, EngineError> {
         let mut history = Self::default();
         history.read_on(engine, thread, until).await?;
         Ok(history)
     }
 
-    /// Reads on.
+    /// Reads the events after those that it has, up to an event.
     pub async fn read_on(
         &mut self,
         engine: &Engine,
         thread: &ThreadId,
-        until: Option<Seq>,
+        until: Seq,
     ) -> Result<(), EngineError> {
         let mut room = ROOM_BYTES;
         loop {
             let page = engine.events(thread, self.seq, PAGE).await?;
             let is_last = page.len() < PAGE;
             for Recorded { seq, mut event } in page {
-                if until.is_some_and(|until| seq > until) {
+                if seq > until {
                     return Ok(());
                 }
                 fill(engine, &mut event, &mut room).await;
@@ -112,7 +119,7 @@ impl History {
         self.run.as_ref().filter(|run| !self.ended.contains_key(*run))
     }
 
-    /// Takes an event whose texts are all there.
+    /// Applies the next event. Its texts have been fetched.
     pub fn apply(&mut self, seq: Seq, event: &Event) {
         self.seq = seq;
         match &event.fact {

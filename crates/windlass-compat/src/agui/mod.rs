@@ -18,13 +18,17 @@ mod speak;
 mod thread;
 mod word;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use axum::Router;
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 #[cfg(any(fuzzing, feature = "testing"))]
 pub use input::RunInput;
 use windlass_server::http::Shared;
 use windlass_server::http::state::dialect::Dialect;
+
+use crate::folds::Folds;
 
 /// The dialect.
 pub struct AguiDialect;
@@ -36,10 +40,15 @@ impl Dialect for AguiDialect {
     }
 }
 
+/// The folds of threads that clients use.
+type Histories = Folds<history::History>;
+
 /// The routes.
 fn routes() -> Router<Shared> {
+    let histories = Arc::<Histories>::default();
     Router::new()
         .route("/agui", post(run::run))
         .route("/agui/threads/{thread}", get(attach::attach))
         .route("/agui/{agent}", post(run::run_agent))
+        .layer(Extension(histories))
 }

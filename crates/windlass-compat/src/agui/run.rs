@@ -2,12 +2,13 @@
 //!
 //! What happens to it is the machine's to decide.
 
+use std::sync::Arc;
+
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
-use windlass::machine::{
-    Fact, InputId, InterruptId, Mode, Note, RunId, RunOptions, Seq, Surface, ThreadId, WhenBusy,
-};
+use windlass::machine::{InterruptId, Mode, Note, RunId, RunOptions, Seq, Surface, ThreadId, WhenBusy};
 use windlass::{AgentConfig, OpenInterrupt, Started, Task};
 use windlass_server::http::Shared;
 use windlass_server::http::caller::Caller;
@@ -18,6 +19,7 @@ use windlass_server::http::start::agent::choose;
 use windlass_server::http::start::begin::begin;
 use windlass_server::http::stream::place::StreamPlace;
 
+use super::Histories;
 use super::attach::tell;
 use super::feed::{Live, StreamRequest, told};
 use super::history::History;
@@ -28,33 +30,33 @@ use super::speak::Speaker;
 use super::thread::find;
 use super::word::{Scene, Spent};
 
-/// Events that a message leads to before it stands in the journal, or waits.
-const BEGINNING: usize = 8;
-
 /// A run with the usual agent.
 pub async fn run(
     State(app): State<Shared>,
+    Extension(histories): Extension<Arc<Histories>>,
     caller: Caller,
     headers: HeaderMap,
     Body(input): Body<RunInput>,
 ) -> Result<Response, Problem> {
-    Exchange::begin(&app, &caller, &headers, app.agent.clone())?.answer(input).await
+    Exchange::begin((&app, &histories), &caller, &headers, app.agent.clone())?.answer(input).await
 }
 
 /// A run with an agent by its name.
 pub async fn run_agent(
     State(app): State<Shared>,
+    Extension(histories): Extension<Arc<Histories>>,
     caller: Caller,
     Path(agent): Path<String>,
     headers: HeaderMap,
     Body(input): Body<RunInput>,
 ) -> Result<Response, Problem> {
     let agent = choose(&app, Some(&agent), None)?;
-    Exchange::begin(&app, &caller, &headers, agent)?.answer(input).await
+    Exchange::begin((&app, &histories), &caller, &headers, agent)?.answer(input).await
 }
 
 struct Exchange<'a> {
     app: &'a Shared,
+    histories: &'a Histories,
     caller: &'a Caller,
     headers: &'a HeaderMap,
     agent: AgentConfig,
@@ -64,13 +66,13 @@ struct Exchange<'a> {
 impl<'a> Exchange<'a> {
     /// Takes a place for the stream that answers a caller who may start runs.
     fn begin(
-        app: &'a Shared,
+        (app, histories): (&'a Shared, &'a Histories),
         caller: &'a Caller,
         headers: &'a HeaderMap,
         agent: AgentConfig,
     ) -> Result<Self, Problem> {
         caller.runs()?;
-        Ok(Self { app, caller, headers, agent, place: StreamPlace::take(app, caller)? })
+        Ok(Self { app, histories, caller, headers, agent, place: StreamPlace::take(app, caller)? })
     }
 
     fn request(self) -> StreamRequest<'a> {
@@ -84,7 +86,7 @@ impl<'a> Exchange<'a> {
             let new = input.newest()?.ok_or_else(nothing_new)?;
             return self.start(&thread, new, &input, History::default()).await;
         };
-        let history = History::read(&self.app.engine, &thread, None).await?;
+        let history = self.histories.read(&self.app.engine, &thread).await?;
         if let Some((_, run)) = history.outward.iter().rev().find(|(name, _)| *name == input.run_id) {
             return self.come_back(&thread, run.clone(), &input, &history).await;
         }
@@ -114,10 +116,9 @@ impl<'a> Exchange<'a> {
         let special = input.unused();
         let own = new.id.clone();
         let name = notes::of_message(&input.run_id, &new.id);
-        let Started { run, seq, .. } =
+        let Started { run, message: until, .. } =
             self.send(thread, new, WhenBusy::Queue, (input.mode()?, Some(name))).await?;
-        let until = self.begins(thread, &own, seq).await?;
-        history.read_on(&self.app.engine, thread, Some(until)).await?;
+        history.read_on(&self.app.engine, thread, until).await?;
         let scene = Scene { thread: input.thread_id.clone(), run: input.run_id.clone() };
         let speaker = Speaker::new(scene, run, &history).after(own);
         let lacks = !history.is_known_to(|id| input.has(id));
@@ -143,16 +144,6 @@ impl<'a> Exchange<'a> {
             ..Task::new(self.agent.clone(), "")
         };
         begin(self.app, self.caller, task).await
-    }
-
-    /// The event with which a message that was just sent stands in the journal, or waits.
-    async fn begins(&self, thread: &ThreadId, own: &InputId, from: Seq) -> Result<Seq, Problem> {
-        let events = self.app.engine.events(thread, Seq(from.0.saturating_sub(1)), BEGINNING).await?;
-        let is_own = events.iter().find(|recorded| match &recorded.event.fact {
-            Fact::MessageReceived { id, .. } | Fact::MessageQueued { id, .. } => id == own,
-            _ => false, // tidy: the other kinds are not about messages
-        });
-        Ok(is_own.map_or(from, |recorded| recorded.seq))
     }
 
     /// Answers what the run asks, where the client answers all of it; else asks again.
@@ -181,16 +172,14 @@ impl<'a> Exchange<'a> {
         self.caller.approves()?;
         let machine = self.app.engine.peek(thread).await?;
         let name = notes::of_run(&input.run_id, &run);
-        let (seq, _) =
-            submit(self.app, self.caller, (thread, &machine), given, (Vec::new(), Some(name))).await?;
+        let (accepted, _) = submit(self.app, self.caller, &machine, given, (Vec::new(), Some(name))).await?;
         let mut own = None;
         if is_new && let Some(new) = input.newest()? {
             own = Some(new.id.clone());
             self.send(thread, new, WhenBusy::Steer, (input.mode()?, None)).await?;
         }
-        let after = Seq(seq.0.saturating_sub(1));
-        let mut history = History::default();
-        history.read_on(&self.app.engine, thread, Some(after)).await?;
+        let after = Seq(accepted.seq.0.saturating_sub(1));
+        history.read_on(&self.app.engine, thread, after).await?;
         // What was used before belongs to the run that was interrupted.
         history.spent = Spent::default();
         let mut speaker = Speaker::new(scene, run, &history);

@@ -140,7 +140,7 @@ async fn give(
 ) -> Result<(), EngineError> {
     let given = Given { interrupt: open.interrupt.clone(), answer, approval: digest_of(&open.kind) };
     let machine = app.engine.peek(thread).await?;
-    submit(app, caller, (thread, &machine), vec![given], (Vec::new(), None)).await.map(drop)
+    submit(app, caller, &machine, vec![given], (Vec::new(), None)).await.map(drop)
 }
 
 /// Rejects a body that [`chat`] and [`stream`] would reject.

@@ -9,8 +9,7 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::{
-    AtLimit, Fact, Input, Machine, Principal, Reject, Run, RunId, RunOptions, Seq, Surface, ThreadId,
-    WhenBusy,
+    AtLimit, Input, Machine, Principal, Reject, Run, RunId, RunOptions, Seq, Surface, ThreadId, WhenBusy,
 };
 use windlass::port::journal::RunRow;
 use windlass::{Backlog, EngineError, Task};
@@ -100,10 +99,13 @@ pub async fn chat(
     if let Some(draft) = draft {
         draft.settle(&app, &started.thread, &caller).await?;
     }
-    let beside = beside(&app, &started.thread, started.seq).await?;
-    let run = match &beside {
-        Some((run, _)) => outward(run, started.seq),
+    let run = match &started.behind {
+        Some(run) => outward(run, started.seq),
         None => started.run.to_string(),
+    };
+    let beside = match started.behind {
+        Some(run) => Some((run, app.engine.peek(&started.thread).await?)),
+        None => None,
     };
     let scene = Scene { conversation: started.thread.to_string(), run };
     let mut speaker = Speaker::new(scene, started.run, since, offer(&app));
@@ -123,17 +125,6 @@ pub async fn chat(
 fn feed(app: &Shared, headers: &HeaderMap, thread: &ThreadId, from: Seq) -> Feed {
     let after = Seq(from.0.saturating_sub(1));
     Feed::open(app, Reader::of(headers), thread, after.into(), Backlog::Fragments).beating(HEARTBEAT)
-}
-
-/// The run that a message was put beside, and the thread as it stands.
-async fn beside(app: &Shared, thread: &ThreadId, seq: Seq) -> Result<Option<(RunId, Machine)>, EngineError> {
-    let first = app.engine.events(thread, Seq(seq.0.saturating_sub(1)), 1).await?.into_iter().next();
-    let Some(event) = first.map(|recorded| recorded.event) else { return Ok(None) };
-    if !matches!(event.fact, Fact::MessageQueued { .. }) {
-        return Ok(None);
-    }
-    let Some(run) = event.run else { return Ok(None) };
-    Ok(Some((run, app.engine.peek(thread).await?)))
 }
 
 fn active<'a>(machine: &'a Machine, run: &RunId) -> Option<&'a Run> {
@@ -182,7 +173,8 @@ pub async fn decide(
     let active = active.ok_or_else(missing)?;
     let decided = Decided { is_yes: decision.approve, reason: decision.reason.clone(), parameters: None };
     let given = target.given(decided.answer(&target.asked.kind));
-    let (seq, _) = submit(&app, &caller, (&row.thread, &machine), vec![given], (Vec::new(), None)).await?;
+    let (accepted, _) = submit(&app, &caller, &machine, vec![given], (Vec::new(), None)).await?;
+    let seq = accepted.seq;
     if let Some(reason) = decision.reason.as_deref().filter(|_| decision.approve) {
         let data = json!({"call_id": call, "reason": reason, "by": caller.user().as_str()});
         if let Err(error) = app.engine.send(&row.thread, Input::Note { name: REASON.into(), data }).await {

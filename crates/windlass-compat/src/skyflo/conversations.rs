@@ -2,8 +2,10 @@
 //!
 //! A conversation is a thread; one without a message is a draft.
 
-use axum::Json;
+use std::sync::Arc;
+
 use axum::extract::State;
+use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use windlass::EngineError;
@@ -18,8 +20,9 @@ use windlass_server::http::routes::threads::forget;
 
 use super::super::uuid::fresh_uuid;
 use super::find::{CHANGED, DRAFT, Draft, Found, create, found, is_uuid, look};
-use super::messages::messages;
+use super::messages::Fold;
 use crate::date::{iso, read};
+use crate::folds::Folds;
 
 /// Conversations of a page where the request names no number.
 const LIMIT: usize = 20;
@@ -187,12 +190,15 @@ async fn is_alone(app: &Shared, row: &Row) -> Result<bool, Problem> {
 /// One conversation with its messages.
 pub async fn one(
     State(app): State<Shared>,
+    Extension(folds): Extension<Arc<Folds<Fold>>>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     caller.reads()?;
     let (created_at, said) = match found(&app, &caller, &id).await? {
-        Found::Thread(row) => (row.created_at, Value::from(messages(&app.engine, &row.thread).await?)),
+        Found::Thread(row) => {
+            (row.created_at, Value::from(folds.read(&app.engine, &row.thread).await?.messages))
+        }
         Found::Draft(draft) => {
             (draft.created_at, draft.changed.get("messages_json").cloned().unwrap_or_else(|| json!([])))
         }

@@ -1,17 +1,13 @@
 //! A conversation's messages as clients keep them: what people said, and what the agent said and did, in segments.
 //!
-//! Folded from the journal each time it is asked for: nothing is written twice, and nothing can be lost between two
-//! copies. (SK-P1, SK-P2..P5)
+//! A fold of the journal: nothing is recorded twice, so two copies cannot differ. (SK-P1, SK-P2..P5)
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 use windlass::machine::{
-    CallKey, Event, Fact, InputId, InterruptId, Message, MicroUsd, RunId, Seq, ThreadId, Timestamp, Usage,
-    Verdict,
+    CallKey, Event, Fact, InputId, InterruptId, Message, MicroUsd, RunId, Seq, Timestamp, Usage, Verdict,
 };
-use windlass::port::journal::Recorded;
-use windlass::{Engine, EngineError};
 
 use super::super::call::is_failure;
 use super::super::flow::said;
@@ -19,32 +15,13 @@ use super::calls::{Said, said as answered};
 use super::find::CHANGED;
 use super::reply::{Replied, dollars, thought};
 use crate::call::{Call, args, blocks, plain, text};
-use crate::fill::{ROOM_BYTES, fill};
+use crate::folds::JournalFold;
 
-/// Events read at a time.
-const PAGE: usize = 512;
-
-/// Reads a conversation.
-pub async fn messages(engine: &Engine, thread: &ThreadId) -> Result<Vec<Value>, EngineError> {
-    let mut fold = Fold::default();
-    let (mut after, mut room) = (Seq::default(), ROOM_BYTES);
-    loop {
-        let page = engine.events(thread, after, PAGE).await?;
-        let is_last = page.len() < PAGE;
-        for Recorded { seq, mut event } in page {
-            after = seq;
-            fill(engine, &mut event, &mut room).await;
-            fold.apply(seq, &event);
-        }
-        if is_last {
-            return Ok(fold.messages);
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-struct Fold {
-    messages: Vec<Value>,
+/// A conversation.
+#[derive(Clone, Debug, Default)]
+pub struct Fold {
+    /// Its messages, oldest first.
+    pub messages: Vec<Value>,
     /// Messages that wait, until they are taken.
     queued: HashMap<InputId, Value>,
     run: Option<RunId>,
@@ -84,7 +61,7 @@ impl Spent {
     }
 }
 
-impl Fold {
+impl JournalFold for Fold {
     fn apply(&mut self, seq: Seq, event: &Event) {
         match &event.fact {
             Fact::MessageReceived { id, message, .. } => self.user(users(id, message, event.at)),
@@ -126,7 +103,9 @@ impl Fold {
             _ => self.call(event), // tidy: whatever else a client is shown is about calls
         }
     }
+}
 
+impl Fold {
     /// Takes what a person said; the same said again at once is one message. (SK-R1)
     fn user(&mut self, message: Value) {
         let is_repeat = self

@@ -21,14 +21,18 @@ mod team;
 mod tools;
 mod word;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, patch, post};
+use axum::{Extension, Router};
 
 use http::HeaderMap;
 use windlass_server::http::Shared;
 use windlass_server::http::state::dialect::Dialect;
+
+use crate::folds::Folds;
 
 /// The dialect.
 pub struct SkyfloDialect;
@@ -85,5 +89,6 @@ fn routes(app: &Shared) -> Router<Shared> {
     let inner = all.into_iter().fold(Router::new(), |router, (path, methods)| {
         router.route(&format!("{path}/"), methods.clone()).route(path, methods)
     });
+    let inner = inner.layer(Extension(Arc::<Folds<messages::Fold>>::default()));
     Router::new().nest("/skyflo/api/v1", inner.layer(from_fn_with_state(app.clone(), auth::by_cookie)))
 }

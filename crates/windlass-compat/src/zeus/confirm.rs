@@ -92,13 +92,10 @@ async fn approve(
     thread: &ThreadId,
     (interrupt, approval): (InterruptId, Digest),
 ) -> Result<Settled, EngineError> {
-    let machine = app.engine.peek(thread).await?;
+    let folded = app.engine.peek(thread).await?;
     let given = Given { interrupt: interrupt.clone(), answer: Answer::Approve, approval: Some(approval) };
-    submit(app, caller, (thread, &machine), vec![given], (Vec::new(), None)).await?;
-    let after = app.engine.peek(thread).await?;
-    let run = after.state().run.as_ref();
-    let is_open = run.is_some_and(|run| run.asking(&interrupt).is_some());
-    Ok(if is_open { Settled::Open } else { Settled::Closed })
+    let (accepted, _) = submit(app, caller, &folded, vec![given], (Vec::new(), None)).await?;
+    Ok(if accepted.closed.contains(&interrupt) { Settled::Closed } else { Settled::Open })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use axum::response::Response;
 use http::HeaderMap;
 use serde_json::{Map, Value};
 use windlass::machine::{
-    Answer, CallKey, Fact, Given, InputId, InterruptKind, Run, RunOptions, Seq, Surface, ThreadId, WhenBusy,
+    Answer, CallKey, Given, InputId, InterruptKind, Run, RunOptions, Surface, ThreadId, WhenBusy,
 };
 use windlass::{AgentConfig, Task};
 use windlass_server::http::Shared;
@@ -63,9 +63,9 @@ pub async fn resume(
     };
     let answered: Vec<_> = given.iter().map(|given| given.interrupt.clone()).collect();
     let edited = edited(&results, &given);
-    let submitted = submit(&app, &caller, (&session.thread, &machine), given, (Vec::new(), None)).await;
+    let submitted = submit(&app, &caller, &machine, given, (Vec::new(), None)).await;
     let seq = match submitted {
-        Ok((seq, _)) => seq,
+        Ok((accepted, _)) => accepted.seq,
         Err(error) => {
             take_back(&app, &caller, &session.thread, ordered).await;
             return Err(error.into());
@@ -136,11 +136,7 @@ async fn instruct(
     task.options = RunOptions { surface: Surface::Chat, serialized: true, ..RunOptions::default() };
     task.when_busy = WhenBusy::Steer;
     let started = begin(app, caller, task).await?;
-    let events = app.engine.events(thread, Seq(started.seq.0.saturating_sub(1)), 1).await?;
-    Ok(events.into_iter().find_map(|recorded| match recorded.event.fact {
-        Fact::MessageQueued { id, .. } => Some(id),
-        _ => None, // tidy: it has not waited
-    }))
+    Ok(started.behind.map(|_| started.id))
 }
 
 /// Takes an instruction back whose answers did not count.

@@ -17,6 +17,7 @@ mod execute;
 mod expiry;
 mod fill;
 mod flight;
+pub(crate) mod folded;
 mod folder;
 mod fork;
 pub mod genai;
@@ -44,7 +45,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-use windlass_machine::{BlobRef, Input, InputId, ModelAccess, Principal, Reject, Seq, ThreadId};
+use windlass_machine::{BlobRef, Input, InputId, ModelAccess, Principal, Reject, ThreadId};
 
 use crate::error::EngineError;
 use crate::limits::Budget;
@@ -53,7 +54,7 @@ use crate::port::blob::Blobs;
 use crate::port::bus::Bus;
 use crate::port::clock::Clock;
 use crate::port::hook::Hook;
-use crate::port::journal::{Epoch, Journal, StoreError};
+use crate::port::journal::{Accepted, Epoch, Journal, StoreError};
 use crate::port::model::Models;
 use crate::port::observe::Observer;
 use crate::port::records::Records;
@@ -61,6 +62,7 @@ use crate::port::records::Records;
 pub(crate) use cache::BlobCache;
 pub(crate) use expiry::Expiries;
 pub(crate) use fill::{IMAGE_TOKENS, NewBlobs};
+pub(crate) use folded::FoldedThread;
 pub(crate) use folder::{FolderOf, Folders};
 pub(crate) use fork::PreparedFork;
 pub(crate) use owner::{Opening, SetAside};
@@ -157,16 +159,26 @@ pub(crate) struct Letter {
     /// The inbox row that it came from.
     pub row: Option<InputId>,
     /// Who waits for its outcome.
-    pub reply: Option<oneshot::Sender<Result<Accepted, EngineError>>>,
+    pub reply: Option<oneshot::Sender<Result<Decided, EngineError>>>,
     /// What a log shows of whoever sent it.
     pub asked: tracing::Span,
+    /// The thread as the sender has folded it. A driver that opens the thread begins with it, if nothing was appended
+    /// since.
+    pub folded: Option<FoldedThread>,
 }
 
 /// What an input led to, once it is durable.
-pub(crate) type Accepted = Result<Seq, Reject>;
+pub(crate) type Decided = Result<Accepted, Reject>;
 
 impl Letter {
     pub(crate) fn plain(input: Input) -> Self {
-        Self { input, blobs: Vec::new(), row: None, reply: None, asked: tracing::Span::current() }
+        Self {
+            input,
+            blobs: Vec::new(),
+            row: None,
+            reply: None,
+            asked: tracing::Span::current(),
+            folded: None,
+        }
     }
 }

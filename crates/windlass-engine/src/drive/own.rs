@@ -8,12 +8,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_machine::{Digest, LOADED_TOOLS, Reject, Run, RunId, Seq, State, ThreadId, ToolName};
+use windlass_machine::{Digest, LOADED_TOOLS, Run, RunId, State, ThreadId, ToolName};
 
-use super::Deps;
 use super::tools::Offered;
+use super::{Decided, Deps};
 use crate::error::{EngineError, TryAgain};
-use crate::port::journal::StoreError;
+use crate::port::journal::{Accepted, StoreError};
 use crate::port::tool::Tool;
 use crate::tool::RegistryError;
 use crate::tool::toolset::{Loaded, SHELF_NAMES};
@@ -87,12 +87,12 @@ impl OwnTools {
         Unsent { own: self, run: Some(run.clone()) }
     }
 
-    /// What became of the message of a run, whose tools are forgotten where it is certain that the run will never be.
+    /// Forgets a run's tools if its message was certainly not accepted.
     pub(crate) fn settled(
         &self,
         run: &RunId,
-        sent: Result<Result<Seq, Reject>, EngineError>,
-    ) -> Result<Seq, EngineError> {
+        sent: Result<Decided, EngineError>,
+    ) -> Result<Accepted, EngineError> {
         let settled = sent.and_then(|accepted| accepted.map_err(EngineError::from));
         // What may succeed later may have succeeded: a driver that is slow, a store that did not answer.
         let is_over = settled.as_ref().is_err_and(|error| {

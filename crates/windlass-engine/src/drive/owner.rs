@@ -7,12 +7,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
-use windlass_machine::{CorruptJournal, Input, InputId, Machine, Seq, Snapshot, ThreadClock, ThreadId};
+use windlass_machine::{Input, InputId, Seq, ThreadClock, ThreadId};
 
 use super::actor::Actor;
 use super::flight::InFlight;
+use super::folded::Restored;
 use super::spend::Spending;
-use super::{Accepted, Deps, Letter, MAILBOX, Mail, row};
+use super::{Decided, Deps, Letter, MAILBOX, Mail};
 use crate::error::{EngineError, SlowDriver};
 use crate::port::journal::{Claim, Epoch, Head, InboxOutcome, Posted, StoreError};
 
@@ -24,17 +25,6 @@ const LOOK_EVERY_MS: u64 = 50;
 
 /// Why a thread is not driven here.
 pub(super) const LEAVING: &str = "this process is about to end; another one goes on";
-
-/// Events read from a journal at a time.
-const PAGE: usize = 512;
-
-/// A folded thread.
-pub(crate) struct Restored {
-    pub machine: Machine,
-    /// About how many bytes of events its newest snapshot does not have.
-    since_snapshot: usize,
-    snapshot_bytes: usize,
-}
 
 /// What an actor begins with beside the thread.
 struct Opened {
@@ -138,7 +128,7 @@ impl Deps {
         thread: &ThreadId,
         id: &InputId,
         mut letter: Letter,
-    ) -> Result<Accepted, EngineError> {
+    ) -> Result<Decided, EngineError> {
         let (reply, outcome) = oneshot::channel();
         letter.reply = Some(reply);
         match self.deliver(thread, Mail::Input(Box::new(letter))).await {
@@ -173,14 +163,13 @@ impl Deps {
         self: &Arc<Self>,
         thread: &ThreadId,
         mut letter: Letter,
-    ) -> Result<Accepted, EngineError> {
+    ) -> Result<Decided, EngineError> {
         if self.leaving.is_cancelled() {
             return Err(left(thread));
         }
         let (reply, outcome) = oneshot::channel();
         letter.reply = Some(reply);
-        let machine = Machine::restore(thread.clone(), None, [])?;
-        let restored = Restored { machine, since_snapshot: 0, snapshot_bytes: 0 };
+        let restored = Restored::new(thread)?;
         let first = Some(Mail::Input(Box::new(letter)));
         let head = Head { epoch: Epoch(1), ..Head::default() };
         self.start(thread, head, restored, Opened { is_new: true, inbox: false, first });
@@ -193,7 +182,7 @@ impl Deps {
         thread: &ThreadId,
         id: &InputId,
         letter: Letter,
-    ) -> Result<Accepted, EngineError> {
+    ) -> Result<Decided, EngineError> {
         for (blob, bytes) in letter.blobs {
             self.blobs.put(&blob, bytes).await?;
         }
@@ -202,7 +191,7 @@ impl Deps {
         let (mut pause_ms, mut is_first) = (1, true);
         loop {
             match posted {
-                Some(Posted::Consumed(InboxOutcome::Accepted(seq))) => return Ok(Ok(seq)),
+                Some(Posted::Consumed(InboxOutcome::Accepted(accepted))) => return Ok(Ok(*accepted)),
                 Some(Posted::Consumed(InboxOutcome::Rejected(reject))) => return Ok(Err(reject)),
                 Some(Posted::Waiting) => {}
                 // The thread was deleted with its inbox: opening it would create it again.
@@ -273,7 +262,7 @@ impl Deps {
         }
         match self.claim(thread).await? {
             Claimed::Held { node } => Ok(Driver::Elsewhere { node }),
-            Claimed::Taken(claim) => match self.restore_reached(thread, &claim.head, first.as_ref()).await {
+            Claimed::Taken(claim) => match self.restore_reached(thread, &claim.head, first.as_mut()).await {
                 Ok(restored) => {
                     let opened = Opened { is_new: false, inbox: claim.inbox, first: first.take() };
                     Ok(Driver::Here(self.start(thread, claim.keep(), restored, opened)))
@@ -284,36 +273,6 @@ impl Deps {
                     Err(error)
                 }
             },
-        }
-    }
-
-    /// Folds a thread's journal. Returns [`EngineError::NotReached`] if this process cannot call the active run's model as
-    /// recorded, unless the first input is a cancel.
-    async fn restore_reached(
-        &self,
-        thread: &ThreadId,
-        head: &Head,
-        first: Option<&Mail>,
-    ) -> Result<Restored, EngineError> {
-        let restored = self.restore(thread, head).await?;
-        let is_cancel =
-            matches!(first, Some(Mail::Input(letter)) if matches!(letter.input, Input::Cancel { .. }));
-        let Some(run) = restored.machine.state().run.as_ref().filter(|run| run.cancel.is_none()) else {
-            return Ok(restored);
-        };
-        match (&self.reaches, run.options.access.as_deref()) {
-            (Some(reaches), Some(access)) if !is_cancel && !reaches(access) => {
-                let how = match (&access.base_url, &access.api_key_env) {
-                    (Some(address), Some(key)) => {
-                        format!("the model's address `{address}` and the key in the variable `{key}`")
-                    }
-                    (Some(address), None) => format!("the model's address `{address}`"),
-                    (None, Some(key)) => format!("the key in the variable `{key}`"),
-                    (None, None) => "a model's address that is not recorded".to_owned(),
-                };
-                Err(EngineError::NotReached { run: run.id.clone(), how })
-            }
-            _ => Ok(restored),
         }
     }
 
@@ -427,41 +386,6 @@ impl Deps {
         self.actors().insert(thread.clone(), sender.clone());
         tokio::spawn(actor.run());
         sender
-    }
-
-    /// Folds a thread's journal, from its snapshot where there is a usable one.
-    pub(crate) async fn restore(&self, thread: &ThreadId, head: &Head) -> Result<Restored, EngineError> {
-        if head.seq == Seq::default() {
-            let machine = Machine::restore(thread.clone(), None, [])?;
-            return Ok(Restored { machine, since_snapshot: 0, snapshot_bytes: 0 });
-        }
-        let stored = self.journal.snapshot(thread).await?;
-        let snapshot = stored
-            .map(|stored| Snapshot { fold: stored.fold, seq: stored.seq, bytes: stored.bytes.to_vec() })
-            .filter(|snapshot| snapshot.is_usable() && snapshot.seq <= head.seq);
-        let from = snapshot.as_ref().map(|snapshot| snapshot.seq).unwrap_or_default();
-        let mut machine = Machine::restore(thread.clone(), snapshot.as_ref(), [])?;
-        let snapshot_bytes = snapshot.map_or(0, |snapshot| snapshot.bytes.len());
-        let (mut after, mut since_snapshot) = (from, 0);
-        while after < head.seq {
-            let page = self.journal.read(thread, after, PAGE).await?;
-            let Some(last) = page.last() else {
-                let why = format!("the journal of thread `{thread}` ends at {after}, not at {}", head.seq);
-                return Err(StoreError::Corrupt { why }.into());
-            };
-            after = last.seq;
-            // Whoever asks for the past is not told of what came after it.
-            for recorded in page.iter().take_while(|recorded| recorded.seq <= head.seq) {
-                machine.apply(&recorded.event);
-                since_snapshot += row::weight(&recorded.event);
-            }
-        }
-        match &machine.state().thread {
-            Some(found) if found != thread => {
-                Err(CorruptJournal::OtherThread { wanted: thread.clone(), found: found.clone() }.into())
-            }
-            Some(_) | None => Ok(Restored { machine, since_snapshot, snapshot_bytes }),
-        }
     }
 }
 

@@ -14,10 +14,10 @@ use super::append::{NotAppended, append};
 use super::let_go::LetGo;
 use super::policy::granted;
 use super::spend::{Drawn, Spending};
-use super::{Accepted, Letter, MAILBOX, measure, row, trace};
+use super::{Decided, Letter, MAILBOX, measure, row, trace};
 use crate::error::EngineError;
 use crate::port::bus::Signal;
-use crate::port::journal::{Batch, BatchId, InboxOutcome, RunView, StoreError};
+use crate::port::journal::{Accepted, Batch, BatchId, InboxOutcome, RunView, StoreError};
 use crate::port::observe::Measure;
 use crate::port::records::{RecordChange, RecordWrite};
 
@@ -244,12 +244,13 @@ impl Actor {
     }
 
     /// Decides what an input means, which came with a letter.
-    pub(super) fn decide(&mut self, input: &Input, letter: &Letter, round: &mut Round) -> Accepted {
-        let Letter { input: _, blobs, row, reply: _, asked } = letter;
+    pub(super) fn decide(&mut self, input: &Input, letter: &Letter, round: &mut Round) -> Decided {
+        let Letter { input: _, blobs, row, reply: _, asked, folded: _ } = letter;
         let first = self.machine.state().seq.next();
         let outcome = match self.machine.handle(input, round.at) {
             Ok(events) => {
                 round.blobs.extend(blobs.iter().cloned());
+                let accepted = Accepted::of(first, &events);
                 for mut event in events {
                     self.thread_clock.stamp(&mut event, round.wall, round.at_ms);
                     if matches!(event.fact, Fact::RunStarted { .. }) {
@@ -261,7 +262,7 @@ impl Actor {
                 if let Input::Answered { grants, .. } = input {
                     round.records.extend(grants.iter().filter_map(granted));
                 }
-                Ok(first)
+                Ok(accepted)
             }
             Err(reject) => {
                 tracing::debug!(thread = %self.thread, %reject, "input refused");
@@ -270,7 +271,7 @@ impl Actor {
         };
         if let Some(row) = row {
             let outcome = match &outcome {
-                Ok(seq) => InboxOutcome::Accepted(*seq),
+                Ok(accepted) => InboxOutcome::Accepted(Box::new(accepted.clone())),
                 Err(reject) => InboxOutcome::Rejected(reject.clone()),
             };
             round.consumed.push((row.clone(), outcome));

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use windlass_machine::{BlobRef, Digest, Event, Input, InputId, Reject, RunId, Seq, ThreadId};
+use windlass_machine::{
+    BlobRef, Digest, Event, Fact, Input, InputId, InterruptId, Reject, RunId, Seq, ThreadId,
+};
 
 pub use self::list::{RunQuery, RunRow, RunView, ThreadQuery, ThreadRow, ThreadStatus, ThreadView};
 pub use self::usage::{Usage, UsageQuery, UsageRow};
@@ -191,12 +193,57 @@ pub struct Batch {
     pub records: Vec<RecordChange>,
 }
 
+/// What an accepted input led to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// Position of the first event.
+    pub seq: Seq,
+    /// The run that a message started or joined, or will start once the active run has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The run that was active when a message was queued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<RunId>,
+    /// Whether a message waits. `false` if the active run has taken it at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waits: bool,
+    /// Position of the event that has the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Seq>,
+    /// The interrupts that answers closed. An answer to another one is one vote of several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub closed: Vec<InterruptId>,
+}
+
+impl Accepted {
+    /// Reads the result from the events of an input, the first of which is at `seq`.
+    pub(crate) fn of(seq: Seq, events: &[Event]) -> Self {
+        let mut accepted = Self { seq, ..Self::default() };
+        for (at, event) in (seq.0..).zip(events) {
+            match &event.fact {
+                Fact::MessageQueued { queued, .. } => {
+                    accepted.message = accepted.message.or(Some(Seq(at)));
+                    accepted.run = accepted.run.or_else(|| Some(queued.run.clone()));
+                    accepted.behind.clone_from(&event.run);
+                    accepted.waits = true;
+                }
+                Fact::MessageTaken { .. } => accepted.waits = false,
+                Fact::MessageReceived { .. } => accepted.message = accepted.message.or(Some(Seq(at))),
+                Fact::InterruptClosed { interrupt, .. } => accepted.closed.push(interrupt.clone()),
+                _ => {} // tidy: no other event is a result that callers ask for
+            }
+            accepted.run = accepted.run.or_else(|| event.run.clone());
+        }
+        accepted
+    }
+}
+
 /// What became of an inbox row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InboxOutcome {
-    /// Taken; its first event stands at this position.
-    Accepted(Seq),
+    /// Accepted, with what it led to.
+    Accepted(Box<Accepted>),
     /// Refused, without events.
     Rejected(Reject),
 }

@@ -306,7 +306,7 @@ async fn a_thread_is_restored_from_its_snapshot_and_what_came_after() {
     let events = engine.events(&thread, Seq(0), 1_000).await.unwrap();
     assert!(snapshot.seq < events.last().unwrap().seq);
     let whole = Machine::restore(thread.clone(), None, events.into_iter().map(|recorded| recorded.event));
-    assert_eq!(engine.peek(&thread).await.unwrap(), whole.unwrap());
+    assert_eq!(*engine.peek(&thread).await.unwrap(), whole.unwrap());
 }
 
 /// An append hangs as on a disk that does not answer, and more inputs come than the owner's mailbox holds.

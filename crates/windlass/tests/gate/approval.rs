@@ -96,7 +96,8 @@ async fn two_different_people_have_to_approve() {
     let waits = engine.run(task("go")).await.unwrap();
     let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
     let approve = |by: Party| engine.answer(thread, asked, Answer::Approve, by);
-    approve(plain("ann")).await.unwrap();
+    let vote = approve(plain("ann")).await.unwrap();
+    assert_eq!(vote.closed, []);
     let half = engine.status(&waits.run_id).await.unwrap();
     assert_eq!((half.status, written.count()), (Status::Paused, 0));
     assert_eq!(half.meta.interrupts[0].approved_by, ["ann".into()]);
@@ -108,9 +109,45 @@ async fn two_different_people_have_to_approve() {
         assert!(refused.contains("may not"), "{refused}");
     }
     assert_eq!(written.count(), 0);
-    approve(plain("bob")).await.unwrap();
+    let closing = approve(plain("bob")).await.unwrap();
+    assert_eq!(closing.closed, std::slice::from_ref(asked));
     assert_eq!(engine.wait(&waits.run_id).await.unwrap().data.as_deref(), Some("said a"));
     assert_eq!(written.count(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_with_a_folded_thread_does_not_fold_it_again() {
+    let store = store();
+    let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
+    let terms = Terms { quorums: [of(3, &["ann", "bob", "cid"])].into(), ..Terms::default() };
+    let engine = asking(&store, &plan(&[&[("write", "a")]]), tools).rules(vec![asks("write", terms)]);
+    let engine = engine.clock(Arc::new(ManualClock::new(Timestamp(1_000), 1))).build().await.unwrap();
+    let mut reads = Vec::new();
+    for thread in ["folds", "folded", "stale"] {
+        let waits = engine.run(task_in(thread, "go")).await.unwrap();
+        let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+        let approve = || vec![given(asked, Answer::Approve)];
+        put_down(&engine, thread).await;
+        let folded = engine.peek(thread).await.unwrap();
+        if thread.as_str() == "stale" {
+            // Another vote is recorded after the fold.
+            engine.answer_all(thread, approve(), plain("bob")).await.unwrap();
+            put_down(&engine, thread).await;
+        }
+        let before = store.count_reads();
+        if thread.as_str() == "folds" {
+            engine.answer_all(thread, approve(), plain("ann")).await.unwrap();
+        } else {
+            let given = engine.answer_and_grant(&folded, approve(), vec![], None, plain("ann"));
+            assert_eq!(given.await.unwrap().0.closed, []);
+        }
+        reads.push(store.count_reads() - before);
+        let votes = engine.interrupts(thread).await.unwrap()[0].approved_by.len();
+        assert_eq!(votes, if thread.as_str() == "stale" { 2 } else { 1 }, "{thread}");
+    }
+    let [folds, folded, stale] = reads[..] else { panic!("{reads:?}") };
+    // A fold reads the snapshot and the events.
+    assert_eq!((folded + 2, stale), (folds, folds), "{reads:?}");
 }
 
 #[tokio::test]

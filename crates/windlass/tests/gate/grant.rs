@@ -52,10 +52,9 @@ async fn a_grant_that_comes_with_an_approval_lets_the_next_call_through() {
     let engine = engine(&store(), &written, steps).await;
     let waits = engine.run(task_in("t", "go")).await.unwrap();
     let answers = vec![given(&open(&waits)[0], Answer::Approve)];
-    let (_, grants) = engine
-        .answer_and_grant(&"t".into(), answers, vec![draft(Some(1))], None, party("ann"))
-        .await
-        .unwrap();
+    let folded = engine.peek(&"t".into()).await.unwrap();
+    let (_, grants) =
+        engine.answer_and_grant(&folded, answers, vec![draft(Some(1))], None, party("ann")).await.unwrap();
     // The second is let through, and the third is asked about.
     let waits = engine.wait(&waits.run_id).await.unwrap();
     assert_eq!((open(&waits).len(), written.count(), uses(&facts(&engine, &"t".into()).await)), (1, 2, 1));
@@ -70,7 +69,8 @@ async fn a_grant_that_comes_with_an_approval_counts_for_the_calls_beside_it() {
     let engine = engine(&store(), &written, &[&[("write", "a"), ("write", "b"), ("write", "c")]]).await;
     let waits = engine.run(task_in("t", "go")).await.unwrap();
     let answers = vec![given(&open(&waits)[0], Answer::Approve)];
-    engine.answer_and_grant(&"t".into(), answers, vec![draft(None)], None, party("ann")).await.unwrap();
+    let folded = engine.peek(&"t".into()).await.unwrap();
+    engine.answer_and_grant(&folded, answers, vec![draft(None)], None, party("ann")).await.unwrap();
     let ended = engine.wait(&waits.run_id).await.unwrap();
     assert_eq!(
         (ended.status, written.count(), uses(&facts(&engine, &"t".into()).await)),
@@ -85,11 +85,9 @@ async fn a_grant_is_not_written_where_its_answer_is_refused() {
     let waits = engine.run(task_in("t", "go")).await.unwrap();
     let check = async |answer: Answer, draft: GrantDraft, by: Party, words: &str| {
         let answers = vec![given(&open(&waits)[0], answer)];
-        let refused = engine
-            .answer_and_grant(&"t".into(), answers, vec![draft], None, by)
-            .await
-            .unwrap_err()
-            .to_string();
+        let folded = engine.peek(&"t".into()).await.unwrap();
+        let refused =
+            engine.answer_and_grant(&folded, answers, vec![draft], None, by).await.unwrap_err().to_string();
         assert!(refused.contains(words), "{refused}");
         assert_eq!((engine.grants(None).await.unwrap().len(), written.count()), (0, 0));
     };

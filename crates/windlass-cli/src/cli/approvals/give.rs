@@ -46,7 +46,7 @@ pub async fn give(
         let answered = match place.prepare(console, &waiting.row).await {
             Ok(()) => {
                 let answered = place.answer(&waiting.row.thread, given, Vec::new()).await;
-                answered.map(|(seq, _)| seq).map_err(anyhow::Error::from)
+                answered.map(|(accepted, _)| accepted.seq).map_err(anyhow::Error::from)
             }
             Err(error) => Err(error),
         };

@@ -9,7 +9,7 @@ use windlass_machine::{
 
 use super::JournalSubject;
 use super::sample::{batch, claimed, head};
-use crate::port::journal::{AppendError, InboxOutcome, Posted, StoreError};
+use crate::port::journal::{Accepted, AppendError, InboxOutcome, Posted, StoreError};
 
 fn thread() -> ThreadId {
     ThreadId::from("thread-1")
@@ -52,7 +52,7 @@ pub(super) async fn consumption_gives_the_outcome(subject: JournalSubject) {
     for id in ["a", "b", "c"] {
         journal.post(&thread(), &id.into(), &titled(id)).await.unwrap();
     }
-    let accepted = InboxOutcome::Accepted(Seq(1));
+    let accepted = InboxOutcome::Accepted(Box::new(Accepted { seq: Seq(1), ..Accepted::default() }));
     let rejected = InboxOutcome::Rejected(Reject::Busy);
     let mut consuming = batch(&thread(), start, &["a"]);
     consuming.consumed = vec![("a".into(), accepted.clone()), ("b".into(), rejected.clone())];
@@ -71,7 +71,7 @@ pub(super) async fn a_row_is_consumed_once(subject: JournalSubject) {
     let journal = subject.first;
     let start = claimed(&*journal, &thread()).await;
     journal.post(&thread(), &"a".into(), &titled("a")).await.unwrap();
-    let outcome = InboxOutcome::Accepted(Seq(1));
+    let outcome = InboxOutcome::Accepted(Box::new(Accepted { seq: Seq(1), ..Accepted::default() }));
     let mut consuming = batch(&thread(), start, &["a"]);
     consuming.consumed = vec![("a".into(), outcome.clone())];
     journal.append(consuming).await.unwrap();
@@ -90,7 +90,10 @@ pub(super) async fn an_outcome_is_kept_for_a_day(subject: JournalSubject) {
         journal.post(&thread(), &id.into(), &titled(id)).await.unwrap();
     }
     let mut consuming = batch(&thread(), start, &["a"]);
-    consuming.consumed = vec![("consumed".into(), InboxOutcome::Accepted(Seq(1)))];
+    consuming.consumed = vec![(
+        "consumed".into(),
+        InboxOutcome::Accepted(Box::new(Accepted { seq: Seq(1), ..Accepted::default() })),
+    )];
     journal.append(consuming).await.unwrap();
     subject.clock.advance_ms(DAY_MS);
     assert!(journal.posted(&thread(), &"consumed".into()).await.unwrap().is_some());

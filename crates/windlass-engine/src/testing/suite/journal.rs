@@ -8,7 +8,8 @@ use windlass_machine::{BlobRef, Digest, InputId, Seq, ThreadId};
 use super::JournalSubject;
 use super::sample::{batch, claimed, head, texts, view};
 use crate::port::journal::{
-    AppendError, Batch, BatchId, Claim, Epoch, Head, InboxOutcome, StoreError, StoredSnapshot, ThreadStatus,
+    Accepted, AppendError, Batch, BatchId, Claim, Epoch, Head, InboxOutcome, StoreError, StoredSnapshot,
+    ThreadStatus,
 };
 
 fn thread() -> ThreadId {
@@ -121,7 +122,10 @@ pub(super) async fn a_refused_append_leaves_nothing(subject: JournalSubject) {
     let blob =
         BlobRef { digest: Digest::of(&bytes), media_type: "text/plain".to_owned(), size_bytes: 4, tokens: 1 };
     refused.blobs.push((blob, bytes));
-    refused.consumed.push((InputId::from("nobody posted this"), InboxOutcome::Accepted(Seq(1))));
+    refused.consumed.push((
+        InputId::from("nobody posted this"),
+        InboxOutcome::Accepted(Box::new(Accepted { seq: Seq(1), ..Accepted::default() })),
+    ));
     refused.thread_view = view(ThreadStatus::Running);
     let error = journal.append(refused).await.unwrap_err();
     assert!(matches!(error, AppendError::Failed(StoreError::NotFound { .. })), "{error:?}");

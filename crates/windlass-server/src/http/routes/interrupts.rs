@@ -13,9 +13,9 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::machine::{InterruptId, Machine, ThreadId, Timestamp};
+use windlass::machine::{InterruptId, ThreadId, Timestamp};
 use windlass::port::journal::{RunRow, ThreadQuery, ThreadRow};
-use windlass::{EngineError, Fault, OpenInterrupt, TryAgain};
+use windlass::{EngineError, Fault, FoldedThread, OpenInterrupt, TryAgain};
 
 use self::answer::{Answered, Batch, Results, Wish, give};
 pub use self::shape::Interrupt;
@@ -130,22 +130,22 @@ async fn of_thread(
 
 /// A thread with what it asks, folded once for all that one request does with it.
 struct Snapshot {
-    machine: Machine,
+    folded: FoldedThread,
     open: Vec<OpenInterrupt>,
 }
 
 impl Snapshot {
     async fn read(app: &Shared, thread: &ThreadId) -> Result<Self, EngineError> {
-        let machine = app.engine.peek(thread).await?;
-        let open = match &machine.state().run {
+        let folded = app.engine.peek(thread).await?;
+        let open = match &folded.state().run {
             Some(run) => app.engine.asked(run).await?,
             None => Vec::new(),
         };
-        Ok(Self { machine, open })
+        Ok(Self { folded, open })
     }
 
     fn viewer<'a>(&self, app: &Shared, caller: &'a Caller) -> Viewer<'a> {
-        let run = self.machine.state().run.as_ref();
+        let run = self.folded.state().run.as_ref();
         Viewer {
             caller,
             run_started_at: run.map(|run| run.started_at).unwrap_or_default(),

@@ -7,9 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass::machine::{
-    AtLimit, Block, Fact, InputId, Message, Mode, Role, RunOptions, Seq, Surface, ThreadId, WhenBusy,
-};
+use windlass::machine::{AtLimit, Block, Message, Mode, Role, RunOptions, Surface, ThreadId, WhenBusy};
 use windlass::{RunTools, Started, Task};
 
 use super::agent::choose;
@@ -25,10 +23,6 @@ use crate::http::problem::Problem;
 pub const MESSAGE_MAX_CHARS: usize = 32_768;
 /// Blocks of a message at most.
 const BLOCKS_MAX: usize = 64;
-/// Events looked through for what became of a message: one that replaces a run ends its calls first.
-const BEGINNING: usize = 512;
-/// Events read at a time: most messages lead to few.
-const AT_ONCE: usize = 16;
 
 /// A message, and how the run that it starts behaves.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -258,37 +252,15 @@ pub async fn send(
         note: None,
     };
     let started = begin(app, caller, task).await?;
-    let (message, queued) = taken(app, &started).await?;
-    let Started { thread, run, seq } = started;
+    let Started { thread, run, id, seq, waits, .. } = started;
     let at = format!("/api/v1/runs/{run}");
     let sent = Sent {
         thread: thread.to_string(),
         run: run.to_string(),
-        message: message.to_string(),
+        message: id.to_string(),
         seq: seq.0,
-        queued,
+        queued: waits,
     };
-    let status = if queued { StatusCode::ACCEPTED } else { StatusCode::CREATED };
+    let status = if waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
     Ok((status, [(header::LOCATION, at)], Json(sent)).into_response())
-}
-
-/// The id under which a message was taken, and whether it waits.
-async fn taken(app: &Shared, started: &Started) -> Result<(InputId, bool), Problem> {
-    let before = Seq(started.seq.0.saturating_sub(1));
-    let (mut after, mut found) = (before, None);
-    while after.0 < before.0 + BEGINNING as u64 {
-        let events = app.engine.events(&started.thread, after, AT_ONCE).await?;
-        let Some(last) = events.last() else { break };
-        after = last.seq;
-        for recorded in events {
-            match recorded.event.fact {
-                Fact::MessageReceived { id, .. } if found.is_none() => return Ok((id, false)),
-                Fact::MessageQueued { id, .. } if found.is_none() => found = Some(id),
-                Fact::MessageTaken { id } if found.as_ref() == Some(&id) => return Ok((id, false)),
-                _ => {} // tidy: the other kinds are not about messages
-            }
-        }
-    }
-    let lost = || Problem::internal(format!("{} has no message at {}", started.thread, started.seq));
-    found.map(|id| (id, true)).ok_or_else(lost)
 }

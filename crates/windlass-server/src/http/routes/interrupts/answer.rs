@@ -7,8 +7,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use windlass::GrantDraft;
 use windlass::machine::{
-    Answer, Condition, Content, Digest, Fact, Given, InterruptId, InterruptKind, Machine, Predicate,
-    Principal, Reply, Seq, ToolName,
+    Answer, Condition, Content, Digest, Given, InterruptId, InterruptKind, Machine, Predicate, Principal,
+    Reply, ToolName,
 };
 use windlass::port::journal::RunRow;
 
@@ -21,8 +21,6 @@ use crate::http::routes::grants::{ArgumentCondition, Grant, Offer, missing_tool}
 
 /// Answers of one request at most.
 const ANSWERS_MAX: usize = 100;
-/// Events looked through for what became of answers: each leads to a few.
-const EVENTS: usize = 512;
 
 /// An answer with what belongs to it.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -228,7 +226,7 @@ impl Granting {
         id: &InterruptId,
         wish: &Offered,
     ) -> Result<Option<Self>, Problem> {
-        let user = whom(caller, row, &snapshot.machine)?;
+        let user = whom(caller, row, &snapshot.folded)?;
         let open = snapshot.open.iter().find(|open| open.interrupt == *id);
         let Some((tool, sent)) = open.and_then(|open| open.tool.as_ref().zip(open.arguments.as_ref())) else {
             return Err(Problem::invalid(format!(
@@ -303,24 +301,20 @@ pub async fn give(
             drafts.push((interrupt, draft));
         }
     }
-    let submitted = submit(app, caller, (&row.thread, &snapshot.machine), given, (drafts, None)).await;
-    let (seq, written) = submitted.map_err(|error| missing_tool(app, error))?;
+    let submitted = submit(app, caller, &snapshot.folded, given, (drafts, None)).await;
+    let (accepted, written) = submitted.map_err(|error| missing_tool(app, error))?;
     let written = users.into_iter().zip(written);
     let mut grants: Vec<(InterruptId, Grant)> =
         written.map(|(user, (interrupt, grant))| (interrupt, Grant::from((user, grant)))).collect();
-    let events = app.engine.events(&row.thread, Seq(seq.0.saturating_sub(1)), EVENTS).await?;
     let state = |id: &InterruptId| {
-        let closed = events.iter().any(|recorded| {
-            matches!(&recorded.event.fact, Fact::InterruptClosed { interrupt, .. } if interrupt == id)
-        });
-        if closed { Settled::Closed } else { Settled::Voted }
+        if accepted.closed.contains(id) { Settled::Closed } else { Settled::Voted }
     };
     let answered = wishes.iter().map(|(id, _)| Answered {
         interrupt: id.to_string(),
         thread: row.thread.to_string(),
         run: row.view.run.to_string(),
         state: state(id),
-        seq: seq.0,
+        seq: accepted.seq.0,
         grant: grants.iter().position(|(of, _)| of == id).map(|at| grants.swap_remove(at).1),
     });
     Ok(answered.collect())

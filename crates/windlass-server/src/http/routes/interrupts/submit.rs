@@ -3,33 +3,32 @@
 //! Every route and dialect that answers an interrupt calls [`submit`]. The answers count by the time they are recorded,
 //! so a failure to record one is logged and not returned.
 
-use windlass::machine::{
-    Answer, Asked, Given, Grant, InterruptId, Machine, Reject, Run, Seq, ThreadId, Timestamp,
-};
-use windlass::{EngineError, GrantDraft};
+use windlass::machine::{Answer, Asked, Given, Grant, InterruptId, Machine, Reject, Run, Timestamp};
+use windlass::{Accepted, EngineError, FoldedThread, GrantDraft};
 
 use crate::account::audit::Note;
 use crate::account::audit::answer::{ANSWERED, entry_of, run_of};
 use crate::http::Shared;
 use crate::http::caller::Caller;
 
-/// Answers interrupts of a thread, with grants and a note for the journal: all of it counts, or nothing. `machine` is the
+/// Answers interrupts of a thread, with grants and a note for the journal: all of it counts, or nothing. `folded` is the
 /// thread as it was when the answers were read.
 ///
-/// Returns the position of the first event and the grants that were written, each with its interrupt.
+/// Returns what the answers led to and the grants that were written, each with its interrupt.
 pub async fn submit(
     app: &Shared,
     caller: &Caller,
-    (thread, machine): (&ThreadId, &Machine),
+    folded: &FoldedThread,
     given: Vec<Given>,
     (grants, beside): (Vec<(InterruptId, GrantDraft)>, Option<windlass::machine::Note>),
-) -> Result<(Seq, Vec<(InterruptId, Grant)>), EngineError> {
-    let before_ms = app.settings.vote_after_ms;
-    given.iter().try_for_each(|given| require_settled(caller, before_ms, machine, given))?;
+) -> Result<(Accepted, Vec<(InterruptId, Grant)>), EngineError> {
+    let (thread, before_ms) = (folded.thread(), app.settings.vote_after_ms);
+    given.iter().try_for_each(|given| require_settled(caller, before_ms, folded, given))?;
     let by = Note::by(&caller.0, ANSWERED);
-    let notes: Vec<_> = given.iter().map(|given| entry_of(by.clone(), (thread, machine), given)).collect();
+    let notes: Vec<_> = given.iter().map(|given| entry_of(by.clone(), (thread, folded), given)).collect();
     let (granted, drafts): (Vec<_>, Vec<_>) = grants.into_iter().unzip();
-    let (seq, written) = app.engine.answer_and_grant(thread, given, drafts, beside, caller.party()).await?;
+    let (accepted, written) =
+        app.engine.answer_and_grant(folded, given, drafts, beside, caller.party()).await?;
     tracing::info!(%thread, by = %caller.user(), answers = notes.len(), "answered");
     let written: Vec<_> = granted.into_iter().zip(written).collect();
     for (interrupt, mut note) in notes {
@@ -40,7 +39,7 @@ pub async fn submit(
             tracing::error!(%interrupt, %error, "an answer is not in the audit log");
         }
     }
-    Ok((seq, written))
+    Ok((accepted, written))
 }
 
 /// Refuses the approval of an account that another user may have taken since the run began, where a rule names approvers

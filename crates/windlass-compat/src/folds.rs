@@ -1,0 +1,165 @@
+//! Folds of journals that are kept between requests, so that a request reads only the events since the last one.
+//!
+//! A fold is a function of its journal: dropping it loses nothing. It decides nothing about who may read a thread.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use windlass::machine::{Event, Seq, ThreadId};
+use windlass::port::journal::Recorded;
+use windlass::{Engine, EngineError};
+
+use crate::fill::{ROOM_BYTES, fill};
+
+/// Events read at a time.
+const PAGE: usize = 512;
+
+/// Bytes of the events in all kept folds at most, fetched texts included. A fold is at most about as large as its events.
+const KEPT_MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// What a dialect makes of a journal.
+pub trait JournalFold: Clone + Default + Send {
+    /// Applies the next event. Its texts have been fetched.
+    fn apply(&mut self, seq: Seq, event: &Event);
+}
+
+/// The folds of the threads that were read last.
+#[derive(Default)]
+pub struct Folds<F> {
+    /// Oldest use first.
+    kept: Mutex<VecDeque<Kept<F>>>,
+}
+
+struct Kept<F> {
+    thread: ThreadId,
+    fold: F,
+    /// The last event, as it is in the journal.
+    last: Option<Recorded>,
+    /// Bytes of texts that may still be fetched.
+    room: u64,
+    /// Bytes of the events as JSON, with the fetched texts.
+    size_bytes: usize,
+}
+
+impl<F: JournalFold> Folds<F> {
+    /// Folds a thread up to its end.
+    pub async fn read(&self, engine: &Engine, thread: &ThreadId) -> Result<F, EngineError> {
+        let mut kept = self.take(thread);
+        loop {
+            // The last event is read again: a thread that was deleted and created under the same id has another one.
+            let after = kept.last.as_ref().map_or(Seq::default(), |last| Seq(last.seq.0.saturating_sub(1)));
+            let mut page = engine.events(thread, after, PAGE).await?;
+            let is_end = page.len() < PAGE;
+            if let Some(last) = &kept.last {
+                if page.first() != Some(last) {
+                    kept = Kept::new(thread);
+                    continue;
+                }
+                page.remove(0);
+            }
+            kept.last = page.last().cloned().or(kept.last);
+            for Recorded { seq, mut event } in page {
+                fill(engine, &mut event, &mut kept.room).await;
+                kept.size_bytes += serde_json::to_vec(&event).map_or(0, |json| json.len());
+                kept.fold.apply(seq, &event);
+            }
+            if is_end {
+                break;
+            }
+        }
+        let fold = kept.fold.clone();
+        self.keep(kept);
+        Ok(fold)
+    }
+
+    /// Takes a thread's fold out; a request at the same time folds from the beginning.
+    fn take(&self, thread: &ThreadId) -> Kept<F> {
+        let mut all = self.kept();
+        let at = all.iter().position(|kept| kept.thread == *thread);
+        at.and_then(|at| all.remove(at)).unwrap_or_else(|| Kept::new(thread))
+    }
+
+    fn keep(&self, kept: Kept<F>) {
+        let mut all = self.kept();
+        all.retain(|other| other.thread != kept.thread);
+        all.push_back(kept);
+        let mut size_bytes: usize = all.iter().map(|kept| kept.size_bytes).sum();
+        while size_bytes > KEPT_MAX_BYTES
+            && let Some(oldest) = all.pop_front()
+        {
+            size_bytes -= oldest.size_bytes;
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Kept<F>>> {
+        // Nothing panics while the lock is held.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<F: JournalFold> Kept<F> {
+    fn new(thread: &ThreadId) -> Self {
+        Self { thread: thread.clone(), fold: F::default(), last: None, room: ROOM_BYTES, size_bytes: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use windlass::memory::MemoryStore;
+    use windlass::testing::scripted::{Line, ScriptedModels};
+    use windlass::{Task, clock::SystemClock};
+
+    use super::*;
+
+    /// Positions of the applied events.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    struct Positions(Vec<(Seq, String)>);
+
+    impl JournalFold for Positions {
+        fn apply(&mut self, seq: Seq, event: &Event) {
+            self.0.push((seq, serde_json::to_string(event).unwrap()));
+        }
+    }
+
+    async fn engine() -> Engine {
+        let store = Arc::new(MemoryStore::new(Arc::new(SystemClock::new())));
+        let models = ScriptedModels::new(|_| Line::Say("hello".into()));
+        let builder = windlass::builder().models(Arc::new(models));
+        builder.ports(store.clone(), store.clone(), store).build().await.unwrap()
+    }
+
+    async fn say(engine: &Engine, text: &str) {
+        let task = Task { thread: Some("t".into()), ..Task::new("test/scripted".into(), text) };
+        engine.run(task).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_kept_fold_equals_a_fold_from_the_beginning() {
+        let (engine, folds, thread) = (engine().await, Folds::<Positions>::default(), ThreadId::from("t"));
+        for text in ["one", "two", "three"] {
+            say(&engine, text).await;
+            let kept = folds.read(&engine, &thread).await.unwrap();
+            let whole = Folds::default().read(&engine, &thread).await.unwrap();
+            assert_eq!(kept, whole);
+            let newest = engine.events(&thread, Seq(0), 10_000).await.unwrap();
+            assert_eq!(kept.0.len(), newest.len());
+        }
+        assert!(folds.kept().iter().all(|kept| kept.last.is_some()), "nothing is kept");
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_was_deleted_and_created_again_is_folded_again() {
+        let (engine, folds, thread) = (engine().await, Folds::<Positions>::default(), ThreadId::from("t"));
+        say(&engine, "one").await;
+        let first = folds.read(&engine, &thread).await.unwrap();
+        engine.delete(&thread).await.unwrap();
+        for _ in 0..2 {
+            say(&engine, "other").await;
+        }
+        let second = folds.read(&engine, &thread).await.unwrap();
+        assert!(second.0[0] != first.0[0] && second.0.len() > first.0.len(), "{second:?}");
+        assert_eq!(second, Folds::default().read(&engine, &thread).await.unwrap());
+    }
+}
