@@ -62,7 +62,9 @@ fn summarise(done: &[(&str, Duration)], last: &str) {
 /// Checks the types of the web UI's scripts, which stand in their comments.
 fn types() -> Result<()> {
     install::ui()?;
-    process::run(install::type_checker().arg("--project").arg(process::root().join("crates/windlass-cli/ui")))
+    process::run(
+        install::type_checker().arg("--project").arg(process::root().join("crates/windlass-server/ui")),
+    )
 }
 
 /// Only libraries: the product's binary bears the library's name, and cargo would write both to one place.

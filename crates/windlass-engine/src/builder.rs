@@ -249,8 +249,8 @@ impl Builder {
         self
     }
 
-    /// Gives models a summary in place of a long result, where a run does not say otherwise. It takes a tool by which
-    /// the whole is read, such as [`fetch_data`](crate::tool::builtin::fetch_data): without one nothing is summed up.
+    /// Replaces long results by summaries for the model, unless a run says otherwise. It requires a tool that reads whole
+    /// results ([`Tool::fetches`]), such as the built-in `FetchData`; without one, no result is summarized.
     pub fn offload(mut self, offload: Offload) -> Self {
         self.offload = Some(offload);
         self

@@ -1,5 +1,5 @@
-//! The server: routes, and what every request passes. One file per resource. Outward dialects are
-//! registered by whoever starts the server ([`dialect`]).
+//! The server: routes, and what every request passes. One file per resource. The command line registers the outward dialects
+//! ([`state::dialect`]).
 //!
 //! Handlers parse, ask the [`Caller`](caller::Caller) what it may, call the engine, and map what comes back. They
 //! decide nothing about a run.

@@ -17,7 +17,7 @@ use windlass::{EngineError, SlowDriver};
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// What went wrong with a request. Answered as [`Document`].
+/// What went wrong with a request. Answered as `application/problem+json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The HTTP status.

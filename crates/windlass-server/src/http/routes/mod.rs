@@ -42,7 +42,7 @@ use super::state::Shared;
 use super::stream;
 
 /// The native API with its document. Features that come later merge their routes here; those whose `POST`s take an
-/// `Idempotency-Key` into [`keyed`].
+/// `Idempotency-Key` into `keyed`.
 pub fn api(app: &Shared) -> OpenApiRouter<Shared> {
     let once = from_fn_with_state(app.clone(), idempotency::once);
     let v1 = OpenApiRouter::new()
