@@ -25,7 +25,10 @@ fn of_place(about: About) -> Vec<String> {
         About::Anything => Vec::new(),
         About::Store => vec![named],
         About::StoreInRun => {
-            vec![named, format!("nothing recorded was lost; `windlass resume{}` goes on", opened.flags)]
+            vec![
+                named,
+                format!("nothing recorded was lost; `windlass resume{}` continues the run", opened.flags),
+            ]
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Files that people attach to a message, as the blocks of it; and the pictures of a thread, to be shown.
+//! Files attached to messages, and the images of a thread.
 //!
 //! The bytes decide whether a file is an image: a model is never sent other bytes as one.
 
@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::tool::image_type;
 
-/// Bytes of a picture that is shown at most; models see none that are as large.
+/// Bytes of an image that is shown at most; models accept only smaller ones.
 const PICTURE_MAX_BYTES: usize = 20 * 1024 * 1024;
 
 impl Engine {
@@ -27,10 +27,10 @@ impl Engine {
         Ok(Block::File { name: name.to_owned(), blob })
     }
 
-    /// The pictures and files of a message of a thread, by the message's position, to go with another message. Empty
-    /// where no message stands at that position.
+    /// Returns the images and files of a message, by its position in the thread, for use in another message. Empty if there
+    /// is no message at that position.
     ///
-    /// Their bytes are kept anew, as [`Engine::attach`] keeps them: the thread may be deleted meanwhile.
+    /// Their bytes are stored again, as [`Engine::attach`] does, because the thread may be deleted.
     pub async fn attached(&self, thread: &ThreadId, message: Seq) -> Result<Vec<Block>, EngineError> {
         let newest = self.messages(thread, Some(Seq(message.0.saturating_add(1))), 1).await?;
         let said = newest.into_iter().filter(|said| said.seq == message);
@@ -43,9 +43,8 @@ impl Engine {
         Ok(files)
     }
 
-    /// A picture that a thread's journal names, with its media type, told by its own bytes. `None` for everything else:
-    /// what the thread does not name, what is no picture that models see, and what is larger than
-    /// 20 MiB.
+    /// Returns an image that a thread's journal names, with the media type of its bytes. `None` if the journal does not name
+    /// it, if it is not an image that models accept, or if it is larger than 20 MiB.
     pub async fn picture(
         &self,
         thread: &ThreadId,

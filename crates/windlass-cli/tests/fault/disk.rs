@@ -57,7 +57,7 @@ fn a_disk_that_fills_up_stops_the_run_and_loses_nothing() {
         "the disk refused to write",
         "hint: make room",
         &format!("hint: the store is `{}`", store.display()),
-        "nothing recorded was lost; `windlass resume` goes on",
+        "nothing recorded was lost; `windlass resume` continues the run",
     ]);
     check_resumed(&user, &[]);
 }
@@ -122,7 +122,7 @@ fn a_small_disk_fills_up_and_is_cleared() {
     until(&mut child, is("step.replied", 2));
     fill(&disk.join("ballast"));
     let named = format!("hint: the store is `{store}`");
-    let goes_on = format!("`windlass resume --store {store}` goes on");
+    let goes_on = format!("`windlass resume --store {store}` continues the run");
     end(child).exits(5).tells(&["the disk is full", "hint: make room", &named, &goes_on]);
     user.run(&["run", "--yes", TASK, flags[0], flags[1]]).exits(5).tells(&["error: ", "hint: ", &named]);
     std::fs::remove_file(disk.join("ballast")).unwrap();

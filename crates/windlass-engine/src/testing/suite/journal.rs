@@ -123,7 +123,7 @@ pub(super) async fn a_refused_append_leaves_nothing(subject: JournalSubject) {
         BlobRef { digest: Digest::of(&bytes), media_type: "text/plain".to_owned(), size_bytes: 4, tokens: 1 };
     refused.blobs.push((blob, bytes));
     refused.consumed.push((
-        InputId::from("nobody posted this"),
+        InputId::from("not posted"),
         InboxOutcome::Accepted(Box::new(Accepted { seq: Seq(1), ..Accepted::default() })),
     ));
     refused.thread_view = view(ThreadStatus::Running);
