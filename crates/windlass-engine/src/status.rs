@@ -21,7 +21,12 @@ const PAGE: usize = 512;
 impl Engine {
     /// What a run waits for.
     pub async fn interrupts(&self, thread: &ThreadId) -> Result<Vec<OpenInterrupt>, EngineError> {
-        match &self.peek(thread).await?.state().run {
+        self.open_interrupts(&*self.peek(thread).await?).await
+    }
+
+    /// The open interrupts of a folded thread ([`Engine::peek`]).
+    pub async fn open_interrupts(&self, thread: &Machine) -> Result<Vec<OpenInterrupt>, EngineError> {
+        match &thread.state().run {
             Some(run) => self.asked(run).await,
             None => Ok(Vec::new()),
         }
@@ -46,8 +51,7 @@ impl Engine {
         Ok(waiting)
     }
 
-    /// The open interrupts of a run, read from a fold of its thread ([`Engine::peek`]).
-    pub async fn asked(&self, run: &Run) -> Result<Vec<OpenInterrupt>, EngineError> {
+    async fn asked(&self, run: &Run) -> Result<Vec<OpenInterrupt>, EngineError> {
         let mut open = Vec::new();
         for (index, asked) in run.open() {
             let call = match (&run.phase, index) {

@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
 use windlass::machine::{InterruptId, Mode, Note, RunId, RunOptions, Seq, Surface, ThreadId, WhenBusy};
-use windlass::{AgentConfig, OpenInterrupt, Started, Task};
+use windlass::{AgentConfig, FoldedThread, OpenInterrupt, Started, Task};
 use windlass_server::http::Shared;
 use windlass_server::http::caller::Caller;
 use windlass_server::http::input::{Body, Path};
@@ -91,9 +91,10 @@ impl<'a> Exchange<'a> {
             return self.come_back(&thread, run.clone(), &input, &history).await;
         }
         let is_new = input.newest_id().is_some_and(|id| !history.known.contains_key(&id));
-        let open = self.app.engine.interrupts(&thread).await?;
+        let folded = self.app.engine.peek(&thread).await?;
+        let open = self.app.engine.open_interrupts(&folded).await?;
         if !open.is_empty() {
-            return self.go_on(&thread, &open, is_new, &input, history).await;
+            return self.go_on(&folded, &open, is_new, &input, history).await;
         }
         let answered = self.answered(&input, &history)?;
         if is_new {
@@ -149,12 +150,13 @@ impl<'a> Exchange<'a> {
     /// Answers what the run asks, where the client answers all of it; else asks again.
     async fn go_on(
         self,
-        thread: &ThreadId,
+        folded: &FoldedThread,
         open: &[OpenInterrupt],
         is_new: bool,
         input: &RunInput,
         mut history: History,
     ) -> Result<Response, Problem> {
+        let thread = folded.thread();
         let run = history.run.clone().ok_or_else(nothing_new)?;
         let scene = Scene { thread: input.thread_id.clone(), run: input.run_id.clone() };
         let now = windlass_server::clock::clock().now();
@@ -170,9 +172,8 @@ impl<'a> Exchange<'a> {
             return Ok(told(words));
         };
         self.caller.approves()?;
-        let machine = self.app.engine.peek(thread).await?;
         let name = notes::of_run(&input.run_id, &run);
-        let (accepted, _) = submit(self.app, self.caller, &machine, given, (Vec::new(), Some(name))).await?;
+        let (accepted, _) = submit(self.app, self.caller, folded, given, (Vec::new(), Some(name))).await?;
         let mut own = None;
         if is_new && let Some(new) = input.newest()? {
             own = Some(new.id.clone());

@@ -9,10 +9,10 @@ use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::machine::{
-    Answer, AtLimit, Block, Given, Message, Reject, Role, RunError, RunOptions, Surface, ThreadId, WhenBusy,
+    Answer, AtLimit, Block, Given, Message, Reject, Role, RunError, RunOptions, Surface, WhenBusy,
 };
 use windlass::port::journal::ThreadStatus;
-use windlass::{EngineError, OpenInterrupt, Outcome, Started, Status, Task};
+use windlass::{EngineError, FoldedThread, OpenInterrupt, Outcome, Started, Status, Task};
 use windlass_server::http::Shared;
 use windlass_server::http::caller::Caller;
 use windlass_server::http::failure::{Failure, explain};
@@ -108,22 +108,23 @@ pub async fn respond_to(
         _ => problem, // tidy: what else may go wrong says so itself
     })?;
     let thread = &session.thread;
-    let open = app.engine.interrupts(thread).await?;
+    let folded = app.engine.peek(thread).await?;
+    let open = app.engine.open_interrupts(&folded).await?;
     let open = open.into_iter().find(|open| open.interrupt.as_str() == said.checkpoint_id);
     let open = open.ok_or_else(expired)?;
-    let run = app.engine.peek(thread).await?.state().run.as_ref().map(|run| run.id.clone());
+    let run = folded.state().run.as_ref().map(|run| run.id.clone());
     let run = run.ok_or_else(expired)?;
     if is_expired(&open.kind, open.since, windlass_server::clock::now()) {
         let answer = Answer::Deny { reason: Some(NOBODY.to_owned()) };
         // Somebody else may have closed it meanwhile, which comes to the same.
-        if let Err(error) = give(&app, &caller, thread, &open, answer).await {
+        if let Err(error) = give(&app, &caller, &folded, &open, answer).await {
             tracing::debug!(%error, %thread, "a question that has expired was not declined");
         }
         return Err(expired());
     }
     let arguments = arguments(&open);
     let answer = asked(&open, &arguments).answer(said.response.unwrap_or_default());
-    match give(&app, &caller, thread, &open, answer).await {
+    match give(&app, &caller, &folded, &open, answer).await {
         Err(EngineError::Rejected(Reject::Closed { .. } | Reject::NotFound { .. })) => return Err(expired()),
         given => given?,
     }
@@ -134,13 +135,12 @@ pub async fn respond_to(
 async fn give(
     app: &Shared,
     caller: &Caller,
-    thread: &ThreadId,
+    folded: &FoldedThread,
     open: &OpenInterrupt,
     answer: Answer,
 ) -> Result<(), EngineError> {
     let given = Given { interrupt: open.interrupt.clone(), answer, approval: digest_of(&open.kind) };
-    let machine = app.engine.peek(thread).await?;
-    submit(app, caller, &machine, vec![given], (Vec::new(), None)).await.map(drop)
+    submit(app, caller, folded, vec![given], (Vec::new(), None)).await.map(drop)
 }
 
 /// Rejects a body that [`chat`] and [`stream`] would reject.

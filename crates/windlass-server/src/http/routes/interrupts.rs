@@ -137,10 +137,7 @@ struct Snapshot {
 impl Snapshot {
     async fn read(app: &Shared, thread: &ThreadId) -> Result<Self, EngineError> {
         let folded = app.engine.peek(thread).await?;
-        let open = match &folded.state().run {
-            Some(run) => app.engine.asked(run).await?,
-            None => Vec::new(),
-        };
+        let open = app.engine.open_interrupts(&folded).await?;
         Ok(Self { folded, open })
     }
 
