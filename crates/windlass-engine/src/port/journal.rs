@@ -219,21 +219,23 @@ impl Accepted {
     /// Reads the result from the events of an input, the first of which is at `seq`.
     pub(crate) fn of(seq: Seq, events: &[Event]) -> Self {
         let mut accepted = Self { seq, ..Self::default() };
+        let mut waiting = None;
         for (at, event) in (seq.0..).zip(events) {
             match &event.fact {
-                Fact::MessageQueued { queued, .. } => {
+                Fact::MessageQueued { id, queued } => {
                     accepted.message = accepted.message.or(Some(Seq(at)));
                     accepted.run = accepted.run.or_else(|| Some(queued.run.clone()));
                     accepted.behind.clone_from(&event.run);
-                    accepted.waits = true;
+                    waiting = Some(id);
                 }
-                Fact::MessageTaken { .. } => accepted.waits = false,
+                Fact::MessageTaken { id } if waiting == Some(id) => waiting = None,
                 Fact::MessageReceived { .. } => accepted.message = accepted.message.or(Some(Seq(at))),
                 Fact::InterruptClosed { interrupt, .. } => accepted.closed.push(interrupt.clone()),
                 _ => {} // tidy: no other event is a result that callers ask for
             }
             accepted.run = accepted.run.or_else(|| event.run.clone());
         }
+        accepted.waits = waiting.is_some();
         accepted
     }
 }
@@ -275,4 +277,37 @@ pub struct StoredSnapshot {
     pub seq: Seq,
     /// The state's bytes.
     pub bytes: Bytes,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// What events lead to, the first of which is at position 5.
+    fn accepted(events: &[Value]) -> Accepted {
+        let decoded: Vec<_> = events.iter().map(|event| Event::decode(&event.to_string()).unwrap()).collect();
+        Accepted::of(Seq(5), &decoded)
+    }
+
+    #[test]
+    fn a_message_waits_until_it_is_taken_itself() {
+        let message = json!({"role": "user", "blocks": [{"kind": "text", "text": "hi"}]});
+        let agent = json!({"name": "a", "models": ["test/a"]});
+        let queued = json!({"at": 1, "run": "run_1", "type": "message.queued", "id": "m2", "queued":
+            {"message": message, "by": "ann", "place": "after_run", "run": "run_2", "agent": agent, "options": {}}});
+        let taken = |id: &str| json!({"at": 1, "run": "run_1", "type": "message.taken", "id": id});
+        let waits = Accepted {
+            seq: Seq(5),
+            run: Some("run_2".into()),
+            behind: Some("run_1".into()),
+            waits: true,
+            message: Some(Seq(5)),
+            closed: Vec::new(),
+        };
+        assert_eq!(accepted(std::slice::from_ref(&queued)), waits);
+        assert_eq!(accepted(&[queued.clone(), taken("m1")]), waits);
+        assert_eq!(accepted(&[queued, taken("m2")]), Accepted { waits: false, ..waits });
+    }
 }
