@@ -74,6 +74,8 @@ async fn an_edited_message_keeps_its_model_its_mode_and_its_files() {
     drop_files(&page, "document.body", 1).await;
     page.say("Two.").await;
     page.sees("Second answer.").await;
+    // A message can be edited once its run has ended.
+    page.until("it is answered", "return all('.stop').length === 0").await;
     page.run("all('.entry.user')[1].querySelectorAll('button').forEach((one) => named(one) === 'Edit' && one.click())", vec![]).await;
     page.sees("1 file of this message goes along").await;
     page.write(".entry.user textarea", "Two, changed.").await;
