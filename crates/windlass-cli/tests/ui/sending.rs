@@ -52,6 +52,27 @@ async fn a_message_is_shown_while_its_files_go_up_and_nothing_of_them_is_left_ov
     page.ends().await;
 }
 
+/// Drops a file as soon as the document has a message field.
+const EARLY: &str = "new MutationObserver((_, observer) => {
+    if (!document.querySelector('[data-key=composer]')) return;
+    observer.disconnect();
+    const data = new DataTransfer();
+    data.items.add(new File(['early'], 'early.txt', { type: 'text/plain' }));
+    document.body.dispatchEvent(new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data }));
+    window.dropped = true;
+}).observe(document, { childList: true, subtree: true })";
+
+#[tokio::test]
+async fn a_file_that_is_dropped_as_soon_as_the_field_is_visible_is_attached() {
+    let server = scripted(vec![]);
+    let page = Page::signed_in(&server).await;
+    page.devtools("Page.addScriptToEvaluateOnNewDocument", json!({"source": EARLY})).await;
+    page.driver.refresh().await.unwrap();
+    page.until("it is dropped", "return window.dropped").await;
+    page.until("it is attached", "return all('.composer .chips li').length === 1").await;
+    page.ends().await;
+}
+
 #[tokio::test]
 async fn files_that_were_chosen_are_there_after_a_look_elsewhere() {
     let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);

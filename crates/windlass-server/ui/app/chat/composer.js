@@ -1,6 +1,6 @@
 // The field that messages are written in. What is typed stays there until the server has taken it, and over a reload.
 
-import { html, signal, useEffect, useRef, useState } from "../lib/html.js";
+import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { get, isOpen } from "../lib/api.js";
 import { MODES } from "../lib/modes.js";
 import { size } from "../lib/words.js";
@@ -46,7 +46,8 @@ function resolved(model, mode, was) {
 function useDrop(add, over) {
   const latest = useRef(add);
   latest.current = add;
-  useEffect(() => {
+  // In the same task that draws the field: an effect that waits for the next frame would miss a drop on the visible field.
+  useLayoutEffect(() => {
     const bears = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes("Files") ?? false;
     const moved = (/** @type {DragEvent} */ event) => {
       if (!bears(event)) return;
