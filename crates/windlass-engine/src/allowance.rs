@@ -33,14 +33,15 @@ impl Engine {
     /// workspace's. Those of single runs and threads are not among them.
     pub async fn allowances(&self, workspace: &str, user: &Principal) -> Result<Vec<Allowance>, EngineError> {
         let (thread, run) = (ThreadId::from(""), RunId::from(""));
-        let by = Drawing { workspace, user, thread: &thread, run: &run, now: self.deps.clock.now() };
+        let by =
+            Drawing { workspace, user, thread: &thread, run: &run, now: self.services.store.clock.now() };
         let mut allowances = Vec::new();
-        for budget in self.deps.budgets_of(workspace, user) {
+        for budget in self.services.budgets.budgets_of(workspace, user) {
             if matches!(budget.per, Per::Run | Per::Thread) {
                 continue;
             }
             let name = budget.name(by);
-            let rows = self.deps.journal.budgets(&name).await?;
+            let rows = self.services.store.journal.budgets(&name).await?;
             let row = rows.into_iter().find(|row| row.budget == name);
             let (used, reserved) = row.map_or((0, 0), |row| (row.used, row.reserved));
             allowances.push(Allowance { budget, used, reserved });

@@ -37,7 +37,7 @@ impl Engine {
         let mut files = Vec::new();
         for block in said.flat_map(|said| said.blocks) {
             let (Block::Image { blob } | Block::File { blob, .. }) = &block else { continue };
-            self.deps.blobs.put(blob, self.blob(&blob.digest).await?).await?;
+            self.services.contents.put(blob, self.blob(&blob.digest).await?).await?;
             files.push(block);
         }
         Ok(files)
@@ -60,13 +60,13 @@ impl Engine {
 
     /// Whether a thread's journal names a blob.
     pub async fn names(&self, thread: &ThreadId, digest: &Digest) -> Result<bool, EngineError> {
-        Ok(self.deps.journal.names_blob(thread, digest).await?)
+        Ok(self.services.store.journal.names_blob(thread, digest).await?)
     }
 
     async fn keep(&self, media_type: &str, tokens: u64, bytes: Bytes) -> Result<BlobRef, EngineError> {
         let digest = Digest::of(&bytes);
         let blob = BlobRef { digest, media_type: media_type.into(), size_bytes: bytes.len() as u64, tokens };
-        self.deps.blobs.put(&blob, bytes).await?;
+        self.services.contents.put(&blob, bytes).await?;
         Ok(blob)
     }
 }

@@ -3,19 +3,15 @@
 //! It wires ports together and decides nothing else.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
 use windlass_machine::{AutoRun, ModelAccess, Offload, Policy, Principal, Rule, RunId, ThreadId};
 
 use crate::bus::LocalBus;
 use crate::clock::SystemClock;
-use crate::drive::backoff::{DRIVEN_MAX, Openings};
+use crate::drive::backoff::DRIVEN_MAX;
 use crate::drive::own::{OwnTools, ToolsOf};
-use crate::drive::policy::PolicySource;
-use crate::drive::{
-    BlobCache, CreditOf, Deps, Expiries, FolderOf, Folders, Opening, Reaches, RolesOf, Tools,
-};
+use crate::drive::{CreditOf, FolderOf, FolderSource, Parts, Reaches, RolesOf, Services, Tools};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::limits::Budget;
@@ -304,13 +300,13 @@ impl Builder {
         let folders = match self.folders {
             Some(find) => {
                 let store = self.store.as_ref().and_then(|store| store.folder()).map(Path::to_owned);
-                Folders::Each(checked(find, store))
+                FolderSource::Each(checked(find, store))
             }
-            None => Folders::One(self.folder),
+            None => FolderSource::Shared(self.folder),
         };
         let models = self.models.map_or_else(self.default_models, Ok)?;
         let background = self.registry.background();
-        let deps = Arc::new(Deps {
+        let services = Services::start(Parts {
             journal,
             blobs,
             records,
@@ -324,10 +320,9 @@ impl Builder {
                 self.shown_tokens.unwrap_or(SHOWN_TOKENS),
             ),
             own_tools: OwnTools::new(self.tools_of),
-            expiries: Expiries::default(),
             background,
             folders,
-            policy: PolicySource::new(self.policy),
+            policy: self.policy,
             budgets: self.budgets,
             hook: self.hook,
             observer: self.observer,
@@ -335,19 +330,11 @@ impl Builder {
             credit_of: self.credit_of,
             offload: self.offload,
             summarizer: self.summarizer,
-            attends: self.attend == Attend::All,
             reaches: self.reaches,
-            cache: BlobCache::default(),
-            catalogues: Default::default(),
-            actors: Mutex::default(),
-            kept: Mutex::default(),
-            opening: Opening::default(),
-            backoffs: Default::default(),
-            leaving: CancellationToken::new(),
-            openings: Openings::new(self.driven_max.unwrap_or(DRIVEN_MAX)),
+            attends: self.attend == Attend::All,
+            driven_max: self.driven_max.unwrap_or(DRIVEN_MAX),
         });
-        tokio::spawn(Deps::sweep(Arc::downgrade(&deps), self.attend == Attend::All));
-        Ok(Engine { deps })
+        Ok(Engine { services })
     }
 
     async fn open(&self, clock: &Arc<dyn Clock>) -> Result<StoreParts, EngineError> {

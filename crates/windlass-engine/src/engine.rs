@@ -12,7 +12,7 @@ use windlass_machine::{
 
 use crate::drive::tools::Offered;
 use crate::drive::watch::{Begin, Update};
-use crate::drive::{Deps, FoldedThread, Letter, NewBlobs};
+use crate::drive::{FoldedThread, Letter, NewBlobs, Services};
 use crate::error::EngineError;
 use crate::gate::Whose;
 use crate::outcome::Outcome;
@@ -39,7 +39,7 @@ const LEFT_LOOK_EVERY_MS: u64 = 5;
 /// runtime ends; whatever is then unfinished is found in the journal.
 #[derive(Clone)]
 pub struct Engine {
-    pub(crate) deps: Arc<Deps>,
+    pub(crate) services: Arc<Services>,
 }
 
 /// How the tools of a run differ from the engine's.
@@ -88,12 +88,12 @@ impl Engine {
         task: Task,
     ) -> Result<(Started, BoxStream<'static, Result<Update, StoreError>>), EngineError> {
         let (thread, head) = match &task.thread {
-            Some(thread) => (thread.clone(), self.deps.journal.head(thread).await?),
+            Some(thread) => (thread.clone(), self.services.store.journal.head(thread).await?),
             None => (self.fresh_thread(), None),
         };
         let head = head.map(|head| head.seq).unwrap_or_default();
         // Follows before it sends: whatever comes is told, and a head that has moved meanwhile is caught up with.
-        let updates = self.deps.watch(&thread, head.into(), Begin::Live, Backlog::Fragments);
+        let updates = self.services.watch.watch(&thread, head.into(), Begin::Live, Backlog::Fragments);
         Ok((self.start_in(thread, task).await?, updates))
     }
 
@@ -101,8 +101,8 @@ impl Engine {
     /// to record. (SK-L13)
     fn check(&self, agent: &AgentConfig) -> Result<(), EngineError> {
         let Some(name) = agent.models.first() else { return Ok(()) };
-        let Ok(model) = self.deps.models.resolve(name) else { return Ok(()) };
-        let tools = !self.deps.tools.now().catalogue.is_empty();
+        let Ok(model) = self.services.models.resolve(name) else { return Ok(()) };
+        let tools = !self.services.catalog.now().catalogue.is_empty();
         let needed =
             Ability::needed(&agent.settings).filter(|ability| tools || *ability != Ability::ToolCalls);
         match model.info().lacks(needed) {
@@ -118,25 +118,27 @@ impl Engine {
         let id = task.id.unwrap_or_else(|| InputId::from(self.fresh("msg")));
         let mut blobs = NewBlobs::default();
         let mut options = task.options;
-        let unsent = self.deps.own_tools.unsent(&run);
+        let unsent = self.services.catalog.own.unsent(&run);
         let tools = match self.replacement(task.tools) {
-            None => self.deps.tools.now_in(&task.workspace),
+            None => self.services.catalog.now_in(&task.workspace),
             Some(Replacement { names, tools }) => {
-                let given = self.deps.give_tools((&task.workspace, &run), &names, tools);
+                let given = self.services.catalog.give(&task.workspace, &run, &names, tools);
                 let (tools, names) = given.map_err(|error| EngineError::Config(error.to_string()))?;
                 options.own_tools = names;
                 tools
             }
         };
         let agent = self.pin(task.agent, &tools, &mut blobs).await?;
-        let message =
-            Message { role: task.message.role, blocks: blobs.blocks(&self.deps, task.message.blocks).await? };
+        let message = Message {
+            role: task.message.role,
+            blocks: blobs.blocks(&self.services.contents, task.message.blocks).await?,
+        };
         let input = Input::Message(Box::new(NewMessage {
             id: id.clone(),
             message: Arc::new(message),
             by: task.by,
             workspace: task.workspace,
-            folder: self.deps.folders.recorded(task.folder),
+            folder: self.services.folders.recorded(task.folder),
             run: run.clone(),
             agent: Arc::new(agent),
             options,
@@ -147,14 +149,14 @@ impl Engine {
         // From here on the run may begin, whatever becomes of this call.
         unsent.keep();
         let sent = match (named, is_fresh) {
-            (true, _) => self.deps.post(&thread, &id, letter).await,
-            (false, true) => self.deps.send_first(&thread, letter).await,
-            (false, false) => self.deps.send(&thread, &id, letter).await,
+            (true, _) => self.services.registry.post(&thread, &id, letter).await,
+            (false, true) => self.services.registry.send_first(&thread, letter).await,
+            (false, false) => self.services.registry.send(&thread, &id, letter).await,
         };
-        let accepted = self.deps.own_tools.settled(&run, sent)?;
+        let accepted = self.services.catalog.own.settled(&run, sent)?;
         // A message that was sent before belongs to the run of that time.
         if accepted.run.as_ref().is_some_and(|begun| *begun != run) {
-            self.deps.own_tools.forget(&run);
+            self.services.catalog.own.forget(&run);
         }
         let Accepted { seq, run: begun, behind, waits, message, closed: _ } = accepted;
         let (run, message) = (begun.unwrap_or(run), message.unwrap_or(seq));
@@ -174,7 +176,7 @@ impl Engine {
     ) -> Result<Agent, EngineError> {
         let mut instructions = Vec::with_capacity(agent.instructions.len());
         for text in agent.instructions {
-            instructions.push(blobs.text(&self.deps, text).await?);
+            instructions.push(blobs.text(&self.services.contents, text).await?);
         }
         Ok(Agent {
             name: agent.name,
@@ -193,7 +195,7 @@ impl Engine {
             RunTools::Usual => None,
             RunTools::Replacing { names, tools } => Some(Replacement { names, tools }),
             RunTools::Nothing => {
-                let catalogue = self.deps.tools.now().registry.catalogue();
+                let catalogue = self.services.catalog.now().registry.catalogue();
                 let names = catalogue.iter().map(|spec| spec.name.clone()).collect();
                 Some(Replacement { names, tools: Vec::new() })
             }
@@ -205,12 +207,13 @@ impl Engine {
         if bytes.is_empty() {
             return Ok(None);
         }
-        blobs.keep(&self.deps, "application/json", tools.tokens, bytes).await.map(Some)
+        blobs.keep(&self.services.contents, "application/json", tools.tokens, bytes).await.map(Some)
     }
 
     /// Whether a thread was left to other processes just now, because its calls wait for tools that this one lacks.
     pub fn leaves(&self, thread: &ThreadId) -> bool {
-        self.deps.own_tools.is_put_by(thread, self.deps.clock.monotonic_ms()) && !self.drives(thread)
+        self.services.catalog.own.is_put_by(thread, self.services.store.clock.monotonic_ms())
+            && !self.drives(thread)
     }
 
     /// Makes sure that somebody drives a thread whose run goes on.
@@ -219,10 +222,10 @@ impl Engine {
             return Ok(());
         }
         let view = self.thread(thread).await?.view;
-        let is_due = || view.deadline.is_some_and(|at| at <= self.deps.clock.now());
+        let is_due = || view.deadline.is_some_and(|at| at <= self.services.store.clock.now());
         match view.status {
-            ThreadStatus::Running => drop(self.deps.open(thread).await?),
-            ThreadStatus::Sleeping if is_due() => drop(self.deps.open(thread).await?),
+            ThreadStatus::Running => drop(self.services.registry.open(thread).await?),
+            ThreadStatus::Sleeping if is_due() => drop(self.services.registry.open(thread).await?),
             ThreadStatus::Sleeping | ThreadStatus::Waiting | ThreadStatus::Idle => {}
         }
         Ok(())
@@ -233,8 +236,8 @@ impl Engine {
     pub async fn resume(&self, run: &RunId) -> Result<RunRow, EngineError> {
         let row = self.run_row(run).await?;
         if row.view.status.is_none() {
-            self.deps.open(&row.thread).await?;
-            let clock = &self.deps.clock;
+            self.services.registry.open(&row.thread).await?;
+            let clock = &self.services.store.clock;
             let until = clock.now().plus_ms(TAKEN_WITHIN_MS);
             while self.is_looked_at(&row.thread).await? && clock.now() < until {
                 clock.sleep_ms(TAKEN_LOOK_EVERY_MS).await;
@@ -248,33 +251,33 @@ impl Engine {
         let view = self.thread(thread).await?.view;
         // One that also waits for a time stays.
         let looks = view.status == ThreadStatus::Waiting && view.deadline.is_none() && self.drives(thread);
-        Ok(looks || !self.deps.journal.inbox(thread, 1).await?.is_empty())
+        Ok(looks || !self.services.store.journal.inbox(thread, 1).await?.is_empty())
     }
 
     /// Picks up every thread that needs a driver and has none; says which, and which could not be opened and why.
     pub async fn recover(&self) -> Result<Vec<(ThreadId, Result<(), EngineError>)>, EngineError> {
-        self.deps.open_all().await
+        self.services.registry.open_all().await
     }
 
     /// Whether this engine drives a thread at this moment.
     pub fn drives(&self, thread: &ThreadId) -> bool {
-        self.deps.actors().contains_key(thread)
+        self.services.registry.actors().contains_key(thread)
     }
 
     /// Stops driving: no thread is taken any more, model calls are dropped and asked again by whoever goes on, and
     /// tools at work may end within a time, so that no outcome is lost. Commands in the background are ended. Returns how many threads had a tool at work
     /// even then; those end with the process, as in a crash.
     pub async fn hand_over(&self, within_ms: u64) -> usize {
-        self.deps.leaving.cancel();
+        self.services.registry.leaving.cancel();
         // They have no time of their own beside the threads.
-        self.deps.end_background_soon(|_| true);
-        let clock = &self.deps.clock;
+        self.services.background.end_soon(|_| true);
+        let clock = &self.services.store.clock;
         let until_ms = clock.monotonic_ms().saturating_add(within_ms);
         loop {
-            let driven = self.deps.actors().len();
+            let driven = self.services.registry.actors().len();
             if driven == 0 || clock.monotonic_ms() >= until_ms {
                 // A call that was still at work may have begun one.
-                self.deps.end_all_background().await;
+                self.services.background.end_all().await;
                 return driven;
             }
             clock.sleep_ms(LEFT_LOOK_EVERY_MS).await;
@@ -283,13 +286,13 @@ impl Engine {
 
     /// The commands that a thread has in the background, in whichever process they run; those of this one first.
     pub async fn commands(&self, thread: &ThreadId) -> Result<Vec<BackgroundCommand>, EngineError> {
-        Ok(self.deps.commands_of(thread).await?)
+        Ok(self.services.background.of_thread(thread).await?)
     }
 
     /// Ends a command that a thread has in the background, with all that it has started, in whichever process it runs, and
     /// waits until it has ended.
     pub async fn end_command(&self, thread: &ThreadId, id: &str) -> Result<(), EngineError> {
-        self.deps.end_command(thread, id).await
+        self.services.background.end_one(thread, id).await
     }
 
     /// Asks a run to end.
@@ -304,11 +307,11 @@ impl Engine {
             let what = "only a thread's driver may report that".to_owned();
             return Err(windlass_machine::Reject::Invalid { what }.into());
         }
-        if self.deps.journal.head(thread).await?.is_none() {
+        if self.services.store.journal.head(thread).await?.is_none() {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let id = InputId::from(self.fresh("inp"));
-        Ok(self.deps.send(thread, &id, Letter::plain(input)).await??.seq)
+        Ok(self.services.registry.send(thread, &id, Letter::plain(input)).await??.seq)
     }
 
     /// Watches a thread from after a position: events in order, live fragments between them.
@@ -325,7 +328,7 @@ impl Engine {
         after: Position,
         backlog: Backlog,
     ) -> BoxStream<'static, Result<Update, StoreError>> {
-        self.deps.watch(thread, after, Begin::Journal, backlog)
+        self.services.watch.watch(thread, after, Begin::Journal, backlog)
     }
 
     /// Reads events after a position.
@@ -335,7 +338,7 @@ impl Engine {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Recorded>, EngineError> {
-        Ok(self.deps.journal.read(thread, after, limit).await?)
+        Ok(self.services.store.journal.read(thread, after, limit).await?)
     }
 
     /// Reads the last events before a position, in the order of the journal; `Seq(u64::MAX)` begins at its end.
@@ -345,37 +348,37 @@ impl Engine {
         before: Seq,
         limit: usize,
     ) -> Result<Vec<Recorded>, EngineError> {
-        Ok(self.deps.journal.read_back(thread, before, limit).await?)
+        Ok(self.services.store.journal.read_back(thread, before, limit).await?)
     }
 
     /// What runs used, by time, model and agent.
     pub async fn usage(&self, query: &UsageQuery) -> Result<Usage, EngineError> {
-        Ok(self.deps.journal.usage(query).await?)
+        Ok(self.services.store.journal.usage(query).await?)
     }
 
     /// The whole text of a content, also where it is stored apart.
     pub async fn text(&self, content: &Content) -> Result<String, EngineError> {
-        Ok(self.deps.text_of(content).await?)
+        Ok(self.services.contents.text_of(content).await?)
     }
 
     /// A blob that an event names.
     pub async fn blob(&self, digest: &Digest) -> Result<bytes::Bytes, EngineError> {
-        Ok(self.deps.blob(digest).await?)
+        Ok(self.services.contents.blob(digest).await?)
     }
 
     /// Threads, newest activity first.
     pub async fn threads(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, EngineError> {
-        Ok(self.deps.journal.threads(query).await?)
+        Ok(self.services.store.journal.threads(query).await?)
     }
 
     /// One thread.
     pub async fn thread(&self, thread: &ThreadId) -> Result<ThreadRow, EngineError> {
-        self.deps.journal.thread(thread).await?.ok_or_else(|| EngineError::NoThread(thread.clone()))
+        self.services.store.journal.thread(thread).await?.ok_or_else(|| EngineError::NoThread(thread.clone()))
     }
 
     /// Runs, newest first: by when they began, those of one thread by where they stand in its journal.
     pub async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, EngineError> {
-        Ok(self.deps.journal.runs(query).await?)
+        Ok(self.services.store.journal.runs(query).await?)
     }
 
     /// Makes a new thread that begins with the history of another one up to event `at`, in the other one's workspace
@@ -390,35 +393,35 @@ impl Engine {
         by: Principal,
         folder: Option<String>,
     ) -> Result<ThreadId, EngineError> {
-        let folder = self.deps.folders.recorded(folder);
+        let folder = self.services.folders.recorded(folder);
         let title = self.thread(thread).await?.view.title;
         let fork = Fork { thread: self.fresh_thread(), until: at, by, folder, title };
-        self.deps.fork(thread, &fork).await?;
+        self.services.registry.fork(thread, &fork).await?;
         Ok(fork.thread)
     }
 
     /// Deletes a thread; refused while a run is active in it. Its commands in the background are ended; those of another
     /// process by that one, within a second or two.
     pub async fn delete(&self, thread: &ThreadId) -> Result<(), EngineError> {
-        self.deps.journal.delete(thread).await?;
-        self.deps.end_background(|command| command.thread == *thread).await;
+        self.services.store.journal.delete(thread).await?;
+        self.services.background.end(|command| command.thread == *thread).await;
         // Where the process dies in between, the mode is found later to be of no thread.
         self.set_auto_run(&Whose::Thread(thread.clone()), None).await
     }
 
     /// Checks the store; the text says what was checked.
     pub async fn check_store(&self) -> Result<String, EngineError> {
-        Ok(self.deps.journal.check().await?)
+        Ok(self.services.store.journal.check().await?)
     }
 
     /// The records beside the threads: grants, modes and whatever else a program keeps there.
     pub fn records(&self) -> &Arc<dyn Records> {
-        &self.deps.records
+        &self.services.records
     }
 
     /// Folds a thread's journal as it is now, without driving the thread.
     pub async fn peek(&self, thread: &ThreadId) -> Result<FoldedThread, EngineError> {
-        self.deps.folded(thread).await
+        self.services.store.folded(thread).await
     }
 
     /// A fresh id with a readable prefix: the time in milliseconds and 35 random bits, five bits a letter, so that ids
@@ -431,8 +434,8 @@ impl Engine {
                 .rev()
                 .for_each(|at| id.push(char::from(LETTERS[(number >> (5 * at)) as usize % 32])));
         };
-        put(self.deps.clock.now().0, 9);
-        put(self.deps.clock.random(), 7);
+        put(self.services.store.clock.now().0, 9);
+        put(self.services.store.clock.random(), 7);
         id
     }
 }

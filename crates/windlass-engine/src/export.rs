@@ -64,7 +64,9 @@ impl Engine {
 impl Export {
     async fn line(&mut self) -> Result<Option<String>, EngineError> {
         if self.page.is_empty() {
-            if self.after == Seq::default() && self.engine.deps.journal.head(&self.thread).await?.is_none() {
+            if self.after == Seq::default()
+                && self.engine.services.store.journal.head(&self.thread).await?.is_none()
+            {
                 return Err(EngineError::NoThread(self.thread.clone()));
             }
             self.page = self.engine.events(&self.thread, self.after, PAGE).await?.into();

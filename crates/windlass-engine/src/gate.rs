@@ -100,11 +100,11 @@ impl Engine {
     }
 
     async fn give(&self, thread: &ThreadId, letter: Letter) -> Result<Accepted, EngineError> {
-        if self.deps.journal.head(thread).await?.is_none() {
+        if self.services.store.journal.head(thread).await?.is_none() {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let id = InputId::from(self.fresh("inp"));
-        Ok(self.deps.send(thread, &id, letter).await??)
+        Ok(self.services.registry.send(thread, &id, letter).await??)
     }
 
     /// Answers as they are recorded: long arguments are stored apart.
@@ -117,7 +117,7 @@ impl Engine {
         let mut blobs = NewBlobs::default();
         for given in &mut answers {
             if let Answer::Edit { arguments } = &mut given.answer {
-                *arguments = blobs.content(&self.deps, arguments.clone()).await?;
+                *arguments = blobs.content(&self.services.contents, arguments.clone()).await?;
             }
         }
         // Whoever takes it looks policy and tools up.
@@ -132,15 +132,15 @@ impl Engine {
         answers: Vec<Given>,
         by: Party,
     ) -> Result<InputId, EngineError> {
-        if self.deps.journal.head(thread).await?.is_none() {
+        if self.services.store.journal.head(thread).await?.is_none() {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let id = InputId::from(self.fresh("inp"));
         let letter = self.answers(answers, by, (Vec::new(), None)).await?;
         for (blob, bytes) in letter.blobs {
-            self.deps.blobs.put(&blob, bytes).await?;
+            self.services.contents.put(&blob, bytes).await?;
         }
-        self.deps.leave(thread, &id, &letter.input).await?;
+        self.services.registry.leave(thread, &id, &letter.input).await?;
         Ok(id)
     }
 
@@ -152,8 +152,8 @@ impl Engine {
         let value = serde_json::to_value(&grant).map_err(|error| EngineError::Config(error.to_string()))?;
         // A record that cannot be read back would stop every thread of its user.
         check_json(&value).map_err(|why| Reject::Invalid { what: format!("the grant {why}") })?;
-        self.deps.records.put(GRANT, id, user.as_str(), value, Expect::Absent).await.map_err(refused)?;
-        self.deps.policy.changed();
+        self.services.records.put(GRANT, id, user.as_str(), value, Expect::Absent).await.map_err(refused)?;
+        self.services.policy.changed();
         Ok(grant)
     }
 
@@ -167,7 +167,7 @@ impl Engine {
 
     /// Binds a tool name to its current server and schema.
     fn bound(&self, tool: &ToolName) -> Result<AllowedTool, EngineError> {
-        let offered = self.deps.tools.now();
+        let offered = self.services.catalog.now();
         let known = offered.registry.known(tool).ok_or_else(|| EngineError::NoTool(tool.clone()))?;
         let server = known.tool.server().map(str::to_owned);
         Ok(AllowedTool { tool: tool.clone(), server, schema: Some(known.schema_digest) })
@@ -176,7 +176,7 @@ impl Engine {
     /// The grants for a user's runs, or all.
     pub async fn grants(&self, user: Option<&Principal>) -> Result<Vec<(Principal, Grant)>, EngineError> {
         let owner = user.map(Principal::as_str);
-        let records = self.deps.all_records(GRANT, owner).await?;
+        let records = self.services.policy.all(GRANT, owner).await?;
         let grants = records.into_iter().filter_map(|record| {
             let user = Principal::from(record.owner.as_str());
             Some((user, read(record)?))
@@ -187,12 +187,12 @@ impl Engine {
     /// Takes a grant back. It counts for no call that has not started. `user` is whose it must be, where that matters.
     pub async fn revoke(&self, grant: &str, user: Option<&Principal>) -> Result<(), EngineError> {
         let missing = || EngineError::Store(StoreError::NotFound { what: format!("grant `{grant}`") });
-        let record = self.deps.records.get(GRANT, grant).await?.ok_or_else(missing)?;
+        let record = self.services.records.get(GRANT, grant).await?.ok_or_else(missing)?;
         if user.is_some_and(|user| user.as_str() != record.owner) {
             return Err(missing());
         }
-        self.deps.records.delete(GRANT, grant, Expect::Any).await.map_err(refused)?;
-        self.deps.policy.changed();
+        self.services.records.delete(GRANT, grant, Expect::Any).await.map_err(refused)?;
+        self.services.policy.changed();
         Ok(())
     }
 
@@ -217,8 +217,8 @@ impl Engine {
             }
             None => RecordChange::delete(AUTO_RUN, &key, expected),
         };
-        match self.deps.records.apply(vec![change]).await {
-            Ok(_) => self.deps.policy.changed(),
+        match self.services.records.apply(vec![change]).await {
+            Ok(_) => self.services.policy.changed(),
             Err(conflict @ RecordError::Conflict { .. }) => {
                 return Err(Reject::Stale { what: conflict.to_string() }.into());
             }
@@ -234,7 +234,7 @@ impl Engine {
 
     /// The same, with what a change of just that choice expects to find.
     pub async fn read_auto_run(&self, whose: &Whose) -> Result<(Option<AutoRun>, Expect), EngineError> {
-        Ok(match self.deps.auto_run(whose.of()).await? {
+        Ok(match self.services.policy.auto_run(whose.of()).await? {
             Some((auto_run, version)) => (Some(auto_run), Expect::Version(version)),
             None => (None, Expect::Absent),
         })
@@ -246,28 +246,28 @@ impl Engine {
         let value = serde_json::to_value(self.bound(tool)?);
         let value = value.map_err(|error| EngineError::Config(error.to_string()))?;
         let key = allow_key(user, tool);
-        let put = self.deps.records.put(ALLOW, &key, user.as_str(), value, Expect::Any);
+        let put = self.services.records.put(ALLOW, &key, user.as_str(), value, Expect::Any);
         put.await.map_err(refused)?;
-        self.deps.policy.changed();
+        self.services.policy.changed();
         Ok(())
     }
 
     /// Takes a tool off a user's allow list.
     pub async fn disallow(&self, user: &Principal, tool: &ToolName) -> Result<(), EngineError> {
-        self.deps.records.delete(ALLOW, &allow_key(user, tool), Expect::Any).await.map_err(refused)?;
-        self.deps.policy.changed();
+        self.services.records.delete(ALLOW, &allow_key(user, tool), Expect::Any).await.map_err(refused)?;
+        self.services.policy.changed();
         Ok(())
     }
 
     /// A user's allow list, sorted.
     pub async fn allowed(&self, user: &Principal) -> Result<Vec<ToolName>, EngineError> {
-        let records = self.deps.all_records(ALLOW, Some(user.as_str())).await?;
+        let records = self.services.policy.all(ALLOW, Some(user.as_str())).await?;
         Ok(records.into_iter().filter_map(|record| Some(read::<AllowedTool>(record)?.tool)).collect())
     }
 
     /// Judges by another policy than the one that the engine was built with, from now on and also calls that wait.
     pub fn set_policy(&self, policy: Policy) {
-        self.deps.policy.replace(policy);
+        self.services.policy.replace(policy);
     }
 }
 

@@ -36,7 +36,7 @@ pub use windlass_machine as machine;
 
 pub use crate::allowance::Allowance;
 pub use crate::builder::{Attend, Builder};
-pub use crate::drive::folded::FoldedThread;
+pub use crate::drive::FoldedThread;
 pub use crate::drive::genai;
 pub use crate::drive::watch::Update;
 pub use crate::engine::{Engine, Started};

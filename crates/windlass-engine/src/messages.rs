@@ -228,14 +228,14 @@ impl Engine {
         before: Option<Seq>,
         limit: usize,
     ) -> Result<Vec<StoredMessage>, EngineError> {
-        if self.deps.journal.head(thread).await?.is_none() {
+        if self.services.store.journal.head(thread).await?.is_none() {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let limit = limit.clamp(1, MESSAGES_MAX);
         let mut after = self.begin(thread, before, limit).await?;
         let mut fold = Fold::new(before, limit);
         loop {
-            let page = self.deps.journal.read(thread, after, PAGE).await?;
+            let page = self.services.store.journal.read(thread, after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(fold.into_messages()) };
             after = last.seq;
             for recorded in &page {
@@ -253,7 +253,7 @@ impl Engine {
         let mut before = before.unwrap_or(Seq(u64::MAX));
         let (mut count, mut taken) = (0, HashSet::new());
         loop {
-            let page = self.deps.journal.read_back(thread, before, PAGE).await?;
+            let page = self.services.store.journal.read_back(thread, before, PAGE).await?;
             let Some(first) = page.first().map(|recorded| recorded.seq) else { return Ok(Seq::default()) };
             before = first;
             for Recorded { seq, event } in page.into_iter().rev() {

@@ -5,12 +5,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::Value;
-use windlass_machine::{EffectClass, ModelName, ToolName, ToolSpec};
+use windlass_machine::{EffectClass, ModelName, Run, ThreadId, ToolName, ToolSpec};
 
 use crate::drive::tools::Offered;
 use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::port::journal::RunRow;
 use crate::port::model::{ModelError, ModelInfo};
 use crate::tool::toolset::tokens_of;
+use crate::trial::{Standing, Supposed, Trial, Tried};
 
 /// A tool as it is listed.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,20 +52,20 @@ pub struct OfferedToolset {
 impl Engine {
     /// The tools that runs are given, sorted by name.
     pub fn tools(&self) -> Vec<OfferedTool> {
-        listed(&self.deps.tools.now())
+        listed(&self.services.catalog.now())
     }
 
     /// The same for the runs of a workspace.
     pub fn tools_in(&self, workspace: &str) -> Vec<OfferedTool> {
-        let mut tools = listed(&self.deps.tools.now_in(workspace));
-        let registry = &self.deps.tools.now().registry;
+        let mut tools = listed(&self.services.catalog.now_in(workspace));
+        let registry = &self.services.catalog.now().registry;
         tools.retain(|it| registry.get(it.spec.name.as_str()).is_none_or(|tool| tool.is_offered(workspace)));
         tools
     }
 
     /// The toolsets that have tools, sorted by name.
     pub fn toolsets(&self) -> Vec<OfferedToolset> {
-        let tools = self.deps.tools.now();
+        let tools = self.services.catalog.now();
         let of = |(name, (description, tools)): (&str, (&str, Vec<&ToolName>))| OfferedToolset {
             name: name.to_owned(),
             description: description.to_owned(),
@@ -73,7 +76,7 @@ impl Engine {
 
     /// The tool server that a call goes to; `None` for a tool of the engine, and for one that is not offered here.
     pub(crate) fn server_of(&self, tool: &str, arguments: &str) -> Option<String> {
-        let tool = self.deps.tools.now().registry.get(tool)?;
+        let tool = self.services.catalog.now().registry.get(tool)?;
         let Ok(arguments) = serde_json::from_str::<Value>(arguments) else {
             return tool.server().map(str::to_owned);
         };
@@ -83,7 +86,34 @@ impl Engine {
 
     /// What is known of a model; an error where it cannot be called as things are configured.
     pub fn model(&self, name: &ModelName) -> Result<ModelInfo, ModelError> {
-        Ok(self.deps.models.resolve(name)?.info().clone())
+        Ok(self.services.models.resolve(name)?.info().clone())
+    }
+
+    /// Makes a trial call, which runs to its end even if its caller stops waiting.
+    pub async fn try_tool(&self, trial: Trial) -> Result<Tried, EngineError> {
+        let (trials, thread) = (self.services.trials.clone(), ThreadId::from(self.fresh("trial")));
+        let ends = tokio::spawn(async move { trials.try_tool(&thread, trial).await });
+        match ends.await {
+            Ok(tried) => tried,
+            Err(error) => Err(EngineError::Config(format!("the call could not be made: {error}"))),
+        }
+    }
+
+    /// What the gate would say of a call; `None` where there is no such tool. Nothing is called, no hook is asked and no
+    /// grant is used up.
+    pub async fn standing(&self, call: &Supposed) -> Result<Option<Standing>, EngineError> {
+        self.services.trials.standing(&ThreadId::from("trial"), call).await
+    }
+
+    /// What the rules say of something that a server wants for a run, such as a completion, under a name that rules may
+    /// use. If no rule applies, it is allowed. The run comes as its row and its fold have it.
+    pub async fn wish(
+        &self,
+        wanted: &ToolName,
+        server: &str,
+        (row, run): (&RunRow, &Run),
+    ) -> Result<Standing, EngineError> {
+        self.services.trials.wish(wanted, server, row, run).await
     }
 }
 

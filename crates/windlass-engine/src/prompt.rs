@@ -70,7 +70,7 @@ pub struct PromptPart {
 impl Engine {
     /// The request that was sent after the `step.started` at a position.
     pub async fn prompt(&self, thread: &ThreadId, step_started: Seq) -> Result<Prompt, EngineError> {
-        let head = self.deps.journal.head(thread).await?;
+        let head = self.services.store.journal.head(thread).await?;
         let head = head.ok_or_else(|| EngineError::NoThread(thread.clone()))?;
         let missing = || {
             let what = format!("a `step.started` at event {step_started}");
@@ -80,12 +80,19 @@ impl Engine {
             return Err(missing());
         }
         let before = Seq(step_started.0 - 1);
-        let started =
-            self.deps.journal.read(thread, before, 1).await?.into_iter().next().ok_or_else(missing)?;
+        let started = self
+            .services
+            .store
+            .journal
+            .read(thread, before, 1)
+            .await?
+            .into_iter()
+            .next()
+            .ok_or_else(missing)?;
         let Fact::StepStarted { attempt, model, mode, .. } = started.event.fact else {
             return Err(missing());
         };
-        let machine = self.deps.restore(thread, &Head { seq: step_started, ..head }).await?.machine;
+        let machine = self.services.store.restore(thread, &Head { seq: step_started, ..head }).await?.machine;
         // A step starts in a run.
         let (request, run) = machine.request().zip(started.event.run).ok_or_else(missing)?;
         let mut left = ALL_MAX_BYTES;
@@ -110,13 +117,17 @@ impl Engine {
     /// How many tools the model is shown in the step that a `step.started` at a position begins. What an administrator
     /// has disabled since is not counted.
     pub async fn tools_shown(&self, thread: &ThreadId, step_started: Seq) -> Result<usize, EngineError> {
-        let head = self.deps.journal.head(thread).await?;
+        let head = self.services.store.journal.head(thread).await?;
         let head = head.ok_or_else(|| EngineError::NoThread(thread.clone()))?;
-        let machine =
-            self.deps.restore(thread, &Head { seq: step_started.min(head.seq), ..head }).await?.machine;
+        let machine = self
+            .services
+            .store
+            .restore(thread, &Head { seq: step_started.min(head.seq), ..head })
+            .await?
+            .machine;
         let Some((request, run)) = machine.request().zip(machine.state().run.as_ref()) else { return Ok(0) };
         let own = &run.options.own_tools;
-        Ok(self.deps.tools_shown(&request, (&run.id, own)).await?.len())
+        Ok(self.services.catalog.shown(&request, &run.id, own).await?.len())
     }
 
     /// The digest that the reply to a step names.
@@ -127,7 +138,7 @@ impl Engine {
         (run, wanted): (&RunId, Attempt),
     ) -> Result<Option<Digest>, EngineError> {
         loop {
-            let page = self.deps.journal.read(thread, after, PAGE).await?;
+            let page = self.services.store.journal.read(thread, after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(None) };
             after = last.seq;
             for Recorded { event, .. } in page.into_iter().filter(|one| one.event.run.as_ref() == Some(run)) {
@@ -189,7 +200,7 @@ impl Engine {
 
     /// A text, cut to what is shown.
     async fn whole(&self, text: &Content, left: &mut usize, cut: &mut bool) -> Result<Content, EngineError> {
-        let mut text = self.deps.text_of(text).await?;
+        let mut text = self.services.contents.text_of(text).await?;
         let room = text.floor_char_boundary(PROMPT_TEXT_MAX_BYTES.min(*left));
         if room < text.len() {
             (text, *cut) = (text[..room].to_owned(), true);

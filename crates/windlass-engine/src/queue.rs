@@ -52,16 +52,16 @@ impl Engine {
         message: Message,
         by: Principal,
     ) -> Result<Seq, EngineError> {
-        if self.deps.journal.head(thread).await?.is_none() {
+        if self.services.store.journal.head(thread).await?.is_none() {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let mut blobs = NewBlobs::default();
-        let blocks = blobs.blocks(&self.deps, message.blocks).await?;
+        let blocks = blobs.blocks(&self.services.contents, message.blocks).await?;
         let message = Arc::new(Message { role: message.role, blocks });
         let input = Input::EditQueued { id: id.clone(), message, by };
         let letter = Letter { blobs: blobs.0, ..Letter::plain(input) };
         let input_id = InputId::from(self.fresh("inp"));
-        Ok(self.deps.send(thread, &input_id, letter).await??.seq)
+        Ok(self.services.registry.send(thread, &input_id, letter).await??.seq)
     }
 
     /// Takes a waiting message back. Refused where it no longer waits, and to anybody but its sender and the thread's

@@ -154,7 +154,8 @@ impl Engine {
         if since.files.is_empty() {
             return Ok(restored);
         }
-        let folder = self.deps.folder_of(thread, row.view.folder).await.map_err(EngineError::Config)?;
+        let folder =
+            self.services.folders.of_thread(thread, row.view.folder).await.map_err(EngineError::Config)?;
         let folder =
             folder.ok_or_else(|| EngineError::Config("the thread has no working folder".to_owned()))?;
         for (path, changed) in since.files {
@@ -176,11 +177,11 @@ impl Engine {
 
     /// Keeps runs from beginning, and from continuing, in a thread with one of these statuses.
     async fn set_aside(&self, thread: &ThreadId, rests: Rests) -> Result<SetAside, EngineError> {
-        let clock = &self.deps.clock;
+        let clock = &self.services.store.clock;
         let from_ms = clock.monotonic_ms();
         loop {
             self.resting(thread, rests).await?;
-            if let Some(aside) = self.deps.set_aside(thread).await? {
+            if let Some(aside) = self.services.registry.set_aside(thread).await? {
                 return Ok(aside);
             }
             if clock.monotonic_ms().saturating_sub(from_ms) >= LET_GO_WITHIN_MS {
@@ -193,7 +194,7 @@ impl Engine {
     async fn since(&self, thread: &ThreadId, at: Seq) -> Result<Since, EngineError> {
         let (mut since, mut after) = (Since::default(), at);
         loop {
-            let page = self.deps.journal.read(thread, after, PAGE).await?;
+            let page = self.services.store.journal.read(thread, after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = last.seq;
             page.iter().for_each(|recorded| since.take(recorded.seq, &recorded.event));
@@ -206,7 +207,7 @@ impl Engine {
         // The place may lie inside a step: what its calls are called, and which of them were at work, stands before it.
         let (mut open, mut before) = (since.steps_begun_before(), Seq(at.0.saturating_add(1)));
         while !open.is_empty() {
-            let page = self.deps.journal.read_back(thread, before, PAGE).await?;
+            let page = self.services.store.journal.read_back(thread, before, PAGE).await?;
             let Some(first) = page.first() else { break };
             before = first.seq;
             page.iter()
@@ -218,7 +219,7 @@ impl Engine {
 
     /// The calls that may have changed what no recorder saw.
     fn unseen(&self, since: &Since) -> Restored {
-        let registry = &self.deps.tools.now().registry;
+        let registry = &self.services.catalog.now().registry;
         let records = |name: &str| {
             registry.known(&name.into()).is_some_and(|registered| registered.tool.records_changes())
         };
@@ -252,7 +253,7 @@ impl Engine {
     ) -> Result<RestoredFile, EngineError> {
         let kept = match &changed.target {
             FileImage::Kept { blob, .. } if mode != RestoreMode::Preview => {
-                match self.deps.blob(&blob.digest).await {
+                match self.services.contents.blob(&blob.digest).await {
                     Ok(bytes) => Some(bytes),
                     Err(error @ StoreError::NotFound { .. }) => {
                         let why = Some(error.to_string());

@@ -59,14 +59,17 @@ impl Engine {
                 _ => None, // tidy: no other phase has calls
             };
             let (tool, arguments) = match call {
-                Some(call) => (Some(call.tool.to_string()), Some(self.deps.text_of(&call.arguments).await?)),
+                Some(call) => (
+                    Some(call.tool.to_string()),
+                    Some(self.services.contents.text_of(&call.arguments).await?),
+                ),
                 None => (None, None),
             };
             let server = tool.as_deref().zip(arguments.as_deref());
             let server = server.and_then(|(tool, arguments)| self.server_of(tool, arguments));
             let preview = match &asked.kind {
                 InterruptKind::Approval { preview: Some(preview), .. } => {
-                    Some(self.deps.text_of(preview).await?)
+                    Some(self.services.contents.text_of(preview).await?)
                 }
                 _ => None, // tidy: nothing else has a preview
             };
@@ -124,7 +127,14 @@ impl Engine {
         meta.capabilities_missing = lacked;
         let data = text.filter(|_| status == Status::Done);
         let run_id = row.view.run;
-        Ok(Outcome { run_id, status, data, meta, errors: errors.collect(), timestamp: self.deps.clock.now() })
+        Ok(Outcome {
+            run_id,
+            status,
+            data,
+            meta,
+            errors: errors.collect(),
+            timestamp: self.services.store.clock.now(),
+        })
     }
 
     async fn active(&self, row: RunRow) -> Result<Outcome, EngineError> {
@@ -132,7 +142,7 @@ impl Engine {
         let Some(run) = machine.state().run.as_ref().filter(|run| run.id == row.view.run) else {
             return self.not_active(row).await;
         };
-        let now = self.deps.clock.now();
+        let now = self.services.store.clock.now();
         // A run that sleeps needs nobody.
         let missing = self.missing_tools(&row.thread, &machine).await?;
         let waits = run.waiting_since.is_some() && !run.is_sleeping() || !missing.is_empty();
@@ -149,7 +159,7 @@ impl Engine {
     /// The tools that a run's calls wait for, where nobody who has them drives its thread.
     async fn missing_tools(&self, thread: &ThreadId, machine: &Machine) -> Result<Vec<String>, EngineError> {
         let mut machine = machine.clone();
-        machine.lack(self.deps.lacking(machine.state()).await);
+        machine.lack(self.services.catalog.lacking(machine.state()).await);
         let missing: Vec<String> = machine.missing().into_iter().map(ToString::to_string).collect();
         if missing.is_empty() || self.drives(thread) || !self.is_unattended(thread).await? {
             return Ok(Vec::new());
@@ -160,11 +170,11 @@ impl Engine {
     /// Whether a thread needs a driver and no live process holds it.
     async fn is_unattended(&self, thread: &ThreadId) -> Result<bool, EngineError> {
         let view = self.thread(thread).await?.view;
-        let is_due = view.deadline.is_some_and(|at| at <= self.deps.clock.now());
+        let is_due = view.deadline.is_some_and(|at| at <= self.services.store.clock.now());
         if view.status != ThreadStatus::Running && !is_due {
             return Ok(false);
         }
-        let journal = &self.deps.journal;
+        let journal = &self.services.store.journal;
         let holder = journal.holder(thread).await?;
         Ok(holder.is_none_or(|node| node == journal.node() || !journal.is_alive(&node)))
     }
@@ -176,7 +186,7 @@ impl Engine {
             return self.ended(row, status).await;
         }
         let meta = meta(&row, &Totals::default(), 0);
-        let timestamp = self.deps.clock.now();
+        let timestamp = self.services.store.clock.now();
         let status = Status::Queued;
         Ok(Outcome { run_id: row.view.run, status, data: None, meta, errors: Vec::new(), timestamp })
     }
@@ -187,7 +197,7 @@ impl Engine {
         let mut replies: Vec<(u32, Arc<Message>)> = Vec::new();
         let mut lacked = BTreeSet::new();
         loop {
-            let page = self.deps.journal.read(&row.thread, after, PAGE).await?;
+            let page = self.services.store.journal.read(&row.thread, after, PAGE).await?;
             let Some(last) = page.last() else {
                 let why = format!("run `{}` has no end in its journal", row.view.run);
                 return Err(StoreError::Corrupt { why }.into());
@@ -230,12 +240,12 @@ impl Engine {
         if let Some((first, last)) = output.replies {
             for (_, message) in replies.iter().filter(|(step, _)| (first..=last).contains(step)) {
                 for text in message.texts() {
-                    said.push_str(&self.deps.text_of(text).await?);
+                    said.push_str(&self.services.contents.text_of(text).await?);
                 }
             }
         }
         if let Some(text) = &output.text {
-            said.push_str(&self.deps.text_of(text).await?);
+            said.push_str(&self.services.contents.text_of(text).await?);
         }
         Ok(Some(said))
     }

@@ -53,7 +53,7 @@ impl Engine {
             return Ok(state.title.clone());
         }
         let Some(said) = self.beginning(state).await? else { return Ok(state.title.clone()) };
-        let known = match self.deps.models.resolve(model) {
+        let known = match self.services.models.resolve(model) {
             Ok(known) => known,
             Err(error) => {
                 tracing::debug!(%thread, %model, %error, "no title was made");

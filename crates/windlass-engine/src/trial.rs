@@ -1,17 +1,14 @@
-//! Trial calls: one call of a tool outside of any conversation, for whoever sets tools up.
+//! Trial calls: one call of a tool outside of any conversation, for people who set tools up.
 //!
 //! It passes the same gate as a model's calls, and is judged as a run of its caller would be. Nothing of it is recorded
-//! here: whoever lets people make such calls over a network keeps a record of them.
+//! here: a program that lets people make such calls over a network keeps a record of them.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use windlass_machine::{Party, Rule, Run, ThreadId, ToolName, Verdict};
+use windlass_machine::{Party, Rule, ToolName, Verdict};
 
-use crate::engine::Engine;
-use crate::error::EngineError;
-use crate::port::journal::RunRow;
 use crate::port::tool::OutputPart;
 use crate::tool::WorkingFolder;
 
@@ -117,33 +114,4 @@ pub struct Standing {
     pub by: String,
     /// Whether its caller's own word is enough, where it asks.
     pub yours: bool,
-}
-
-impl Engine {
-    /// Makes a trial call, which goes on to its end also where nobody waits for it any more.
-    pub async fn try_tool(&self, trial: Trial) -> Result<Tried, EngineError> {
-        let (deps, thread) = (self.deps.clone(), ThreadId::from(self.fresh("trial")));
-        let ends = tokio::spawn(async move { deps.try_tool(&thread, trial).await });
-        match ends.await {
-            Ok(tried) => tried,
-            Err(error) => Err(EngineError::Config(format!("the call could not be made: {error}"))),
-        }
-    }
-
-    /// What the gate would say of a call; `None` where there is no such tool. Nothing is called, no hook is asked and no
-    /// grant is used up.
-    pub async fn standing(&self, call: &Supposed) -> Result<Option<Standing>, EngineError> {
-        self.deps.standing(&ThreadId::from("trial"), call).await
-    }
-
-    /// What the rules say of something that a server wants for a run, such as a completion, under a name that rules may
-    /// use. Where none speaks of it, it is allowed. The run comes as its row and its fold have it.
-    pub async fn wish(
-        &self,
-        wanted: &ToolName,
-        server: &str,
-        (row, run): (&RunRow, &Run),
-    ) -> Result<Standing, EngineError> {
-        self.deps.wish((wanted, server), (row, run)).await
-    }
 }

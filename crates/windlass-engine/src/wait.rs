@@ -27,7 +27,7 @@ impl Engine {
         let mut updates = self.watch(&row.thread, Seq(row.view.from.0.saturating_sub(1)));
         let mut active = false;
         loop {
-            let clock = &self.deps.clock;
+            let clock = &self.services.store.clock;
             let update = tokio::select! {
                 biased;
                 update = updates.next() => update,
@@ -83,7 +83,7 @@ impl Engine {
 
     /// Finds a run; where it has not begun, with the message that is to start it.
     async fn find(&self, run: &RunId) -> Result<(RunRow, Option<InputId>), EngineError> {
-        let row = self.deps.journal.run(run).await?.ok_or_else(no_run(run))?;
+        let row = self.services.store.journal.run(run).await?.ok_or_else(no_run(run))?;
         let queued = row.view.queued.clone();
         Ok((row, queued))
     }

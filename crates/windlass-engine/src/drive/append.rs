@@ -4,8 +4,9 @@
 
 use windlass_machine::Seq;
 
-use super::Deps;
-use crate::port::journal::{AppendError, Batch, StoreError};
+use super::store::ThreadStore;
+use crate::port::clock::Clock;
+use crate::port::journal::{AppendError, Batch, Journal, StoreError};
 
 /// Waits between tries of an append that certainly or possibly did not happen: a full disk or a busy database is
 /// given seven seconds to recover while the reply that is to be recorded is still in memory.
@@ -25,18 +26,18 @@ pub(super) enum NotAppended {
 
 /// Appends a batch; comes back only when it is known whether it stands in the journal. The batch is decided once and
 /// never changes between tries: its place (`expected`), its owner (`epoch`) and its id make a second copy impossible.
-pub(super) async fn append(deps: &Deps, batch: Batch) -> Result<Seq, NotAppended> {
+pub(super) async fn append(store: &ThreadStore, batch: Batch) -> Result<Seq, NotAppended> {
     let end = Seq(batch.expected.0 + batch.events.len() as u64);
     let mut waits = WAITS_MS.into_iter();
     // Whether an earlier try may stand in the journal: then no answer counts before that is known.
     let mut unknown = false;
     loop {
-        let answer = match deps.journal.append(batch.clone()).await {
+        let answer = match store.journal.append(batch.clone()).await {
             Ok(seq) => return Ok(seq),
             Err(answer) => answer,
         };
         unknown |= matches!(answer, AppendError::Unknown(_) | AppendError::Conflict { .. });
-        let error = match if unknown { stands(deps, &batch).await } else { Ok(false) } {
+        let error = match if unknown { stands(&*store.journal, &batch).await } else { Ok(false) } {
             Ok(true) => return Ok(end),
             Ok(false) => match answer {
                 AppendError::Fenced { .. } => return Err(NotAppended::Fenced),
@@ -58,7 +59,7 @@ pub(super) async fn append(deps: &Deps, batch: Batch) -> Result<Seq, NotAppended
             return Err(NotAppended::Store(error));
         };
         tracing::warn!(thread = %batch.thread, %error, wait_ms = wait, "append failed, trying again");
-        deps.clock.sleep_ms(wait).await;
+        store.clock.sleep_ms(wait).await;
     }
 }
 
@@ -71,10 +72,10 @@ impl Patience {
     }
 
     /// Waits before another try of a read that failed; gives the error back where there is none.
-    pub(super) async fn after(&mut self, deps: &Deps, error: StoreError) -> Result<(), StoreError> {
+    pub(super) async fn after(&mut self, clock: &dyn Clock, error: StoreError) -> Result<(), StoreError> {
         let Some(wait) = self.0.next().filter(|_| may_pass(&error)) else { return Err(error) };
         tracing::warn!(%error, wait_ms = wait, "the store could not be read, trying again");
-        deps.clock.sleep_ms(wait).await;
+        clock.sleep_ms(wait).await;
         Ok(())
     }
 }
@@ -90,7 +91,7 @@ pub(super) fn may_pass(error: &StoreError) -> bool {
 }
 
 /// Whether this very batch is the last one in the journal.
-async fn stands(deps: &Deps, batch: &Batch) -> Result<bool, StoreError> {
-    let head = deps.journal.head(&batch.thread).await?;
+async fn stands(journal: &dyn Journal, batch: &Batch) -> Result<bool, StoreError> {
+    let head = journal.head(&batch.thread).await?;
     Ok(head.is_some_and(|head| head.batch == batch.id && head.epoch == batch.epoch))
 }

@@ -10,11 +10,12 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use windlass_machine::{RunStatus, ThreadId};
 
-use super::Deps;
 use crate::error::{EngineError, SlowDriver};
 use crate::port::background::{Background, BackgroundCommand};
-use crate::port::journal::StoreError;
-use crate::port::records::{Expect, RecordError};
+use crate::port::bus::Bus;
+use crate::port::clock::Clock;
+use crate::port::journal::{Journal, StoreError};
+use crate::port::records::{Expect, RecordError, Records};
 
 /// The kind of the records that say what runs. Their owner is the node that runs it.
 const COMMAND: &str = "background";
@@ -38,34 +39,60 @@ pub(super) struct Noted {
     changes: u64,
 }
 
-impl Deps {
+/// The commands in the background of an engine's tools.
+pub(crate) struct BackgroundCommands {
+    /// The tools that keep some at work.
+    tools: Vec<Arc<dyn Background>>,
+    journal: Arc<dyn Journal>,
+    records: Arc<dyn Records>,
+    bus: Arc<dyn Bus>,
+    clock: Arc<dyn Clock>,
+}
+
+impl BackgroundCommands {
+    pub(crate) fn new(
+        tools: Vec<Arc<dyn Background>>,
+        journal: &Arc<dyn Journal>,
+        records: &Arc<dyn Records>,
+        bus: &Arc<dyn Bus>,
+        clock: &Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            tools,
+            journal: journal.clone(),
+            records: records.clone(),
+            bus: bus.clone(),
+            clock: clock.clone(),
+        }
+    }
+
     /// This process's commands.
     fn at_work(&self) -> Vec<(&Arc<dyn Background>, BackgroundCommand)> {
-        let each = self.background.iter().flat_map(|one| one.at_work().into_iter().map(move |it| (one, it)));
+        let each = self.tools.iter().flat_map(|one| one.at_work().into_iter().map(move |it| (one, it)));
         each.collect()
     }
 
     /// Ends those of this process's commands that `counts` names, and waits until they have ended.
-    pub(crate) async fn end_background(&self, counts: impl Fn(&BackgroundCommand) -> bool) {
+    pub(crate) async fn end(&self, counts: impl Fn(&BackgroundCommand) -> bool) {
         let named = self.at_work().into_iter().filter(|(_, command)| counts(command));
         let ends = named.map(|(one, command)| async move { one.end(&command.thread, &command.id).await });
         join_all(ends.collect::<Vec<_>>()).await;
     }
 
-    /// As [`end_background`](Self::end_background), beside everything else.
-    pub(crate) fn end_background_soon(
+    /// As [`end`](Self::end), beside everything else.
+    pub(crate) fn end_soon(
         self: &Arc<Self>,
         counts: impl Fn(&BackgroundCommand) -> bool + Send + Sync + 'static,
     ) {
         if self.at_work().iter().any(|(_, command)| counts(command)) {
-            let deps = self.clone();
-            tokio::spawn(async move { deps.end_background(counts).await });
+            let commands = self.clone();
+            tokio::spawn(async move { commands.end(counts).await });
         }
     }
 
     /// Writes down what runs here, and ends what nobody wants any more: by a word from another process, or because another
     /// one has cancelled the run or deleted the thread.
-    pub(super) async fn look_after_background(self: &Arc<Self>, noted: &mut Noted) -> Result<(), StoreError> {
+    pub(super) async fn look_after(self: &Arc<Self>, noted: &mut Noted) -> Result<(), StoreError> {
         let now: BTreeMap<String, BackgroundCommand> =
             self.at_work().into_iter().map(|(_, command)| (self.key(&command), command)).collect();
         if now.is_empty() && noted.known.is_empty() {
@@ -79,7 +106,7 @@ impl Deps {
             }
         }
         for key in noted.known.keys().filter(|key| !now.contains_key(*key)) {
-            self.forget_command(key).await?;
+            self.forget(key).await?;
         }
         noted.known = now;
         let changes = self.records.changes().await?;
@@ -93,7 +120,7 @@ impl Deps {
                     .is_some_and(|record| record.value.get(END).is_some());
             if is_wished || self.is_unwanted(command).await? {
                 let ends = command.clone();
-                self.end_background_soon(move |other| *other == ends);
+                self.end_soon(move |other| *other == ends);
             }
         }
         Ok(())
@@ -106,12 +133,12 @@ impl Deps {
     }
 
     /// Ends all of this process's commands, and takes back what was written down of them.
-    pub(crate) async fn end_all_background(&self) {
-        self.end_background(|_| true).await;
+    pub(crate) async fn end_all(&self) {
+        self.end(|_| true).await;
         match self.records.list(COMMAND, Some(self.journal.node()), None, PAGE).await {
             Ok(records) => {
                 for record in records {
-                    if let Err(error) = self.forget_command(&record.key).await {
+                    if let Err(error) = self.forget(&record.key).await {
                         tracing::debug!(%error, "a command that has ended stays written down");
                     }
                 }
@@ -122,7 +149,7 @@ impl Deps {
     }
 
     /// The commands of a thread, of this process and of all others that live.
-    pub(crate) async fn commands_of(&self, thread: &ThreadId) -> Result<Vec<BackgroundCommand>, StoreError> {
+    pub(crate) async fn of_thread(&self, thread: &ThreadId) -> Result<Vec<BackgroundCommand>, StoreError> {
         let own = self.at_work().into_iter().map(|(_, command)| command);
         let mut all: Vec<_> = own.filter(|command| command.thread == *thread).collect();
         let begin = format!("{thread}/");
@@ -139,7 +166,7 @@ impl Deps {
                     continue;
                 }
                 if !self.journal.is_alive(&record.owner) {
-                    self.forget_command(&record.key).await?;
+                    self.forget(&record.key).await?;
                     continue;
                 }
                 // One that this build cannot read is of a newer one.
@@ -155,13 +182,13 @@ impl Deps {
     }
 
     /// Ends a command of a thread, in whichever process it runs, and waits until it has ended.
-    pub(crate) async fn end_command(&self, thread: &ThreadId, id: &str) -> Result<(), EngineError> {
+    pub(crate) async fn end_one(&self, thread: &ThreadId, id: &str) -> Result<(), EngineError> {
         let Some((own, node)) = id.split_once('@') else {
             let is_it = |command: &BackgroundCommand| command.thread == *thread && command.id == id;
             if !self.at_work().iter().any(|(_, command)| is_it(command)) {
                 return Err(unknown(id));
             }
-            self.end_background(is_it).await;
+            self.end(is_it).await;
             return Ok(());
         };
         let key = format!("{thread}/{node}/{own}");
@@ -196,7 +223,7 @@ impl Deps {
         format!("{}/{}/{}", command.thread, self.journal.node(), command.id)
     }
 
-    async fn forget_command(&self, key: &str) -> Result<(), StoreError> {
+    async fn forget(&self, key: &str) -> Result<(), StoreError> {
         match self.records.delete(COMMAND, key, Expect::Any).await {
             Ok(()) | Err(RecordError::Conflict { .. }) => Ok(()),
             Err(RecordError::Store(error)) => Err(error),

@@ -15,12 +15,12 @@ use windlass_machine::{
     Replied, Resumed, RunId, ThreadId, ToolName, View, repair_arguments,
 };
 
-use super::Letter;
 use super::change::Changes;
 use super::contain::{Patience, attend};
+use super::contents::NewBlobs;
 use super::dispatch::{AtDispatch, at_dispatch};
 use super::execute::{Place, followed};
-use super::fill::NewBlobs;
+use super::mail::Letter;
 use super::offload::{self, Answered, offload};
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
@@ -71,50 +71,39 @@ impl ToolWork {
     /// What a command wants of a tool; `None` where it wants a model.
     pub(super) fn of(
         command: Command,
-        place: (&ThreadId, &RunId),
+        thread: &ThreadId,
+        run: &RunId,
         cancel: CancellationToken,
     ) -> Option<Self> {
-        match command {
-            Command::CallModel { .. } => None,
-            Command::CallTool { call, start, tool, effect, arguments, timeout_ms, reply, resumed, class } => {
-                let base =
-                    Self::new((call, Work::Call(start)), (tool, effect), (arguments, timeout_ms), cancel);
-                Some(Self { class: Some(class), reply, resumed, ..base })
-            }
-            Command::PreviewTool { call, round, tool, arguments, timeout_ms } => {
-                let effect = EffectId::derive(place.0, place.1, call);
-                let (what, sent) = ((call, Work::Preview(round)), (arguments, timeout_ms));
-                Some(Self::new(what, (tool, effect), sent, cancel))
-            }
-            Command::Reconcile { call, attempt, tool, effect, arguments, timeout_ms } => {
-                let (what, sent) = ((call, Work::Reconcile(attempt)), (arguments, timeout_ms));
-                Some(Self::new(what, (tool, effect), sent, cancel))
-            }
-        }
-    }
-
-    fn new(
-        (call, work): (CallKey, Work),
-        (tool, effect): (ToolName, EffectId),
-        (arguments, timeout_ms): (Content, u64),
-        cancel: CancellationToken,
-    ) -> Self {
-        let (class, reply, resumed, kept, offloaded, changes) = (None, None, None, None, Vec::new(), None);
-        Self {
+        let new = |call, work, tool, arguments, timeout_ms| Self {
             call,
             work,
             tool,
-            effect,
-            class,
+            effect: EffectId::derive(thread, run, call),
+            class: None,
             approval: None,
             arguments,
             timeout_ms,
-            reply,
-            resumed,
-            kept,
-            offloaded,
-            changes,
+            reply: None,
+            resumed: None,
+            kept: None,
+            offloaded: Vec::new(),
+            changes: None,
             cancel,
+        };
+        match command {
+            Command::CallModel { .. } => None,
+            Command::CallTool { call, start, tool, effect, arguments, timeout_ms, reply, resumed, class } => {
+                let work = new(call, Work::Call(start), tool, arguments, timeout_ms);
+                Some(Self { effect, class: Some(class), reply, resumed, ..work })
+            }
+            Command::PreviewTool { call, round, tool, arguments, timeout_ms } => {
+                Some(new(call, Work::Preview(round), tool, arguments, timeout_ms))
+            }
+            Command::Reconcile { call, attempt, tool, effect, arguments, timeout_ms } => {
+                let work = new(call, Work::Reconcile(attempt), tool, arguments, timeout_ms);
+                Some(Self { effect, ..work })
+            }
         }
     }
 }
@@ -132,7 +121,7 @@ pub(super) fn wanted(command: &Command) -> Option<(CallKey, Work)> {
 /// Has a tool do its work. The start of a call was recorded before this is called.
 pub(super) async fn carry_out(place: Place, work: ToolWork) -> Letter {
     let (call, kind) = (work.call, work.work);
-    followed(place, async |place, started| contained((call, kind), carried_out(&place, work, started)).await)
+    followed(place, async |place, started| contained(call, kind, carried_out(&place, work, started)).await)
         .await
 }
 
@@ -145,7 +134,7 @@ async fn carried_out(place: &Place, work: ToolWork, started: u64) -> Letter {
 }
 
 /// Work that panics outside its tool has come to no end that could be told.
-async fn contained((call, kind): (CallKey, Work), work: impl Future<Output = Letter>) -> Letter {
+async fn contained(call: CallKey, kind: Work, work: impl Future<Output = Letter>) -> Letter {
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
         let reason = format!("it crashed: {}", panic_text(&*panic));
         Letter::plain(match kind {
@@ -167,7 +156,7 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
         Ok(None) => return Letter::plain(not_dispatched(&work)),
         Ok(Some((tool, arguments, folder))) => {
             let arguments = with_key(&place.tools.registry, &work, arguments);
-            if place.deps.summarizer.is_some() {
+            if place.services.offloading.summarizer.is_some() {
                 sent = arguments.clone();
             }
             let (context, progressed) = match context(place, &work, folder).await {
@@ -181,20 +170,20 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
         Err(reason) if has_begun(&work) => Err(reason),
         Err(reason) => Ok(ToolOutput::error(reason)),
     };
-    let duration_ms = place.deps.clock.monotonic_ms().saturating_sub(started);
+    let duration_ms = place.services.clock.monotonic_ms().saturating_sub(started);
     let mut blobs = NewBlobs::default();
     let unstored = |error| format!("its result could not be stored: {error}");
     let input = match ended {
         Ok(ToolOutput { ask: Some(ask), .. }) => {
             let Ask { kind, terms, state } = *ask;
-            match blobs.text_if(&place.deps, state).await {
+            match blobs.text_if(&place.services.contents, state).await {
                 Ok(state) => Input::ToolAsked { call, kind: Box::new(kind), terms, state },
                 Err(error) => stopped(call, unstored(error)),
             }
         }
         Ok(ToolOutput { later: Some(later), .. }) => {
             let Later { after_ms, state, rest } = *later;
-            match blobs.text_if(&place.deps, state).await {
+            match blobs.text_if(&place.services.contents, state).await {
                 Ok(state) => Input::ToolDeferred { call, after_ms, state, rest },
                 Err(error) => stopped(call, unstored(error)),
             }
@@ -202,7 +191,7 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
         Ok(ToolOutput { lost: Some(reason), .. }) => {
             Input::ToolStopped { call, reason, by_tool: true, view: View::default() }
         }
-        Ok(output) => match returned(place, (&work, &sent), output, &mut blobs).await {
+        Ok(output) => match returned(place, &work, &sent, output, &mut blobs).await {
             Ok(Returned { content, error, unavailable, kept, offloaded }) => {
                 Input::ToolReturned { call, content, error, unavailable, duration_ms, kept, offloaded }
             }
@@ -239,7 +228,8 @@ const KEPT_MAX_BYTES: usize = 256 * 1024;
 /// An answer as it is recorded, with what the tool keeps.
 async fn returned(
     place: &Place,
-    (work, arguments): (&ToolWork, &Value),
+    work: &ToolWork,
+    arguments: &Value,
     mut output: ToolOutput,
     blobs: &mut NewBlobs,
 ) -> Result<Returned, StoreError> {
@@ -258,14 +248,14 @@ async fn returned(
     }
     let kept = match (keep.filter(|_| too_long.is_none()), name) {
         (Some(value), Some(name)) => {
-            Some(Box::new(Kept { name, value: blobs.text(&place.deps, value).await? }))
+            Some(Box::new(Kept { name, value: blobs.text(&place.services.contents, value).await? }))
         }
         (Some(_), None) | (None, _) => None,
     };
     let (error, unavailable) = (output.error, output.unavailable);
     let answered = Answered { tool: work.tool.as_str(), effect: &work.effect, arguments };
     let (offloaded, first) = offload(place, answered, &mut output, blobs).await?.unzip();
-    let rest = blobs.output(&place.deps, output).await?;
+    let rest = blobs.output(&place.services.contents, output).await?;
     let content = first.into_iter().chain(rest).collect();
     Ok(Returned { content, error, unavailable, kept, offloaded })
 }
@@ -305,7 +295,7 @@ async fn previewed(place: &Place, work: ToolWork, round: u32) -> Letter {
         text.push_str(&format!("\n[… {} bytes more]", all - text.len()));
     }
     let mut blobs = NewBlobs::default();
-    let preview = match blobs.text(&place.deps, text).await {
+    let preview = match blobs.text(&place.services.contents, text).await {
         Ok(preview) => preview,
         Err(error) => untold(&error.to_string()).into(),
     };
@@ -321,7 +311,9 @@ async fn reconciled(place: &Place, work: ToolWork, attempt: u32) -> Letter {
     let call = work.call;
     let mut blobs = NewBlobs::default();
     let read = match read(place, &work).await {
-        Ok(output) => blobs.output(&place.deps, output).await.map_err(|error| error.to_string()).map(Some),
+        Ok(output) => {
+            blobs.output(&place.services.contents, output).await.map_err(|error| error.to_string()).map(Some)
+        }
         Err(reason) => Err(reason),
     };
     let (found, reason): (Option<Vec<Block>>, String) = match read {
@@ -345,7 +337,7 @@ async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
         return Err(format!("`{}` is no tool that only reads", spec.tool));
     }
     registry.check_arguments(spec.tool.as_str(), &arguments)?;
-    let folder = place.folder.find(&place.deps, &place.thread, &work.cancel).await?;
+    let folder = place.folder.find(&place.services.folders, &place.thread, &work.cancel).await?;
     let (context, progressed) = context(place, work, folder).await?;
     let tool = registered.tool.clone();
     let patience = patience(place, work, &context, progressed);
@@ -369,7 +361,7 @@ async fn ready(
     work: &ToolWork,
 ) -> Result<(Arc<dyn Tool>, Value, Option<Arc<WorkingFolder>>), String> {
     let (tool, arguments) = prepare(place, work.tool.as_str(), &work.arguments).await?;
-    Ok((tool, arguments, place.folder.find(&place.deps, &place.thread, &work.cancel).await?))
+    Ok((tool, arguments, place.folder.find(&place.services.folders, &place.thread, &work.cancel).await?))
 }
 
 /// The same for a call or its preview. Returns `None` if the call is no longer the one that was judged.
@@ -418,10 +410,10 @@ async fn context(
         class: work.class,
         cancel: work.cancel.child_token(),
         folder,
-        now: place.deps.clock.now(),
+        now: place.services.clock.now(),
         utc_offset_minutes: place.utc_offset_minutes,
         kept: wanted_back(place, work.kept.as_ref()).await?,
-        results: offload::results(&place.deps, work.offloaded.clone()),
+        results: offload::results(&place.services.contents, work.offloaded.clone()),
         reply,
         resumed,
         progress: progress(place, work.call, progressed.clone()),
@@ -431,7 +423,7 @@ async fn context(
 
 async fn wanted_back(place: &Place, state: Option<&Content>) -> Result<Option<String>, String> {
     let Some(state) = state else { return Ok(None) };
-    let text = place.deps.text_of(state).await;
+    let text = place.services.contents.text_of(state).await;
     text.map(Some).map_err(|error| format!("what the tool wanted back cannot be read: {error}"))
 }
 
@@ -446,7 +438,7 @@ fn patience<'a>(
         progressed,
         cancel: &work.cancel,
         signal: context.cancel.clone(),
-        clock: &*place.deps.clock,
+        clock: &*place.services.clock,
     }
 }
 
@@ -465,7 +457,7 @@ fn with_key(registry: &Registry, work: &ToolWork, mut arguments: Value) -> Value
 async fn prepare(place: &Place, name: &str, arguments: &Content) -> Result<(Arc<dyn Tool>, Value), String> {
     let tool = place.tools.registry.get(name);
     let tool = tool.ok_or_else(|| format!("The tool `{name}` is no longer available"))?;
-    let text = place.deps.text_of(arguments).await.map_err(|error| error.to_string())?;
+    let text = place.services.contents.text_of(arguments).await.map_err(|error| error.to_string())?;
     let (value, _) = repair_arguments(&text)?;
     tracing::trace!(arguments = %value, "arguments");
     Ok((tool, value))
@@ -475,7 +467,7 @@ async fn prepare(place: &Place, name: &str, arguments: &Content) -> Result<(Arc<
 const PROGRESS_MAX_BYTES: usize = 4 * 1024;
 
 fn progress(place: &Place, call: CallKey, progressed: Arc<Notify>) -> ProgressSender {
-    let (bus, thread) = (place.deps.bus.clone(), place.thread.clone());
+    let (bus, thread) = (place.services.bus.clone(), place.thread.clone());
     ProgressSender(Some(Arc::new(move |mut text: String| {
         progressed.notify_one();
         text.truncate(text.floor_char_boundary(PROGRESS_MAX_BYTES));

@@ -12,9 +12,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use windlass_machine::{BlobRef, CallKey, Digest, FileChange, FileImage, Input, estimate_tokens};
 
+use super::contents::{Contents, NewBlobs};
 use super::execute::Place;
-use super::fill::NewBlobs;
-use super::{Deps, Letter, Mail};
+use super::mail::{Letter, Mail};
 use crate::tool::{ChangeRecorder, Changing, FileFound, WorkingFolder};
 
 /// Bytes of old files that a thread keeps at most: some thousand source files, and less than a backup notices. Calls
@@ -41,7 +41,7 @@ impl Changes {
     pub(super) fn watch(&self, place: &Place, call: CallKey, folder: &WorkingFolder) -> Arc<WorkingFolder> {
         Arc::new(folder.recorded_by(Arc::new(CallChanges {
             mailbox: self.mailbox.clone(),
-            deps: place.deps.clone(),
+            contents: place.services.contents.clone(),
             call,
             kept_bytes: AtomicU64::new(self.kept_bytes),
             runtime: Handle::current(),
@@ -52,7 +52,7 @@ impl Changes {
 /// The changes of one call.
 struct CallChanges {
     mailbox: mpsc::Sender<Mail>,
-    deps: Arc<Deps>,
+    contents: Arc<Contents>,
     call: CallKey,
     kept_bytes: AtomicU64,
     runtime: Handle,
@@ -67,10 +67,10 @@ impl ChangeRecorder for CallChanges {
         let (before, bytes) = self.image(change.before);
         let change = FileChange { path: change.path, before, after };
         let (told, heard) = sync_channel(1);
-        let (deps, mailbox, call) = (self.deps.clone(), self.mailbox.clone(), self.call);
+        let (contents, mailbox, call) = (self.contents.clone(), self.mailbox.clone(), self.call);
         self.runtime.spawn(async move {
             // Whoever does not wait any more makes no change.
-            let _ = told.send(record(&deps, &mailbox, call, (change, bytes)).await);
+            let _ = told.send(record(&contents, &mailbox, call, change, bytes).await);
         });
         match heard.recv_timeout(RECORDED_WITHIN) {
             Ok(recorded) => recorded,
@@ -107,20 +107,21 @@ const OCTETS: &str = "application/octet-stream";
 
 /// Has the driver record a change; returns when it is durable.
 async fn record(
-    deps: &Deps,
+    contents: &Contents,
     mailbox: &mpsc::Sender<Mail>,
     call: CallKey,
-    (change, kept): (FileChange, Option<(BlobRef, Bytes)>),
+    change: FileChange,
+    kept: Option<(BlobRef, Bytes)>,
 ) -> Result<(), String> {
     let mut blobs = NewBlobs::default();
     if let Some((blob, bytes)) = kept {
-        let stored = blobs.keep(deps, OCTETS, blob.tokens, bytes).await;
+        let stored = blobs.keep(contents, OCTETS, blob.tokens, bytes).await;
         stored.map_err(|error| format!("what it was could not be stored: {error}"))?;
     }
     let (reply, outcome) = oneshot::channel();
     let input = Input::FileChanging { call, change: Box::new(change) };
     let letter = Letter { blobs: blobs.0, reply: Some(reply), ..Letter::plain(input) };
-    let left = || "nobody drives the thread any more".to_owned();
+    let left = || "the thread is not driven here any more".to_owned();
     mailbox.send(Mail::Input(Box::new(letter))).await.map_err(|_| left())?;
     match outcome.await {
         Ok(Ok(Ok(_))) => Ok(()),

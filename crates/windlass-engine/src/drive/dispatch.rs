@@ -47,7 +47,8 @@ pub(super) async fn at_dispatch(
     };
     let looked = Looked::in_place(place, work.call, work.tool.as_str());
     let sent = Arguments::AsAsked { digest: work.arguments.digest() };
-    let known = place.deps.described(looked, registered, sent, Some(Arc::new(arguments.clone()))).await;
+    let known =
+        place.services.inspector.described(looked, registered, sent, Some(Arc::new(arguments.clone()))).await;
     match known.filter(|known| known.approval(&work.tool) == approval) {
         Some(known) if known.paths.is_empty() => AtDispatch::AsJudged(folder),
         Some(known) => AtDispatch::AsJudged(folder.map(|folder| bound(&folder, arguments, known.paths))),

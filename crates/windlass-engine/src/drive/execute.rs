@@ -2,6 +2,8 @@
 //!
 //! None of them decides what the outcome means.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -10,19 +12,22 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 use windlass_machine::{
     Arguments, Attempt, Block, CallView, Content, Digest, FailureClass, Input, ModelFailed, ModelReplied,
-    ModelRequest, RunId, Seq, ThreadId, ToolName, ToolSpec, View,
+    ModelRequest, Offload, RunId, Seq, ThreadId, ToolName, ToolSpec, View,
 };
 
-use super::fill::NewBlobs;
-use super::folder::ThreadFolder;
-use super::offload::Choice;
-use super::spend::Bounds;
+use super::budgets::Bounds;
+use super::catalog::ToolCatalog;
+use super::contents::{Contents, NewBlobs};
+use super::folder::{Folders, ThreadFolder};
+use super::mail::Letter;
+use super::offload::Offloading;
 use super::tools::Offered;
-use super::{Deps, Letter, trace};
-use crate::port::bus::Signal;
+use super::trace;
+use super::view::CallInspector;
+use crate::port::bus::{Bus, Signal};
 use crate::port::clock::Clock;
 use crate::port::journal::StoreError;
-use crate::port::model::{Delta, Model, ModelError, ModelEvent, Reply};
+use crate::port::model::{Delta, Model, ModelCall, ModelError, ModelEvent, Models, Reply};
 use crate::tool::panic_text;
 
 /// Text of one reply at most; a provider that sends more is not telling the truth.
@@ -31,10 +36,22 @@ const REPLY_MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Fragments that are handed on before others get a turn; well below what a watcher's queue holds.
 const BURST: u64 = 128;
 
+/// What commands are carried out with.
+pub(crate) struct CommandServices {
+    pub models: Arc<dyn Models>,
+    pub contents: Arc<Contents>,
+    pub catalog: Arc<ToolCatalog>,
+    pub inspector: Arc<CallInspector>,
+    pub folders: Arc<Folders>,
+    pub bus: Arc<dyn Bus>,
+    pub clock: Arc<dyn Clock>,
+    pub offloading: Offloading,
+}
+
 /// Who a command is carried out for.
 #[derive(Clone)]
 pub(super) struct Place {
-    pub deps: Arc<Deps>,
+    pub services: Arc<CommandServices>,
     pub workspace: Arc<str>,
     pub thread: ThreadId,
     pub run: RunId,
@@ -45,7 +62,7 @@ pub(super) struct Place {
     /// The time zone that the run is told the time in.
     pub utc_offset_minutes: Option<i32>,
     /// Whether the run wants long results summed up.
-    pub offload: Choice,
+    pub offload: Option<Offload>,
     /// What a log shows of the command.
     pub span: Span,
 }
@@ -78,12 +95,12 @@ pub(super) async fn call_model(place: Place, work: ModelWork) -> Letter {
 
 /// Carries a command out inside its span, which hears of its start and of its end.
 pub(super) async fn followed(place: Place, carry_out: impl AsyncFnOnce(Place, u64) -> Letter) -> Letter {
-    let (deps, span) = (place.deps.clone(), place.span.clone());
+    let (clock, span) = (place.services.clock.clone(), place.span.clone());
     let carried_out = async {
         tracing::info!("started");
-        let started = deps.clock.monotonic_ms();
+        let started = clock.monotonic_ms();
         let letter = carry_out(place, started).await;
-        trace::ended(&letter.input, &*deps.clock, started);
+        trace::ended(&letter.input, &*clock, started);
         letter
     };
     carried_out.instrument(span).await
@@ -96,22 +113,23 @@ async fn answered(place: Place, work: ModelWork, started: u64) -> Letter {
         () = work.cancel.cancelled() => None,
         ended = converse(&place, &work, &mut heard, started) => Some(ended),
     };
-    let ended_ms = place.deps.clock.monotonic_ms();
+    let ended_ms = place.services.clock.monotonic_ms();
     let duration_ms = ended_ms.saturating_sub(started);
     let mut blobs = NewBlobs::default();
     let partial = match heard.text.is_empty() {
         true => None,
-        false => blobs.text(&place.deps, std::mem::take(&mut heard.text)).await.ok(),
+        false => blobs.text(&place.services.contents, std::mem::take(&mut heard.text)).await.ok(),
     };
     let attempt = work.attempt;
     let input = match ended {
         None => Input::ModelStopped { attempt, partial },
         Some(Ok((model, reply))) => {
             let cost = model.info().price.and_then(|price| price.cost(&reply.usage));
-            let calls = place.deps.known_of(&place, attempt.step, &reply.blocks, &heard.shown).await;
+            let calls =
+                place.services.inspector.known_of(&place, attempt.step, &reply.blocks, &heard.shown).await;
             // The policy is looked up when the reply is taken.
             let view = View { calls, ..View::default() };
-            match recorded(&place.deps, &mut blobs, reply, view).await {
+            match recorded(&place.services.contents, &mut blobs, reply, view).await {
                 Ok((blocks, reply, view)) => Input::ModelReplied(Box::new(ModelReplied {
                     attempt,
                     blocks,
@@ -156,17 +174,17 @@ fn failed(attempt: Attempt, error: ModelError, partial: Option<Content>) -> Inpu
 
 /// A reply's long texts moved into blobs.
 async fn recorded(
-    deps: &Deps,
+    contents: &Contents,
     blobs: &mut NewBlobs,
     mut reply: Box<Reply>,
     mut view: View,
 ) -> Result<(Vec<Block>, Box<Reply>, View), StoreError> {
-    let blocks = blobs.blocks(deps, std::mem::take(&mut reply.blocks)).await?;
+    let blocks = blobs.blocks(contents, std::mem::take(&mut reply.blocks)).await?;
     for call in &mut view.calls {
         if let CallView::Known(known) = call
             && let Arguments::Repaired { arguments, .. } = &mut known.arguments
         {
-            *arguments = blobs.content(deps, arguments.clone()).await?;
+            *arguments = blobs.content(contents, arguments.clone()).await?;
         }
     }
     Ok((blocks, reply, view))
@@ -228,8 +246,8 @@ async fn converse(
     heard: &mut Heard,
     started: u64,
 ) -> Result<(Arc<dyn Model>, Box<Reply>), ModelError> {
-    let deps = &place.deps;
-    let model = deps.models.resolve(&work.request.model)?;
+    let services = &*place.services;
+    let model = services.models.resolve(&work.request.model)?;
     if work.bounds.needs_a_price && model.info().price.is_none() {
         let name = &work.request.model;
         let text = format!(
@@ -244,7 +262,7 @@ async fn converse(
     let mut request = work.request.clone();
     // A reply is no longer than what was set aside for it.
     request.settings.max_output_tokens = request.settings.max_output_tokens.or(work.bounds.output_tokens);
-    let call = deps.fill(request, (&place.run, &work.own_tools)).await;
+    let call = fill(place, request, &work.own_tools).await;
     let call = call.map_err(|error| unstored(&error))?;
     heard.shown = call.tools.clone();
     let mut stream = model.stream(call);
@@ -252,10 +270,10 @@ async fn converse(
         match event? {
             ModelEvent::Delta(delta) => {
                 if heard.fragments == 0 {
-                    heard.ttft_ms = Some(deps.clock.monotonic_ms().saturating_sub(started));
+                    heard.ttft_ms = Some(services.clock.monotonic_ms().saturating_sub(started));
                 }
                 heard.fragments += 1;
-                heard.thoughts.heard(&delta, &*deps.clock);
+                heard.thoughts.heard(&delta, &*services.clock);
                 heard.bytes += size(&delta);
                 if heard.bytes > REPLY_MAX_BYTES {
                     let text = format!("the reply is longer than {REPLY_MAX_BYTES} bytes");
@@ -266,7 +284,7 @@ async fn converse(
                 }
                 let signal =
                     Signal::Delta { seq: work.seq, number: heard.fragments, attempt: work.attempt, delta };
-                deps.bus.publish(&place.thread, signal);
+                services.bus.publish(&place.thread, signal);
                 // A provider that sends much at once would fill a watcher's queue before the watcher is polled.
                 if heard.fragments.is_multiple_of(BURST) {
                     tokio::task::yield_now().await;
@@ -285,5 +303,39 @@ fn size(delta: &Delta) -> usize {
     match delta {
         Delta::Text { text, .. } | Delta::Reasoning { text, .. } => text.len(),
         Delta::Call { arguments, .. } => arguments.len(),
+    }
+}
+
+/// A run's request with the bytes that it names. `own` are the names of the run's own tools.
+async fn fill(place: &Place, request: ModelRequest, own: &[ToolName]) -> Result<ModelCall, StoreError> {
+    let CommandServices { catalog, contents, .. } = &*place.services;
+    let tools = catalog.shown(&request, &place.run, own).await?;
+    let mut named = Vec::new();
+    request.system.iter().for_each(|content| name(content, &mut named));
+    for message in &request.messages {
+        message.blocks.iter().for_each(|block| name_in(block, &mut named));
+    }
+    let mut blobs = HashMap::with_capacity(named.len());
+    for digest in named {
+        if let Entry::Vacant(vacant) = blobs.entry(digest) {
+            vacant.insert(contents.blob(&digest).await?);
+        }
+    }
+    Ok(ModelCall { request, tools, blobs })
+}
+
+fn name(content: &Content, into: &mut Vec<Digest>) {
+    if let Content::Blob(blob) = content {
+        into.push(blob.digest);
+    }
+}
+
+fn name_in(block: &Block, into: &mut Vec<Digest>) {
+    match block {
+        Block::Text { text, .. } | Block::Reasoning { text, .. } => name(text, into),
+        Block::Image { blob } | Block::File { blob, .. } => into.push(blob.digest),
+        Block::ToolCall(call) => name(&call.asked, into),
+        Block::ToolResult(result) => result.content.iter().for_each(|block| name_in(block, into)),
+        Block::Opaque { .. } => {}
     }
 }

@@ -10,15 +10,16 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 use windlass_machine::{
-    Attempt, CallKey, Command, Digest, Fact, Input, Machine, Phase, Run, Seq, State, ThreadId, View,
+    Attempt, CallKey, Command, Digest, Fact, Input, Machine, Phase, Run, Seq, State, View,
 };
 
+use super::actors::ActorServices;
 use super::call::{ToolWork, Work, carry_out, wanted};
 use super::change::Changes;
 use super::execute::{ModelWork, Place, call_model};
 use super::folder::ThreadFolder;
-use super::spend::bounds;
-use super::{Deps, Letter, Mail, trace};
+use super::mail::{Letter, Mail};
+use super::trace;
 
 /// Everything in flight.
 pub(super) struct InFlight {
@@ -129,14 +130,7 @@ impl InFlight {
     }
 
     /// Compares what is wanted with what is in flight: starts what is missing, stops what is no longer wanted.
-    pub(super) fn follow(
-        &mut self,
-        machine: &Machine,
-        deps: &Arc<Deps>,
-        thread: &ThreadId,
-        step: Seq,
-        span: &Span,
-    ) {
+    pub(super) fn follow(&mut self, machine: &Machine, services: &ActorServices, step: Seq, span: &Span) {
         let wanted = machine.wants();
         let cancel_model =
             self.model.iter().filter(|flight| !wanted.iter().any(|command| flight.carries(command)));
@@ -146,17 +140,18 @@ impl InFlight {
         cancel_tools.for_each(|flight| flight.cancel.cancel());
         let missing: Vec<Command> = wanted.into_iter().filter(|command| !self.has(command)).collect();
         let Some(run) = machine.state().run.as_ref() else { return };
+        let thread = machine.thread();
         for command in missing {
             let span = trace::command_span(span, run, &command);
             let folder = self.folder(machine.state());
             let place = Place {
-                deps: deps.clone(),
+                services: services.commands.clone(),
                 workspace: machine.state().workspace.as_str().into(),
                 thread: thread.clone(),
                 run: run.id.clone(),
                 folder,
                 utc_offset_minutes: run.options.utc_offset_minutes,
-                tools: deps.tools_of((&machine.state().workspace, thread), run),
+                tools: services.catalog.of_run(&machine.state().workspace, thread, run),
                 offload: run.options.offload,
                 span,
             };
@@ -166,7 +161,7 @@ impl InFlight {
                     // One that is being stopped comes to its end first.
                     let (None, Some(request)) = (&self.model, machine.request()) else { continue };
                     let digest = machine.request_digest();
-                    let bounds = bounds(deps, &machine.state().workspace, run, &request);
+                    let bounds = services.budgets.bounds(&machine.state().workspace, run, &request);
                     let work = ModelWork {
                         attempt,
                         seq: step,
@@ -180,7 +175,7 @@ impl InFlight {
                         Some(ModelFlight { attempt, cancel, reply: call_model(place, work).boxed() });
                 }
                 command => {
-                    let Some(mut work) = ToolWork::of(command, (thread, &run.id), cancel.clone()) else {
+                    let Some(mut work) = ToolWork::of(command, thread, &run.id, cancel.clone()) else {
                         continue;
                     };
                     let tool = place.tools.registry.get(work.tool.as_str());

@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use windlass_machine::ThreadId;
 
-use super::Deps;
+use crate::port::clock::Clock;
 use crate::tool::WorkingFolder;
 
 /// How long a program may look for a folder: a local disk that is asleep wakes up meanwhile.
@@ -19,29 +19,66 @@ const FIND_WITHIN_MS: u64 = 30_000;
 pub(crate) type FolderOf =
     dyn Fn(&ThreadId, Option<&str>) -> Result<Option<Arc<WorkingFolder>>, String> + Send + Sync;
 
-/// The folders of an engine's threads.
-pub(crate) enum Folders {
-    /// The same for every thread.
-    One(Option<Arc<WorkingFolder>>),
+/// Where the folders of an engine's threads come from.
+pub(crate) enum FolderSource {
+    /// All threads share one, or have none.
+    Shared(Option<Arc<WorkingFolder>>),
     /// Each thread has its own.
     Each(Arc<FolderOf>),
 }
 
+/// The folders of an engine's threads.
+pub(crate) struct Folders {
+    source: FolderSource,
+    clock: Arc<dyn Clock>,
+}
+
 impl Folders {
+    pub(crate) fn new(source: FolderSource, clock: &Arc<dyn Clock>) -> Self {
+        Self { source, clock: clock.clone() }
+    }
+
     /// What is recorded of a new thread's folder, where a task names one.
     pub(crate) fn recorded(&self, named: Option<String>) -> Option<String> {
-        match self {
+        match &self.source {
             // What is recorded is where the tools work.
-            Self::One(Some(folder)) => Some(folder.path().display().to_string()),
-            Self::One(None) | Self::Each(_) => named,
+            FolderSource::Shared(Some(folder)) => Some(folder.path().display().to_string()),
+            FolderSource::Shared(None) | FolderSource::Each(_) => named,
         }
     }
 
     /// The folder that every thread has; `None` if each has its own, or none.
     pub(crate) fn shared(&self) -> Option<&Arc<WorkingFolder>> {
-        match self {
-            Self::One(folder) => folder.as_ref(),
-            Self::Each(_) => None,
+        match &self.source {
+            FolderSource::Shared(folder) => folder.as_ref(),
+            FolderSource::Each(_) => None,
+        }
+    }
+
+    /// Whether each thread has a folder of its own.
+    pub(crate) fn are_separate(&self) -> bool {
+        matches!(self.source, FolderSource::Each(_))
+    }
+
+    /// The folder of a thread, looked for now.
+    pub(crate) async fn of_thread(
+        &self,
+        thread: &ThreadId,
+        recorded: Option<String>,
+    ) -> Result<Option<Arc<WorkingFolder>>, String> {
+        let find = match &self.source {
+            FolderSource::Shared(folder) => return Ok(folder.clone()),
+            FolderSource::Each(find) => find.clone(),
+        };
+        let thread = thread.clone();
+        // The program may open directories, or make them.
+        let asked = tokio::task::spawn_blocking(move || find(&thread, recorded.as_deref()));
+        tokio::select! {
+            biased;
+            asked = asked => asked.unwrap_or_else(|error| Err(format!("looking for it crashed: {error}"))),
+            () = self.clock.sleep_ms(FIND_WITHIN_MS) => {
+                Err(format!("looking for it took longer than {FIND_WITHIN_MS} ms"))
+            }
         }
     }
 }
@@ -62,45 +99,21 @@ impl ThreadFolder {
     /// call.
     pub(super) async fn find(
         &self,
-        deps: &Deps,
+        folders: &Folders,
         thread: &ThreadId,
         cancel: &CancellationToken,
     ) -> Result<Option<Arc<WorkingFolder>>, String> {
-        if let Folders::One(folder) = &deps.folders {
+        if let FolderSource::Shared(folder) = &folders.source {
             return Ok(folder.clone());
         }
         let ask = || async {
             tokio::select! {
                 biased;
-                found = deps.folder_of(thread, self.recorded.clone()) => found,
+                found = folders.of_thread(thread, self.recorded.clone()) => found,
                 () = cancel.cancelled() => Err("the call was stopped".to_owned()),
             }
         };
         let found = self.found.get_or_try_init(ask).await;
         found.cloned().map_err(|why| format!("The working folder of this thread is not available: {why}"))
-    }
-}
-
-impl Deps {
-    /// The folder of a thread, looked for now.
-    pub(crate) async fn folder_of(
-        &self,
-        thread: &ThreadId,
-        recorded: Option<String>,
-    ) -> Result<Option<Arc<WorkingFolder>>, String> {
-        let find = match &self.folders {
-            Folders::One(folder) => return Ok(folder.clone()),
-            Folders::Each(find) => find.clone(),
-        };
-        let thread = thread.clone();
-        // The program may open directories, or make them.
-        let asked = tokio::task::spawn_blocking(move || find(&thread, recorded.as_deref()));
-        tokio::select! {
-            biased;
-            asked = asked => asked.unwrap_or_else(|error| Err(format!("looking for it crashed: {error}"))),
-            () = self.clock.sleep_ms(FIND_WITHIN_MS) => {
-                Err(format!("looking for it took longer than {FIND_WITHIN_MS} ms"))
-            }
-        }
     }
 }

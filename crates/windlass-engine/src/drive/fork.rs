@@ -8,7 +8,8 @@ use std::sync::Arc;
 use windlass_machine::{Event, Fork, Machine, Reject, Seq, ThreadId, Timestamp};
 
 use super::append::{NotAppended, append};
-use super::{Deps, row};
+use super::registry::ThreadRegistry;
+use super::row;
 use crate::error::EngineError;
 use crate::port::journal::{Batch, BatchId, Epoch, StoreError};
 
@@ -36,7 +37,7 @@ impl PreparedFork {
     }
 }
 
-impl Deps {
+impl ThreadRegistry {
     /// Makes the new thread, whole or not at all.
     pub(crate) async fn fork(&self, origin: &ThreadId, fork: &Fork) -> Result<(), EngineError> {
         let prepared = self.prepare_fork(origin, fork).await?;
@@ -49,9 +50,9 @@ impl Deps {
         origin: &ThreadId,
         fork: &Fork,
     ) -> Result<PreparedFork, EngineError> {
-        self.journal.head(origin).await?.ok_or_else(|| EngineError::NoThread(origin.clone()))?;
+        self.journal().head(origin).await?.ok_or_else(|| EngineError::NoThread(origin.clone()))?;
         let history = self.history(origin, fork.until).await?;
-        let now = self.clock.now();
+        let now = self.services.clock.now();
         let events: Arc<[Event]> = Machine::fork(&history, fork, now)?.into();
         let until_at = history.last().map(|event| event.wall.unwrap_or(event.at)).unwrap_or_default();
         let machine = Machine::restore(fork.thread.clone(), None, events.iter().cloned())?;
@@ -63,7 +64,7 @@ impl Deps {
             epoch: Epoch(1),
             is_new: true,
             expected: Seq::default(),
-            id: BatchId(self.clock.random()),
+            id: BatchId(self.services.clock.random()),
             events,
             blobs: Vec::new(),
             consumed: Vec::new(),
@@ -82,11 +83,11 @@ impl Deps {
     pub(crate) async fn commit_fork(&self, prepared: PreparedFork) -> Result<(), EngineError> {
         let PreparedFork { origin, batch, .. } = prepared;
         let thread = batch.thread.clone();
-        append(self, batch).await.map_err(|error| not_forked(&thread, error))?;
+        append(&self.services.store, batch).await.map_err(|error| not_forked(&thread, error))?;
         self.give_back(&thread, Epoch(1)).await;
-        // Blobs are kept for whoever names them. Of an origin that was deleted meanwhile they may be gone.
-        if self.journal.head(&origin).await?.is_none() {
-            self.journal.delete(&thread).await?;
+        // Blobs are kept as long as an event names them. Of an origin that was deleted meanwhile they may be gone.
+        if self.journal().head(&origin).await?.is_none() {
+            self.journal().delete(&thread).await?;
             return Err(EngineError::NoThread(origin));
         }
         Ok(())
@@ -100,7 +101,7 @@ impl Deps {
         let (mut history, mut bytes) = (Vec::new(), 0);
         while (history.len() as u64) < until.0 {
             let wanted = PAGE.min(until.0 as usize - history.len());
-            let page = self.journal.read(thread, Seq(history.len() as u64), wanted).await?;
+            let page = self.journal().read(thread, Seq(history.len() as u64), wanted).await?;
             if page.is_empty() {
                 break;
             }

@@ -2,15 +2,20 @@
 //!
 //! The machine judges. This reads the current policy, tools and links.
 
+use std::collections::BTreeSet;
+
 use windlass_machine::{
-    Call, CallStatus, Command, Digest, Given, Input, Machine, Phase, Seq, Timestamp, View,
+    Call, CallStatus, Command, Digest, Given, Input, Machine, Phase, Principal, RunId, Seq, Timestamp,
+    ToolName, View,
 };
 
-use super::Letter;
-use super::actor::{Actor, Ended};
+use super::actors::ActorServices;
 use super::append::Patience;
+use super::catalog::ToolCatalog;
+use super::ended::Ended;
+use super::folder::ThreadFolder;
 use super::policy::PolicyNow;
-use super::round::Round;
+use crate::port::records::RecordChange;
 
 /// A call as it was judged again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +34,64 @@ impl Rejudged {
     }
 }
 
-impl Actor {
+/// By what a thread's calls are judged.
+#[derive(Default)]
+pub(super) struct Judging {
+    /// Position of the newest `step.started`.
+    pub step: Seq,
+    /// The run's own tools that are not here.
+    lacks: Option<(RunId, BTreeSet<ToolName>)>,
+    /// Whether the run has tools of its own, and nothing was decided since they were looked up.
+    pub is_taken_up: bool,
+    /// The calls that were last judged again.
+    rejudged: Vec<Rejudged>,
+    /// The policy for the user that the run works for.
+    policy: Option<(Principal, PolicyNow)>,
+    /// Whether this round has used a grant.
+    pub uses_grants: bool,
+}
+
+impl Judging {
+    /// Reports to the machine which of the run's own tools are not here. They are looked up once for each run, so that none
+    /// turns up in the middle of what was decided without it.
+    pub(super) async fn know_tools(&mut self, catalog: &ToolCatalog, machine: &mut Machine) {
+        let state = machine.state();
+        let Some(run) = &state.run else {
+            machine.lack(BTreeSet::new());
+            return;
+        };
+        let is_known = self.lacks.as_ref().is_some_and(|(of, _)| *of == run.id);
+        if !is_known {
+            self.policy = None;
+            self.is_taken_up = !run.options.own_tools.is_empty();
+            self.lacks = Some((run.id.clone(), catalog.lacking(state).await));
+        }
+        if let Some((_, lacks)) = &self.lacks {
+            machine.lack(lacks.clone());
+        }
+    }
+
+    /// Forgets what was looked up for a round that was not written.
+    pub(super) fn forget(&mut self) {
+        self.policy = None;
+        self.rejudged.clear();
+    }
+
+    /// Counts a use of a grant; the change of its record goes into the append.
+    pub(super) fn use_up(&mut self, grant: &str) -> Option<RecordChange> {
+        self.uses_grants = true;
+        let (_, policy) = self.policy.as_mut()?;
+        policy.use_up(grant)
+    }
+
     /// Puts the current policy into an input whose decision needs it.
-    pub(super) async fn look_up(&mut self, input: &mut Input) -> Result<(), Ended> {
+    pub(super) async fn look_up(
+        &mut self,
+        services: &ActorServices,
+        machine: &Machine,
+        folder: &ThreadFolder,
+        input: &mut Input,
+    ) -> Result<(), Ended> {
         let judged = match input {
             Input::ModelReplied(replied) => !replied.view.calls.is_empty(),
             Input::Lost { command, .. } => matches!(command, Command::CallTool { .. }),
@@ -45,97 +105,108 @@ impl Actor {
         if judged && (is_loosened() || may_have_changed) {
             // Another process may have tightened a policy that was loosened; while a call hung or its tool changed,
             // anything may have changed.
-            self.look_at_changes().await?;
+            look_at_changes(services).await?;
         }
-        let policy = if judged { self.policy().await? } else { None };
+        let policy = if judged { self.policy(services, machine).await? } else { None };
         let Some(policy) = policy else { return Ok(()) };
         match input {
             Input::ModelReplied(replied) => {
                 replied.view = policy.view(std::mem::take(&mut replied.view.calls))
             }
             Input::Answered { answers, view, .. } => {
-                *view = self.view_again(&policy, answers).await;
+                *view = view_again(services, machine, folder, &policy, answers).await;
             }
             Input::Lost { view, .. }
             | Input::ToolStopped { view, .. }
             | Input::NotDispatched { view, .. } => {
-                *view = self.view_again(&policy, &[]).await;
+                *view = view_again(services, machine, folder, &policy, &[]).await;
             }
             _ => {} // tidy: nothing else is judged
         }
         Ok(())
     }
 
-    /// A view of the open calls in their current state.
-    async fn view_again(&mut self, policy: &PolicyNow, answers: &[Given]) -> View {
-        let folder = self.in_flight.folder(self.machine.state());
-        self.deps.view_again(self.machine.state(), &folder, policy, answers).await
-    }
-
-    /// Reads whether other processes have changed the policy.
-    pub(super) async fn look_at_changes(&mut self) -> Result<(), Ended> {
-        let mut patience = Patience::new();
-        while let Err(error) = self.deps.look_at_changes().await {
-            patience.after(&self.deps, error).await.map_err(Ended::Store)?;
-        }
-        Ok(())
-    }
-
     /// The policy that counts for the active run now.
-    pub(super) async fn policy(&mut self) -> Result<Option<PolicyNow>, Ended> {
-        let Some(run) = &self.machine.state().run else { return Ok(None) };
+    async fn policy(
+        &mut self,
+        services: &ActorServices,
+        machine: &Machine,
+    ) -> Result<Option<PolicyNow>, Ended> {
+        let state = machine.state();
+        let Some(run) = &state.run else { return Ok(None) };
         if let Some((user, policy)) = &self.policy
             && *user == run.by
             // Uses that are not written yet count: they are known here alone.
-            && (self.uses_grants || !self.deps.is_stale(policy))
+            && (self.uses_grants || !services.policy.is_stale(policy))
         {
             return Ok(Some(policy.clone()));
         }
-        let (user, has_own) = (run.by.clone(), !run.options.own_tools.is_empty());
         let mut patience = Patience::new();
         let policy = loop {
-            match self.deps.policy_for(&user, &self.thread).await {
+            match services.policy.policy_for(&run.by, machine.thread()).await {
                 Ok(policy) => break policy,
-                Err(error) => patience.after(&self.deps, error).await.map_err(Ended::Store)?,
+                Err(error) => patience.after(&*services.clock, error).await.map_err(Ended::Store)?,
             }
         };
-        let state = self.machine.state();
-        let policy = match &state.run {
-            Some(run) if has_own => {
-                policy.with_tools(self.deps.tools_of((&state.workspace, &self.thread), run).digest)
-            }
-            Some(_) | None => policy,
+        let policy = if run.options.own_tools.is_empty() {
+            policy
+        } else {
+            policy.with_tools(services.catalog.of_run(&state.workspace, machine.thread(), run).digest)
         };
-        self.policy = Some((user, policy.clone()));
+        self.policy = Some((run.by.clone(), policy.clone()));
         Ok(Some(policy))
     }
 
     /// A policy or a symbolic link that changed since calls were judged counts before any of them starts. A run with
     /// its own tools may have calls that only waited for a process that has them.
-    pub(super) async fn rejudge(&mut self, round: &mut Round) -> Result<(), Ended> {
-        if waiting(&self.machine, round.at).next().is_none() {
-            return Ok(());
+    pub(super) async fn rejudge(
+        &mut self,
+        services: &ActorServices,
+        machine: &Machine,
+        folder: &ThreadFolder,
+        at: Timestamp,
+    ) -> Result<Option<Input>, Ended> {
+        if waiting(machine, at).next().is_none() {
+            return Ok(None);
         }
         // Changes of other processes count at once.
-        self.look_at_changes().await?;
-        let Some(policy) = self.policy().await? else { return Ok(()) };
-        let (step, now) = (self.step_seq, policy.version);
-        let folder = self.in_flight.folder(self.machine.state());
-        let calls = waiting(&self.machine, round.at).map(|(index, _)| index);
-        let elsewhere = self.deps.led_elsewhere(self.machine.state(), &folder, calls).await;
-        let older = waiting(&self.machine, round.at)
-            .filter(|(index, call)| call.view != now || elsewhere.contains(index));
+        look_at_changes(services).await?;
+        let Some(policy) = self.policy(services, machine).await? else { return Ok(None) };
+        let (step, now) = (self.step, policy.version);
+        let calls = waiting(machine, at).map(|(index, _)| index);
+        let elsewhere = services.inspector.led_elsewhere(machine.state(), folder, calls).await;
+        let older =
+            waiting(machine, at).filter(|(index, call)| call.view != now || elsewhere.contains(index));
         let older: Vec<Rejudged> =
             older.map(|(index, call)| Rejudged::of((step, index), call, now)).collect();
         // A rejudgement that changes nothing records nothing: once for each call, as it stands, and policy is enough.
-        if self.is_taken_up || !older.iter().all(|one| self.rejudged.contains(one)) {
-            self.rejudged = older;
-            let view = self.view_again(&policy, &[]).await;
-            let letter = Letter::plain(Input::Rejudge { view });
-            let _ = self.decide(&letter.input, &letter, round);
+        if !self.is_taken_up && older.iter().all(|one| self.rejudged.contains(one)) {
+            return Ok(None);
         }
-        Ok(())
+        self.rejudged = older;
+        let view = view_again(services, machine, folder, &policy, &[]).await;
+        Ok(Some(Input::Rejudge { view }))
     }
+}
+
+/// A view of the open calls in their current state.
+async fn view_again(
+    services: &ActorServices,
+    machine: &Machine,
+    folder: &ThreadFolder,
+    policy: &PolicyNow,
+    answers: &[Given],
+) -> View {
+    services.inspector.view_again(machine.state(), folder, policy, answers).await
+}
+
+/// Reads whether other processes have changed the policy.
+async fn look_at_changes(services: &ActorServices) -> Result<(), Ended> {
+    let mut patience = Patience::new();
+    while let Err(error) = services.policy.look_at_changes().await {
+        patience.after(&*services.clock, error).await.map_err(Ended::Store)?;
+    }
+    Ok(())
 }
 
 /// The calls that were judged and have not started, with their places; those that were put off once their time has come.

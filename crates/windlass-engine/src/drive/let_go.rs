@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use windlass_machine::{CallStatus, Content, Event, Fact, Machine, Outcome, Phase};
 
-use super::Deps;
+use super::catalog::ToolCatalog;
+use super::contents::Contents;
 use crate::port::clock::Clock;
 use crate::port::tool::Tool;
 
@@ -24,7 +25,7 @@ pub(super) struct LetGo {
 impl LetGo {
     /// The call that an event ends before it could go on, where its tool had wanted something back. `machine` has not
     /// folded the event yet.
-    pub(super) fn of(deps: &Deps, machine: &Machine, event: &Event) -> Option<Self> {
+    pub(super) fn of(catalog: &ToolCatalog, machine: &Machine, event: &Event) -> Option<Self> {
         let Fact::ToolFinished { call: key, outcome: Outcome::Cancelled | Outcome::InDoubt, .. } =
             &event.fact
         else {
@@ -44,19 +45,18 @@ impl LetGo {
             | CallStatus::Done => false,
         };
         let state = call.parked.clone().filter(|_| waits)?;
-        let tools = deps.tools_of((&machine.state().workspace, machine.thread()), run);
+        let tools = catalog.of_run(&machine.state().workspace, machine.thread(), run);
         Some(Self { tool: tools.registry.get(call.tool.as_str())?, state })
     }
 
     /// Tells the tool, beside everything else.
-    pub(super) fn tell(self, deps: &Arc<Deps>) {
-        let deps = deps.clone();
+    pub(super) fn tell(self, contents: Arc<Contents>, clock: Arc<dyn Clock>) {
         tokio::spawn(async move {
-            let state = match deps.text_of(&self.state).await {
+            let state = match contents.text_of(&self.state).await {
                 Ok(state) => state,
                 Err(error) => return tracing::debug!(%error, "a call that is let go of cannot be told so"),
             };
-            tell(&*self.tool, &state, &*deps.clock).await;
+            tell(&*self.tool, &state, &*clock).await;
         });
     }
 }

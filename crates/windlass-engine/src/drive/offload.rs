@@ -12,15 +12,22 @@ use windlass_machine::{
     BlobRef, Block, Content, Digest, EffectId, Offload, Offloaded, estimate_tokens, shorten_result,
 };
 
-use super::Deps;
+use super::contents::{Contents, NewBlobs};
 use super::execute::Place;
-use super::fill::NewBlobs;
 use crate::port::journal::StoreError;
-use crate::port::offload::{OffloadedResults, SummaryOf};
+use crate::port::offload::{OffloadedResults, Summarizer, SummaryOf};
 use crate::port::tool::{OutputPart, ToolOutput};
 
 /// A result is summed up in so many characters at most, whoever does it.
 const SUMMARY_MAX_CHARS: usize = 8_000;
+
+/// Which results are summed up, and how.
+pub(crate) struct Offloading {
+    /// Where a run does not say.
+    pub default: Option<Offload>,
+    /// How the program sums them up.
+    pub summarizer: Option<Arc<Summarizer>>,
+}
 
 /// What is said of one call's answer.
 pub(super) struct Answered<'a> {
@@ -36,8 +43,9 @@ pub(super) async fn offload(
     output: &mut ToolOutput,
     blobs: &mut NewBlobs,
 ) -> Result<Option<(Box<Offloaded>, Block)>, StoreError> {
-    let deps = &*place.deps;
-    let wanted = place.offload.or(deps.offload).filter(|offload| offload.enabled && !output.error);
+    let Offloading { default, summarizer } = &place.services.offloading;
+    let contents = &*place.services.contents;
+    let wanted = place.offload.or(*default).filter(|offload| offload.enabled && !output.error);
     let (Some(offload), Some(fetcher)) = (wanted, place.tools.registry.fetcher()) else { return Ok(None) };
     if place.tools.registry.get(answered.tool).is_some_and(|tool| tool.fetches()) {
         return Ok(None);
@@ -54,14 +62,14 @@ pub(super) async fn offload(
     let max_preview_chars = offload.max_preview_chars;
     let fetcher = fetcher.as_str();
     let summary = summed_up(
-        deps,
+        summarizer.as_deref(),
         &SummaryOf { tool, arguments, text: &text, reference: &reference, fetcher, max_preview_chars },
     );
     // Whoever reads the journal is shown what a model would be.
     let shown = shorten_result(vec![text.clone()]).into_iter().next().unwrap_or_default();
-    let shown = kept(deps, blobs, shown).await?;
-    let payload = kept(deps, blobs, text).await?;
-    let summary = blobs.text(deps, summary).await?;
+    let shown = kept(contents, blobs, shown).await?;
+    let payload = kept(contents, blobs, text).await?;
+    let summary = blobs.text(contents, summary).await?;
     let block = Block::Text { text: Content::Blob(shown), native: None };
     Ok(Some((Box::new(Offloaded { reference, payload, summary }), block)))
 }
@@ -73,14 +81,14 @@ fn texts(output: &ToolOutput) -> impl Iterator<Item = &str> {
     })
 }
 
-async fn kept(deps: &Deps, blobs: &mut NewBlobs, text: String) -> Result<BlobRef, StoreError> {
+async fn kept(contents: &Contents, blobs: &mut NewBlobs, text: String) -> Result<BlobRef, StoreError> {
     let tokens = estimate_tokens(text.len() as u64);
-    blobs.keep(deps, "text/plain", tokens, Bytes::from(text)).await
+    blobs.keep(contents, "text/plain", tokens, Bytes::from(text)).await
 }
 
 /// The host program's summary, where it has one that names the reference; else the engine's.
-fn summed_up(deps: &Deps, of: &SummaryOf<'_>) -> String {
-    let own = deps.summarizer.as_ref().and_then(|summarizer| {
+fn summed_up(summarizer: Option<&Summarizer>, of: &SummaryOf<'_>) -> String {
+    let own = summarizer.and_then(|summarizer| {
         let said = std::panic::catch_unwind(AssertUnwindSafe(|| summarizer(of))).ok()?;
         let fits = said.contains(of.reference) && said.chars().count() <= SUMMARY_MAX_CHARS;
         fits.then_some(said)
@@ -130,24 +138,21 @@ fn size(bytes: usize) -> String {
 }
 
 /// The results of a thread that a fetching tool may read.
-pub(super) fn results(deps: &Arc<Deps>, known: Vec<(String, BlobRef)>) -> OffloadedResults {
-    let deps = deps.clone();
+pub(super) fn results(contents: &Arc<Contents>, known: Vec<(String, BlobRef)>) -> OffloadedResults {
+    let contents = contents.clone();
     OffloadedResults(Some(Arc::new(move |reference: String| {
         let found = known.iter().find(|(known, _)| *known == reference).map(|(_, payload)| payload.clone());
-        let deps = deps.clone();
+        let contents = contents.clone();
         async move {
             let Some(payload) = found else {
                 return Err(format!("there is no result `{reference}` in this conversation"));
             };
-            let text = deps.text_of(&Content::Blob(payload)).await;
+            let text = contents.text_of(&Content::Blob(payload)).await;
             text.map_err(|error| format!("the result `{reference}` cannot be read: {error}"))
         }
         .boxed()
     })))
 }
-
-/// Whether a run's options differ from those of the program, for its place.
-pub(super) type Choice = Option<Offload>;
 
 #[cfg(test)]
 mod tests {

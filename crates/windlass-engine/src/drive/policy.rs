@@ -10,9 +10,11 @@ use windlass_machine::{
     AllowedTool, AutoRun, CallView, Digest, Grant, NewGrant, Policy, Principal, ThreadId, Timestamp, View,
 };
 
-use super::Deps;
+use super::RolesOf;
+use super::catalog::ToolCatalog;
+use crate::port::clock::Clock;
 use crate::port::journal::StoreError;
-use crate::port::records::{Expect, Record, RecordChange};
+use crate::port::records::{Expect, Record, RecordChange, Records};
 
 /// Kinds of records that a policy is made of.
 pub(crate) const GRANT: &str = "grant";
@@ -23,8 +25,12 @@ pub(crate) const AUTO_RUN: &str = "mode";
 /// Records that are read at a time.
 pub(crate) const PAGE: usize = 1_000;
 
-/// The rules that the program was started with, and whether anything has changed since somebody looked.
-pub(crate) struct PolicySource {
+/// The program's rules with the records of a store, and whether either has changed since they were looked up.
+pub(crate) struct PolicyService {
+    records: Arc<dyn Records>,
+    clock: Arc<dyn Clock>,
+    catalog: Arc<ToolCatalog>,
+    roles_of: Option<Arc<RolesOf>>,
     base: RwLock<Arc<Policy>>,
     /// Raised by every change, also by those of other processes once they are noticed.
     generation: AtomicU64,
@@ -111,10 +117,25 @@ pub(crate) struct RecordedAutoRun {
     pub auto_run: AutoRun,
 }
 
-impl PolicySource {
-    pub(crate) fn new(base: Policy) -> Self {
+impl PolicyService {
+    pub(crate) fn new(
+        records: &Arc<dyn Records>,
+        clock: &Arc<dyn Clock>,
+        catalog: &Arc<ToolCatalog>,
+        roles_of: Option<Arc<RolesOf>>,
+        base: Policy,
+    ) -> Self {
         let base = RwLock::new(Arc::new(base));
-        Self { base, generation: AtomicU64::new(1), changes: AtomicU64::new(0) }
+        let (generation, changes) = (AtomicU64::new(1), AtomicU64::new(0));
+        Self {
+            records: records.clone(),
+            clock: clock.clone(),
+            catalog: catalog.clone(),
+            roles_of,
+            base,
+            generation,
+            changes,
+        }
     }
 
     fn base(&self) -> Arc<Policy> {
@@ -136,20 +157,18 @@ impl PolicySource {
     fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
-}
 
-impl Deps {
     /// Whether a policy that was looked up may be out of date.
     pub(crate) fn is_stale(&self, policy: &PolicyNow) -> bool {
         let is_over = policy.next_bound.is_some_and(|bound| bound <= self.clock.now());
-        is_over || policy.generation != self.policy.generation() || policy.tools != self.tools.now().digest
+        is_over || policy.generation != self.generation() || policy.tools != self.catalog.now().digest
     }
 
     /// Notices what other processes have changed.
     pub(crate) async fn look_at_changes(&self) -> Result<(), StoreError> {
         let now = self.records.changes().await?;
-        if self.policy.changes.swap(now, Ordering::AcqRel) != now {
-            self.policy.changed();
+        if self.changes.swap(now, Ordering::AcqRel) != now {
+            self.changed();
         }
         Ok(())
     }
@@ -161,8 +180,8 @@ impl Deps {
         thread: &ThreadId,
     ) -> Result<PolicyNow, StoreError> {
         // Read before the records: a change that comes in between is looked up again.
-        let generation = self.policy.generation();
-        let mut policy = (*self.policy.base()).clone();
+        let generation = self.generation();
+        let mut policy = (*self.base()).clone();
         let of_thread = self.auto_run(AutoRunOf::Thread(thread)).await?;
         let chosen = match of_thread {
             Some(chosen) => Some(chosen),
@@ -170,14 +189,14 @@ impl Deps {
         };
         policy.auto_run = chosen.map_or(policy.auto_run, |(chosen, _)| chosen);
         let owner = Some(user.as_str());
-        for record in self.all_records(ALLOW, owner).await? {
+        for record in self.all(ALLOW, owner).await? {
             // A record that this build cannot read allows nothing.
             if let Ok(allowed) = serde_json::from_value::<AllowedTool>(record.value) {
                 policy.allowlist.insert(allowed);
             }
         }
         let mut grants = Vec::new();
-        for record in self.all_records(GRANT, owner).await? {
+        for record in self.all(GRANT, owner).await? {
             // A record that this build cannot read allows nothing.
             if let Ok(grant) = serde_json::from_value::<Grant>(record.value.clone()) {
                 grants.push((grant.id.clone(), record));
@@ -190,7 +209,7 @@ impl Deps {
             Some(roles_of) => roles_of(user.clone()).await?,
             None => Vec::new(),
         };
-        let tools = self.tools.now().digest;
+        let tools = self.catalog.now().digest;
         let version = version(&policy, past, &roles, tools);
         Ok(PolicyNow {
             policy: Arc::new(policy),
@@ -204,21 +223,8 @@ impl Deps {
     }
 
     /// All records of a kind, of one owner or of all.
-    pub(crate) async fn all_records(
-        &self,
-        kind: &str,
-        owner: Option<&str>,
-    ) -> Result<Vec<Record>, StoreError> {
-        let mut all: Vec<Record> = Vec::new();
-        loop {
-            let after = all.last().map(|record| record.key.clone());
-            let page = self.records.list(kind, owner, after.as_deref(), PAGE).await?;
-            let is_last = page.len() < PAGE;
-            all.extend(page);
-            if is_last {
-                return Ok(all);
-            }
-        }
+    pub(crate) async fn all(&self, kind: &str, owner: Option<&str>) -> Result<Vec<Record>, StoreError> {
+        all_records(&*self.records, kind, owner).await
     }
 
     /// What was chosen, and the version of its record.
@@ -230,6 +236,24 @@ impl Deps {
             Err(_) => (AutoRun::Ask, record.version),
         };
         Ok(record.map(read))
+    }
+}
+
+/// All records of a kind, of one owner or of all.
+pub(super) async fn all_records(
+    records: &dyn Records,
+    kind: &str,
+    owner: Option<&str>,
+) -> Result<Vec<Record>, StoreError> {
+    let mut all: Vec<Record> = Vec::new();
+    loop {
+        let after = all.last().map(|record| record.key.clone());
+        let page = records.list(kind, owner, after.as_deref(), PAGE).await?;
+        let is_last = page.len() < PAGE;
+        all.extend(page);
+        if is_last {
+            return Ok(all);
+        }
     }
 }
 

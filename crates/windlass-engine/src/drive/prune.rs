@@ -3,12 +3,16 @@
 //!
 //! Nothing depends on when that happens: a grant that is deleted here lets no call through before either.
 
+use std::sync::Arc;
+
 use windlass_machine::{Grant, ThreadId, Timestamp};
 
-use super::Deps;
-use super::policy::{AUTO_RUN, GRANT, thread_of_auto_run};
-use crate::port::journal::StoreError;
-use crate::port::records::{Expect, Record, RecordChange, RecordError};
+use super::catalog::ToolCatalog;
+use super::contents::Contents;
+use super::policy::{AUTO_RUN, GRANT, all_records, thread_of_auto_run};
+use crate::port::clock::Clock;
+use crate::port::journal::{Journal, StoreError};
+use crate::port::records::{Expect, Record, RecordChange, RecordError, Records};
 
 /// How often.
 const PRUNE_EVERY_MS: u64 = 3_600_000;
@@ -18,7 +22,32 @@ const PRUNE_EVERY_MS: u64 = 3_600_000;
 /// made before its thread begins.
 const KEPT_MS: u64 = 86_400_000;
 
-impl Deps {
+/// Deletes records that count for nothing any more.
+pub(crate) struct Pruner {
+    journal: Arc<dyn Journal>,
+    records: Arc<dyn Records>,
+    clock: Arc<dyn Clock>,
+    contents: Arc<Contents>,
+    catalog: Arc<ToolCatalog>,
+}
+
+impl Pruner {
+    pub(crate) fn new(
+        journal: &Arc<dyn Journal>,
+        records: &Arc<dyn Records>,
+        clock: &Arc<dyn Clock>,
+        contents: &Arc<Contents>,
+        catalog: &Arc<ToolCatalog>,
+    ) -> Self {
+        Self {
+            journal: journal.clone(),
+            records: records.clone(),
+            clock: clock.clone(),
+            contents: contents.clone(),
+            catalog: catalog.clone(),
+        }
+    }
+
     /// Prunes where that was not done within the hour.
     pub(super) async fn prune_now_and_then(&self, pruned_ms: &mut Option<u64>) {
         let now_ms = self.clock.monotonic_ms();
@@ -32,15 +61,15 @@ impl Deps {
     }
 
     async fn prune(&self) -> Result<(), StoreError> {
-        self.blobs.collect().await?;
-        self.prune_own_tools().await?;
+        self.contents.collect().await?;
+        self.catalog.prune().await?;
         let now = self.clock.now();
-        for record in self.all_records(GRANT, None).await? {
+        for record in all_records(&*self.records, GRANT, None).await? {
             if counts_for_nothing(&record, now) {
                 self.forget(&record).await?;
             }
         }
-        for record in self.all_records(AUTO_RUN, None).await? {
+        for record in all_records(&*self.records, AUTO_RUN, None).await? {
             if let Some(thread) = thread_of_auto_run(&record.key).map(ThreadId::from)
                 && now.since(record.updated_at) >= KEPT_MS
                 && self.journal.head(&thread).await?.is_none()

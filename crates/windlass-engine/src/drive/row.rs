@@ -51,7 +51,7 @@ pub(super) fn run_view(run: &Run) -> RunView {
 }
 
 /// A run's columns while the message that is to start it waits.
-pub(super) fn queued_view(id: &InputId, queued: &Queued, (from, at): (Seq, Timestamp)) -> RunView {
+pub(super) fn queued_view(id: &InputId, queued: &Queued, from: Seq, at: Timestamp) -> RunView {
     RunView {
         run: queued.run.clone(),
         agent: queued.agent.name.clone(),

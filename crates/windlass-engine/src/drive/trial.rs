@@ -15,18 +15,20 @@ use windlass_machine::{
     RESULT_MAX_PARTS, Run, RunId, Subject, Surface, ThreadId, ToolName, Trust, Verdict, shorten_result,
 };
 
-use super::Deps;
+use super::catalog::ToolCatalog;
 use super::contain::{Patience, attend};
 use super::dispatch::bound;
+use super::folder::Folders;
 use super::let_go;
 use super::paths::{RESOLVE_WITHIN_MS, resolved, spelled};
-use super::policy::PolicyNow;
+use super::policy::{PolicyNow, PolicyService};
 use super::view::judged_by;
 use crate::error::EngineError;
-use crate::port::hook::HookCall;
+use crate::port::clock::Clock;
+use crate::port::hook::{Hook, HookCall};
 use crate::port::journal::RunRow;
 use crate::port::offload::OffloadedResults;
-use crate::port::records::RecordError;
+use crate::port::records::{RecordError, Records};
 use crate::port::tool::{CallContext, Conduct, OutputPart, ProgressSender, ToolOutput};
 use crate::tool::{Registered, Registry, WorkingFolder, key_of};
 use crate::trial::{Consent, Standing, Supposed, Trial, TrialResult, Tried};
@@ -37,14 +39,38 @@ const CALL: CallKey = CallKey { step: 1, index: 0 };
 /// Bytes of a preview that are shown.
 const PREVIEW_MAX_BYTES: usize = 64 * 1024;
 
-impl Deps {
+/// Makes trial calls, and asks the policy about calls that are not made.
+pub(crate) struct Trials {
+    catalog: Arc<ToolCatalog>,
+    policy: Arc<PolicyService>,
+    records: Arc<dyn Records>,
+    folders: Arc<Folders>,
+    clock: Arc<dyn Clock>,
+    hook: Option<Arc<dyn Hook>>,
+}
+
+impl Trials {
+    pub(crate) fn new(
+        catalog: &Arc<ToolCatalog>,
+        policy: &Arc<PolicyService>,
+        records: &Arc<dyn Records>,
+        folders: &Arc<Folders>,
+        clock: &Arc<dyn Clock>,
+        hook: Option<Arc<dyn Hook>>,
+    ) -> Self {
+        Self {
+            catalog: catalog.clone(),
+            policy: policy.clone(),
+            records: records.clone(),
+            folders: folders.clone(),
+            clock: clock.clone(),
+            hook,
+        }
+    }
+
     /// Makes a trial call. The thread's id is a fresh one, and stands for no thread.
-    pub(crate) async fn try_tool(
-        self: &Arc<Self>,
-        thread: &ThreadId,
-        mut trial: Trial,
-    ) -> Result<Tried, EngineError> {
-        let offered = self.tools.now();
+    pub(crate) async fn try_tool(&self, thread: &ThreadId, mut trial: Trial) -> Result<Tried, EngineError> {
+        let offered = self.catalog.now();
         let Some(registered) = offered.registry.enabled(trial.tool.as_str()).cloned() else {
             return Ok(Tried::Unknown);
         };
@@ -57,11 +83,17 @@ impl Deps {
             Err(reason) => return Ok(Tried::Unfit { reason: reason.into() }),
         };
         let paths = self.resolved_in(trial.folder.clone(), spelled).await;
-        let mut policy = self.policy_for(&trial.by.principal, thread).await?;
-        let to = (&conduct, server.as_deref());
-        let call = (Some(&trial.arguments), &*paths, &trial.by);
-        let said =
-            policy.view(Vec::new()).policy.judge(&self.subject((&offered.registry, &registered), to, call));
+        let mut policy = self.policy.policy_for(&trial.by.principal, thread).await?;
+        let call = Considered {
+            registry: &offered.registry,
+            registered: &registered,
+            conduct: &conduct,
+            server: server.as_deref(),
+            arguments: Some(&trial.arguments),
+            paths: &paths,
+            by: &trial.by,
+        };
+        let said = policy.view(Vec::new()).policy.judge(&self.subject(call));
         let run = RunId::from(thread.as_str());
         let hook = self.hook_on(thread, &run, &registered, &trial.arguments).await;
         let (verdict, by, reason) = match (said.verdict, hook) {
@@ -72,19 +104,19 @@ impl Deps {
         };
         let class = offered.registry.adjusted(&registered, conduct.class);
         trial.folder = trial.folder.map(|folder| bound(&folder, &trial.arguments, paths));
-        let context = self.trial_context(thread, run, (&trial, class));
+        let context = self.trial_context(thread, run, &trial, class);
         let approvals = [(trial.by.principal.clone(), trial.by.roles.clone())];
         let counts = trial.counts_as_approver || !said.terms.names_approvers();
         let yours = counts && said.terms.are_met_by(&approvals);
         match verdict {
             Verdict::Deny => return Ok(Tried::Denied { by, reason }),
             Verdict::Ask if trial.consent == Consent::NotYet || !yours => {
-                let preview = preview(self, &registered, (context, &trial)).await;
+                let preview = preview(&*self.clock, &registered, context, &trial).await;
                 return Ok(Tried::Asks { by, yours, preview });
             }
             Verdict::Ask => {
-                let foreseen = self.trial_context(thread, context.run.clone(), (&trial, class));
-                if let Some(preview) = self.otherwise(&registered, (foreseen, &trial)).await {
+                let foreseen = self.trial_context(thread, context.run.clone(), &trial, class);
+                if let Some(preview) = self.otherwise(&registered, foreseen, &trial).await {
                     return Ok(Tried::Asks { by, yours, preview });
                 }
             }
@@ -104,10 +136,11 @@ impl Deps {
     async fn otherwise(
         &self,
         registered: &Registered,
-        (context, trial): (CallContext, &Trial),
+        context: CallContext,
+        trial: &Trial,
     ) -> Option<Option<String>> {
         let Consent::AsShown(shown) = &trial.consent else { return None };
-        let now = preview(self, registered, (context, trial)).await;
+        let now = preview(&*self.clock, registered, context, trial).await;
         (now.as_ref() != Some(shown)).then_some(now)
     }
 
@@ -117,9 +150,9 @@ impl Deps {
         thread: &ThreadId,
         call: &Supposed,
     ) -> Result<Option<Standing>, EngineError> {
-        let offered = self.tools.now();
+        let offered = self.catalog.now();
         let Some(registered) = offered.registry.enabled(call.tool.as_str()) else { return Ok(None) };
-        let policy = self.policy_for(&call.by.principal, thread).await?;
+        let policy = self.policy.policy_for(&call.by.principal, thread).await?;
         let mut policy = (*policy.view(Vec::new()).policy).clone();
         if let Some(rules) = &call.rules {
             policy.rules = rules.clone();
@@ -143,10 +176,16 @@ impl Deps {
             Some(folder) => self.resolved_in(Some(folder.clone()), spelled).await,
             None => Vec::new(),
         };
-        let of = (&offered.registry, &**registered);
-        let subject =
-            self.subject(of, (&conduct, server.as_deref()), (call.arguments.as_ref(), &paths, &call.by));
-        let said = policy.judge(&subject);
+        let considered = Considered {
+            registry: &offered.registry,
+            registered,
+            conduct: &conduct,
+            server: server.as_deref(),
+            arguments: call.arguments.as_ref(),
+            paths: &paths,
+            by: &call.by,
+        };
+        let said = policy.judge(&self.subject(considered));
         let yours = said.terms.are_met_by(&[(call.by.principal.clone(), call.by.roles.clone())]);
         Ok(Some(Standing { verdict: said.verdict, by: said.by, yours }))
     }
@@ -162,10 +201,12 @@ impl Deps {
     /// What the rules say of something that a server wants for a run.
     pub(crate) async fn wish(
         &self,
-        (wanted, server): (&ToolName, &str),
-        (row, run): (&RunRow, &Run),
+        wanted: &ToolName,
+        server: &str,
+        row: &RunRow,
+        run: &Run,
     ) -> Result<Standing, EngineError> {
-        let policy = self.policy_for(&run.by, &row.thread).await?;
+        let policy = self.policy.policy_for(&run.by, &row.thread).await?;
         let view = policy.view(Vec::new());
         let said = view.policy.judge(&Subject {
             tool: wanted,
@@ -187,12 +228,8 @@ impl Deps {
         Ok(Standing { verdict: said.verdict, by: said.by, yours: false })
     }
 
-    fn subject<'a>(
-        &self,
-        (registry, registered): (&Registry, &'a Registered),
-        (conduct, server): (&Conduct, Option<&'a str>),
-        (arguments, paths, by): (Option<&'a Value>, &'a [PathArgument], &'a Party),
-    ) -> Subject<'a> {
+    fn subject<'a>(&self, call: Considered<'a>) -> Subject<'a> {
+        let Considered { registry, registered, conduct, server, arguments, paths, by } = call;
         let trust = if registry.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted };
         Subject {
             tool: &registered.spec.name,
@@ -237,12 +274,7 @@ impl Deps {
         }
     }
 
-    fn trial_context(
-        &self,
-        thread: &ThreadId,
-        run: RunId,
-        (trial, class): (&Trial, EffectClass),
-    ) -> CallContext {
+    fn trial_context(&self, thread: &ThreadId, run: RunId, trial: &Trial, class: EffectClass) -> CallContext {
         CallContext {
             effect_id: EffectId::derive(thread, &run, CALL),
             thread: thread.clone(),
@@ -351,6 +383,17 @@ impl Deps {
     }
 }
 
+/// A call that the policy is asked about.
+struct Considered<'a> {
+    registry: &'a Registry,
+    registered: &'a Registered,
+    conduct: &'a Conduct,
+    server: Option<&'a str>,
+    arguments: Option<&'a Value>,
+    paths: &'a [PathArgument],
+    by: &'a Party,
+}
+
 /// A tool's description of a trial call.
 struct TrialCall {
     conduct: Conduct,
@@ -391,9 +434,10 @@ fn bounded(mut parts: Vec<OutputPart>) -> Vec<OutputPart> {
 
 /// What a call would do, where its tool can tell within its time.
 async fn preview(
-    deps: &Deps,
+    clock: &dyn Clock,
     registered: &Registered,
-    (context, trial): (CallContext, &Trial),
+    context: CallContext,
+    trial: &Trial,
 ) -> Option<String> {
     if !registered.tool.previews() {
         return None;
@@ -401,8 +445,7 @@ async fn preview(
     let (tool, arguments) = (registered.tool.clone(), trial.arguments.clone());
     let (signal, cancel) = (context.cancel.clone(), CancellationToken::new());
     let progressed = Arc::new(Notify::new());
-    let patience =
-        Patience { timeout_ms: trial.timeout_ms, progressed, cancel: &cancel, signal, clock: &*deps.clock };
+    let patience = Patience { timeout_ms: trial.timeout_ms, progressed, cancel: &cancel, signal, clock };
     let told = attend(async move { tool.preview(context, arguments).await }, patience).await.flatten();
     let mut text = told.unwrap_or_else(|why| format!("It cannot be told what the call would do: {why}"));
     if text.len() > PREVIEW_MAX_BYTES {

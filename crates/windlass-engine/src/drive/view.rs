@@ -7,20 +7,23 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use windlass_machine::{
     Answer, Arguments, Block, CallKey, CallStatus, CallView, Content, Digest, EffectId, Given, HookVerdict,
-    InterruptKind, KnownCall, Phase, RunId, State, ThreadId, ToolSpec, Trust, View, repair_arguments,
+    InterruptKind, KnownCall, PathArgument, Phase, RunId, State, ThreadId, ToolSpec, Trust, View,
+    repair_arguments,
 };
 
-use super::Deps;
+use super::catalog::ToolCatalog;
+use super::contents::Contents;
 use super::execute::Place;
-use super::folder::ThreadFolder;
-use super::paths::spelled;
+use super::folder::{Folders, ThreadFolder};
+use super::paths::{RESOLVE_WITHIN_MS, resolved, spelled};
 use super::policy::PolicyNow;
 use super::tools::Offered;
 use crate::port::clock::Clock;
 use crate::port::hook::{Hook, HookCall};
-use crate::tool::{Registered, key_of};
+use crate::tool::{Registered, WorkingFolder, key_of};
 
 /// A call that is looked up.
 #[derive(Clone, Copy)]
@@ -40,11 +43,36 @@ impl<'a> Looked<'a> {
     /// A call of a run at work, looked up now.
     pub(super) fn in_place(place: &'a Place, call: CallKey, tool: &'a str) -> Self {
         let Place { thread, run, tools, folder, .. } = place;
-        Self { thread, run, call, tool, tools, folder, until_ms: place.deps.resolve_until_ms() }
+        Self { thread, run, call, tool, tools, folder, until_ms: place.services.inspector.resolve_until_ms() }
     }
 }
 
-impl Deps {
+/// Describes calls to the gate: tool, server, arguments, paths, and the verdict of the program's hook.
+pub(crate) struct CallInspector {
+    contents: Arc<Contents>,
+    catalog: Arc<ToolCatalog>,
+    folders: Arc<Folders>,
+    clock: Arc<dyn Clock>,
+    hook: Option<Arc<dyn Hook>>,
+}
+
+impl CallInspector {
+    pub(crate) fn new(
+        contents: &Arc<Contents>,
+        catalog: &Arc<ToolCatalog>,
+        folders: &Arc<Folders>,
+        clock: &Arc<dyn Clock>,
+        hook: Option<Arc<dyn Hook>>,
+    ) -> Self {
+        Self {
+            contents: contents.clone(),
+            catalog: catalog.clone(),
+            folders: folders.clone(),
+            clock: clock.clone(),
+            hook,
+        }
+    }
+
     /// What is known of a reply's calls, which may be of the tools that the model was shown. The blocks still hold their
     /// texts inline.
     pub(super) async fn known_of(
@@ -77,7 +105,7 @@ impl Deps {
         if let Some(run) = &state.run
             && let (Phase::Calls(line), Some(thread)) = (&run.phase, &state.thread)
         {
-            let tools = &*self.tools_of((&state.workspace, thread), run);
+            let tools = &*self.catalog.of_run(&state.workspace, thread, run);
             for (index, call) in line.calls.iter().enumerate() {
                 let key = CallKey { step: run.attempt.step, index: index as u32 };
                 let tool = call.tool.as_str();
@@ -112,16 +140,10 @@ impl Deps {
         self.known(looked, registered, arguments, value).await
     }
 
-    /// The arguments of a call that was checked before.
-    pub(super) async fn value_of(&self, arguments: &Content) -> Option<Arc<Value>> {
-        let text = self.text_of(arguments).await.ok()?;
-        repair_arguments(&text).ok().map(|(value, _)| Arc::new(value))
-    }
-
     /// The view of a call whose arguments were checked before: its tool may have changed since.
     async fn settled_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
         let Some(registered) = looked.tools.registry.enabled(looked.tool) else { return CallView::Unknown };
-        let (digest, value) = (arguments.digest(), self.value_of(arguments).await);
+        let (digest, value) = (arguments.digest(), self.contents.arguments(arguments).await);
         let checked =
             value.as_deref().map_or(Ok(()), |it| looked.tools.registry.check_arguments(looked.tool, it));
         let arguments = match checked {
@@ -134,7 +156,7 @@ impl Deps {
     /// The view of a call with a person's arguments, which are checked as the model's are, but not repaired.
     async fn edited_view(&self, looked: Looked<'_>, arguments: &Content) -> CallView {
         let Some(registered) = looked.tools.registry.enabled(looked.tool) else { return CallView::Unknown };
-        let (arguments, value) = match self.text_of(arguments).await {
+        let (arguments, value) = match self.contents.text_of(arguments).await {
             Err(error) => (Arguments::Invalid { reason: error.to_string() }, None),
             Ok(text) => match check(looked, &text, By::Person) {
                 (Arguments::Repaired { .. }, _) => {
@@ -158,7 +180,7 @@ impl Deps {
         if let (CallView::Known(known), Some((status, values))) = (&mut view, values)
             && let Some(InterruptKind::Question(question)) = status.asked().map(|asked| &asked.kind)
             && let Some(schema) = &question.schema
-            && let Err(reason) = self.tools.now().registry.check_value(schema, values)
+            && let Err(reason) = self.catalog.now().registry.check_value(schema, values)
         {
             known.arguments = Arguments::Invalid { reason };
         }
@@ -226,6 +248,55 @@ impl Deps {
             asks,
             hook: None,
         })
+    }
+
+    /// The indexes of those open calls that would be judged as another call, because a path leads elsewhere.
+    pub(super) async fn led_elsewhere(
+        &self,
+        state: &State,
+        folder: &ThreadFolder,
+        calls: impl Iterator<Item = usize>,
+    ) -> Vec<usize> {
+        let (Some(run), Some(thread)) = (&state.run, &state.thread) else { return Vec::new() };
+        let Phase::Calls(line) = &run.phase else { return Vec::new() };
+        let tools = self.catalog.of_run(&state.workspace, thread, run);
+        let (mut found, until_ms) = (Vec::new(), self.resolve_until_ms());
+        for index in calls {
+            let call = &line.calls[index];
+            let Some(registered) = tools.registry.enabled(call.tool.as_str()) else { continue };
+            if registered.tool.path_arguments().is_empty() {
+                continue;
+            }
+            let key = CallKey { step: run.attempt.step, index: index as u32 };
+            let tool = call.tool.as_str();
+            let looked = Looked { thread, run: &run.id, call: key, tool, tools: &tools, folder, until_ms };
+            let sent = Arguments::AsAsked { digest: call.arguments.digest() };
+            let value = self.contents.arguments(&call.arguments).await;
+            let known = self.described(looked, registered, sent, value).await;
+            if known.is_some_and(|known| known.approval(&call.tool) != call.approval) {
+                found.push(index);
+            }
+        }
+        found
+    }
+
+    /// Resolves the paths of a call.
+    async fn paths_of(&self, looked: Looked<'_>, spelled: Vec<(String, String)>) -> Vec<PathArgument> {
+        let left_ms = looked.until_ms.saturating_sub(self.clock.monotonic_ms());
+        let time = self.clock.sleep_ms(left_ms);
+        resolved(spelled, self.folder_for(looked), time).await
+    }
+
+    /// The moment, by the monotonic clock, until which the paths of a view that begins now are resolved.
+    pub(super) fn resolve_until_ms(&self) -> u64 {
+        self.clock.monotonic_ms().saturating_add(RESOLVE_WITHIN_MS)
+    }
+
+    /// Finds the working folder of a thread. Returns `None` if the folder cannot be found; the call fails with the reason
+    /// at dispatch.
+    async fn folder_for(&self, looked: Looked<'_>) -> Option<Arc<WorkingFolder>> {
+        let found = looked.folder.find(&self.folders, looked.thread, &CancellationToken::new()).await;
+        found.ok().flatten()
     }
 }
 

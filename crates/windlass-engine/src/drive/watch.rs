@@ -11,9 +11,9 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use windlass_machine::{CallKey, Event, Fact, Seq, ThreadId};
 
-use super::Deps;
-use crate::port::bus::{Backlog, Position, Signal};
-use crate::port::journal::{Recorded, StoreError, ThreadStatus};
+use crate::port::bus::{Backlog, Bus, Position, Signal};
+use crate::port::clock::Clock;
+use crate::port::journal::{Journal, Recorded, StoreError, ThreadStatus};
 use crate::port::model::Delta;
 
 /// Events read from the journal at a time.
@@ -94,35 +94,53 @@ pub(crate) enum Begin {
     Live,
 }
 
+/// Where watchers read.
+pub(crate) struct WatchSource {
+    pub journal: Arc<dyn Journal>,
+    pub bus: Arc<dyn Bus>,
+    pub clock: Arc<dyn Clock>,
+}
+
 struct Watcher {
-    deps: Arc<Deps>,
+    source: Arc<WatchSource>,
     thread: ThreadId,
     signals: BoxStream<'static, Arc<Signal>>,
     backlog: Backlog,
     /// The last event that was handed out, and how many fragments of the running reply were.
     told: Position,
-    /// The newest `step.started` without a reply.
-    step: Option<Seq>,
-    /// Whether a step that began before the watcher did may still run: nothing told so far says no.
-    unsure: bool,
+    step: RunningStep,
     ready: VecDeque<Update>,
     /// Whether the journal may have more than was handed out. It is read a page at a time, when all before is handed
-    /// out, so that who reads slowly, or a long thread from its start, costs a page.
+    /// out, so that a slow reader, or a long thread from its start, costs a page.
     behind: bool,
     /// A signal that has to wait until then.
     held: Option<Arc<Signal>>,
     status: Option<ThreadStatus>,
-    /// When to look into the journal, should the bus be silent until then. One timer for many signals: setting one
-    /// costs more than a signal.
-    look: Option<BoxFuture<'static, ()>>,
-    /// Whether anything was told since the timer was set.
-    heard: bool,
-    /// Looks that found nothing, one after the other.
-    silent: u32,
+    silence: Silence,
     ended: bool,
 }
 
-impl Deps {
+/// The step whose fragments a watcher hands out.
+struct RunningStep {
+    /// The newest `step.started` without a reply.
+    started: Option<Seq>,
+    /// Whether a step that began before the watcher did may still run: no event has ruled it out yet.
+    unsure: bool,
+}
+
+/// How long the bus has sent nothing.
+#[derive(Default)]
+struct Silence {
+    /// When to look into the journal, should the bus be silent until then. One timer for many signals: setting one
+    /// costs more than a signal.
+    look: Option<BoxFuture<'static, ()>>,
+    /// Whether a signal came since the timer was set.
+    heard: bool,
+    /// Looks that found nothing, one after the other.
+    looks: u32,
+}
+
+impl WatchSource {
     /// Watches a thread from after a position. The stream ends only with an error.
     pub(crate) fn watch(
         self: &Arc<Self>,
@@ -132,21 +150,18 @@ impl Deps {
         backlog: Backlog,
     ) -> BoxStream<'static, Result<Update, StoreError>> {
         let watcher = Watcher {
-            // First follow, then read: what is appended in between is seen twice and told once.
+            // First follow, then read: what is appended in between is seen twice and handed out once.
             signals: self.bus.follow(thread, after, backlog),
-            deps: self.clone(),
+            source: self.clone(),
             thread: thread.clone(),
             backlog,
             told: after,
-            step: None,
-            unsure: begin == Begin::Journal,
+            step: RunningStep { started: None, unsure: begin == Begin::Journal },
             ready: VecDeque::new(),
             behind: begin == Begin::Journal,
             held: None,
             status: None,
-            look: None,
-            heard: false,
-            silent: 0,
+            silence: Silence::default(),
             ended: false,
         };
         stream::unfold(watcher, |mut watcher| async move {
@@ -175,21 +190,21 @@ impl Watcher {
                 self.take(&signal).await?;
                 continue;
             }
-            let clock = &self.deps.clock;
-            let look = self.look.get_or_insert_with(|| clock.sleep_ms(LOOK_EVERY_MS << self.silent));
+            let (clock, silence) = (&self.source.clock, &mut self.silence);
+            let look = silence.look.get_or_insert_with(|| clock.sleep_ms(LOOK_EVERY_MS << silence.looks));
             let signal = tokio::select! {
                 biased;
                 signal = self.signals.next() => signal,
                 () = look => {
-                    self.look = None;
-                    if !std::mem::take(&mut self.heard) {
+                    silence.look = None;
+                    if !std::mem::take(&mut silence.heard) {
                         self.behind = true;
-                        self.silent = LONGER_LOOKS.min(self.silent + 1);
+                        silence.looks = LONGER_LOOKS.min(silence.looks + 1);
                     }
                     continue;
                 }
             };
-            (self.heard, self.silent) = (true, 0);
+            (silence.heard, silence.looks) = (true, 0);
             match signal {
                 Some(signal) if self.is_ahead(&signal) => {
                     (self.behind, self.held) = (true, Some(signal));
@@ -198,7 +213,7 @@ impl Watcher {
                 // The bus is gone, for example with the process that owned the thread: follow anew.
                 None => {
                     clock.sleep_ms(LOOK_EVERY_MS / 10).await;
-                    self.signals = self.deps.bus.follow(&self.thread, self.told, self.backlog);
+                    self.signals = self.source.bus.follow(&self.thread, self.told, self.backlog);
                     self.behind = true;
                 }
             }
@@ -253,20 +268,20 @@ impl Watcher {
 
     /// Whether the step that began there has no reply yet, as far as the events say that were handed out.
     async fn is_running(&mut self, started: Seq) -> Result<bool, StoreError> {
-        if self.unsure {
+        if self.step.unsure {
             self.find_step(started).await?;
         }
-        Ok(self.step == Some(started))
+        Ok(self.step.started == Some(started))
     }
 
     /// A watcher that goes on after a `step.started`, or after something later, is told the step's fragments too.
     async fn find_step(&mut self, started: Seq) -> Result<(), StoreError> {
-        self.unsure = false;
-        let page = self.deps.journal.read(&self.thread, Seq(started.0.saturating_sub(1)), PAGE).await?;
+        self.step.unsure = false;
+        let page = self.source.journal.read(&self.thread, Seq(started.0.saturating_sub(1)), PAGE).await?;
         let begins = page.first().is_some_and(|first| matches!(first.event.fact, Fact::StepStarted { .. }));
         let mut known = page.iter().take_while(|recorded| recorded.seq <= self.told.seq);
         if begins && !known.any(|recorded| ends_step(&recorded.event.fact)) {
-            self.step = Some(started);
+            self.step.started = Some(started);
         }
         Ok(())
     }
@@ -282,9 +297,9 @@ impl Watcher {
             return;
         }
         if matches!(event.fact, Fact::StepStarted { .. }) {
-            (self.step, self.unsure) = (Some(seq), false);
+            self.step = RunningStep { started: Some(seq), unsure: false };
         } else if ends_step(&event.fact) {
-            (self.step, self.unsure) = (None, false);
+            self.step = RunningStep { started: None, unsure: false };
         }
         self.hand_out(Update::Event(Recorded { seq, event: event.clone() }));
     }
@@ -298,14 +313,14 @@ impl Watcher {
 
     /// Reads a page of what the journal has beyond what was handed out, and after the last one what the thread does.
     async fn catch_up(&mut self) -> Result<(), StoreError> {
-        let page = self.deps.journal.read(&self.thread, self.told.seq, PAGE).await?;
+        let page = self.source.journal.read(&self.thread, self.told.seq, PAGE).await?;
         self.behind = page.len() == PAGE;
         if !page.is_empty() {
-            self.silent = 0;
+            self.silence.looks = 0;
         }
         page.iter().for_each(|recorded| self.tell(recorded.seq, &recorded.event));
         if !self.behind
-            && let Some(row) = self.deps.journal.thread(&self.thread).await?
+            && let Some(row) = self.source.journal.thread(&self.thread).await?
             && row.head == self.told.seq
         {
             self.say(row.view.status);

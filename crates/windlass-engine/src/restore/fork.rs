@@ -15,7 +15,7 @@ use windlass_machine::{
 
 use super::report::{ForkFiles, ForkFolder, ForkedThread, Report, UnrestoredFile, UnrestoredReason};
 use super::{Changed, RestoreMode, Restored, known_of, size_of};
-use crate::drive::{Folders, PreparedFork};
+use crate::drive::PreparedFork;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::port::journal::{StoreError, ThreadRow, ThreadStatus};
@@ -82,8 +82,11 @@ impl Engine {
     /// Reports what the folder of a fork would hold, and makes nothing. Refused like the fork itself.
     pub async fn preview_fork(&self, thread: &ThreadId, at: Seq) -> Result<ForkFiles, EngineError> {
         let row = self.resting(thread, is_at_rest).await?;
-        let prepared =
-            self.deps.prepare_fork(thread, &self.fork_of(&row, at, "preview".into(), None)).await?;
+        let prepared = self
+            .services
+            .registry
+            .prepare_fork(thread, &self.fork_of(&row, at, "preview".into(), None))
+            .await?;
         let Some(source) = self.copied_folder(&row).await? else {
             return Ok(ForkFiles::without_copy(self.uncopied()));
         };
@@ -103,23 +106,23 @@ impl Engine {
         let _aside = self.set_aside(origin, is_at_rest).await?;
         let row = self.thread(origin).await?;
         let fork = self.fork_of(&row, at, by, folder);
-        let prepared = self.deps.prepare_fork(origin, &fork).await?;
+        let prepared = self.services.registry.prepare_fork(origin, &fork).await?;
         let Some(source) = self.copied_folder(&row).await? else {
-            self.deps.commit_fork(prepared).await?;
+            self.services.registry.commit_fork(prepared).await?;
             let files = ForkFiles::without_copy(self.uncopied());
             return Ok(ForkedThread { thread: fork.thread, files });
         };
         let plan = self.plan(origin, at, &prepared).await?;
         // A folder over the limits is refused before another one is made.
         content(&source, plan.since).await.map_err(|error| refused(origin, error))?;
-        let found = self.deps.folder_of(&fork.thread, fork.folder.clone()).await;
+        let found = self.services.folders.of_thread(&fork.thread, fork.folder.clone()).await;
         let Some(target) = found.map_err(EngineError::Config)? else {
-            self.deps.commit_fork(prepared).await?;
+            self.services.registry.commit_fork(prepared).await?;
             let files = ForkFiles::without_copy(ForkFolder::Empty);
             return Ok(ForkedThread { thread: fork.thread, files });
         };
         if source.is_same_folder(&target).map_err(|error| refused(origin, error.into()))? {
-            self.deps.commit_fork(prepared).await?;
+            self.services.registry.commit_fork(prepared).await?;
             let files = ForkFiles::without_copy(ForkFolder::Shared);
             return Ok(ForkedThread { thread: fork.thread, files });
         }
@@ -131,9 +134,9 @@ impl Engine {
                 return Err(error);
             }
         };
-        if let Err(error) = self.deps.commit_fork(prepared).await {
+        if let Err(error) = self.services.registry.commit_fork(prepared).await {
             // The outcome of an append may be unknown: a thread that may exist keeps its folder.
-            if matches!(self.deps.journal.head(&fork.thread).await, Ok(None)) {
+            if matches!(self.services.store.journal.head(&fork.thread).await, Ok(None)) {
                 remove(target).await;
             }
             return Err(error);
@@ -142,23 +145,21 @@ impl Engine {
     }
 
     fn fork_of(&self, row: &ThreadRow, until: Seq, by: Principal, folder: Option<String>) -> Fork {
-        let folder = self.deps.folders.recorded(folder);
+        let folder = self.services.folders.recorded(folder);
         Fork { thread: self.fresh_thread(), until, by, folder, title: row.view.title.clone() }
     }
 
     /// The folder that a fork of the thread gets a copy of; `None` if all threads share one, or it has none.
     async fn copied_folder(&self, row: &ThreadRow) -> Result<Option<Arc<WorkingFolder>>, EngineError> {
-        match &self.deps.folders {
-            Folders::One(_) => Ok(None),
-            Folders::Each(_) => {
-                let found = self.deps.folder_of(&row.thread, row.view.folder.clone()).await;
-                found.map_err(EngineError::Config)
-            }
+        let folders = &self.services.folders;
+        if !folders.are_separate() {
+            return Ok(None);
         }
+        folders.of_thread(&row.thread, row.view.folder.clone()).await.map_err(EngineError::Config)
     }
 
     fn uncopied(&self) -> ForkFolder {
-        if self.deps.folders.shared().is_some() { ForkFolder::Shared } else { ForkFolder::Empty }
+        if self.services.folders.shared().is_some() { ForkFolder::Shared } else { ForkFolder::Empty }
     }
 
     /// Reads from the journal what becomes of files.

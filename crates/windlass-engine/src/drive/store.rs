@@ -1,4 +1,4 @@
-//! Threads as the fold of their journals.
+//! Threads in the store: their journals folded into machines.
 //!
 //! It drives nothing and claims nothing: a fold is as old as the head that it was read for.
 
@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use windlass_machine::{CorruptJournal, Input, Machine, Seq, Snapshot, ThreadId};
 
-use super::{Deps, Mail, row};
+use super::mail::Mail;
+use super::{Reaches, row};
 use crate::error::EngineError;
-use crate::port::journal::{Head, StoreError};
+use crate::port::clock::Clock;
+use crate::port::journal::{Head, Journal, StoreError};
 
 /// Events read from a journal at a time.
 const PAGE: usize = 512;
@@ -62,7 +64,22 @@ impl Deref for FoldedThread {
     }
 }
 
-impl Deps {
+/// The threads of a store.
+pub(crate) struct ThreadStore {
+    pub journal: Arc<dyn Journal>,
+    pub clock: Arc<dyn Clock>,
+    reaches: Option<Arc<Reaches>>,
+}
+
+impl ThreadStore {
+    pub(crate) fn new(
+        journal: &Arc<dyn Journal>,
+        clock: &Arc<dyn Clock>,
+        reaches: Option<Arc<Reaches>>,
+    ) -> Self {
+        Self { journal: journal.clone(), clock: clock.clone(), reaches }
+    }
+
     /// Folds a thread as it is now.
     pub(crate) async fn folded(&self, thread: &ThreadId) -> Result<FoldedThread, EngineError> {
         let head = self.journal.head(thread).await?;

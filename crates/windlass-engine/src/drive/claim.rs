@@ -1,0 +1,171 @@
+//! The right to drive a thread: claimed in the store, held by a driver, given back at its end.
+//!
+//! It opens no thread.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::OwnedMutexGuard;
+use windlass_machine::ThreadId;
+
+use super::registry::{LOOK_EVERY_MS, ThreadRegistry};
+use crate::error::EngineError;
+use crate::port::journal::{Claim, Epoch, Head, StoreError};
+
+/// The claims of an engine.
+#[derive(Default)]
+pub(super) struct Claims {
+    pub opening: Opening,
+    /// Threads that this node still holds only because the store failed when they were given back.
+    kept: Mutex<Vec<(ThreadId, Epoch)>>,
+}
+
+impl Claims {
+    fn kept(&self) -> MutexGuard<'_, Vec<(ThreadId, Epoch)>> {
+        // Nothing panics while the lock is held.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread that has no driver until this is dropped: what comes for it in this process waits, and what other processes
+/// leave for it is found afterwards.
+pub(crate) struct SetAside {
+    registry: Arc<ThreadRegistry>,
+    thread: ThreadId,
+    epoch: Epoch,
+    opening: Option<OwnedMutexGuard<()>>,
+}
+
+impl Drop for SetAside {
+    fn drop(&mut self) {
+        let (registry, thread, epoch) = (self.registry.clone(), self.thread.clone(), self.epoch);
+        let opening = self.opening.take();
+        // Where the runtime has ended, the process ends or has left the store, and with it the claim.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            registry.give_back(&thread, epoch).await;
+            drop(opening);
+            registry.services.bus.wake(&thread);
+        });
+    }
+}
+
+/// The outcome of a claim.
+pub(super) enum Claimed {
+    Taken(OwnClaim),
+    /// Another live process, this node, drives the thread.
+    Held {
+        node: String,
+    },
+}
+
+/// The right to drive a thread, released when dropped unless a driver keeps it.
+pub(super) struct OwnClaim {
+    registry: Option<Arc<ThreadRegistry>>,
+    thread: ThreadId,
+    pub head: Head,
+    /// Whether the inbox has rows.
+    pub inbox: bool,
+}
+
+impl OwnClaim {
+    /// Hands the right over to a driver.
+    pub(super) fn keep(mut self) -> Epoch {
+        self.registry = None;
+        self.head.epoch
+    }
+}
+
+impl Drop for OwnClaim {
+    fn drop(&mut self) {
+        let Some(registry) = self.registry.take() else { return };
+        let (thread, epoch) = (self.thread.clone(), self.head.epoch);
+        // Where the runtime has ended, the process ends or has left the store, and with it the claim.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move { registry.give_back(&thread, epoch).await });
+    }
+}
+
+impl ThreadRegistry {
+    /// Claims a thread. The claim is made in a task of its own: a caller that stops waiting in the middle holds nothing.
+    pub(super) async fn claim(self: &Arc<Self>, thread: &ThreadId) -> Result<Claimed, EngineError> {
+        let (registry, thread) = (self.clone(), thread.clone());
+        let claimed = tokio::spawn(async move {
+            Ok::<_, EngineError>(match registry.journal().claim(&thread).await? {
+                Claim::Held { node } => Claimed::Held { node },
+                Claim::Taken { head, inbox } => {
+                    Claimed::Taken(OwnClaim { registry: Some(registry), thread, head, inbox })
+                }
+            })
+        });
+        claimed.await.unwrap_or_else(|error| {
+            let why = format!("the claim ended early: {error}");
+            Err(StoreError::Unavailable { why }.into())
+        })
+    }
+
+    /// Takes a thread that has no driver, so that it gets none; `None` if it has one.
+    pub(crate) async fn set_aside(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+    ) -> Result<Option<SetAside>, EngineError> {
+        let opening = tokio::select! {
+            opening = self.claims.opening.lock(thread) => opening,
+            // The thread is being opened, or set aside by another caller.
+            () = self.services.clock.sleep_ms(LOOK_EVERY_MS) => return Ok(None),
+        };
+        if self.actor(thread).is_some() {
+            return Ok(None);
+        }
+        match self.claim(thread).await? {
+            Claimed::Held { .. } => Ok(None),
+            Claimed::Taken(claim) => Ok(Some(SetAside {
+                registry: self.clone(),
+                thread: thread.clone(),
+                epoch: claim.keep(),
+                opening: Some(opening),
+            })),
+        }
+    }
+
+    /// Gives up the right to drive a thread. Where the store fails, it is tried again each second.
+    pub(super) async fn give_back(&self, thread: &ThreadId, epoch: Epoch) {
+        if let Err(error) = self.journal().release(thread, epoch).await {
+            tracing::warn!(%thread, %error, "the thread could not be given back yet");
+            self.claims.kept().push((thread.clone(), epoch));
+        }
+    }
+
+    pub(super) async fn give_back_kept(&self) {
+        let kept = std::mem::take(&mut *self.claims.kept());
+        for (thread, epoch) in kept {
+            self.give_back(&thread, epoch).await;
+        }
+    }
+}
+
+/// Locks by thread, so that one thread is opened once at a time.
+#[derive(Default)]
+pub(super) struct Opening(Mutex<HashMap<ThreadId, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Opening {
+    /// Whether the lock of a thread is held or waited for.
+    pub(super) fn is_under_way(&self, thread: &ThreadId) -> bool {
+        self.locks().get(thread).is_some_and(|lock| Arc::strong_count(lock) > 1)
+    }
+
+    fn locks(&self) -> MutexGuard<'_, HashMap<ThreadId, Arc<tokio::sync::Mutex<()>>>> {
+        // Nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) async fn lock(&self, thread: &ThreadId) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = self.locks();
+            // Locks that are neither held nor waited for are dropped.
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            locks.entry(thread.clone()).or_default().clone()
+        };
+        lock.lock_owned().await
+    }
+}

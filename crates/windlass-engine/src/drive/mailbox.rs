@@ -1,0 +1,94 @@
+//! A driver's mailbox, and the thread's inbox in the store beside it.
+//!
+//! It opens mail; deciding is the driver's.
+
+use tokio::sync::mpsc;
+use windlass_machine::{InputId, ThreadId};
+
+use super::flight::InFlight;
+use super::mail::{Letter, Mail};
+use crate::port::journal::{Journal, StoreError};
+
+/// Mails that an actor takes before it appends, and that its mailbox holds: a burst of answers and results of one
+/// step (at most 16 beside each other), with room for people. (design: "The machine and the loop")
+pub(super) const MAILBOX: usize = 64;
+
+/// A driver's mail.
+pub(super) struct Mailbox {
+    receiver: mpsc::Receiver<Mail>,
+    /// The other end, by which the register knows this driver.
+    pub sender: mpsc::Sender<Mail>,
+    /// Whether the inbox has rows that were not read.
+    pub inbox: bool,
+    /// Inbox rows that are rejected without asking the machine, with the reason.
+    pub refused: Vec<(InputId, String)>,
+}
+
+impl Mailbox {
+    /// A mailbox, and whether the thread's inbox has rows already.
+    pub(super) fn new(inbox: bool) -> Self {
+        let (sender, receiver) = mpsc::channel(MAILBOX);
+        Self { receiver, sender, inbox, refused: Vec::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.receiver.is_empty()
+    }
+
+    pub(super) fn close(&mut self) {
+        self.receiver.close();
+    }
+
+    pub(super) async fn recv(&mut self) -> Option<Mail> {
+        self.receiver.recv().await
+    }
+
+    /// Takes what is there without waiting, up to `limit` mails.
+    pub(super) fn drain(&mut self, limit: usize) -> impl Iterator<Item = Mail> {
+        std::iter::from_fn(|| self.receiver.try_recv().ok()).take(limit)
+    }
+
+    /// Opens mail. What was in flight is no longer.
+    pub(super) fn open(&mut self, mails: Vec<Mail>, in_flight: &mut InFlight) -> Vec<Letter> {
+        let mut letters = Vec::with_capacity(mails.len());
+        for mail in mails {
+            match mail {
+                Mail::Input(letter) => letters.push(*letter),
+                Mail::Landed(letter) => {
+                    in_flight.landed(&letter.input);
+                    letters.push(*letter);
+                }
+                Mail::Inbox => self.inbox = true,
+            }
+        }
+        letters
+    }
+
+    /// The oldest inbox rows as letters.
+    pub(super) async fn inbox_letters(
+        &mut self,
+        journal: &dyn Journal,
+        thread: &ThreadId,
+    ) -> Result<Vec<Letter>, StoreError> {
+        let rows = journal.inbox(thread, MAILBOX).await?;
+        self.inbox = rows.len() == MAILBOX;
+        let mut letters = Vec::with_capacity(rows.len());
+        for (id, input) in rows {
+            match input {
+                Ok(input) if !input.is_the_drivers() => {
+                    letters.push(Letter { row: Some(id), ..Letter::plain(input) });
+                }
+                Ok(_) => self.refuse(id, "only a thread's driver may report that".to_owned()),
+                Err(why) => self.refuse(id, format!("the input cannot be read: {why}")),
+            }
+        }
+        Ok(letters)
+    }
+
+    /// Refuses an inbox row, once however often it is read before an append consumes it.
+    fn refuse(&mut self, id: InputId, why: String) {
+        if !self.refused.iter().any(|(refused, _)| *refused == id) {
+            self.refused.push((id, why));
+        }
+    }
+}

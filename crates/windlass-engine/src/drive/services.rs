@@ -1,0 +1,148 @@
+//! The services of an engine, wired together: what its handles call.
+//!
+//! Each service is built from the ports and services that it uses, and from nothing else.
+
+use std::sync::Arc;
+
+use windlass_machine::{Offload, Policy};
+
+use super::actors::ActorServices;
+use super::background::BackgroundCommands;
+use super::budgets::BudgetService;
+use super::catalog::ToolCatalog;
+use super::contents::Contents;
+use super::execute::CommandServices;
+use super::expiry::Expiries;
+use super::folder::{FolderSource, Folders};
+use super::offload::Offloading;
+use super::own::OwnTools;
+use super::policy::PolicyService;
+use super::prune::Pruner;
+use super::registry::ThreadRegistry;
+use super::store::ThreadStore;
+use super::sweep::sweep;
+use super::tools::Tools;
+use super::trial::Trials;
+use super::view::CallInspector;
+use super::watch::WatchSource;
+use super::{CreditOf, Reaches, RolesOf};
+use crate::limits::Budget;
+use crate::port::background::Background;
+use crate::port::blob::Blobs;
+use crate::port::bus::Bus;
+use crate::port::clock::Clock;
+use crate::port::hook::Hook;
+use crate::port::journal::Journal;
+use crate::port::model::Models;
+use crate::port::observe::Observer;
+use crate::port::offload::Summarizer;
+use crate::port::records::Records;
+
+/// What an engine is made of: its ports, and the program's options.
+pub(crate) struct Parts {
+    pub journal: Arc<dyn Journal>,
+    pub blobs: Arc<dyn Blobs>,
+    pub records: Arc<dyn Records>,
+    pub bus: Arc<dyn Bus>,
+    pub clock: Arc<dyn Clock>,
+    pub models: Arc<dyn Models>,
+    pub tools: Tools,
+    pub own_tools: OwnTools,
+    /// Tools that keep commands at work beside their calls.
+    pub background: Vec<Arc<dyn Background>>,
+    pub folders: FolderSource,
+    pub policy: Policy,
+    pub budgets: Vec<Budget>,
+    pub hook: Option<Arc<dyn Hook>>,
+    pub observer: Option<Arc<dyn Observer>>,
+    pub roles_of: Option<Arc<RolesOf>>,
+    pub credit_of: Option<Arc<CreditOf>>,
+    /// Whether long results are summed up, where a run does not say.
+    pub offload: Option<Offload>,
+    /// How the program sums them up.
+    pub summarizer: Option<Arc<Summarizer>>,
+    /// See [`Builder::reaches`](crate::Builder::reaches).
+    pub reaches: Option<Arc<Reaches>>,
+    /// Whether threads that no process drives are driven here.
+    pub attends: bool,
+    /// See [`Builder::driven_max`](crate::Builder::driven_max).
+    pub driven_max: usize,
+}
+
+/// What an engine's handles use.
+pub(crate) struct Services {
+    pub store: Arc<ThreadStore>,
+    pub records: Arc<dyn Records>,
+    pub models: Arc<dyn Models>,
+    pub contents: Arc<Contents>,
+    pub catalog: Arc<ToolCatalog>,
+    pub policy: Arc<PolicyService>,
+    pub budgets: Arc<BudgetService>,
+    pub folders: Arc<Folders>,
+    pub background: Arc<BackgroundCommands>,
+    pub registry: Arc<ThreadRegistry>,
+    pub trials: Arc<Trials>,
+    pub watch: Arc<WatchSource>,
+}
+
+impl Services {
+    /// Wires the services together, and starts the sweep.
+    pub(crate) fn start(parts: Parts) -> Arc<Self> {
+        let Parts { journal, blobs, records, bus, clock, models, hook, .. } = parts;
+        let contents = Arc::new(Contents::new(blobs));
+        let catalog = ToolCatalog::new(&journal, &clock, &contents, parts.tools, parts.own_tools);
+        let catalog = Arc::new(catalog);
+        let policy = PolicyService::new(&records, &clock, &catalog, parts.roles_of, parts.policy);
+        let policy = Arc::new(policy);
+        let budgets = Arc::new(BudgetService::new(parts.budgets, parts.credit_of, &models));
+        let folders = Arc::new(Folders::new(parts.folders, &clock));
+        let background = BackgroundCommands::new(parts.background, &journal, &records, &bus, &clock);
+        let background = Arc::new(background);
+        let store = Arc::new(ThreadStore::new(&journal, &clock, parts.reaches));
+        let inspector = CallInspector::new(&contents, &catalog, &folders, &clock, hook.clone());
+        let inspector = Arc::new(inspector);
+        let commands = Arc::new(CommandServices {
+            models: models.clone(),
+            contents: contents.clone(),
+            catalog: catalog.clone(),
+            inspector: inspector.clone(),
+            folders: folders.clone(),
+            bus: bus.clone(),
+            clock: clock.clone(),
+            offloading: Offloading { default: parts.offload, summarizer: parts.summarizer },
+        });
+        let actors = Arc::new(ActorServices {
+            store: store.clone(),
+            bus: bus.clone(),
+            clock: clock.clone(),
+            catalog: catalog.clone(),
+            policy: policy.clone(),
+            budgets: budgets.clone(),
+            inspector,
+            background: background.clone(),
+            commands,
+            observer: parts.observer,
+            expiries: Expiries::default(),
+            attends: parts.attends,
+        });
+        let pruner = Pruner::new(&journal, &records, &clock, &contents, &catalog);
+        let registry = ThreadRegistry::new(actors, contents.clone(), pruner, parts.driven_max);
+        let trials = Arc::new(Trials::new(&catalog, &policy, &records, &folders, &clock, hook));
+        let watch = Arc::new(WatchSource { journal, bus, clock });
+        tokio::spawn(sweep(Arc::downgrade(&registry)));
+        Arc::new(Self {
+            store,
+            records,
+            models,
+            contents,
+            catalog,
+            policy,
+            budgets,
+            folders,
+            background,
+            registry,
+            trials,
+            watch,
+        })
+    }
+}
