@@ -9,9 +9,8 @@ use windlass_machine::{AutoRun, ModelAccess, Offload, Policy, Principal, Rule, R
 
 use crate::bus::LocalBus;
 use crate::clock::SystemClock;
-use crate::drive::backoff::DRIVEN_MAX;
-use crate::drive::own::{OwnTools, ToolsOf};
-use crate::drive::{CreditOf, FolderOf, FolderSource, Parts, Reaches, RolesOf, Services, Tools};
+use crate::drive::catalog::own::{OwnTools, ToolsOf};
+use crate::drive::{CreditOf, DRIVEN_MAX, FolderOf, FolderSource, Parts, Reaches, RolesOf, Services, Tools};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::limits::Budget;

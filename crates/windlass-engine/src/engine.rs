@@ -10,7 +10,7 @@ use windlass_machine::{
     Seq, ThreadId, ToolName,
 };
 
-use crate::drive::tools::Offered;
+use crate::drive::catalog::tools::Offered;
 use crate::drive::watch::{Begin, Update};
 use crate::drive::{FoldedThread, Letter, NewBlobs, Services};
 use crate::error::EngineError;

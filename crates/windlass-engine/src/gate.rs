@@ -7,7 +7,7 @@ use windlass_machine::{
     Party, Policy, Principal, Reject, ThreadId, Timestamp, ToolName, View, check_json,
 };
 
-use crate::drive::policy::{ALLOW, AUTO_RUN, AutoRunOf, GRANT, RecordedAutoRun, auto_run_key};
+use crate::drive::policy::service::{ALLOW, AUTO_RUN, AutoRunOf, GRANT, RecordedAutoRun, auto_run_key};
 use crate::drive::{FoldedThread, Letter, NewBlobs};
 use crate::engine::Engine;
 use crate::error::EngineError;

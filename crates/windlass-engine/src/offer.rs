@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde_json::Value;
 use windlass_machine::{EffectClass, ModelName, Run, ThreadId, ToolName, ToolSpec};
 
-use crate::drive::tools::Offered;
+use crate::drive::catalog::tools::Offered;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::port::journal::RunRow;

@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn only_the_clock_adapter_reads_the_clock() {
         let text = "let a = SystemTime::now();\nlet b = tokio::time::Instant::now();\n";
-        check(reads, "crates/windlass-engine/src/drive/actor.rs", text, &[1, 2]);
+        check(reads, "crates/windlass-engine/src/drive/thread/actor.rs", text, &[1, 2]);
         check(reads, "crates/windlass-engine/src/clock.rs", text, &[]);
         check(reads, "crates/windlass/tests/main.rs", text, &[]);
         check(reads, "bench/src/main.rs", text, &[]);

@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn a_library_module_needs_two_lines() {
-        let path = "crates/windlass-engine/src/drive/actor.rs";
+        let path = "crates/windlass-engine/src/drive/thread/actor.rs";
         check(modules, path, "use a;\n", &[1]);
         check(modules, path, "//! The loop.\n//!\nuse a;\n", &[1]);
         check(modules, path, "//! The loop.\n//!\n//! It decides nothing.\n", &[]);

@@ -135,7 +135,7 @@ mod tests {
     use super::super::check;
     use super::*;
 
-    const DRIVER: &str = "crates/windlass-engine/src/drive/actor.rs";
+    const DRIVER: &str = "crates/windlass-engine/src/drive/thread/actor.rs";
     const STATE: &str = "crates/windlass-machine/src/state.rs";
 
     #[test]

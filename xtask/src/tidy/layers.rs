@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_driver_does_not_know_stores() {
-        let path = "crates/windlass-engine/src/drive/actor.rs";
+        let path = "crates/windlass-engine/src/drive/thread/actor.rs";
         check(mentions, path, "use crate::port::Journal;\nuse crate::memory::MemoryStore;\n", &[2]);
         check(
             mentions,

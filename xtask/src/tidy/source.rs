@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_folder_holds_its_files_and_its_module_file() {
-        assert!(SourceFile::new("src/drive/actor.rs", "").is_in("src/drive/"));
+        assert!(SourceFile::new("src/drive/thread/actor.rs", "").is_in("src/drive/"));
         assert!(SourceFile::new("src/drive.rs", "").is_in("src/drive/"));
         assert!(!SourceFile::new("src/driver.rs", "").is_in("src/drive/"));
     }

@@ -3,49 +3,16 @@
 //! It decides nothing (the machine does) and knows no database, provider or tool (the ports do). It
 //! appends, then acts.
 
-mod actor;
-mod actors;
-mod append;
-mod background;
-pub(crate) mod backoff;
-pub(crate) mod budgets;
 mod cache;
-mod call;
-mod catalog;
-mod change;
-mod claim;
-mod contain;
+pub(crate) mod catalog;
+mod command;
 mod contents;
-mod dispatch;
-mod driven;
-mod ended;
-mod execute;
-mod expiry;
-mod flight;
-mod folder;
-mod fork;
 pub mod genai;
-mod judge;
-mod let_go;
-mod mail;
-mod mailbox;
-mod measure;
-mod offload;
-pub(crate) mod own;
-mod paths;
+pub(crate) mod journal;
 pub(crate) mod policy;
-mod prune;
-mod recover;
-mod registry;
-pub(crate) mod row;
 mod services;
-mod spend;
-pub(crate) mod store;
-mod sweep;
-pub(crate) mod tools;
+mod thread;
 mod trace;
-mod trial;
-mod view;
 pub(crate) mod watch;
 
 use futures_util::future::BoxFuture;
@@ -53,15 +20,16 @@ use windlass_machine::{ModelAccess, Principal};
 
 use crate::port::journal::StoreError;
 
-pub(crate) use claim::SetAside;
+pub(crate) use catalog::tools::Tools;
+pub(crate) use command::folder::{FolderOf, FolderSource};
 pub(crate) use contents::{IMAGE_TOKENS, NewBlobs};
-pub(crate) use folder::{FolderOf, FolderSource};
-pub(crate) use fork::PreparedFork;
-pub(crate) use mail::Letter;
+pub use journal::store::FoldedThread;
+pub(crate) use policy::spend::is_free;
 pub(crate) use services::{Parts, Services};
-pub(crate) use spend::is_free;
-pub use store::FoldedThread;
-pub(crate) use tools::Tools;
+pub(crate) use thread::backoff::DRIVEN_MAX;
+pub(crate) use thread::claim::SetAside;
+pub(crate) use thread::fork::PreparedFork;
+pub(crate) use thread::mail::Letter;
 
 /// Whether this process can call a model with the access that a run has recorded.
 pub(crate) type Reaches = dyn Fn(&ModelAccess) -> bool + Send + Sync;

@@ -25,5 +25,5 @@ impl SchemaCompiler for NoSchemas {
 
 /// The columns that lists show of a thread, computed from the fold of its journal.
 pub fn thread_view(machine: &Machine) -> ThreadView {
-    crate::drive::row::thread_view(machine)
+    crate::drive::journal::row::thread_view(machine)
 }

@@ -1,0 +1,222 @@
+//! The tools that a run has: the engine's, those of its workspace, and its own; and the catalogue that its model was shown.
+//!
+//! It calls no tool.
+
+pub(crate) mod own;
+pub(crate) mod tools;
+
+use std::collections::{BTreeSet, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use windlass_machine::{
+    BlobRef, LOADED_TOOLS, ModelRequest, Run, RunId, State, ThreadId, ToolName, ToolSpec,
+};
+
+use crate::drive::cache::Catalogues;
+use crate::drive::contents::Contents;
+use crate::port::clock::Clock;
+use crate::port::journal::{Journal, StoreError};
+use crate::port::tool::Tool;
+use crate::tool::RegistryError;
+use crate::tool::toolset::{Loaded, SHELF_NAMES};
+use own::{Given, OwnTools};
+use tools::{Offered, Tools};
+
+/// How long tools of a run that the store does not know are kept: its message may still wait for another run's end.
+const KEPT_MS: u64 = 86_400_000;
+
+/// The tools of an engine and of its runs.
+pub(crate) struct ToolCatalog {
+    journal: Arc<dyn Journal>,
+    clock: Arc<dyn Clock>,
+    contents: Arc<Contents>,
+    tools: Tools,
+    pub own: OwnTools,
+    kept: Catalogues,
+}
+
+impl ToolCatalog {
+    pub(crate) fn new(
+        journal: &Arc<dyn Journal>,
+        clock: &Arc<dyn Clock>,
+        contents: &Arc<Contents>,
+        tools: Tools,
+        own: OwnTools,
+    ) -> Self {
+        Self {
+            journal: journal.clone(),
+            clock: clock.clone(),
+            contents: contents.clone(),
+            tools,
+            own,
+            kept: Catalogues::default(),
+        }
+    }
+
+    /// The engine's tools as they are now.
+    pub(crate) fn now(&self) -> Arc<Offered> {
+        self.tools.now()
+    }
+
+    /// Those that runs of a workspace are shown.
+    pub(crate) fn now_in(&self, workspace: &str) -> Arc<Offered> {
+        self.tools.now_in(workspace)
+    }
+
+    /// Gives a run tools in place of the engine's of these names; returns all that it then has, and the names of what is
+    /// its own.
+    pub(crate) fn give(
+        &self,
+        workspace: &str,
+        run: &RunId,
+        names: &[ToolName],
+        tools: Vec<Arc<dyn Tool>>,
+    ) -> Result<(Arc<Offered>, Vec<ToolName>), RegistryError> {
+        let tools: Vec<_> = tools.into_iter().filter(|tool| !takes_a_place(&**tool)).collect();
+        let added = tools.iter().map(|tool| tool.spec().name.clone()).filter(|name| !names.contains(name));
+        let names: Vec<ToolName> = names.iter().cloned().chain(added).collect();
+        let base = self.now_in(workspace);
+        let offered = Arc::new(self.tools.with(&base, &names, tools.clone())?);
+        let loading = offered.loading_own().iter().filter(|name| !names.contains(name));
+        let names: Vec<ToolName> = names.iter().chain(loading).cloned().collect();
+        let (base, at_ms) = (base.digest, self.clock.monotonic_ms());
+        let given = Given { names: names.clone(), tools, offered: offered.clone(), base, at_ms };
+        self.own.runs().insert(run.clone(), given);
+        Ok((offered, names))
+    }
+
+    /// The tools of a run.
+    pub(crate) fn of_run(&self, workspace: &str, thread: &ThreadId, run: &Run) -> Arc<Offered> {
+        let (own, base) = (&run.options.own_tools, self.now_in(workspace));
+        if own.is_empty() {
+            return base;
+        }
+        if let Some(given) = self.own.runs().get_mut(&run.id) {
+            // The engine's have changed meanwhile; one that now clashes with the run's own leaves things as they were.
+            if given.base != base.digest
+                && let Ok(offered) = self.tools.with(&base, &given.names, given.tools.clone())
+            {
+                (given.offered, given.base) = (Arc::new(offered), base.digest);
+            }
+            return given.offered.clone();
+        }
+        let lost = |why: &str| {
+            tracing::warn!(%thread, run = %run.id, why, "the run's own tools are not here");
+            self.tools.with(&base, own, Vec::new()).map_or_else(|_| base.clone(), Arc::new)
+        };
+        let Some(find) = &self.own.find else { return lost("no function of this process finds them") };
+        match catch_unwind(AssertUnwindSafe(|| find(thread, &run.id))) {
+            Ok(Ok(tools)) if has_all(&tools, own) => match self.give(workspace, &run.id, own, tools) {
+                Ok((offered, _)) => offered,
+                Err(error) => lost(&error.to_string()),
+            },
+            Ok(Ok(_)) => lost("some are missing"),
+            Ok(Err(why)) => lost(&why),
+            Err(_) => lost("finding them crashed"),
+        }
+    }
+
+    /// The tools of the active run alone that this process does not have, of those that its model is shown or has loaded.
+    pub(crate) async fn lacking(&self, state: &State) -> BTreeSet<ToolName> {
+        let (Some(run), Some(thread)) = (&state.run, &state.thread) else { return BTreeSet::new() };
+        if run.options.own_tools.is_empty() {
+            return BTreeSet::new();
+        }
+        let registry = &self.of_run(&state.workspace, thread, run).registry;
+        // Where a run was given its tools, what is not there is nowhere.
+        if self.own.runs().contains_key(&run.id) {
+            return BTreeSet::new();
+        }
+        // A disabled tool is nowhere.
+        let is_gone = |name: &&ToolName| registry.get(name.as_str()).is_none() && !registry.is_disabled(name);
+        let mut gone: BTreeSet<ToolName> = run.options.own_tools.iter().filter(is_gone).cloned().collect();
+        if !gone.is_empty()
+            && let Ok(shown) = self.catalogue(run.agent.tools.as_ref()).await
+        {
+            let loaded = match state.kept.get(LOADED_TOOLS) {
+                Some(loaded) => self.contents.text_of(loaded).await.ok(),
+                None => None,
+            };
+            let loaded = Loaded::read(loaded.as_deref(), &run.id);
+            let has_loaded = |name: &ToolName| loaded.alone().is_some_and(|part| part.has(name));
+            // What the run was to do without from its start, no process has: it may be what others have loaded.
+            gone.retain(|name| shown.iter().any(|spec| spec.name == *name) || has_loaded(name));
+        }
+        gone
+    }
+
+    /// Forgets the tools of runs that have ended, wherever they did.
+    pub(in crate::drive) async fn prune(&self) -> Result<(), StoreError> {
+        let now_ms = self.clock.monotonic_ms();
+        let given: Vec<(RunId, u64)> =
+            self.own.runs().iter().map(|(run, given)| (run.clone(), given.at_ms)).collect();
+        for (run, at_ms) in given {
+            let has_ended = match self.journal.run(&run).await? {
+                Some(row) => row.view.status.is_some(),
+                None => now_ms.saturating_sub(at_ms) >= KEPT_MS,
+            };
+            if has_ended {
+                self.own.forget(&run);
+            }
+        }
+        Ok(())
+    }
+
+    /// The tool catalogue that a run is pinned to.
+    pub(crate) async fn catalogue(&self, blob: Option<&BlobRef>) -> Result<Arc<[ToolSpec]>, StoreError> {
+        let Some(blob) = blob else { return Ok(Arc::from([])) };
+        if let Some(known) = self.kept.get(&blob.digest) {
+            return Ok(known);
+        }
+        let bytes = self.contents.blob(&blob.digest).await?;
+        let specs: Vec<ToolSpec> = serde_json::from_slice(&bytes).map_err(|error| StoreError::Corrupt {
+            why: format!("tool catalogue {}: {error}", blob.digest),
+        })?;
+        let specs: Arc<[ToolSpec]> = specs.into();
+        self.kept.put(blob.digest, specs.clone());
+        Ok(specs)
+    }
+
+    /// The tools that the model of a run's request is shown. `own` are the names of the run's own tools.
+    pub(crate) async fn shown(
+        &self,
+        request: &ModelRequest,
+        run: &RunId,
+        own: &[ToolName],
+    ) -> Result<Arc<[ToolSpec]>, StoreError> {
+        let mut tools = self.catalogue(request.tools.as_ref()).await?;
+        if let Some(loaded) = &request.loaded {
+            let loaded = Loaded::read(Some(&self.contents.text_of(loaded).await?), run);
+            let pinned: HashSet<_> = tools.iter().map(|spec| &spec.name).collect();
+            let more = loaded.shown(own).filter(|spec| !pinned.contains(&spec.name));
+            tools = tools.iter().chain(more).cloned().collect();
+        }
+        // What an administrator has taken out since is shown no more.
+        let offered = self.now();
+        let is_disabled = |spec: &ToolSpec| offered.registry.is_disabled(&spec.name);
+        if tools.iter().any(is_disabled) {
+            tools = tools.iter().filter(|spec| !is_disabled(spec)).cloned().collect();
+        }
+        if tools.iter().any(|spec| spec.withheld.contains(&request.mode)) {
+            tools = tools.iter().map(|spec| spec.in_mode(request.mode).into_owned()).collect();
+        }
+        Ok(tools)
+    }
+}
+
+/// Whether these are all of a run's own tools, beside those that load them.
+fn has_all(tools: &[Arc<dyn Tool>], own: &[ToolName]) -> bool {
+    let is_there = |name: &ToolName| tools.iter().any(|tool| tool.spec().name == *name);
+    own.iter().all(|name| SHELF_NAMES.contains(&name.as_str()) || is_there(name))
+}
+
+/// Whether a server's tool has a name that is the engine's: what loads tools is not the server's to say.
+fn takes_a_place(tool: &dyn Tool) -> bool {
+    let name = tool.spec().name.as_str();
+    let takes = tool.server().is_some() && SHELF_NAMES.contains(&name);
+    if takes {
+        tracing::warn!(name, server = tool.server(), "a run's tool is left out: its name is the engine's");
+    }
+    takes
+}

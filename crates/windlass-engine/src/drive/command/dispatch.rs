@@ -1,0 +1,57 @@
+//! The last check before a tool is called: whether the call is still the judged one.
+//!
+//! It judges nothing. A call that differs is not dispatched, and the machine judges it again.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use windlass_machine::{Arguments, PathArgument};
+
+use super::context::Place;
+use super::inspect::Looked;
+use super::tool::ToolWork;
+use crate::tool::WorkingFolder;
+
+/// The folder for one call. Under the paths of the arguments it opens only the judged files.
+pub(super) fn bound(
+    folder: &WorkingFolder,
+    arguments: &Value,
+    paths: Vec<PathArgument>,
+) -> Arc<WorkingFolder> {
+    let given = paths.into_iter().filter_map(|path| {
+        let text = arguments.pointer(&path.argument)?.as_str()?;
+        Some((text.to_owned(), path))
+    });
+    Arc::new(folder.bound_to(given))
+}
+
+/// A call at the moment of its dispatch.
+pub(super) enum AtDispatch {
+    /// It is the judged call. Its folder opens, under the paths of its arguments, only the judged files.
+    AsJudged(Option<Arc<WorkingFolder>>),
+    /// Its tool, server, schema, added arguments or the targets of its paths differ from the judged ones.
+    Changed,
+}
+
+/// Compares a call with the digest that the gate judged. The set of tools may change while the model generates its reply
+/// and while the start is appended; a link may change at any time.
+pub(super) async fn at_dispatch(
+    place: &Place,
+    work: &ToolWork,
+    arguments: &Value,
+    folder: Option<Arc<WorkingFolder>>,
+) -> AtDispatch {
+    let Some(approval) = work.approval else { return AtDispatch::AsJudged(folder) };
+    let Some(registered) = place.tools.registry.enabled(work.tool.as_str()) else {
+        return AtDispatch::Changed;
+    };
+    let looked = Looked::in_place(place, work.call, work.tool.as_str());
+    let sent = Arguments::AsAsked { digest: work.arguments.digest() };
+    let known =
+        place.services.inspector.described(looked, registered, sent, Some(Arc::new(arguments.clone()))).await;
+    match known.filter(|known| known.approval(&work.tool) == approval) {
+        Some(known) if known.paths.is_empty() => AtDispatch::AsJudged(folder),
+        Some(known) => AtDispatch::AsJudged(folder.map(|folder| bound(&folder, arguments, known.paths))),
+        None => AtDispatch::Changed,
+    }
+}

@@ -1,0 +1,70 @@
+//! Calls that were put off or have asked something, and whose run has ended: their tools are told that nobody comes back
+//! for them, so that what they left at work elsewhere can be stopped.
+//!
+//! It is a courtesy to the far side, said once and by the process that saw the end: what the call is worth was recorded
+//! before, and nothing waits for this.
+
+use std::sync::Arc;
+
+use windlass_machine::{CallStatus, Content, Event, Fact, Machine, Outcome, Phase};
+
+use crate::drive::catalog::ToolCatalog;
+use crate::drive::contents::Contents;
+use crate::port::clock::Clock;
+use crate::port::tool::Tool;
+
+/// How long a tool may take over it: one request to a server.
+const WITHIN_MS: u64 = 30_000;
+
+/// A call that nobody comes back for.
+pub(in crate::drive) struct LetGo {
+    tool: Arc<dyn Tool>,
+    state: Content,
+}
+
+impl LetGo {
+    /// The call that an event ends before it could go on, where its tool had wanted something back. `machine` has not
+    /// folded the event yet.
+    pub(in crate::drive) fn of(catalog: &ToolCatalog, machine: &Machine, event: &Event) -> Option<Self> {
+        let Fact::ToolFinished { call: key, outcome: Outcome::Cancelled | Outcome::InDoubt, .. } =
+            &event.fact
+        else {
+            return None;
+        };
+        let run = machine.state().run.as_ref()?;
+        let Phase::Calls(line) = &run.phase else { return None };
+        let call = line.calls.get(key.index as usize)?;
+        let waits = match call.status {
+            CallStatus::Deferred { .. } | CallStatus::Asking(_) => call.starts > 0,
+            CallStatus::New
+            | CallStatus::Previewing { .. }
+            | CallStatus::Ready
+            | CallStatus::Started
+            | CallStatus::Reconciling { .. }
+            | CallStatus::Unresolved { .. }
+            | CallStatus::Done => false,
+        };
+        let state = call.parked.clone().filter(|_| waits)?;
+        let tools = catalog.of_run(&machine.state().workspace, machine.thread(), run);
+        Some(Self { tool: tools.registry.get(call.tool.as_str())?, state })
+    }
+
+    /// Tells the tool, beside everything else.
+    pub(in crate::drive) fn tell(self, contents: Arc<Contents>, clock: Arc<dyn Clock>) {
+        tokio::spawn(async move {
+            let state = match contents.text_of(&self.state).await {
+                Ok(state) => state,
+                Err(error) => return tracing::debug!(%error, "a call that is let go of cannot be told so"),
+            };
+            tell(&*self.tool, &state, &*clock).await;
+        });
+    }
+}
+
+/// Tells a tool that nobody comes back for a call.
+pub(in crate::drive) async fn tell(tool: &dyn Tool, state: &str, clock: &dyn Clock) {
+    tokio::select! {
+        () = tool.let_go(state) => {}
+        () = clock.sleep_ms(WITHIN_MS) => {}
+    }
+}

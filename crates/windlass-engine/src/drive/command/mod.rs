@@ -1,0 +1,17 @@
+//! Commands carried out: model calls, tool calls and trial calls, with what they need.
+//!
+//! None of them decides what an outcome means.
+
+pub(super) mod background;
+pub(super) mod change;
+mod contain;
+pub(super) mod context;
+mod dispatch;
+pub(super) mod folder;
+pub(super) mod inspect;
+pub(super) mod let_go;
+pub(super) mod model;
+pub(super) mod offload;
+mod paths;
+pub(super) mod tool;
+pub(super) mod trial;

@@ -1,0 +1,38 @@
+//! What an observer is told of an event: figures and words of our own lists.
+//!
+//! It is read off before the event is folded in, while the call that it is about is still at hand.
+
+use windlass_machine::{Event, Fact, Machine, Phase};
+
+use crate::port::observe::Measure;
+
+/// What there is to count in an event that is about to be folded into a machine.
+pub(in crate::drive) fn of(machine: &Machine, event: &Event) -> Option<Measure> {
+    let run = machine.state().run.as_ref();
+    match &event.fact {
+        Fact::RunStarted { .. } => Some(Measure::RunStarted),
+        Fact::RunFinished { status, totals, .. } => {
+            Some(Measure::RunFinished { status: *status, duration_ms: totals.duration_ms })
+        }
+        Fact::StepReplied { usage, cost, duration_ms, .. } => Some(Measure::StepReplied {
+            model: run?.step_model.clone(),
+            usage: *usage,
+            cost: *cost,
+            duration_ms: *duration_ms,
+        }),
+        Fact::StepFailed { class, .. } => Some(Measure::StepFailed { class: *class }),
+        Fact::ToolFinished { call, outcome, error, duration_ms, .. } => {
+            let line = match &run?.phase {
+                Phase::Calls(line) => line,
+                Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => return None,
+            };
+            Some(Measure::CallFinished {
+                tool: line.calls.get(call.index as usize)?.tool.clone(),
+                outcome: *outcome,
+                error: *error,
+                duration_ms: *duration_ms,
+            })
+        }
+        _ => None, // tidy: the others are no figures
+    }
+}

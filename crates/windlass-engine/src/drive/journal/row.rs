@@ -1,0 +1,116 @@
+//! The rows of lists, written with each append: what a thread and a run look like from outside.
+//!
+//! They repeat what the journal says and decide nothing.
+
+use windlass_machine::{
+    Block, Event, Fact, InputId, InterruptKind, Machine, ModelName, Principal, Queued, Run, RunId, Seq,
+    State, Timestamp, Totals,
+};
+
+use crate::port::journal::{RunView, ThreadStatus, ThreadView};
+
+/// What a thread does.
+pub(in crate::drive) fn status(state: &State) -> ThreadStatus {
+    match &state.run {
+        None => ThreadStatus::Idle,
+        Some(run) if run.is_sleeping() => ThreadStatus::Sleeping,
+        Some(run) if run.waiting_since.is_some() => ThreadStatus::Waiting,
+        Some(_) => ThreadStatus::Running,
+    }
+}
+
+/// A thread's columns in lists: a function of its journal alone.
+pub(crate) fn thread_view(machine: &Machine) -> ThreadView {
+    let state = machine.state();
+    let interrupts = state.run.as_ref().map_or(0, |run| run.open().count() as u32);
+    ThreadView {
+        workspace: state.workspace.clone(),
+        owner: state.owner.clone().unwrap_or_else(|| Principal::from("")),
+        title: state.title.clone(),
+        status: status(state),
+        folder: state.folder.clone(),
+        deadline: machine.wall_deadline(),
+        interrupts,
+        updated_at: state.wall_at(),
+    }
+}
+
+/// A run's columns in lists, while it is active.
+pub(in crate::drive) fn run_view(run: &Run) -> RunView {
+    RunView {
+        run: run.id.clone(),
+        agent: run.agent.name.clone(),
+        model: run.model.clone(),
+        queued: None,
+        status: None,
+        from: run.from,
+        started_at: run.started_at,
+        finished_at: None,
+        totals: run.totals,
+    }
+}
+
+/// A run's columns while the message that is to start it waits.
+pub(in crate::drive) fn queued_view(id: &InputId, queued: &Queued, from: Seq, at: Timestamp) -> RunView {
+    RunView {
+        run: queued.run.clone(),
+        agent: queued.agent.name.clone(),
+        // An agent names at least one model.
+        model: queued.agent.models.first().cloned().unwrap_or_else(|| ModelName::from("")),
+        queued: Some(id.clone()),
+        status: None,
+        from,
+        started_at: at,
+        finished_at: None,
+        totals: Totals::default(),
+    }
+}
+
+/// The queued run whose message an event takes or withdraws; the machine has not folded the event yet.
+pub(in crate::drive) fn unqueued(machine: &Machine, event: &Event) -> Option<RunId> {
+    let (Fact::MessageTaken { id } | Fact::MessageWithdrawn { id, .. }) = &event.fact else { return None };
+    let waiting = machine.state().queue.iter().find(|waiting| waiting.id == *id)?;
+    Some(waiting.queued.run.clone())
+}
+
+/// Drops the row of a run that was queued in the same batch.
+pub(in crate::drive) fn drop_queued(runs: &mut Vec<RunView>, run: &RunId) {
+    runs.retain(|view| view.run != *run || view.queued.is_none());
+}
+
+/// About how many bytes an event takes in the journal: its largest part and a little for the rest.
+pub(in crate::drive) fn weight(event: &Event) -> usize {
+    let content = match &event.fact {
+        Fact::StepReplied { message, .. } | Fact::MessageReceived { message, .. } => {
+            message.blocks.iter().map(block_weight).sum()
+        }
+        Fact::ToolFinished { content, .. } => content.iter().map(block_weight).sum(),
+        Fact::RunStarted { agent, .. } => {
+            agent.instructions.iter().map(|text| text.inline().map_or(128, str::len)).sum()
+        }
+        Fact::Note { data, .. } => data.to_string().len(),
+        Fact::InterruptOpened { kind: InterruptKind::Question(question), .. } => {
+            let values = [&question.params, &question.schema].into_iter().flatten();
+            let options: usize = question.options.iter().map(String::len).sum();
+            question.summary.len() + options + values.map(|value| value.to_string().len()).sum::<usize>()
+        }
+        _ => 0, // tidy: the other kinds are small
+    };
+    256 + content
+}
+
+fn block_weight(block: &Block) -> usize {
+    match block {
+        Block::Text { text, .. } | Block::Reasoning { text, .. } => text.inline().map_or(128, str::len),
+        Block::ToolCall(call) => 64 + call.asked.inline().map_or(128, str::len),
+        Block::Image { .. } | Block::File { .. } | Block::ToolResult(_) | Block::Opaque { .. } => 256,
+    }
+}
+
+/// Keeps a run's newest row.
+pub(in crate::drive) fn put_run(runs: &mut Vec<RunView>, view: RunView) {
+    match runs.iter_mut().find(|known| known.run == view.run) {
+        Some(known) => *known = view,
+        None => runs.push(view),
+    }
+}

@@ -1,0 +1,197 @@
+//! The budgets that bound what runs may use: the program's, a user's credit, and those of an agent's own limits.
+//!
+//! They are read here and priced; a thread's driver sets aside and books.
+
+use std::sync::Arc;
+
+use windlass_machine::{
+    Attempt, Limits, Machine, ModelRequest, Principal, Reasoning, Refused, Run, RunId, State, Timestamp,
+    TitleMade, Usage,
+};
+
+use super::spend::{key, used_of};
+use crate::drive::CreditOf;
+use crate::limits::{Budget, Drawing, Per, Unit, Window};
+use crate::port::budget::{Draw, Reserve, Settle};
+use crate::port::model::{ModelInfo, Models, Price};
+
+/// What is set aside for a reply in tokens, where the agent sets no cap of its own. (SK-L4's floor)
+const OUTPUT_TOKENS: u64 = 16_384;
+
+/// What a step may use at most, and at what price.
+struct Estimate {
+    prompt: u64,
+    output: u64,
+    price: Option<Price>,
+}
+
+/// What budgets ask of a model call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::drive) struct Bounds {
+    /// Whether the model must have a price.
+    pub needs_a_price: bool,
+    /// The longest reply in tokens, where something was set aside for it: no more than that may come.
+    pub output_tokens: Option<u64>,
+}
+
+/// The budgets of an engine.
+pub(crate) struct BudgetService {
+    budgets: Vec<Budget>,
+    credit_of: Option<Arc<CreditOf>>,
+    models: Arc<dyn Models>,
+}
+
+impl BudgetService {
+    pub(crate) fn new(
+        budgets: Vec<Budget>,
+        credit_of: Option<Arc<CreditOf>>,
+        models: &Arc<dyn Models>,
+    ) -> Self {
+        Self { budgets, credit_of, models: models.clone() }
+    }
+
+    /// The budgets that bound what runs for a user may use, the user's credit among them.
+    pub(crate) fn budgets_of(&self, workspace: &str, user: &Principal) -> Vec<Budget> {
+        let credit = self.credit_of.as_ref().and_then(|credit_of| credit_of(workspace, user));
+        let mut all = self.budgets.to_vec();
+        all.extend(credit.map(Budget::credit));
+        all
+    }
+
+    /// How a budget stands that has refused, as the machine is told.
+    pub(in crate::drive) fn refused(&self, budget: &str, taken: u64, wanted: u64) -> Refused {
+        let unit = |budget: &str| budget.split('/').nth(3).map(str::to_owned);
+        let per = |budget: &str| budget.split('/').nth(1).map(str::to_owned);
+        // A budget of a day has a part more.
+        let parts = |budget: &str| budget.split('/').count();
+        let names = |known: &&Budget| {
+            let known = known.name(Drawing {
+                workspace: "",
+                user: &"".into(),
+                thread: &"".into(),
+                run: &"".into(),
+                now: Timestamp(0),
+            });
+            (unit(&known), per(&known), parts(&known)) == (unit(budget), per(budget), parts(budget))
+        };
+        let approvers = self.budgets.iter().filter(names).flat_map(|known| known.approvers.clone()).collect();
+        Refused { taken, wanted, approvers }
+    }
+
+    /// What a step needs of all budgets that its run draws on; `None` where there are none.
+    pub(in crate::drive) fn reserve(
+        &self,
+        machine: &Machine,
+        attempt: Attempt,
+        now: Timestamp,
+    ) -> Option<Reserve> {
+        let state = machine.state();
+        let run = state.run.as_ref()?;
+        let budgets = self.budgets_of_run(&run.agent.limits, &state.workspace, &run.by);
+        if budgets.is_empty() {
+            return None;
+        }
+        let estimate = self.estimate(machine);
+        let (workspace, thread) = (state.workspace.as_str(), machine.thread());
+        let by = Drawing { workspace, user: &run.by, thread, run: &run.id, now };
+        // Two budgets may have one name, such as a run's own and the program's for each run: the smaller one counts.
+        let mut draws: Vec<Draw> = Vec::with_capacity(budgets.len());
+        for budget in &budgets {
+            let name = budget.name(by);
+            let cap = run.figure(&name, budget.cap);
+            match draws.iter_mut().find(|draw| draw.budget == name) {
+                Some(same) => same.cap = same.cap.min(cap),
+                None => draws.push(Draw { amount: estimate.of(budget.unit), budget: name, cap }),
+            }
+        }
+        Some(Reserve { key: key(&run.id, attempt), draws })
+    }
+
+    /// The program's budgets, the user's credit, and those of the agent's own limits.
+    fn budgets_of_run(&self, limits: &Limits, workspace: &str, user: &Principal) -> Vec<Budget> {
+        let of_run = |unit, cap| Budget {
+            per: Per::Run,
+            unit,
+            window: Window::Total,
+            cap,
+            approvers: Default::default(),
+        };
+        let mut all = self.budgets_of(workspace, user);
+        all.extend((limits.max_tokens > 0).then(|| of_run(Unit::Tokens, limits.max_tokens)));
+        all.extend((limits.max_cost.0 > 0).then(|| of_run(Unit::Usd, limits.max_cost.0)));
+        all
+    }
+
+    /// What the budgets that a run draws on ask of a request.
+    pub(in crate::drive) fn bounds(&self, workspace: &str, run: &Run, request: &ModelRequest) -> Bounds {
+        let budgets = self.budgets_of_run(&run.agent.limits, workspace, &run.by);
+        let counts = |unit| budgets.iter().any(|budget| budget.unit == unit);
+        let needs_a_price = counts(Unit::Usd);
+        let is_bounded = needs_a_price || counts(Unit::Tokens);
+        let info = || self.models.resolve(&request.model).ok().map(|model| model.info().clone());
+        Bounds { needs_a_price, output_tokens: is_bounded.then(|| output_tokens(request, info().as_ref())) }
+    }
+
+    fn estimate(&self, machine: &Machine) -> Estimate {
+        let Some(request) = machine.request() else { return Estimate { prompt: 0, output: 0, price: None } };
+        let info = self.models.resolve(&request.model).ok().map(|model| model.info().clone());
+        Estimate {
+            prompt: request.tokens(),
+            output: output_tokens(&request, info.as_ref()),
+            price: info.and_then(|info| info.price),
+        }
+    }
+
+    /// Books what a title cost, for which nothing is set aside. It belongs to no run, and is no step.
+    pub(in crate::drive) fn settle_title(
+        &self,
+        state: &State,
+        made: &TitleMade,
+        now: Timestamp,
+    ) -> Option<Settle> {
+        let (owner, thread) = state.owner.as_ref().zip(state.thread.as_ref())?;
+        let (workspace, run) = (state.workspace.as_str(), RunId::from(""));
+        let by = Drawing { workspace, user: owner, thread, run: &run, now };
+        let budgets = self.budgets_of(workspace, owner).into_iter();
+        let counts = |budget: &Budget| budget.per != Per::Run && budget.unit != Unit::Steps;
+        let used = budgets.filter(counts).filter_map(|budget| {
+            let name = budget.name(by);
+            let used = used_of(&name, &made.usage, made.cost.map(|cost| cost.0))?;
+            Some((name, used))
+        });
+        Some(Settle { key: format!("title/{}", state.seq), used: used.collect() })
+    }
+}
+
+/// The longest reply that is paid for.
+fn output_tokens(request: &ModelRequest, info: Option<&ModelInfo>) -> u64 {
+    if let Some(cap) = request.settings.max_output_tokens {
+        return cap;
+    }
+    // The largest output that some models could give would fill a small budget before anything was said.
+    let usual = match request.settings.reasoning {
+        // Thinking is output too, and something has to be left for the answer.
+        Reasoning::BudgetTokens(tokens) => OUTPUT_TOKENS.max(tokens.saturating_mul(2)),
+        _ => OUTPUT_TOKENS, // tidy: every other setting leaves the size to the model
+    };
+    info.and_then(|info| info.max_output_tokens).map_or(usual, |most| most.min(usual))
+}
+
+impl Estimate {
+    fn of(&self, unit: Unit) -> u64 {
+        match unit {
+            Unit::Steps => 1,
+            Unit::Tokens => self.prompt.saturating_add(self.output),
+            Unit::Usd => {
+                // A provider may write the whole prompt to its cache, which costs more with some.
+                let written =
+                    self.price.and_then(|price| price.cache_written.filter(|cost| *cost > price.input));
+                let cache_written = written.map(|_| self.prompt);
+                let (input, output) = (Some(self.prompt), Some(self.output));
+                let usage = Usage { input, output, cache_written, ..Usage::default() };
+                // Without a price the model is not called.
+                self.price.and_then(|price| price.cost(&usage)).map_or(0, |cost| cost.0)
+            }
+        }
+    }
+}

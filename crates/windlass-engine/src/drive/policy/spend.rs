@@ -1,0 +1,119 @@
+//! What a thread draws from budgets: set aside in the append that starts a step, booked in the one that ends it.
+//!
+//! The machine knows nothing of it; a budget without room comes back to it as an input.
+
+use std::collections::HashMap;
+
+use windlass_machine::{Attempt, Event, Fact, FailureClass, Machine, RunId, ThreadId, Usage};
+
+use super::budgets::BudgetService;
+use crate::port::budget::{Amounts, Reserve, Settle};
+use crate::port::journal::{Journal, StoreError};
+
+/// What a thread has set aside and not booked, by step and try.
+#[derive(Default)]
+pub(in crate::drive) struct Spending {
+    open: HashMap<String, Amounts>,
+}
+
+/// What an append draws and books.
+#[derive(Default)]
+pub(in crate::drive) struct Drawn {
+    pub reserve: Vec<Reserve>,
+    pub settle: Vec<Settle>,
+}
+
+impl Spending {
+    /// Takes over what a process before this one has left open.
+    pub(in crate::drive) async fn found(
+        journal: &dyn Journal,
+        thread: &ThreadId,
+    ) -> Result<Self, StoreError> {
+        Ok(Self { open: journal.open_reservations(thread).await?.into_iter().collect() })
+    }
+
+    /// What an event that was just folded in draws or books.
+    pub(in crate::drive) fn see(
+        &mut self,
+        budgets: &BudgetService,
+        machine: &Machine,
+        event: &Event,
+        drawn: &mut Drawn,
+    ) {
+        match &event.fact {
+            Fact::StepStarted { attempt, .. } => {
+                if let Some(reserve) = budgets.reserve(machine, *attempt, event.at) {
+                    let amounts = reserve.draws.iter().map(|draw| (draw.budget.clone(), draw.amount));
+                    self.open.insert(reserve.key.clone(), amounts.collect());
+                    drawn.reserve.push(reserve);
+                }
+            }
+            Fact::StepReplied { attempt, usage, cost, .. } => {
+                let cost = cost.map(|cost| cost.0);
+                self.book(event, *attempt, Some((usage, cost)), drawn);
+            }
+            Fact::StepFailed { attempt, class, partial, .. } => {
+                // Whether the provider charges for what it did not finish, nobody knows: then all of it counts.
+                let nothing = partial.is_none() && is_free(*class);
+                self.book(event, *attempt, nothing.then_some((&Usage::default(), Some(0))), drawn);
+            }
+            Fact::ThreadTitled { made: Some(made), .. } => {
+                drawn.settle.extend(budgets.settle_title(machine.state(), made, event.at));
+            }
+            _ => {} // tidy: nothing else uses anything up
+        }
+    }
+
+    /// Books what a step used; all that was set aside where that is not known.
+    fn book(
+        &mut self,
+        event: &Event,
+        attempt: Attempt,
+        used: Option<(&Usage, Option<u64>)>,
+        drawn: &mut Drawn,
+    ) {
+        let Some(run) = &event.run else { return };
+        let key = key(run, attempt);
+        let Some(amounts) = self.open.remove(&key) else { return };
+        let booked = amounts.into_iter().map(|(budget, amount)| {
+            let booked = used.map_or(Some(amount), |(usage, cost)| used_of(&budget, usage, cost));
+            (budget, booked.unwrap_or(amount))
+        });
+        drawn.settle.push(Settle { key, used: booked.collect() });
+    }
+}
+
+pub(in crate::drive) fn key(run: &RunId, attempt: Attempt) -> String {
+    format!("{run}/{}.{}", attempt.step, attempt.attempt)
+}
+
+/// What a step used of a budget; `None` where that was not reported.
+pub(in crate::drive) fn used_of(budget: &str, usage: &Usage, cost: Option<u64>) -> Option<u64> {
+    // The unit is the fourth part: `workspace/per/whose/unit[/day]`.
+    match budget.split('/').nth(3) {
+        Some("usd") => cost,
+        Some("tokens") if *usage == Usage::default() => cost.filter(|cost| *cost == 0),
+        Some("tokens") => Some(usage.input.unwrap_or(0).saturating_add(usage.output.unwrap_or(0))),
+        _ => Some(1), // tidy: steps are counted one by one
+    }
+}
+
+/// Whether a provider surely charges nothing for a call that failed so.
+pub(crate) fn is_free(class: FailureClass) -> bool {
+    match class {
+        FailureClass::RateLimited
+        | FailureClass::Overloaded
+        | FailureClass::Auth
+        | FailureClass::ContextTooLong
+        | FailureClass::InvalidRequest
+        | FailureClass::Config
+        | FailureClass::MissingBlob => true,
+        FailureClass::Transient
+        | FailureClass::Timeout
+        | FailureClass::Truncated
+        | FailureClass::Malformed
+        | FailureClass::Empty
+        | FailureClass::Lost
+        | FailureClass::Cancelled => false,
+    }
+}

@@ -1,0 +1,34 @@
+//! The services that the drivers of all threads share.
+//!
+//! It has no state of a thread.
+
+use std::sync::Arc;
+
+use super::expiry::Expiries;
+use crate::drive::catalog::ToolCatalog;
+use crate::drive::command::background::BackgroundCommands;
+use crate::drive::command::context::CommandServices;
+use crate::drive::command::inspect::CallInspector;
+use crate::drive::journal::store::ThreadStore;
+use crate::drive::policy::budgets::BudgetService;
+use crate::drive::policy::service::PolicyService;
+use crate::port::bus::Bus;
+use crate::port::clock::Clock;
+use crate::port::observe::Observer;
+
+/// What the drivers of all threads share.
+pub(crate) struct ActorServices {
+    pub store: Arc<ThreadStore>,
+    pub bus: Arc<dyn Bus>,
+    pub clock: Arc<dyn Clock>,
+    pub catalog: Arc<ToolCatalog>,
+    pub policy: Arc<PolicyService>,
+    pub budgets: Arc<BudgetService>,
+    pub inspector: Arc<CallInspector>,
+    pub background: Arc<BackgroundCommands>,
+    pub commands: Arc<CommandServices>,
+    pub observer: Option<Arc<dyn Observer>>,
+    pub expiries: Expiries,
+    /// Whether this engine drives threads that no process drives.
+    pub attends: bool,
+}

@@ -1,0 +1,450 @@
+//! A thread that this process drives, and its rounds: every letter is decided, and all of it is appended at once or
+//! decided again.
+//!
+//! A round starts nothing: what the machine wants is compared with what is in flight once the round is written.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tracing::Span;
+use windlass_machine::{
+    Event, Fact, Input, InputId, Machine, Refused, Reject, RunId, RunStatus, Seq, ThreadClock, ThreadId,
+    Timestamp,
+};
+
+use super::actors::ActorServices;
+use super::ended::Ended;
+use super::flight::InFlight;
+use super::judge::Judging;
+use super::mail::{Decided, Letter, Mail};
+use crate::drive::command::context::CommandServices;
+use crate::drive::command::let_go::LetGo;
+use crate::drive::journal::append::{NotAppended, append};
+use crate::drive::journal::measure;
+use crate::drive::journal::row;
+use crate::drive::journal::store::Restored;
+use crate::drive::policy::service::granted;
+use crate::drive::policy::spend::{Drawn, Spending};
+use crate::drive::trace;
+use crate::error::EngineError;
+use crate::port::bus::Signal;
+use crate::port::journal::{
+    Accepted, Batch, BatchId, Epoch, InboxOutcome, RunView, StoreError, StoredSnapshot,
+};
+use crate::port::observe::Measure;
+use crate::port::records::{RecordChange, RecordWrite};
+
+/// A snapshot is written once the events since the last one outweigh it, and at least this much. (design: "What is
+/// recorded"; the floor keeps short runs from paying for it.)
+const SNAPSHOT_MIN_BYTES: usize = 64 * 1024;
+
+/// A thread that this process drives.
+pub(super) struct DrivenThread {
+    pub services: Arc<ActorServices>,
+    pub thread: ThreadId,
+    lease: Lease,
+    pub machine: Machine,
+    /// The thread's time.
+    clock: ThreadClock,
+    pub in_flight: InFlight,
+    judging: Judging,
+    /// What is set aside of budgets.
+    pub spending: Spending,
+    snapshot: SnapshotSize,
+    pub spans: Spans,
+}
+
+/// The right to append to a thread's journal.
+#[derive(Clone, Copy)]
+pub(super) struct Lease {
+    pub epoch: Epoch,
+    /// Whether the store does not have the thread yet.
+    pub is_new: bool,
+}
+
+/// When the next snapshot is due.
+struct SnapshotSize {
+    /// Bytes of events since the last one, approximately.
+    since: usize,
+    /// Bytes of the last one.
+    last: usize,
+}
+
+/// What a log shows of the active run.
+pub(super) struct Spans {
+    pub run: Span,
+    /// The span of the input that started it.
+    pub asked: Span,
+}
+
+/// What one round has decided.
+#[derive(Default)]
+pub(super) struct Round {
+    /// The thread's time when it began. All of it is decided at that time: what is due in it was judged in it.
+    pub at: Timestamp,
+    /// The same moment by the clock that never jumps.
+    at_ms: u64,
+    /// The wall clock at that moment.
+    wall: Timestamp,
+    events: Vec<Event>,
+    blobs: Vec<(windlass_machine::BlobRef, bytes::Bytes)>,
+    consumed: Vec<(InputId, InboxOutcome)>,
+    runs: Vec<RunView>,
+    unqueued: Vec<RunId>,
+    drawn: Drawn,
+    records: Vec<RecordChange>,
+    measures: Vec<Measure>,
+    let_go: Vec<LetGo>,
+}
+
+/// A budget that had no room for what a round would have started.
+pub(super) struct NoRoom {
+    limit: String,
+    figure: u64,
+    refused: Refused,
+}
+
+impl NoRoom {
+    /// The input that reports it; with the message, where that was to start a run.
+    fn report(&self, input: Option<&Input>) -> Input {
+        let message = match input {
+            Some(Input::Message(message)) => Some(message.clone()),
+            _ => None, // tidy: nothing else starts a run by itself
+        };
+        let Self { limit, figure, refused } = self;
+        Input::LimitRefused { limit: limit.clone(), figure: *figure, refused: refused.clone(), message }
+    }
+}
+
+/// Why a round is decided again. Nothing of it was written.
+pub(super) enum Again {
+    /// A budget had no room.
+    Refused(NoRoom),
+    /// Another driver has used the grant, or it was revoked.
+    Policy,
+}
+
+impl DrivenThread {
+    /// A thread as it was folded; its tools send their outcomes to `mailbox`.
+    pub(super) fn new(
+        services: Arc<ActorServices>,
+        thread: ThreadId,
+        lease: Lease,
+        restored: Restored,
+        mailbox: mpsc::Sender<Mail>,
+    ) -> Self {
+        let (wall, monotonic_ms) = (services.clock.now(), services.clock.monotonic_ms());
+        Self {
+            clock: ThreadClock::open(&restored.machine, wall, monotonic_ms),
+            services,
+            thread,
+            lease,
+            machine: restored.machine,
+            in_flight: InFlight::new(mailbox),
+            judging: Judging::default(),
+            spending: Spending::default(),
+            snapshot: SnapshotSize { since: restored.since_snapshot, last: restored.snapshot_bytes },
+            spans: Spans { run: Span::none(), asked: Span::none() },
+        }
+    }
+
+    pub(super) fn epoch(&self) -> Epoch {
+        self.lease.epoch
+    }
+
+    /// The thread's time.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now(self.services.clock.now(), self.services.clock.monotonic_ms())
+    }
+
+    /// The input that says that a time has come.
+    pub(super) fn tick(&self) -> Input {
+        let now_ms = self.services.clock.monotonic_ms();
+        let confirmed = self.services.expiries.passed(&self.thread, self.machine.state(), now_ms);
+        Input::Tick { confirmed }
+    }
+
+    /// Starts and stops commands as the machine wants after a round that was written.
+    pub(super) fn follow(&mut self) {
+        self.judging.is_taken_up = false;
+        let (step, span) = (self.judging.step, &self.spans.run);
+        self.in_flight.follow(&self.machine, &self.services, step, span);
+        self.in_flight.note_dispatched();
+    }
+
+    /// Decides and appends once; says why it has to be done again. Budgets without room are reported first, and inbox rows
+    /// that are `refused` are consumed.
+    pub(super) async fn try_round(
+        &mut self,
+        no_room: &[NoRoom],
+        refused: &mut Vec<(InputId, String)>,
+        letters: &mut [Letter],
+    ) -> Result<Option<Again>, Ended> {
+        let (wall, at_ms) = (self.services.clock.now(), self.services.clock.monotonic_ms());
+        let mut round = Round { at: self.clock.now(wall, at_ms), at_ms, wall, ..Round::default() };
+        self.judging.uses_grants = false;
+        self.judging.know_tools(&self.services.catalog, &mut self.machine).await;
+        round.consumed.extend(refused.iter().map(|(id, what)| {
+            tracing::warn!(thread = %self.thread, %id, what, "an input was refused");
+            (id.clone(), InboxOutcome::Rejected(Reject::Invalid { what: what.clone() }))
+        }));
+        let expected = self.machine.state().seq;
+        let starts_a_run = self.machine.state().run.is_none()
+            && matches!(letters.first(), Some(Letter { input: Input::Message(_), .. }));
+        let (mut with_the_first, before) = match no_room.split_last() {
+            Some((last, before)) if starts_a_run => (Some(last), before),
+            Some(_) | None => (None, no_room),
+        };
+        let nothing = Letter::plain(Input::Tick { confirmed: Vec::new() });
+        for refused in before {
+            let _ = self.decide(&refused.report(None), &nothing, &mut round);
+        }
+        if let Some(input) = self.rejudged(round.at).await? {
+            let letter = Letter::plain(input);
+            let _ = self.decide(&letter.input, &letter, &mut round);
+        }
+        let mut outcomes = Vec::with_capacity(letters.len());
+        for letter in letters.iter_mut() {
+            let Self { services, machine, in_flight, judging, .. } = self;
+            judging.look_up(services, machine, in_flight, &mut letter.input).await?;
+            let told = with_the_first.take().map(|refused| refused.report(Some(&letter.input)));
+            outcomes.push(self.decide(told.as_ref().unwrap_or(&letter.input), letter, &mut round));
+        }
+        let appended = match round.events.is_empty() && round.consumed.is_empty() {
+            true => Ok(None),
+            false => self.append(expected, round).await,
+        };
+        match appended {
+            Ok(None) => refused.clear(),
+            Ok(again) => return Ok(again),
+            Err(ended) => {
+                self.tell_stopped(letters, &ended);
+                return Err(ended);
+            }
+        }
+        for (letter, outcome) in letters.iter_mut().zip(outcomes) {
+            if let Some(reply) = letter.reply.take() {
+                // The sender may be gone.
+                let _ = reply.send(Ok(outcome));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The input by which calls are judged again that a changed policy, tool or link concerns.
+    async fn rejudged(&mut self, at: Timestamp) -> Result<Option<Input>, Ended> {
+        let Self { services, machine, in_flight, judging, .. } = self;
+        judging.rejudge(services, machine, in_flight, at).await
+    }
+
+    /// Answers the senders of letters that were not decided.
+    pub(super) fn tell_stopped(&self, letters: &mut [Letter], ended: &Ended) {
+        let why = ended.why();
+        for reply in letters.iter_mut().filter_map(|letter| letter.reply.take()) {
+            let stopped = EngineError::Stopped { thread: self.thread.clone(), why: why.clone() };
+            let _ = reply.send(Err(stopped));
+        }
+    }
+
+    /// Forgets what was decided and not written.
+    pub(super) async fn take_back(&mut self) -> Result<(), Ended> {
+        self.judging.forget();
+        self.in_flight.forget_starts();
+        let failed = |error: EngineError| match error {
+            EngineError::Store(error) => Ended::Store(error),
+            other => Ended::Store(StoreError::Unavailable { why: other.to_string() }),
+        };
+        if self.lease.is_new {
+            self.spending = Spending::default();
+            let empty = Machine::restore(self.thread.clone(), None, []);
+            self.machine = empty.map_err(|error| failed(error.into()))?;
+            return Ok(());
+        }
+        let head = self.services.store.journal.head(&self.thread).await.map_err(Ended::Store)?;
+        let head = head.unwrap_or_default();
+        self.machine = self.services.store.restore(&self.thread, &head).await.map_err(failed)?.machine;
+        let journal = &*self.services.store.journal;
+        self.spending = Spending::found(journal, &self.thread).await.map_err(Ended::Store)?;
+        Ok(())
+    }
+
+    /// Decides what an input means, which came with a letter.
+    fn decide(&mut self, input: &Input, letter: &Letter, round: &mut Round) -> Decided {
+        let Letter { input: _, blobs, row, reply: _, asked, folded: _ } = letter;
+        let first = self.machine.state().seq.next();
+        let outcome = match self.machine.handle(input, round.at) {
+            Ok(events) => {
+                round.blobs.extend(blobs.iter().cloned());
+                let accepted = Accepted::of(first, &events);
+                for mut event in events {
+                    self.clock.stamp(&mut event, round.wall, round.at_ms);
+                    if matches!(event.fact, Fact::RunStarted { .. }) {
+                        self.spans.asked = asked.clone();
+                    }
+                    self.fold(&event, round);
+                    round.events.push(event);
+                }
+                if let Input::Answered { grants, .. } = input {
+                    round.records.extend(grants.iter().filter_map(granted));
+                }
+                Ok(accepted)
+            }
+            Err(reject) => {
+                tracing::debug!(thread = %self.thread, %reject, "input refused");
+                Err(reject)
+            }
+        };
+        if let Some(row) = row {
+            let outcome = match &outcome {
+                Ok(accepted) => InboxOutcome::Accepted(Box::new(accepted.clone())),
+                Err(reject) => InboxOutcome::Rejected(reject.clone()),
+            };
+            round.consumed.push((row.clone(), outcome));
+        }
+        outcome
+    }
+
+    /// Folds an event in and keeps the lists' row of its run.
+    fn fold(&mut self, event: &Event, round: &mut Round) {
+        if let (Fact::RunFinished { status, totals, .. }, Some(run)) =
+            (&event.fact, &self.machine.state().run)
+        {
+            let ended = RunView {
+                status: Some(*status),
+                finished_at: Some(event.at),
+                totals: *totals,
+                ..row::run_view(run)
+            };
+            row::put_run(&mut round.runs, ended);
+        }
+        if self.services.observer.is_some() {
+            round.measures.extend(measure::of(&self.machine, event));
+        }
+        round.let_go.extend(LetGo::of(&self.services.catalog, &self.machine, event));
+        self.in_flight.note_start(&event.fact);
+        self.services.expiries.note(&self.thread, &event.fact, round.at_ms);
+        if let Some(run) = row::unqueued(&self.machine, event) {
+            row::drop_queued(&mut round.runs, &run);
+            round.unqueued.push(run);
+        }
+        self.machine.apply(event);
+        self.spending.see(&self.services.budgets, &self.machine, event, &mut round.drawn);
+        if let Fact::GrantUsed { grant, .. } = &event.fact
+            && let Some(change) = self.judging.use_up(grant)
+        {
+            round.records.retain(|before| before.key != change.key);
+            round.records.push(change);
+        }
+        self.snapshot.since += row::weight(event);
+        let state = self.machine.state();
+        if matches!(event.fact, Fact::StepStarted { .. }) {
+            self.judging.step = state.seq;
+        }
+        // The row shows what the run has used so far, also while it waits, which may be for months.
+        if let (Fact::RunStarted { .. } | Fact::ModelSwitched { .. } | Fact::StepReplied { .. }, Some(run)) =
+            (&event.fact, &state.run)
+        {
+            row::put_run(&mut round.runs, row::run_view(run));
+        }
+        if let Fact::MessageQueued { id, queued } = &event.fact {
+            row::put_run(&mut round.runs, row::queued_view(id, queued, state.seq, event.at));
+        }
+    }
+
+    /// Appends a round; where it has to be decided anew, says why.
+    async fn append(&mut self, expected: Seq, round: Round) -> Result<Option<Again>, Ended> {
+        let events: Arc<[Event]> = round.events.into();
+        let Drawn { reserve, settle } = round.drawn;
+        let mut measures = round.measures;
+        let from_ms = self.services.clock.monotonic_ms();
+        let changes_policy = round.records.iter().any(|change| change.write != RecordWrite::Keep);
+        let batch = Batch {
+            thread: self.thread.clone(),
+            epoch: self.lease.epoch,
+            is_new: self.lease.is_new,
+            expected,
+            id: BatchId(self.services.clock.random()),
+            events: events.clone(),
+            blobs: round.blobs,
+            consumed: round.consumed,
+            settle,
+            reserve,
+            records: round.records,
+            thread_view: row::thread_view(&self.machine),
+            unqueued: round.unqueued,
+            runs: round.runs,
+        };
+        let appended = append(&self.services.store, batch).await;
+        if let Some(observer) = &self.services.observer {
+            let took_ms = self.services.clock.monotonic_ms().saturating_sub(from_ms);
+            let written = appended.is_ok();
+            measures.retain(|_| written);
+            measures.push(Measure::Appended { took_ms, written });
+            measures.iter().for_each(|measure| observer.observe(measure));
+        }
+        let not_appended = match appended {
+            Ok(seq) => {
+                self.lease.is_new = false;
+                let CommandServices { contents, clock, .. } = &*self.services.commands;
+                round.let_go.into_iter().for_each(|call| call.tell(contents.clone(), clock.clone()));
+                self.publish(seq, events);
+                if changes_policy {
+                    self.services.policy.changed();
+                }
+                self.keep_snapshot();
+                return Ok(None);
+            }
+            Err(not_appended) => not_appended,
+        };
+        match not_appended {
+            NotAppended::Fenced => Err(Ended::Fenced),
+            NotAppended::Store(error) => Err(Ended::Store(error)),
+            NotAppended::Limit { budget, cap, taken, wanted } => {
+                let refused = self.services.budgets.refused(&budget, taken, wanted);
+                Ok(Some(Again::Refused(NoRoom { limit: budget, figure: cap, refused })))
+            }
+            NotAppended::Record => Ok(Some(Again::Policy)),
+        }
+    }
+
+    /// Shows what was appended, and forgets what ended with it.
+    fn publish(&mut self, seq: Seq, events: Arc<[Event]>) {
+        let ActorServices { bus, catalog, background, .. } = &*self.services;
+        for event in events.iter() {
+            trace::recorded(&mut self.spans.run, &self.spans.asked, &self.thread, event);
+            if let (Fact::RunFinished { status, .. }, Some(run)) = (&event.fact, &event.run) {
+                catalog.own.forget(run);
+                if *status == RunStatus::Cancelled {
+                    let run = run.clone();
+                    background.end_soon(move |command| command.run == run);
+                }
+            }
+        }
+        let status = Some(row::status(self.machine.state()));
+        let replied = events.iter().any(|event| ends_reply(&event.fact));
+        bus.publish(&self.thread, Signal::Appended { seq, events, status });
+        if replied {
+            bus.settle(&self.thread);
+        }
+    }
+
+    /// Writes a snapshot where the events since the last one outweigh it; never awaited.
+    fn keep_snapshot(&mut self) {
+        if self.snapshot.since < self.snapshot.last.max(SNAPSHOT_MIN_BYTES) {
+            return;
+        }
+        let snapshot = self.machine.snapshot();
+        self.snapshot = SnapshotSize { since: 0, last: snapshot.bytes.len() };
+        let stored = StoredSnapshot { fold: snapshot.fold, seq: snapshot.seq, bytes: snapshot.bytes.into() };
+        let (store, thread, epoch) = (self.services.store.clone(), self.thread.clone(), self.lease.epoch);
+        tokio::spawn(async move {
+            if let Err(error) = store.journal.put_snapshot(&thread, epoch, stored).await {
+                tracing::warn!(%thread, %error, "the snapshot was not kept; the journal has everything");
+            }
+        });
+    }
+}
+
+fn ends_reply(fact: &Fact) -> bool {
+    matches!(fact, Fact::StepReplied { .. } | Fact::StepFailed { .. })
+}

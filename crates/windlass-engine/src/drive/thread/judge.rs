@@ -1,0 +1,231 @@
+//! The policy that a round judges by: looked up for inputs that need it, and again for calls that wait.
+//!
+//! The machine judges. This reads the current policy, tools and links.
+
+use std::collections::BTreeSet;
+
+use windlass_machine::{
+    Call, CallStatus, Command, Digest, Given, Input, Machine, Phase, Principal, RunId, Seq, Timestamp,
+    ToolName, View,
+};
+
+use super::actors::ActorServices;
+use super::ended::Ended;
+use super::flight::InFlight;
+use crate::drive::catalog::ToolCatalog;
+use crate::drive::journal::append::Patience;
+use crate::drive::policy::service::PolicyNow;
+use crate::port::records::RecordChange;
+
+/// A call as it was judged again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rejudged {
+    /// The step, and the call's place in it.
+    place: (Seq, usize),
+    /// By which policy, and by which it was judged before.
+    policies: (u64, u64),
+    /// Digest of the judged call, and whether it was approved. An edit or an approval changes them.
+    call: (Digest, bool),
+}
+
+impl Rejudged {
+    fn of(place: (Seq, usize), call: &Call, now: u64) -> Self {
+        Self { place, policies: (now, call.view), call: (call.approval, call.approved) }
+    }
+}
+
+/// By what a thread's calls are judged.
+#[derive(Default)]
+pub(super) struct Judging {
+    /// Position of the newest `step.started`.
+    pub step: Seq,
+    /// The run's own tools that are not here.
+    lacks: Option<(RunId, BTreeSet<ToolName>)>,
+    /// Whether the run has tools of its own, and nothing was decided since they were looked up.
+    pub is_taken_up: bool,
+    /// The calls that were last judged again.
+    rejudged: Vec<Rejudged>,
+    /// The policy for the user that the run works for.
+    policy: Option<(Principal, PolicyNow)>,
+    /// Whether this round has used a grant.
+    pub uses_grants: bool,
+}
+
+impl Judging {
+    /// Reports to the machine which of the run's own tools are not here. They are looked up once for each run, so that none
+    /// turns up in the middle of what was decided without it.
+    pub(super) async fn know_tools(&mut self, catalog: &ToolCatalog, machine: &mut Machine) {
+        let state = machine.state();
+        let Some(run) = &state.run else {
+            machine.lack(BTreeSet::new());
+            return;
+        };
+        let is_known = self.lacks.as_ref().is_some_and(|(of, _)| *of == run.id);
+        if !is_known {
+            self.policy = None;
+            self.is_taken_up = !run.options.own_tools.is_empty();
+            self.lacks = Some((run.id.clone(), catalog.lacking(state).await));
+        }
+        if let Some((_, lacks)) = &self.lacks {
+            machine.lack(lacks.clone());
+        }
+    }
+
+    /// Forgets what was looked up for a round that was not written.
+    pub(super) fn forget(&mut self) {
+        self.policy = None;
+        self.rejudged.clear();
+    }
+
+    /// Counts a use of a grant; the change of its record goes into the append.
+    pub(super) fn use_up(&mut self, grant: &str) -> Option<RecordChange> {
+        self.uses_grants = true;
+        let (_, policy) = self.policy.as_mut()?;
+        policy.use_up(grant)
+    }
+
+    /// Puts the current policy into an input whose decision needs it.
+    pub(super) async fn look_up(
+        &mut self,
+        services: &ActorServices,
+        machine: &Machine,
+        in_flight: &mut InFlight,
+        input: &mut Input,
+    ) -> Result<(), Ended> {
+        let judged = match input {
+            Input::ModelReplied(replied) => !replied.view.calls.is_empty(),
+            Input::Lost { command, .. } => matches!(command, Command::CallTool { .. }),
+            // It may be made again.
+            Input::ToolStopped { .. } | Input::NotDispatched { .. } => true,
+            Input::Answered { .. } => true,
+            _ => false, // tidy: nothing else is judged
+        };
+        let is_loosened = || self.policy.as_ref().is_some_and(|(_, policy)| policy.is_loosened());
+        let may_have_changed = matches!(input, Input::ToolStopped { .. } | Input::NotDispatched { .. });
+        if judged && (is_loosened() || may_have_changed) {
+            // Another process may have tightened a policy that was loosened; while a call hung or its tool changed,
+            // anything may have changed.
+            look_at_changes(services).await?;
+        }
+        let policy = if judged { self.policy(services, machine).await? } else { None };
+        let Some(policy) = policy else { return Ok(()) };
+        match input {
+            Input::ModelReplied(replied) => {
+                replied.view = policy.view(std::mem::take(&mut replied.view.calls))
+            }
+            Input::Answered { answers, view, .. } => {
+                *view = view_again(services, machine, in_flight, &policy, answers).await;
+            }
+            Input::Lost { view, .. }
+            | Input::ToolStopped { view, .. }
+            | Input::NotDispatched { view, .. } => {
+                *view = view_again(services, machine, in_flight, &policy, &[]).await;
+            }
+            _ => {} // tidy: nothing else is judged
+        }
+        Ok(())
+    }
+
+    /// The policy that counts for the active run now.
+    async fn policy(
+        &mut self,
+        services: &ActorServices,
+        machine: &Machine,
+    ) -> Result<Option<PolicyNow>, Ended> {
+        let state = machine.state();
+        let Some(run) = &state.run else { return Ok(None) };
+        if let Some((user, policy)) = &self.policy
+            && *user == run.by
+            // Uses that are not written yet count: they are known here alone.
+            && (self.uses_grants || !services.policy.is_stale(policy))
+        {
+            return Ok(Some(policy.clone()));
+        }
+        let mut patience = Patience::new();
+        let policy = loop {
+            match services.policy.policy_for(&run.by, machine.thread()).await {
+                Ok(policy) => break policy,
+                Err(error) => patience.after(&*services.clock, error).await.map_err(Ended::Store)?,
+            }
+        };
+        let policy = if run.options.own_tools.is_empty() {
+            policy
+        } else {
+            policy.with_tools(services.catalog.of_run(&state.workspace, machine.thread(), run).digest)
+        };
+        self.policy = Some((run.by.clone(), policy.clone()));
+        Ok(Some(policy))
+    }
+
+    /// A policy or a symbolic link that changed since calls were judged counts before any of them starts. A run with
+    /// its own tools may have calls that only waited for a process that has them.
+    pub(super) async fn rejudge(
+        &mut self,
+        services: &ActorServices,
+        machine: &Machine,
+        in_flight: &mut InFlight,
+        at: Timestamp,
+    ) -> Result<Option<Input>, Ended> {
+        if waiting(machine, at).next().is_none() {
+            return Ok(None);
+        }
+        // Changes of other processes count at once.
+        look_at_changes(services).await?;
+        let Some(policy) = self.policy(services, machine).await? else { return Ok(None) };
+        let (step, now) = (self.step, policy.version);
+        let calls = waiting(machine, at).map(|(index, _)| index);
+        let folder = in_flight.folder(machine.state());
+        let elsewhere = services.inspector.led_elsewhere(machine.state(), &folder, calls).await;
+        let older =
+            waiting(machine, at).filter(|(index, call)| call.view != now || elsewhere.contains(index));
+        let older: Vec<Rejudged> =
+            older.map(|(index, call)| Rejudged::of((step, index), call, now)).collect();
+        // A rejudgement that changes nothing records nothing: once for each call, as it stands, and policy is enough.
+        if !self.is_taken_up && older.iter().all(|one| self.rejudged.contains(one)) {
+            return Ok(None);
+        }
+        self.rejudged = older;
+        let view = view_again(services, machine, in_flight, &policy, &[]).await;
+        Ok(Some(Input::Rejudge { view }))
+    }
+}
+
+/// A view of the open calls in their current state.
+async fn view_again(
+    services: &ActorServices,
+    machine: &Machine,
+    in_flight: &mut InFlight,
+    policy: &PolicyNow,
+    answers: &[Given],
+) -> View {
+    let folder = in_flight.folder(machine.state());
+    services.inspector.view_again(machine.state(), &folder, policy, answers).await
+}
+
+/// Reads whether other processes have changed the policy.
+async fn look_at_changes(services: &ActorServices) -> Result<(), Ended> {
+    let mut patience = Patience::new();
+    while let Err(error) = services.policy.look_at_changes().await {
+        patience.after(&*services.clock, error).await.map_err(Ended::Store)?;
+    }
+    Ok(())
+}
+
+/// The calls that were judged and have not started, with their places; those that were put off once their time has come.
+fn waiting(machine: &Machine, now: Timestamp) -> impl Iterator<Item = (usize, &Call)> {
+    let calls = match machine.state().run.as_ref().map(|run| &run.phase) {
+        Some(Phase::Calls(line)) => line.calls.as_slice(),
+        Some(Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_)) | None => &[],
+    };
+    let waits = move |call: &Call| match &call.status {
+        CallStatus::Previewing { .. } | CallStatus::Asking(_) | CallStatus::Ready => call.view != 0,
+        CallStatus::Deferred { .. } => call.view != 0 && call.status.is_due(now),
+        // Its reply came where its tool was not.
+        CallStatus::New => true,
+        CallStatus::Started
+        | CallStatus::Reconciling { .. }
+        | CallStatus::Unresolved { .. }
+        | CallStatus::Done => false,
+    };
+    calls.iter().enumerate().filter(move |(_, call)| waits(call) && !machine.lacks(&call.tool))
+}

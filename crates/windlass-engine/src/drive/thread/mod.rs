@@ -1,0 +1,19 @@
+//! Driven threads: the register of drivers, the right to drive, the loop of a thread and its rounds.
+//!
+//! It carries out no command itself.
+
+mod actor;
+pub(super) mod actors;
+pub(super) mod backoff;
+pub(super) mod claim;
+mod driven;
+mod ended;
+pub(super) mod expiry;
+mod flight;
+pub(super) mod fork;
+mod judge;
+pub(super) mod mail;
+mod mailbox;
+mod recover;
+pub(super) mod registry;
+pub(super) mod sweep;

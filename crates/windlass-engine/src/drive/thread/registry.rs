@@ -1,0 +1,326 @@
+//! The register of driven threads, and how an input reaches the driver of its thread: in this process where it can
+//! drive the thread, else in the one that holds it.
+//!
+//! Several processes may share one store. An input for a thread that another live process holds is
+//! left in its inbox, the owner is woken, and the sender waits for the outcome.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use windlass_machine::{Input, InputId, ThreadId};
+
+use super::actor::Actor;
+use super::actors::ActorServices;
+use super::backoff::{Backoffs, Openings};
+use super::claim::{Claimed, Claims};
+use super::driven::{DrivenThread, Lease};
+use super::ended::LEAVING;
+use super::mail::{Decided, Letter, Mail};
+use super::mailbox::Mailbox;
+use crate::drive::contents::Contents;
+use crate::drive::journal::store::Restored;
+use crate::drive::policy::prune::Pruner;
+use crate::error::{EngineError, SlowDriver};
+use crate::port::journal::{Epoch, Head, InboxOutcome, Journal, Posted, StoreError};
+
+/// How long a sender waits for the driver of the thread. (design: "Inbox")
+const ANSWER_WITHIN_MS: u64 = 5_000;
+
+/// How often it looks.
+pub(super) const LOOK_EVERY_MS: u64 = 50;
+
+/// What an actor begins with beside the thread.
+struct Opened {
+    is_new: bool,
+    inbox: bool,
+    first: Option<Mail>,
+}
+
+/// Where a thread is driven.
+pub(crate) enum Driver {
+    /// Here.
+    Here(mpsc::Sender<Mail>),
+    /// In another live process.
+    Elsewhere {
+        /// Its node.
+        node: String,
+    },
+}
+
+/// Why mail was not delivered.
+enum Undelivered {
+    /// Another live process, this node, drives the thread.
+    Elsewhere(String),
+    Failed(EngineError),
+}
+
+impl Undelivered {
+    fn into_error(self, thread: &ThreadId) -> EngineError {
+        match self {
+            Self::Elsewhere(node) => {
+                let why = format!("node `{node}` took it over");
+                EngineError::Stopped { thread: thread.clone(), why }
+            }
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+/// The register of the actors of an engine.
+pub(crate) type Actors = HashMap<ThreadId, mpsc::Sender<Mail>>;
+
+/// The threads that an engine drives, and how mail finds them.
+pub(crate) struct ThreadRegistry {
+    pub(super) services: Arc<ActorServices>,
+    contents: Arc<Contents>,
+    actors: Mutex<Actors>,
+    pub(super) claims: Claims,
+    /// Bounds the threads that are opened at once because they need a driver.
+    pub(super) openings: Openings,
+    /// Threads that could not be opened or driven here, until their next try.
+    pub(super) backoffs: Backoffs,
+    /// Cancelled when this process is to drive nothing any more.
+    pub leaving: CancellationToken,
+    pub(super) pruner: Pruner,
+}
+
+impl ThreadRegistry {
+    /// A register that opens no more threads by itself once it drives `driven_max`.
+    pub(crate) fn new(
+        services: Arc<ActorServices>,
+        contents: Arc<Contents>,
+        pruner: Pruner,
+        driven_max: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            services,
+            contents,
+            actors: Mutex::default(),
+            claims: Claims::default(),
+            openings: Openings::new(driven_max),
+            backoffs: Backoffs::default(),
+            leaving: CancellationToken::new(),
+            pruner,
+        })
+    }
+
+    pub(crate) fn actors(&self) -> MutexGuard<'_, Actors> {
+        // Nothing panics while the lock is held.
+        self.actors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn journal(&self) -> &dyn Journal {
+        &*self.services.store.journal
+    }
+
+    /// Brings an input to its thread's owner and waits until its outcome is durable.
+    pub(crate) async fn send(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+        id: &InputId,
+        mut letter: Letter,
+    ) -> Result<Decided, EngineError> {
+        let (reply, outcome) = oneshot::channel();
+        letter.reply = Some(reply);
+        match self.deliver(thread, Mail::Input(Box::new(letter))).await {
+            Ok(()) => outcome.await.unwrap_or_else(|_| Err(gone(thread))),
+            Err((Mail::Input(letter), Undelivered::Elsewhere(_))) => self.post(thread, id, *letter).await,
+            Err((_, why)) => Err(why.into_error(thread)),
+        }
+    }
+
+    /// Puts mail into the mailbox of a thread's actor, and starts an actor if the thread has none. Mail that cannot be
+    /// delivered comes back.
+    async fn deliver(self: &Arc<Self>, thread: &ThreadId, mail: Mail) -> Result<(), (Mail, Undelivered)> {
+        let mut mail = Some(mail);
+        loop {
+            let opened = self.open_with(thread, &mut mail).await;
+            // The actor that was started has it.
+            let Some(back) = mail.take() else { return Ok(()) };
+            match opened {
+                Ok(Driver::Here(mailbox)) => match mailbox.send(back).await {
+                    Ok(()) => return Ok(()),
+                    // The actor retired in between: open the thread again.
+                    Err(mpsc::error::SendError(back)) => mail = Some(back),
+                },
+                Ok(Driver::Elsewhere { node }) => return Err((back, Undelivered::Elsewhere(node))),
+                Err(error) => return Err((back, Undelivered::Failed(error))),
+            }
+        }
+    }
+
+    /// Brings a message to a thread that is made for it. No other process knows its id, so that it needs no claim.
+    pub(crate) async fn send_first(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+        mut letter: Letter,
+    ) -> Result<Decided, EngineError> {
+        if self.leaving.is_cancelled() {
+            return Err(left(thread));
+        }
+        let (reply, outcome) = oneshot::channel();
+        letter.reply = Some(reply);
+        let restored = Restored::new(thread)?;
+        let first = Some(Mail::Input(Box::new(letter)));
+        self.start(thread, Epoch(1), restored, Opened { is_new: true, inbox: false, first });
+        outcome.await.unwrap_or_else(|_| Err(gone(thread)))
+    }
+
+    /// Brings an input through its thread's inbox, which takes the same id once however often it is sent.
+    pub(crate) async fn post(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+        id: &InputId,
+        letter: Letter,
+    ) -> Result<Decided, EngineError> {
+        for (blob, bytes) in letter.blobs {
+            self.contents.put(&blob, bytes).await?;
+        }
+        let mut posted = Some(self.leave(thread, id, &letter.input).await?);
+        let from_ms = self.services.clock.monotonic_ms();
+        let (mut pause_ms, mut is_first) = (1, true);
+        loop {
+            match posted {
+                Some(Posted::Consumed(InboxOutcome::Accepted(accepted))) => return Ok(Ok(*accepted)),
+                Some(Posted::Consumed(InboxOutcome::Rejected(reject))) => return Ok(Err(reject)),
+                Some(Posted::Waiting) => {}
+                // The thread was deleted with its inbox: opening it would create it again.
+                None => return Err(EngineError::NoThread(thread.clone())),
+            }
+            // The owner may have died meanwhile: then this process takes over and finds the row.
+            let driver = match std::mem::take(&mut is_first) || !self.is_backing_off(thread) {
+                true => match self.open(thread).await? {
+                    Driver::Here(mailbox) => {
+                        // Where the mailbox is full, the next round tries again.
+                        let _ = mailbox.try_send(Mail::Inbox);
+                        SlowDriver::ThisProcess
+                    }
+                    Driver::Elsewhere { node } => SlowDriver::AnotherProcess { node },
+                },
+                // Its driver has just failed.
+                false => SlowDriver::ThisProcess,
+            };
+            if self.services.clock.monotonic_ms().saturating_sub(from_ms) >= ANSWER_WITHIN_MS {
+                return Err(EngineError::Pending { thread: thread.clone(), driver });
+            }
+            self.services.clock.sleep_ms(pause_ms).await;
+            pause_ms = LOOK_EVERY_MS.min(2 * pause_ms);
+            posted = self.journal().posted(thread, id).await?;
+        }
+    }
+
+    /// Leaves an input in a thread's inbox and wakes its driver; drives nothing.
+    pub(crate) async fn leave(
+        &self,
+        thread: &ThreadId,
+        id: &InputId,
+        input: &Input,
+    ) -> Result<Posted, StoreError> {
+        let posted = self.journal().post(thread, id, input).await?;
+        self.services.bus.wake(thread);
+        Ok(posted)
+    }
+
+    /// Finds the thread's actor, or starts one where no other live process holds the thread.
+    pub(crate) async fn open(self: &Arc<Self>, thread: &ThreadId) -> Result<Driver, EngineError> {
+        self.open_with(thread, &mut None).await
+    }
+
+    /// As [`open`](Self::open); an actor that is started finds `first` in its mailbox before it does anything.
+    async fn open_with(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+        first: &mut Option<Mail>,
+    ) -> Result<Driver, EngineError> {
+        if let Some(mailbox) = self.actor(thread) {
+            return Ok(Driver::Here(mailbox));
+        }
+        // Two tasks may open the same thread: the second waits and finds the first one's actor. A thread that is set aside
+        // while its folder is copied may stay so for minutes.
+        let _opening = tokio::select! {
+            opening = self.claims.opening.lock(thread) => opening,
+            () = self.services.clock.sleep_ms(ANSWER_WITHIN_MS) => {
+                let (thread, driver) = (thread.clone(), SlowDriver::ThisProcess);
+                return Err(EngineError::Pending { thread, driver });
+            }
+        };
+        if let Some(mailbox) = self.actor(thread) {
+            return Ok(Driver::Here(mailbox));
+        }
+        if self.leaving.is_cancelled() {
+            return Err(left(thread));
+        }
+        match self.claim(thread).await? {
+            Claimed::Held { node } => Ok(Driver::Elsewhere { node }),
+            Claimed::Taken(claim) => match self.restored(thread, &claim.head, first).await {
+                Ok(restored) => {
+                    let opened = Opened { is_new: false, inbox: claim.inbox, first: first.take() };
+                    Ok(Driver::Here(self.start(thread, claim.keep(), restored, opened)))
+                }
+                Err(error) => {
+                    // Another process, perhaps of a newer build, can do what this one cannot.
+                    self.give_back(thread, claim.keep()).await;
+                    Err(error)
+                }
+            },
+        }
+    }
+
+    /// Folds a thread for its driver, which begins with this mail.
+    async fn restored(
+        &self,
+        thread: &ThreadId,
+        head: &Head,
+        first: &mut Option<Mail>,
+    ) -> Result<Restored, EngineError> {
+        let (folded, is_cancel) = match first {
+            Some(Mail::Input(letter)) => (letter.folded.take(), matches!(letter.input, Input::Cancel { .. })),
+            Some(Mail::Landed(_) | Mail::Inbox) | None => (None, false),
+        };
+        self.services.store.restore_reached(thread, head, folded, is_cancel).await
+    }
+
+    /// Brings mail that an actor could not take to the next one.
+    pub(super) async fn forward(self: &Arc<Self>, thread: &ThreadId, mail: Mail) {
+        if let Err((Mail::Input(letter), why)) = self.deliver(thread, mail).await
+            && let Some(reply) = letter.reply
+        {
+            let _ = reply.send(Err(why.into_error(thread)));
+        }
+    }
+
+    /// The thread's actor, where one takes mail. One that panicked has left a closed mailbox behind.
+    pub(super) fn actor(&self, thread: &ThreadId) -> Option<mpsc::Sender<Mail>> {
+        self.actors().get(thread).filter(|mailbox| !mailbox.is_closed()).cloned()
+    }
+
+    fn start(
+        self: &Arc<Self>,
+        thread: &ThreadId,
+        epoch: Epoch,
+        restored: Restored,
+        opened: Opened,
+    ) -> mpsc::Sender<Mail> {
+        let mailbox = Mailbox::new(opened.inbox);
+        let sender = mailbox.sender.clone();
+        // The mailbox is empty.
+        opened.first.into_iter().for_each(|mail| drop(sender.try_send(mail)));
+        let lease = Lease { epoch, is_new: opened.is_new };
+        let driven =
+            DrivenThread::new(self.services.clone(), thread.clone(), lease, restored, sender.clone());
+        let actor = Actor::new(self.clone(), mailbox, driven);
+        self.actors().insert(thread.clone(), sender.clone());
+        tokio::spawn(actor.run());
+        sender
+    }
+}
+
+fn left(thread: &ThreadId) -> EngineError {
+    EngineError::Stopped { thread: thread.clone(), why: LEAVING.into() }
+}
+
+fn gone(thread: &ThreadId) -> EngineError {
+    EngineError::Stopped { thread: thread.clone(), why: "its driver went away".into() }
+}

@@ -1,0 +1,219 @@
+//! Finds threads that need a driver, and opens a bounded number of them at once.
+//!
+//! A thread that cannot be opened or driven is retried after a growing delay. Nothing here drives a thread.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Weak};
+
+use futures_util::StreamExt;
+use futures_util::stream::Stream;
+use tokio::task::{Id, JoinSet};
+use windlass_machine::ThreadId;
+
+use super::backoff::OPENINGS;
+use super::registry::ThreadRegistry;
+use crate::drive::command::background::Noted;
+
+/// How often the store is searched for threads that need a driver, and for inbox rows of threads driven here.
+const SWEEP_EVERY_MS: u64 = 1_000;
+
+/// Threads that need a driver, read from the store at a time.
+pub(super) const BATCH: usize = 256;
+
+/// The sweep of an engine.
+struct Sweep {
+    swept_ms: u64,
+    pruned_ms: Option<u64>,
+    noted: Noted,
+    /// Threads to open, in this order.
+    due: VecDeque<ThreadId>,
+    /// Whether the last batch read from the store was not full.
+    is_drained: bool,
+    openings: JoinSet<()>,
+    /// The threads of `openings`.
+    opening: HashMap<Id, ThreadId>,
+    /// Threads tried since the last sweep: each is tried once per sweep, whatever its row says afterwards.
+    tried: HashSet<ThreadId>,
+}
+
+/// Threads that wait to be opened at most. A thread beyond that is found by a later sweep.
+const DUE_MAX: usize = 2 * BATCH;
+
+/// Why a round of the sweep begins.
+enum Wake {
+    Time,
+    /// An opening has ended.
+    Opening(Id),
+    /// The thread's inbox has a row.
+    Thread(ThreadId),
+}
+
+impl Sweep {
+    fn new(swept_ms: u64) -> Self {
+        Self {
+            swept_ms,
+            pruned_ms: None,
+            noted: Noted::default(),
+            due: VecDeque::new(),
+            is_drained: true,
+            openings: JoinSet::new(),
+            opening: HashMap::new(),
+            tried: HashSet::new(),
+        }
+    }
+
+    /// Puts a thread that was woken before those that wait to be opened.
+    fn put_first(&mut self, thread: ThreadId) {
+        if self.due.len() < DUE_MAX && !self.due.contains(&thread) {
+            self.due.push_front(thread);
+        }
+    }
+
+    /// Waits for the time of the next sweep, the end of an opening, or a wake of a thread.
+    async fn next(
+        &mut self,
+        time: impl Future<Output = ()>,
+        mut wakes: impl Stream<Item = ThreadId> + Unpin,
+    ) -> Wake {
+        tokio::select! {
+            biased;
+            () = time => Wake::Time,
+            Some(opened) = self.openings.join_next_with_id() => match opened {
+                Ok((id, ())) => Wake::Opening(id),
+                Err(error) => Wake::Opening(error.id()),
+            },
+            Some(thread) = wakes.next() => Wake::Thread(thread),
+        }
+    }
+
+    async fn begin(&mut self, registry: &Arc<ThreadRegistry>) {
+        let services = &registry.services;
+        self.swept_ms = services.clock.monotonic_ms();
+        self.maintain(registry).await;
+        registry.pruner.prune_now_and_then(&mut self.pruned_ms).await;
+        if registry.leaving.is_cancelled() {
+            // Drivers of this process finish without new work.
+            return;
+        }
+        if !registry.actors().is_empty() {
+            if let Err(error) = services.policy.look_at_changes().await {
+                tracing::warn!(%error, "the store's changes could not be read");
+            }
+            match registry.journal().waiting_inboxes().await {
+                Ok(threads) => {
+                    for thread in &threads {
+                        registry.notify_driver(thread);
+                    }
+                }
+                Err(error) => tracing::warn!(%error, "the inboxes could not be read"),
+            }
+        }
+        if self.due.is_empty() {
+            self.is_drained = !services.attends;
+            self.tried.clear();
+        }
+    }
+
+    async fn serve_wake(&mut self, registry: &Arc<ThreadRegistry>, thread: ThreadId) {
+        self.maintain(registry).await;
+        let is_driven = registry.notify_driver(&thread);
+        if !is_driven && registry.services.attends && !registry.is_backing_off(&thread) {
+            self.put_first(thread);
+        }
+    }
+
+    async fn maintain(&mut self, registry: &Arc<ThreadRegistry>) {
+        registry.give_back_kept().await;
+        if let Err(error) = registry.services.background.look_after(&mut self.noted).await {
+            tracing::warn!(%error, "commands in the background could not be looked after");
+        }
+    }
+
+    /// Starts openings up to the bound, and reads further batches once the threads of the last one are under way.
+    async fn open_due(&mut self, registry: &Arc<ThreadRegistry>) {
+        while self.openings.len() < OPENINGS {
+            let Some(thread) = self.due.pop_front() else {
+                if self.is_drained {
+                    return;
+                }
+                self.read_due(registry).await;
+                continue;
+            };
+            // A thread that is set aside is tried again by a later sweep: the others do not wait for it.
+            if registry.actor(&thread).is_some() || registry.claims.opening.is_under_way(&thread) {
+                continue;
+            }
+            let (registry, id) = (registry.clone(), thread.clone());
+            let opening = self.openings.spawn(async move { drop(registry.open_or_back_off(&id).await) });
+            self.opening.insert(opening.id(), thread);
+        }
+    }
+
+    async fn read_due(&mut self, registry: &ThreadRegistry) {
+        let now_ms = registry.services.clock.monotonic_ms();
+        let mut except: HashSet<ThreadId> = registry.actors().keys().cloned().collect();
+        except.extend(self.tried.iter().chain(self.opening.values()).cloned());
+        except.extend(registry.backoffs.waiting(now_ms));
+        except.extend(registry.services.catalog.own.all_put_by(now_ms));
+        let except: Vec<ThreadId> = except.into_iter().collect();
+        let limit = BATCH.min(registry.room(self.openings.len()));
+        if limit == 0 {
+            // The next sweep looks again.
+            self.is_drained = true;
+            return;
+        }
+        match registry.journal().unattended(&except, limit).await {
+            Ok(threads) => {
+                self.is_drained = threads.len() < limit;
+                self.tried.extend(threads.iter().cloned());
+                self.due.extend(threads);
+            }
+            Err(error) => {
+                self.is_drained = true;
+                tracing::warn!(%error, "the threads that need a driver could not be read");
+            }
+        }
+    }
+}
+
+/// Serves the inboxes of the threads that a process drives, until the engine and its drivers are dropped; an engine that
+/// attends all threads also opens those that no process drives.
+pub(crate) async fn sweep(registry: Weak<ThreadRegistry>) {
+    let Some(this) = registry.upgrade() else { return };
+    let (mut wakes, swept_ms) = (this.services.bus.wakes(), this.services.clock.monotonic_ms());
+    drop(this);
+    let mut sweep = Sweep::new(swept_ms);
+    loop {
+        let Some(this) = registry.upgrade() else { return };
+        let clock = this.services.clock.clone();
+        drop(this);
+        // Wakes do not delay the sweep.
+        let since_ms = clock.monotonic_ms().saturating_sub(sweep.swept_ms);
+        let time = clock.sleep_ms(SWEEP_EVERY_MS.saturating_sub(since_ms));
+        let wake = sweep.next(time, &mut wakes).await;
+        let Some(this) = registry.upgrade() else { return };
+        match wake {
+            Wake::Opening(id) => drop(sweep.opening.remove(&id)),
+            Wake::Time => sweep.begin(&this).await,
+            Wake::Thread(thread) => sweep.serve_wake(&this, thread).await,
+        }
+        if !this.leaving.is_cancelled() {
+            sweep.open_due(&this).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wakes_of_threads_that_wait_to_be_opened_are_bounded() {
+        let mut sweep = Sweep::new(0);
+        for number in 0..2_000 {
+            sweep.put_first(format!("t{}", number % 600).into());
+        }
+        assert_eq!(sweep.due.len(), DUE_MAX);
+        assert_eq!(sweep.due.iter().collect::<HashSet<_>>().len(), DUE_MAX);
+    }
+}
