@@ -110,7 +110,7 @@ impl Find {
                 counts_as_approver: true,
             };
             let start_ns = machine::monotonic_ns();
-            let tried = engine.try_tool(trial).await?;
+            let tried = engine.tools().try_tool(trial).await?;
             times.push((machine::monotonic_ns() - start_ns) as f64 / 1e6);
             match tried {
                 Tried::Ran(result) if !result.error => {}

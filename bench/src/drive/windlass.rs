@@ -99,7 +99,7 @@ impl Windlass {
     }
 
     async fn wait(&self, task: Task) -> Result<String> {
-        let outcome = self.engine.run(task).await?;
+        let outcome = self.engine.run_task(task).await?;
         lock(&self.threads).push(outcome.meta.thread_id);
         match outcome.status {
             Status::Done => Ok(outcome.data.unwrap_or_default()),
@@ -129,7 +129,7 @@ impl Driver for Windlass {
         for thread in threads {
             let mut after = Seq(0);
             loop {
-                let page = self.engine.events(&thread, after, PAGE).await?;
+                let page = self.engine.thread(&thread).events(after, PAGE).await?;
                 let Some(last) = page.last() else { break };
                 after = last.seq;
                 bytes += page.iter().map(|recorded| recorded.event.encode().len() as u64).sum::<u64>();

@@ -48,7 +48,7 @@ impl<F: JournalFold> Folds<F> {
         loop {
             // The last event is read again: a thread that was deleted and created under the same id has another one.
             let after = kept.last.as_ref().map_or(Seq::default(), |last| Seq(last.seq.0.saturating_sub(1)));
-            let mut page = engine.events(thread, after, PAGE).await?;
+            let mut page = engine.thread(thread).events(after, PAGE).await?;
             let is_end = page.len() < PAGE;
             if let Some(last) = &kept.last {
                 if page.first() != Some(last) {
@@ -132,7 +132,7 @@ mod tests {
 
     async fn say(engine: &Engine, text: &str) {
         let task = Task { thread: Some("t".into()), ..Task::new("test/scripted".into(), text) };
-        engine.run(task).await.unwrap();
+        engine.run_task(task).await.unwrap();
     }
 
     #[tokio::test]
@@ -143,7 +143,7 @@ mod tests {
             let kept = folds.read(&engine, &thread).await.unwrap();
             let whole = Folds::default().read(&engine, &thread).await.unwrap();
             assert_eq!(kept, whole);
-            let newest = engine.events(&thread, Seq(0), 10_000).await.unwrap();
+            let newest = engine.thread(&thread).events(Seq(0), 10_000).await.unwrap();
             assert_eq!(kept.0.len(), newest.len());
         }
         assert!(folds.kept().iter().all(|kept| kept.last.is_some()), "nothing is kept");
@@ -154,7 +154,7 @@ mod tests {
         let (engine, folds, thread) = (engine().await, Folds::<Positions>::default(), ThreadId::from("t"));
         say(&engine, "one").await;
         let first = folds.read(&engine, &thread).await.unwrap();
-        engine.delete(&thread).await.unwrap();
+        engine.thread(&thread).delete().await.unwrap();
         for _ in 0..2 {
             say(&engine, "other").await;
         }

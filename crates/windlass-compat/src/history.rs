@@ -32,7 +32,7 @@ pub async fn title(
     message: &str,
 ) -> Result<(), EngineError> {
     let title = windlass_server::text::first_line(message, TITLE_CHARS);
-    app.engine.send(thread, Input::Title { title, by: caller.user().clone() }).await.map(drop)
+    app.engine.thread(thread).send(Input::Title { title, by: caller.user().clone() }).await.map(drop)
 }
 
 /// Characters of a title: what the engine keeps of one.

@@ -36,7 +36,7 @@ pub async fn find(app: &Shared, caller: &Caller, name: &str) -> Result<Session, 
         )));
     }
     for thread in [ThreadId::from(name), ThreadId::from(format!("{}{name}", whose(caller)))] {
-        match app.engine.thread(&thread).await {
+        match app.engine.thread(&thread).row().await {
             Ok(row) if is_own(caller, &row) => {
                 return Ok(Session { name: name.to_owned(), thread, row: Some(row) });
             }

@@ -14,8 +14,9 @@ use crate::drive::catalog::tools::Offered;
 use crate::drive::watch::{Begin, Update};
 use crate::drive::{FoldedThread, Letter, NewBlobs, Services};
 use crate::error::EngineError;
-use crate::gate::Whose;
+use crate::handle::{RunHandle, ThreadHandle};
 use crate::outcome::Outcome;
+use crate::policy::Whose;
 use crate::port::background::BackgroundCommand;
 use crate::port::bus::{Backlog, Position};
 use crate::port::journal::{
@@ -71,9 +72,9 @@ pub struct Started {
 
 impl Engine {
     /// Starts a run and waits until it has ended or waits for a person.
-    pub async fn run(&self, task: Task) -> Result<Outcome, EngineError> {
+    pub async fn run_task(&self, task: Task) -> Result<Outcome, EngineError> {
         let started = self.start(task).await?;
-        self.wait(&started.run).await
+        self.run(&started.run).wait().await
     }
 
     /// Starts a run; it goes on by itself.
@@ -210,58 +211,19 @@ impl Engine {
         blobs.keep(&self.services.contents, "application/json", tools.tokens, bytes).await.map(Some)
     }
 
-    /// Whether a thread was left to other processes just now, because its calls wait for tools that this one lacks.
-    pub fn leaves(&self, thread: &ThreadId) -> bool {
-        self.services.catalog.own.is_put_by(thread, self.services.store.clock.monotonic_ms())
-            && !self.drives(thread)
-    }
-
-    /// Makes sure that somebody drives a thread whose run goes on.
-    pub async fn tend(&self, thread: &ThreadId) -> Result<(), EngineError> {
-        if self.leaves(thread) {
-            return Ok(());
-        }
-        let view = self.thread(thread).await?.view;
-        let is_due = || view.deadline.is_some_and(|at| at <= self.services.store.clock.now());
-        match view.status {
-            ThreadStatus::Running => drop(self.services.registry.open(thread).await?),
-            ThreadStatus::Sleeping if is_due() => drop(self.services.registry.open(thread).await?),
-            ThreadStatus::Sleeping | ThreadStatus::Waiting | ThreadStatus::Idle => {}
-        }
-        Ok(())
-    }
-
-    /// Picks a run up where it stands, unless another live process has it. An answer that was left for it and a policy
-    /// that has changed count first, so that what it seems to wait for is what it waits for.
-    pub async fn resume(&self, run: &RunId) -> Result<RunRow, EngineError> {
-        let row = self.run_row(run).await?;
-        if row.view.status.is_none() {
-            self.services.registry.open(&row.thread).await?;
-            let clock = &self.services.store.clock;
-            let until = clock.now().plus_ms(TAKEN_WITHIN_MS);
-            while self.is_looked_at(&row.thread).await? && clock.now() < until {
-                clock.sleep_ms(TAKEN_LOOK_EVERY_MS).await;
-            }
-        }
-        Ok(row)
-    }
-
     /// Whether a driver still finds out what a thread waits for: from its inbox, or by a policy that has changed.
     async fn is_looked_at(&self, thread: &ThreadId) -> Result<bool, EngineError> {
-        let view = self.thread(thread).await?.view;
+        let view = self.thread(thread).row().await?.view;
         // One that also waits for a time stays.
-        let looks = view.status == ThreadStatus::Waiting && view.deadline.is_none() && self.drives(thread);
+        let looks = view.status == ThreadStatus::Waiting
+            && view.deadline.is_none()
+            && self.thread(thread).is_driven();
         Ok(looks || !self.services.store.journal.inbox(thread, 1).await?.is_empty())
     }
 
     /// Picks up every thread that needs a driver and has none; says which, and which could not be opened and why.
     pub async fn recover(&self) -> Result<Vec<(ThreadId, Result<(), EngineError>)>, EngineError> {
         self.services.registry.open_all().await
-    }
-
-    /// Whether this engine drives a thread at this moment.
-    pub fn drives(&self, thread: &ThreadId) -> bool {
-        self.services.registry.actors().contains_key(thread)
     }
 
     /// Stops driving: no thread is taken any more, model calls are dropped and asked again by whoever goes on, and
@@ -284,73 +246,6 @@ impl Engine {
         }
     }
 
-    /// The commands that a thread has in the background, in whichever process they run; those of this one first.
-    pub async fn commands(&self, thread: &ThreadId) -> Result<Vec<BackgroundCommand>, EngineError> {
-        Ok(self.services.background.of_thread(thread).await?)
-    }
-
-    /// Ends a command that a thread has in the background, with all that it has started, in whichever process it runs, and
-    /// waits until it has ended.
-    pub async fn end_command(&self, thread: &ThreadId, id: &str) -> Result<(), EngineError> {
-        self.services.background.end_one(thread, id).await
-    }
-
-    /// Asks a run to end.
-    pub async fn cancel(&self, run: &RunId, by: Principal) -> Result<Seq, EngineError> {
-        let row = self.run_row(run).await?;
-        self.send(&row.thread, Input::Cancel { run: Some(run.clone()), by }).await
-    }
-
-    /// Sends an input to a thread's owner and waits until its outcome is durable.
-    pub async fn send(&self, thread: &ThreadId, input: Input) -> Result<Seq, EngineError> {
-        if input.is_the_drivers() {
-            let what = "only a thread's driver may report that".to_owned();
-            return Err(windlass_machine::Reject::Invalid { what }.into());
-        }
-        if self.services.store.journal.head(thread).await?.is_none() {
-            return Err(EngineError::NoThread(thread.clone()));
-        }
-        let id = InputId::from(self.fresh("inp"));
-        Ok(self.services.registry.send(thread, &id, Letter::plain(input)).await??.seq)
-    }
-
-    /// Watches a thread from after a position: events in order, live fragments between them.
-    pub fn watch(&self, thread: &ThreadId, after: Seq) -> BoxStream<'static, Result<Update, StoreError>> {
-        self.watch_from(thread, after.into(), Backlog::Fragments)
-    }
-
-    /// Watches a thread from where a watcher stood, also in the middle of a reply: neither an event nor a fragment that
-    /// it has is told again. Fragments that can no longer be told one by one come as a snapshot of the reply so far.
-    /// With [`Backlog::Snapshot`], the fragments that exist at the time of the call come as a snapshot, too.
-    pub fn watch_from(
-        &self,
-        thread: &ThreadId,
-        after: Position,
-        backlog: Backlog,
-    ) -> BoxStream<'static, Result<Update, StoreError>> {
-        self.services.watch.watch(thread, after, Begin::Journal, backlog)
-    }
-
-    /// Reads events after a position.
-    pub async fn events(
-        &self,
-        thread: &ThreadId,
-        after: Seq,
-        limit: usize,
-    ) -> Result<Vec<Recorded>, EngineError> {
-        Ok(self.services.store.journal.read(thread, after, limit).await?)
-    }
-
-    /// Reads the last events before a position, in the order of the journal; `Seq(u64::MAX)` begins at its end.
-    pub async fn events_before(
-        &self,
-        thread: &ThreadId,
-        before: Seq,
-        limit: usize,
-    ) -> Result<Vec<Recorded>, EngineError> {
-        Ok(self.services.store.journal.read_back(thread, before, limit).await?)
-    }
-
     /// What runs used, by time, model and agent.
     pub async fn usage(&self, query: &UsageQuery) -> Result<Usage, EngineError> {
         Ok(self.services.store.journal.usage(query).await?)
@@ -371,42 +266,9 @@ impl Engine {
         Ok(self.services.store.journal.threads(query).await?)
     }
 
-    /// One thread.
-    pub async fn thread(&self, thread: &ThreadId) -> Result<ThreadRow, EngineError> {
-        self.services.store.journal.thread(thread).await?.ok_or_else(|| EngineError::NoThread(thread.clone()))
-    }
-
     /// Runs, newest first: by when they began, those of one thread by where they stand in its journal.
     pub async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, EngineError> {
         Ok(self.services.store.journal.runs(query).await?)
-    }
-
-    /// Makes a new thread that begins with the history of another one up to event `at`, in the other one's workspace
-    /// and with its title; `by` owns it, and its tools work in `folder`. Refused with
-    /// [`RunActive`](windlass_machine::Reject::RunActive), which names the nearest place, where a run is active at
-    /// `at`. Nothing of the history is done or charged again: its runs stay the other thread's. What waits in the
-    /// other thread stays there.
-    pub async fn fork(
-        &self,
-        thread: &ThreadId,
-        at: Seq,
-        by: Principal,
-        folder: Option<String>,
-    ) -> Result<ThreadId, EngineError> {
-        let folder = self.services.folders.recorded(folder);
-        let title = self.thread(thread).await?.view.title;
-        let fork = Fork { thread: self.fresh_thread(), until: at, by, folder, title };
-        self.services.registry.fork(thread, &fork).await?;
-        Ok(fork.thread)
-    }
-
-    /// Deletes a thread; refused while a run is active in it. Its commands in the background are ended; those of another
-    /// process by that one, within a second or two.
-    pub async fn delete(&self, thread: &ThreadId) -> Result<(), EngineError> {
-        self.services.store.journal.delete(thread).await?;
-        self.services.background.end(|command| command.thread == *thread).await;
-        // Where the process dies in between, the mode is found later to be of no thread.
-        self.set_auto_run(&Whose::Thread(thread.clone()), None).await
     }
 
     /// Checks the store; the text says what was checked.
@@ -417,11 +279,6 @@ impl Engine {
     /// The records beside the threads: grants, modes and whatever else a program keeps there.
     pub fn records(&self) -> &Arc<dyn Records> {
         &self.services.records
-    }
-
-    /// Folds a thread's journal as it is now, without driving the thread.
-    pub async fn peek(&self, thread: &ThreadId) -> Result<FoldedThread, EngineError> {
-        self.services.store.folded(thread).await
     }
 
     /// A fresh id with a readable prefix: the time in milliseconds and 35 random bits, five bits a letter, so that ids
@@ -437,6 +294,160 @@ impl Engine {
         put(self.services.store.clock.now().0, 9);
         put(self.services.store.clock.random(), 7);
         id
+    }
+}
+
+impl ThreadHandle<'_> {
+    /// Whether a thread was left to other processes just now, because its calls wait for tools that this one lacks.
+    pub fn is_left_to_others(self) -> bool {
+        let Self { engine, id: thread } = self;
+        engine.services.catalog.own.is_put_by(thread, engine.services.store.clock.monotonic_ms())
+            && !self.is_driven()
+    }
+
+    /// Makes sure that somebody drives a thread whose run goes on.
+    pub async fn tend(self) -> Result<(), EngineError> {
+        let Self { engine, id: thread } = self;
+        if self.is_left_to_others() {
+            return Ok(());
+        }
+        let view = self.row().await?.view;
+        let is_due = || view.deadline.is_some_and(|at| at <= engine.services.store.clock.now());
+        match view.status {
+            ThreadStatus::Running => drop(engine.services.registry.open(thread).await?),
+            ThreadStatus::Sleeping if is_due() => drop(engine.services.registry.open(thread).await?),
+            ThreadStatus::Sleeping | ThreadStatus::Waiting | ThreadStatus::Idle => {}
+        }
+        Ok(())
+    }
+
+    /// Whether this engine drives a thread at this moment.
+    pub fn is_driven(self) -> bool {
+        let Self { engine, id: thread } = self;
+        engine.services.registry.actors().contains_key(thread)
+    }
+
+    /// The commands that a thread has in the background, in whichever process they run; those of this one first.
+    pub async fn commands(self) -> Result<Vec<BackgroundCommand>, EngineError> {
+        let Self { engine, id: thread } = self;
+        Ok(engine.services.background.of_thread(thread).await?)
+    }
+
+    /// Ends a command that a thread has in the background, with all that it has started, in whichever process it runs, and
+    /// waits until it has ended.
+    pub async fn end_command(self, id: &str) -> Result<(), EngineError> {
+        let Self { engine, id: thread } = self;
+        engine.services.background.end_one(thread, id).await
+    }
+
+    /// Sends an input to a thread's owner and waits until its outcome is durable.
+    pub async fn send(self, input: Input) -> Result<Seq, EngineError> {
+        let Self { engine, id: thread } = self;
+        if input.is_the_drivers() {
+            let what = "only a thread's driver may report that".to_owned();
+            return Err(windlass_machine::Reject::Invalid { what }.into());
+        }
+        if engine.services.store.journal.head(thread).await?.is_none() {
+            return Err(EngineError::NoThread(thread.clone()));
+        }
+        let id = InputId::from(engine.fresh("inp"));
+        Ok(engine.services.registry.send(thread, &id, Letter::plain(input)).await??.seq)
+    }
+
+    /// Watches a thread from after a position: events in order, live fragments between them.
+    pub fn watch(self, after: Seq) -> BoxStream<'static, Result<Update, StoreError>> {
+        self.watch_from(after.into(), Backlog::Fragments)
+    }
+
+    /// Watches a thread from where a watcher stood, also in the middle of a reply: neither an event nor a fragment that
+    /// it has is told again. Fragments that can no longer be told one by one come as a snapshot of the reply so far.
+    /// With [`Backlog::Snapshot`], the fragments that exist at the time of the call come as a snapshot, too.
+    pub fn watch_from(
+        self,
+        after: Position,
+        backlog: Backlog,
+    ) -> BoxStream<'static, Result<Update, StoreError>> {
+        let Self { engine, id: thread } = self;
+        engine.services.watch.watch(thread, after, Begin::Journal, backlog)
+    }
+
+    /// Reads events after a position.
+    pub async fn events(self, after: Seq, limit: usize) -> Result<Vec<Recorded>, EngineError> {
+        let Self { engine, id: thread } = self;
+        Ok(engine.services.store.journal.read(thread, after, limit).await?)
+    }
+
+    /// Reads the last events before a position, in the order of the journal; `Seq(u64::MAX)` begins at its end.
+    pub async fn events_before(self, before: Seq, limit: usize) -> Result<Vec<Recorded>, EngineError> {
+        let Self { engine, id: thread } = self;
+        Ok(engine.services.store.journal.read_back(thread, before, limit).await?)
+    }
+
+    /// One thread.
+    pub async fn row(self) -> Result<ThreadRow, EngineError> {
+        let Self { engine, id: thread } = self;
+        engine
+            .services
+            .store
+            .journal
+            .thread(thread)
+            .await?
+            .ok_or_else(|| EngineError::NoThread(thread.clone()))
+    }
+
+    /// Makes a new thread that begins with the history of another one up to event `at`, in the other one's workspace
+    /// and with its title; `by` owns it, and its tools work in `folder`. Refused with
+    /// [`RunActive`](windlass_machine::Reject::RunActive), which names the nearest place, where a run is active at
+    /// `at`. Nothing of the history is done or charged again: its runs stay the other thread's. What waits in the
+    /// other thread stays there.
+    pub async fn fork(self, at: Seq, by: Principal, folder: Option<String>) -> Result<ThreadId, EngineError> {
+        let Self { engine, id: thread } = self;
+        let folder = engine.services.folders.recorded(folder);
+        let title = self.row().await?.view.title;
+        let fork = Fork { thread: engine.fresh_thread(), until: at, by, folder, title };
+        engine.services.registry.fork(thread, &fork).await?;
+        Ok(fork.thread)
+    }
+
+    /// Deletes a thread; refused while a run is active in it. Its commands in the background are ended; those of another
+    /// process by that one, within a second or two.
+    pub async fn delete(self) -> Result<(), EngineError> {
+        let Self { engine, id: thread } = self;
+        engine.services.store.journal.delete(thread).await?;
+        engine.services.background.end(|command| command.thread == *thread).await;
+        // Where the process dies in between, the mode is found later to be of no thread.
+        engine.policy().set_auto_run(&Whose::Thread(thread.clone()), None).await
+    }
+
+    /// Folds a thread's journal as it is now, without driving the thread.
+    pub async fn folded(self) -> Result<FoldedThread, EngineError> {
+        let Self { engine, id: thread } = self;
+        engine.services.store.folded(thread).await
+    }
+}
+
+impl RunHandle<'_> {
+    /// Picks a run up where it stands, unless another live process has it. An answer that was left for it and a policy
+    /// that has changed count first, so that what it seems to wait for is what it waits for.
+    pub async fn resume(self) -> Result<RunRow, EngineError> {
+        let engine = self.engine;
+        let row = self.row().await?;
+        if row.view.status.is_none() {
+            engine.services.registry.open(&row.thread).await?;
+            let clock = &engine.services.store.clock;
+            let until = clock.now().plus_ms(TAKEN_WITHIN_MS);
+            while engine.is_looked_at(&row.thread).await? && clock.now() < until {
+                clock.sleep_ms(TAKEN_LOOK_EVERY_MS).await;
+            }
+        }
+        Ok(row)
+    }
+
+    /// Asks a run to end.
+    pub async fn cancel(self, by: Principal) -> Result<Seq, EngineError> {
+        let Self { engine, id: run } = self;
+        let row = self.row().await?;
+        engine.thread(&row.thread).send(Input::Cancel { run: Some(run.clone()), by }).await
     }
 }
 

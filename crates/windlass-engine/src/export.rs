@@ -11,6 +11,7 @@ use windlass_machine::{Content, Digest, Seq, ThreadId};
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::handle::ThreadHandle;
 use crate::port::journal::Recorded;
 
 /// Events read from a journal at a time; their texts are read one by one.
@@ -25,21 +26,6 @@ struct Export {
 }
 
 impl Engine {
-    /// A thread's events from the first on, one line of JSON each, as [`event_json`](Self::event_json) writes them.
-    /// Events that are recorded meanwhile are among them. After an error there is nothing more.
-    pub fn export(&self, thread: &ThreadId) -> BoxStream<'static, Result<String, EngineError>> {
-        let (engine, thread, after) = (self.clone(), thread.clone(), Seq::default());
-        let export = Export { engine, thread, after, page: VecDeque::new() };
-        let lines = stream::unfold(Some(export), async |export| {
-            let mut export = export?;
-            match export.line().await {
-                Ok(line) => line.map(|line| (Ok(line), Some(export))),
-                Err(error) => Some((Err(error), None)),
-            }
-        });
-        lines.boxed()
-    }
-
     /// A recorded event as one JSON object: `seq`, then the event as the journal keeps it. Texts that are stored apart
     /// are put back; pictures and documents stay named by digest.
     pub async fn event_json(&self, recorded: &Recorded) -> Result<Value, EngineError> {
@@ -61,6 +47,24 @@ impl Engine {
     }
 }
 
+impl ThreadHandle<'_> {
+    /// A thread's events from the first on, one line of JSON each, as [`event_json`](Self::event_json) writes them.
+    /// Events that are recorded meanwhile are among them. After an error there is nothing more.
+    pub fn export(self) -> BoxStream<'static, Result<String, EngineError>> {
+        let Self { engine, id: thread } = self;
+        let (engine, thread, after) = (engine.clone(), thread.clone(), Seq::default());
+        let export = Export { engine, thread, after, page: VecDeque::new() };
+        let lines = stream::unfold(Some(export), async |export| {
+            let mut export = export?;
+            match export.line().await {
+                Ok(line) => line.map(|line| (Ok(line), Some(export))),
+                Err(error) => Some((Err(error), None)),
+            }
+        });
+        lines.boxed()
+    }
+}
+
 impl Export {
     async fn line(&mut self) -> Result<Option<String>, EngineError> {
         if self.page.is_empty() {
@@ -69,7 +73,7 @@ impl Export {
             {
                 return Err(EngineError::NoThread(self.thread.clone()));
             }
-            self.page = self.engine.events(&self.thread, self.after, PAGE).await?.into();
+            self.page = self.engine.thread(&self.thread).events(self.after, PAGE).await?.into();
         }
         let Some(recorded) = self.page.pop_front() else { return Ok(None) };
         self.after = recorded.seq;

@@ -5,6 +5,7 @@
 //! database, protocol or HTTP.
 
 mod allowance;
+mod answer;
 mod attach;
 mod builder;
 pub mod bus;
@@ -13,12 +14,13 @@ mod drive;
 mod engine;
 mod error;
 mod export;
-mod gate;
+mod handle;
 pub mod limits;
 pub mod memory;
 mod messages;
 mod offer;
 mod outcome;
+mod policy;
 pub mod port;
 mod prompt;
 mod queue;
@@ -41,12 +43,13 @@ pub use crate::drive::genai;
 pub use crate::drive::watch::Update;
 pub use crate::engine::{Engine, Started};
 pub use crate::error::{EngineError, Fault, SlowDriver, TryAgain};
-pub use crate::gate::{GrantDraft, Whose};
+pub use crate::handle::{FilesHandle, PolicyHandle, QueueHandle, RunHandle, ThreadHandle, ToolsHandle};
 pub use crate::messages::{
     AnswerWord, Answered, CallState, MESSAGES_MAX, MessageStatus, StoredCall, StoredMessage,
 };
 pub use crate::offer::{OfferedTool, OfferedToolset};
 pub use crate::outcome::{ErrorInfo, Evidence, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting};
+pub use crate::policy::{GrantDraft, Whose};
 pub use crate::port::background::BackgroundCommand;
 pub use crate::port::bus::{Backlog, NoPosition, Position};
 pub use crate::port::journal::Accepted;

@@ -15,6 +15,7 @@ use windlass_machine::{
 use self::fold::Fold;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::handle::ThreadHandle;
 use crate::port::journal::Recorded;
 
 /// Messages that are read at once at most.
@@ -219,34 +220,6 @@ pub enum CallState {
 }
 
 impl Engine {
-    /// The newest messages of a thread, or the newest before a position, the newest last: at most `limit`, and never
-    /// more than [`MESSAGES_MAX`]. Results of tools are a message of role `tool`, in the order of their calls, once
-    /// the last of a step is there.
-    pub async fn messages(
-        &self,
-        thread: &ThreadId,
-        before: Option<Seq>,
-        limit: usize,
-    ) -> Result<Vec<StoredMessage>, EngineError> {
-        if self.services.store.journal.head(thread).await?.is_none() {
-            return Err(EngineError::NoThread(thread.clone()));
-        }
-        let limit = limit.clamp(1, MESSAGES_MAX);
-        let mut after = self.begin(thread, before, limit).await?;
-        let mut fold = Fold::new(before, limit);
-        loop {
-            let page = self.services.store.journal.read(thread, after, PAGE).await?;
-            let Some(last) = page.last() else { return Ok(fold.into_messages()) };
-            after = last.seq;
-            for recorded in &page {
-                fold.see(recorded);
-                if fold.is_settled() {
-                    return Ok(fold.into_messages());
-                }
-            }
-        }
-    }
-
     /// The position after which a page is to be read: no run is active there, what is taken later is queued later, and
     /// enough messages follow.
     async fn begin(&self, thread: &ThreadId, before: Option<Seq>, limit: usize) -> Result<Seq, EngineError> {
@@ -269,6 +242,36 @@ impl Engine {
                         return Ok(Seq(seq.0 - 1));
                     }
                     _ => {} // tidy: no page begins with the other kinds
+                }
+            }
+        }
+    }
+}
+
+impl ThreadHandle<'_> {
+    /// The newest messages of a thread, or the newest before a position, the newest last: at most `limit`, and never
+    /// more than [`MESSAGES_MAX`]. Results of tools are a message of role `tool`, in the order of their calls, once
+    /// the last of a step is there.
+    pub async fn messages(
+        self,
+        before: Option<Seq>,
+        limit: usize,
+    ) -> Result<Vec<StoredMessage>, EngineError> {
+        let Self { engine, id: thread } = self;
+        if engine.services.store.journal.head(thread).await?.is_none() {
+            return Err(EngineError::NoThread(thread.clone()));
+        }
+        let limit = limit.clamp(1, MESSAGES_MAX);
+        let mut after = engine.begin(thread, before, limit).await?;
+        let mut fold = Fold::new(before, limit);
+        loop {
+            let page = engine.services.store.journal.read(thread, after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(fold.into_messages()) };
+            after = last.seq;
+            for recorded in &page {
+                fold.see(recorded);
+                if fold.is_settled() {
+                    return Ok(fold.into_messages());
                 }
             }
         }

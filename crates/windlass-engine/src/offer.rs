@@ -10,6 +10,7 @@ use windlass_machine::{EffectClass, ModelName, Run, ThreadId, ToolName, ToolSpec
 use crate::drive::catalog::tools::Offered;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::handle::{PolicyHandle, ToolsHandle};
 use crate::port::journal::RunRow;
 use crate::port::model::{ModelError, ModelInfo};
 use crate::tool::toolset::tokens_of;
@@ -50,30 +51,6 @@ pub struct OfferedToolset {
 }
 
 impl Engine {
-    /// The tools that runs are given, sorted by name.
-    pub fn tools(&self) -> Vec<OfferedTool> {
-        listed(&self.services.catalog.now())
-    }
-
-    /// The same for the runs of a workspace.
-    pub fn tools_in(&self, workspace: &str) -> Vec<OfferedTool> {
-        let mut tools = listed(&self.services.catalog.now_in(workspace));
-        let registry = &self.services.catalog.now().registry;
-        tools.retain(|it| registry.get(it.spec.name.as_str()).is_none_or(|tool| tool.is_offered(workspace)));
-        tools
-    }
-
-    /// The toolsets that have tools, sorted by name.
-    pub fn toolsets(&self) -> Vec<OfferedToolset> {
-        let tools = self.services.catalog.now();
-        let of = |(name, (description, tools)): (&str, (&str, Vec<&ToolName>))| OfferedToolset {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            tools: tools.into_iter().cloned().collect(),
-        };
-        tools.shelf.groups().into_iter().map(of).collect()
-    }
-
     /// The tool server that a call goes to; `None` for a tool of the engine, and for one that is not offered here.
     pub(crate) fn server_of(&self, tool: &str, arguments: &str) -> Option<String> {
         let tool = self.services.catalog.now().registry.get(tool)?;
@@ -88,32 +65,66 @@ impl Engine {
     pub fn model(&self, name: &ModelName) -> Result<ModelInfo, ModelError> {
         Ok(self.services.models.resolve(name)?.info().clone())
     }
+}
+
+impl ToolsHandle<'_> {
+    /// The tools that runs are given, sorted by name.
+    pub fn list(self) -> Vec<OfferedTool> {
+        let engine = self.engine;
+        listed(&engine.services.catalog.now())
+    }
+
+    /// The same for the runs of a workspace.
+    pub fn list_in(self, workspace: &str) -> Vec<OfferedTool> {
+        let engine = self.engine;
+        let mut tools = listed(&engine.services.catalog.now_in(workspace));
+        let registry = &engine.services.catalog.now().registry;
+        tools.retain(|it| registry.get(it.spec.name.as_str()).is_none_or(|tool| tool.is_offered(workspace)));
+        tools
+    }
+
+    /// The toolsets that have tools, sorted by name.
+    pub fn toolsets(self) -> Vec<OfferedToolset> {
+        let engine = self.engine;
+        let tools = engine.services.catalog.now();
+        let of = |(name, (description, tools)): (&str, (&str, Vec<&ToolName>))| OfferedToolset {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            tools: tools.into_iter().cloned().collect(),
+        };
+        tools.shelf.groups().into_iter().map(of).collect()
+    }
 
     /// Makes a trial call, which runs to its end even if its caller stops waiting.
-    pub async fn try_tool(&self, trial: Trial) -> Result<Tried, EngineError> {
-        let (trials, thread) = (self.services.trials.clone(), ThreadId::from(self.fresh("trial")));
+    pub async fn try_tool(self, trial: Trial) -> Result<Tried, EngineError> {
+        let engine = self.engine;
+        let (trials, thread) = (engine.services.trials.clone(), ThreadId::from(engine.fresh("trial")));
         let ends = tokio::spawn(async move { trials.try_tool(&thread, trial).await });
         match ends.await {
             Ok(tried) => tried,
             Err(error) => Err(EngineError::Config(format!("the call could not be made: {error}"))),
         }
     }
+}
 
+impl PolicyHandle<'_> {
     /// What the gate would say of a call; `None` where there is no such tool. Nothing is called, no hook is asked and no
     /// grant is used up.
-    pub async fn standing(&self, call: &Supposed) -> Result<Option<Standing>, EngineError> {
-        self.services.trials.standing(&ThreadId::from("trial"), call).await
+    pub async fn standing(self, call: &Supposed) -> Result<Option<Standing>, EngineError> {
+        let engine = self.engine;
+        engine.services.trials.standing(&ThreadId::from("trial"), call).await
     }
 
     /// What the rules say of something that a server wants for a run, such as a completion, under a name that rules may
     /// use. If no rule applies, it is allowed. The run comes as its row and its fold have it.
     pub async fn wish(
-        &self,
+        self,
         wanted: &ToolName,
         server: &str,
         (row, run): (&RunRow, &Run),
     ) -> Result<Standing, EngineError> {
-        self.services.trials.wish(wanted, server, row, run).await
+        let engine = self.engine;
+        engine.services.trials.wish(wanted, server, row, run).await
     }
 }
 

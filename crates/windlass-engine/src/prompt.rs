@@ -12,6 +12,7 @@ use windlass_machine::{
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::handle::ThreadHandle;
 use crate::port::journal::{Head, Recorded};
 
 /// Bytes of one text that are shown; a text that is longer is cut.
@@ -68,68 +69,6 @@ pub struct PromptPart {
 }
 
 impl Engine {
-    /// The request that was sent after the `step.started` at a position.
-    pub async fn prompt(&self, thread: &ThreadId, step_started: Seq) -> Result<Prompt, EngineError> {
-        let head = self.services.store.journal.head(thread).await?;
-        let head = head.ok_or_else(|| EngineError::NoThread(thread.clone()))?;
-        let missing = || {
-            let what = format!("a `step.started` at event {step_started}");
-            EngineError::Rejected(Reject::NotFound { what })
-        };
-        if step_started > head.seq || step_started == Seq::default() {
-            return Err(missing());
-        }
-        let before = Seq(step_started.0 - 1);
-        let started = self
-            .services
-            .store
-            .journal
-            .read(thread, before, 1)
-            .await?
-            .into_iter()
-            .next()
-            .ok_or_else(missing)?;
-        let Fact::StepStarted { attempt, model, mode, .. } = started.event.fact else {
-            return Err(missing());
-        };
-        let machine = self.services.store.restore(thread, &Head { seq: step_started, ..head }).await?.machine;
-        // A step starts in a run.
-        let (request, run) = machine.request().zip(started.event.run).ok_or_else(missing)?;
-        let mut left = ALL_MAX_BYTES;
-        let mut parts = Vec::new();
-        for part in request.parts() {
-            parts.push(self.shown(part, &mut left).await?);
-        }
-        Ok(Prompt {
-            replied: self.replied(thread, step_started, (&run, attempt)).await?,
-            digest: machine.request_digest(),
-            tokens: request.tokens(),
-            at: started.event.at,
-            run,
-            attempt,
-            model,
-            mode,
-            parts,
-            request,
-        })
-    }
-
-    /// How many tools the model is shown in the step that a `step.started` at a position begins. What an administrator
-    /// has disabled since is not counted.
-    pub async fn tools_shown(&self, thread: &ThreadId, step_started: Seq) -> Result<usize, EngineError> {
-        let head = self.services.store.journal.head(thread).await?;
-        let head = head.ok_or_else(|| EngineError::NoThread(thread.clone()))?;
-        let machine = self
-            .services
-            .store
-            .restore(thread, &Head { seq: step_started.min(head.seq), ..head })
-            .await?
-            .machine;
-        let Some((request, run)) = machine.request().zip(machine.state().run.as_ref()) else { return Ok(0) };
-        let own = &run.options.own_tools;
-        Ok(self.services.catalog.shown(&request, &run.id, own).await?.len())
-    }
-
     /// The digest that the reply to a step names.
     async fn replied(
         &self,
@@ -207,5 +146,72 @@ impl Engine {
         }
         *left -= text.len();
         Ok(Content::Inline(text))
+    }
+}
+
+impl ThreadHandle<'_> {
+    /// The request that was sent after the `step.started` at a position.
+    pub async fn prompt(self, step_started: Seq) -> Result<Prompt, EngineError> {
+        let Self { engine, id: thread } = self;
+        let head = engine.services.store.journal.head(thread).await?;
+        let head = head.ok_or_else(|| EngineError::NoThread(thread.clone()))?;
+        let missing = || {
+            let what = format!("a `step.started` at event {step_started}");
+            EngineError::Rejected(Reject::NotFound { what })
+        };
+        if step_started > head.seq || step_started == Seq::default() {
+            return Err(missing());
+        }
+        let before = Seq(step_started.0 - 1);
+        let started = engine
+            .services
+            .store
+            .journal
+            .read(thread, before, 1)
+            .await?
+            .into_iter()
+            .next()
+            .ok_or_else(missing)?;
+        let Fact::StepStarted { attempt, model, mode, .. } = started.event.fact else {
+            return Err(missing());
+        };
+        let machine =
+            engine.services.store.restore(thread, &Head { seq: step_started, ..head }).await?.machine;
+        // A step starts in a run.
+        let (request, run) = machine.request().zip(started.event.run).ok_or_else(missing)?;
+        let mut left = ALL_MAX_BYTES;
+        let mut parts = Vec::new();
+        for part in request.parts() {
+            parts.push(engine.shown(part, &mut left).await?);
+        }
+        Ok(Prompt {
+            replied: engine.replied(thread, step_started, (&run, attempt)).await?,
+            digest: machine.request_digest(),
+            tokens: request.tokens(),
+            at: started.event.at,
+            run,
+            attempt,
+            model,
+            mode,
+            parts,
+            request,
+        })
+    }
+
+    /// How many tools the model is shown in the step that a `step.started` at a position begins. What an administrator
+    /// has disabled since is not counted.
+    pub async fn tools_shown(self, step_started: Seq) -> Result<usize, EngineError> {
+        let Self { engine, id: thread } = self;
+        let head = engine.services.store.journal.head(thread).await?;
+        let head = head.ok_or_else(|| EngineError::NoThread(thread.clone()))?;
+        let machine = engine
+            .services
+            .store
+            .restore(thread, &Head { seq: step_started.min(head.seq), ..head })
+            .await?
+            .machine;
+        let Some((request, run)) = machine.request().zip(machine.state().run.as_ref()) else { return Ok(0) };
+        let own = &run.options.own_tools;
+        Ok(engine.services.catalog.shown(&request, &run.id, own).await?.len())
     }
 }

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use windlass_machine::{Input, InputId, Message, Place, Principal, RunId, Seq, ThreadId, Timestamp, Waiting};
+use windlass_machine::{Input, InputId, Message, Place, Principal, RunId, Seq, Timestamp, Waiting};
 
 use crate::drive::{Letter, NewBlobs};
-use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::handle::QueueHandle;
 
 /// A message that waits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,10 +28,11 @@ pub struct QueuedMessage {
     pub run: RunId,
 }
 
-impl Engine {
+impl QueueHandle<'_> {
     /// The messages that wait in a thread, in the order in which they are taken where their places are the same.
-    pub async fn queued(&self, thread: &ThreadId) -> Result<Vec<QueuedMessage>, EngineError> {
-        let machine = self.peek(thread).await?;
+    pub async fn list(self) -> Result<Vec<QueuedMessage>, EngineError> {
+        let Self { engine, id: thread } = self;
+        let machine = engine.thread(thread).folded().await?;
         let shown = |waiting: &Waiting| QueuedMessage {
             id: waiting.id.clone(),
             message: waiting.queued.message.clone(),
@@ -45,35 +46,32 @@ impl Engine {
 
     /// Changes what a waiting message says. Refused where it no longer waits, and to anybody but its sender: the
     /// run will work for them.
-    pub async fn edit_queued(
-        &self,
-        thread: &ThreadId,
-        id: &InputId,
-        message: Message,
-        by: Principal,
-    ) -> Result<Seq, EngineError> {
-        if self.services.store.journal.head(thread).await?.is_none() {
+    pub async fn edit(self, id: &InputId, message: Message, by: Principal) -> Result<Seq, EngineError> {
+        let Self { engine, id: thread } = self;
+        if engine.services.store.journal.head(thread).await?.is_none() {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let mut blobs = NewBlobs::default();
-        let blocks = blobs.blocks(&self.services.contents, message.blocks).await?;
+        let blocks = blobs.blocks(&engine.services.contents, message.blocks).await?;
         let message = Arc::new(Message { role: message.role, blocks });
         let input = Input::EditQueued { id: id.clone(), message, by };
         let letter = Letter { blobs: blobs.0, ..Letter::plain(input) };
-        let input_id = InputId::from(self.fresh("inp"));
-        Ok(self.services.registry.send(thread, &input_id, letter).await??.seq)
+        let input_id = InputId::from(engine.fresh("inp"));
+        Ok(engine.services.registry.send(thread, &input_id, letter).await??.seq)
     }
 
     /// Takes a waiting message back. Refused where it no longer waits, and to anybody but its sender and the thread's
     /// owner.
-    pub async fn withdraw(&self, thread: &ThreadId, id: &InputId, by: Principal) -> Result<Seq, EngineError> {
-        self.send(thread, Input::Withdraw { id: id.clone(), by }).await
+    pub async fn withdraw(self, id: &InputId, by: Principal) -> Result<Seq, EngineError> {
+        let Self { engine, id: thread } = self;
+        engine.thread(thread).send(Input::Withdraw { id: id.clone(), by }).await
     }
 
     /// Sends a waiting message before all others, and now: the active run is cancelled; where none is active, because
     /// the last one was cancelled or failed, the message starts its run at once. Refused as
     /// [`withdraw`](Self::withdraw) is.
-    pub async fn send_now(&self, thread: &ThreadId, id: &InputId, by: Principal) -> Result<Seq, EngineError> {
-        self.send(thread, Input::SendNow { id: id.clone(), by }).await
+    pub async fn send_now(self, id: &InputId, by: Principal) -> Result<Seq, EngineError> {
+        let Self { engine, id: thread } = self;
+        engine.thread(thread).send(Input::SendNow { id: id.clone(), by }).await
     }
 }

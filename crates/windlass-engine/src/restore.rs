@@ -18,6 +18,7 @@ use windlass_machine::{
 use crate::drive::SetAside;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::handle::FilesHandle;
 use crate::port::journal::{StoreError, ThreadRow, ThreadStatus};
 use crate::tool::{FolderError, Now, WorkingFolder};
 
@@ -132,38 +133,6 @@ struct Since {
 }
 
 impl Engine {
-    /// Puts the files that tools of a thread changed after `at` back as they were there. Refused while a run is active in
-    /// the thread; none begins until it is done. It goes on with the next file where one cannot be put back, and says so.
-    pub async fn restore_files(
-        &self,
-        thread: &ThreadId,
-        at: Seq,
-        mode: RestoreMode,
-    ) -> Result<Restored, EngineError> {
-        // Whoever only looks keeps nobody waiting.
-        let _aside = match mode {
-            RestoreMode::Preview => None,
-            RestoreMode::Spare | RestoreMode::Overwrite => Some(self.set_aside(thread, is_idle).await?),
-        };
-        let row = self.idle(thread).await?;
-        if at > row.head {
-            return Err(Reject::NotFound { what: format!("event {at}") }.into());
-        }
-        let since = self.since(thread, at).await?;
-        let mut restored = self.unseen(&since);
-        if since.files.is_empty() {
-            return Ok(restored);
-        }
-        let folder =
-            self.services.folders.of_thread(thread, row.view.folder).await.map_err(EngineError::Config)?;
-        let folder =
-            folder.ok_or_else(|| EngineError::Config("the thread has no working folder".to_owned()))?;
-        for (path, changed) in since.files {
-            restored.files.push(self.restore_file(folder.clone(), path, changed, mode).await?);
-        }
-        Ok(restored)
-    }
-
     /// The thread, where no run is active in it.
     async fn idle(&self, thread: &ThreadId) -> Result<ThreadRow, EngineError> {
         self.resting(thread, is_idle).await
@@ -171,7 +140,7 @@ impl Engine {
 
     /// The thread, where its status is one of those that are meant.
     async fn resting(&self, thread: &ThreadId, rests: Rests) -> Result<ThreadRow, EngineError> {
-        let row = self.thread(thread).await?;
+        let row = self.thread(thread).row().await?;
         if rests(row.view.status) { Ok(row) } else { Err(active(thread)) }
     }
 
@@ -272,6 +241,36 @@ impl Engine {
         let done = tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()));
         let (fate, why) = done.unwrap_or_else(|why| (FileFate::Failed, Some(why)));
         Ok(RestoredFile { path, fate, why })
+    }
+}
+
+impl FilesHandle<'_> {
+    /// Puts the files that tools of a thread changed after `at` back as they were there. Refused while a run is active in
+    /// the thread; none begins until it is done. It goes on with the next file where one cannot be put back, and says so.
+    pub async fn restore(self, at: Seq, mode: RestoreMode) -> Result<Restored, EngineError> {
+        let Self { engine, id: thread } = self;
+        // Whoever only looks keeps nobody waiting.
+        let _aside = match mode {
+            RestoreMode::Preview => None,
+            RestoreMode::Spare | RestoreMode::Overwrite => Some(engine.set_aside(thread, is_idle).await?),
+        };
+        let row = engine.idle(thread).await?;
+        if at > row.head {
+            return Err(Reject::NotFound { what: format!("event {at}") }.into());
+        }
+        let since = engine.since(thread, at).await?;
+        let mut restored = engine.unseen(&since);
+        if since.files.is_empty() {
+            return Ok(restored);
+        }
+        let folder =
+            engine.services.folders.of_thread(thread, row.view.folder).await.map_err(EngineError::Config)?;
+        let folder =
+            folder.ok_or_else(|| EngineError::Config("the thread has no working folder".to_owned()))?;
+        for (path, changed) in since.files {
+            restored.files.push(engine.restore_file(folder.clone(), path, changed, mode).await?);
+        }
+        Ok(restored)
     }
 }
 

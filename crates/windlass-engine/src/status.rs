@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_machine::{
-    Doubt, Event, Fact, InterruptKind, Machine, Message, Outcome as Became, Output, Phase, Run, RunId,
-    RunStatus, Seq, ThreadId, Totals,
+    Doubt, Event, Fact, InterruptKind, Machine, Message, Outcome as Became, Output, Phase, Run, RunStatus,
+    Seq, ThreadId, Totals,
 };
 
 use crate::engine::Engine;
 use crate::error::{EngineError, Fault, TryAgain};
+use crate::handle::{RunHandle, ThreadHandle};
 use crate::outcome::{ErrorInfo, Evidence, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting, dollars};
 use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadStatus};
 
@@ -19,12 +20,7 @@ use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery, 
 const PAGE: usize = 512;
 
 impl Engine {
-    /// What a run waits for.
-    pub async fn interrupts(&self, thread: &ThreadId) -> Result<Vec<OpenInterrupt>, EngineError> {
-        self.open_interrupts(&*self.peek(thread).await?).await
-    }
-
-    /// The open interrupts of a folded thread ([`Engine::peek`]).
+    /// The open interrupts of a folded thread ([`ThreadHandle::folded`]).
     pub async fn open_interrupts(&self, thread: &Machine) -> Result<Vec<OpenInterrupt>, EngineError> {
         match &thread.state().run {
             Some(run) => self.asked(run).await,
@@ -38,7 +34,7 @@ impl Engine {
         let query = ThreadQuery { asking: true, ..query.clone() };
         let mut waiting = Vec::new();
         for thread in self.threads(&query).await? {
-            let open = match self.interrupts(&thread.thread).await {
+            let open = match self.thread(&thread.thread).interrupts().await {
                 // One that was deleted meanwhile asks nothing.
                 Err(EngineError::NoThread(_)) => Ok(Vec::new()),
                 Err(error) if error.judge() != (Fault::Outside, TryAgain::Never) => return Err(error),
@@ -95,15 +91,6 @@ impl Engine {
         Ok(open)
     }
 
-    /// How a run stands.
-    pub async fn status(&self, run: &RunId) -> Result<Outcome, EngineError> {
-        let row = self.run_row(run).await?;
-        match row.view.status {
-            Some(status) => self.ended(row, status).await,
-            None => self.active(row).await,
-        }
-    }
-
     async fn ended(&self, row: RunRow, status: RunStatus) -> Result<Outcome, EngineError> {
         let (end, text, lacked) = self.end_of(&row).await?;
         let Fact::RunFinished { error, fallback, totals, .. } = end.fact else {
@@ -138,7 +125,7 @@ impl Engine {
     }
 
     async fn active(&self, row: RunRow) -> Result<Outcome, EngineError> {
-        let machine = self.peek(&row.thread).await?;
+        let machine = self.thread(&row.thread).folded().await?;
         let Some(run) = machine.state().run.as_ref().filter(|run| run.id == row.view.run) else {
             return self.not_active(row).await;
         };
@@ -161,7 +148,7 @@ impl Engine {
         let mut machine = machine.clone();
         machine.lack(self.services.catalog.lacking(machine.state()).await);
         let missing: Vec<String> = machine.missing().into_iter().map(ToString::to_string).collect();
-        if missing.is_empty() || self.drives(thread) || !self.is_unattended(thread).await? {
+        if missing.is_empty() || self.thread(thread).is_driven() || !self.is_unattended(thread).await? {
             return Ok(Vec::new());
         }
         Ok(missing)
@@ -169,7 +156,7 @@ impl Engine {
 
     /// Whether a thread needs a driver and no live process holds it.
     async fn is_unattended(&self, thread: &ThreadId) -> Result<bool, EngineError> {
-        let view = self.thread(thread).await?.view;
+        let view = self.thread(thread).row().await?.view;
         let is_due = view.deadline.is_some_and(|at| at <= self.services.store.clock.now());
         if view.status != ThreadStatus::Running && !is_due {
             return Ok(false);
@@ -181,7 +168,7 @@ impl Engine {
 
     /// A run that the fold does not know as active: it has ended since its row was read, or not begun.
     async fn not_active(&self, row: RunRow) -> Result<Outcome, EngineError> {
-        let row = self.run_row(&row.view.run).await?;
+        let row = self.run(&row.view.run).row().await?;
         if let Some(status) = row.view.status {
             return self.ended(row, status).await;
         }
@@ -251,6 +238,26 @@ impl Engine {
     }
 }
 
+impl ThreadHandle<'_> {
+    /// What a run waits for.
+    pub async fn interrupts(self) -> Result<Vec<OpenInterrupt>, EngineError> {
+        let engine = self.engine;
+        engine.open_interrupts(&*self.folded().await?).await
+    }
+}
+
+impl RunHandle<'_> {
+    /// How a run stands.
+    pub async fn status(self) -> Result<Outcome, EngineError> {
+        let engine = self.engine;
+        let row = self.row().await?;
+        match row.view.status {
+            Some(status) => engine.ended(row, status).await,
+            None => engine.active(row).await,
+        }
+    }
+}
+
 fn meta(row: &RunRow, totals: &Totals, duration_ms: u64) -> Meta {
     Meta {
         thread_id: row.thread.clone(),
@@ -294,9 +301,9 @@ mod tests {
         let registry = Registry::new(Arc::new(NoSchemas));
         let builder = Builder::new(registry, || panic!("the test has models"));
         let engine = builder.models(Arc::new(models)).build().await.unwrap();
-        let outcome = engine.run(Task::new("test/scripted".into(), "hi")).await.unwrap();
+        let outcome = engine.run_task(Task::new("test/scripted".into(), "hi")).await.unwrap();
         // The row as it was read just before the run ended.
-        let mut row = engine.run_row(&outcome.run_id).await.unwrap();
+        let mut row = engine.run(&outcome.run_id).row().await.unwrap();
         (row.view.status, row.view.finished_at) = (None, None);
         let seen = engine.active(row).await.unwrap();
         assert_eq!((seen.status, seen.data), (Status::Done, outcome.data));

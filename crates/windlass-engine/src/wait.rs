@@ -8,6 +8,7 @@ use windlass_machine::{Fact, InputId, RunId, Seq};
 use crate::drive::watch::Update;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::handle::RunHandle;
 use crate::outcome::{Outcome, Status};
 use crate::port::journal::{Recorded, RunRow, ThreadStatus};
 
@@ -15,26 +16,36 @@ use crate::port::journal::{Recorded, RunRow, ThreadStatus};
 const TEND_EVERY_MS: u64 = 1_000;
 
 impl Engine {
+    /// Finds a run; where it has not begun, with the message that is to start it.
+    async fn find(&self, run: &RunId) -> Result<(RunRow, Option<InputId>), EngineError> {
+        let row = self.services.store.journal.run(run).await?.ok_or_else(no_run(run))?;
+        let queued = row.view.queued.clone();
+        Ok((row, queued))
+    }
+}
+
+impl RunHandle<'_> {
     /// Waits until a run has ended, or waits for a person or for a tool of its own that this process lacks. Where the
     /// process that drives it dies meanwhile, this one takes over.
     ///
     /// A run that is still queued is waited for from there on: until its turn has come and it has ended. A message
     /// that the active run took in, because it was to steer it, ends with that run. Where the thread comes to rest
     /// without taking the message, the outcome says [`Status::Queued`](crate::Status::Queued).
-    pub async fn wait(&self, run: &RunId) -> Result<Outcome, EngineError> {
-        let (row, mut queued) = self.find(run).await?;
+    pub async fn wait(self) -> Result<Outcome, EngineError> {
+        let Self { engine, id: run } = self;
+        let (row, mut queued) = engine.find(run).await?;
         let mut run = run.clone();
-        let mut updates = self.watch(&row.thread, Seq(row.view.from.0.saturating_sub(1)));
+        let mut updates = engine.thread(&row.thread).watch(Seq(row.view.from.0.saturating_sub(1)));
         let mut active = false;
         loop {
-            let clock = &self.services.store.clock;
+            let clock = &engine.services.store.clock;
             let update = tokio::select! {
                 biased;
                 update = updates.next() => update,
                 () = clock.sleep_ms(TEND_EVERY_MS) => {
-                    self.tend(&row.thread).await?;
-                    if active && self.leaves(&row.thread) {
-                        let outcome = self.status(&run).await?;
+                    engine.thread(&row.thread).tend().await?;
+                    if active && engine.thread(&row.thread).is_left_to_others() {
+                        let outcome = engine.run(&run).status().await?;
                         if outcome.status == Status::Paused {
                             return Ok(outcome);
                         }
@@ -53,18 +64,20 @@ impl Engine {
                     }
                     Fact::RunStarted { .. } if event.run.as_ref() == Some(&run) => active = true,
                     Fact::RunFinished { .. } if event.run.as_ref() == Some(&run) => {
-                        return self.status(&run).await;
+                        return engine.run(&run).status().await;
                     }
                     _ => {} // tidy: the other kinds do not end a wait
                 },
                 Update::Status(ThreadStatus::Waiting) if active => {
-                    let outcome = self.status(&run).await?;
+                    let outcome = engine.run(&run).status().await?;
                     // An answer may have come since the update was sent.
                     if outcome.status != Status::Running {
                         return Ok(outcome);
                     }
                 }
-                Update::Status(ThreadStatus::Idle) if queued.is_some() => return self.status(&run).await,
+                Update::Status(ThreadStatus::Idle) if queued.is_some() => {
+                    return engine.run(&run).status().await;
+                }
                 Update::Stopped { why } => {
                     return Err(EngineError::Stopped { thread: row.thread, why: why.to_string() });
                 }
@@ -77,15 +90,9 @@ impl Engine {
     }
 
     /// One run, also one that is still queued.
-    pub async fn run_row(&self, run: &RunId) -> Result<RunRow, EngineError> {
-        Ok(self.find(run).await?.0)
-    }
-
-    /// Finds a run; where it has not begun, with the message that is to start it.
-    async fn find(&self, run: &RunId) -> Result<(RunRow, Option<InputId>), EngineError> {
-        let row = self.services.store.journal.run(run).await?.ok_or_else(no_run(run))?;
-        let queued = row.view.queued.clone();
-        Ok((row, queued))
+    pub async fn row(self) -> Result<RunRow, EngineError> {
+        let Self { engine, id: run } = self;
+        Ok(engine.find(run).await?.0)
     }
 }
 

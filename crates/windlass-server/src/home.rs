@@ -217,7 +217,7 @@ impl Homes {
         let homes = self.clone();
         let found = tokio::task::spawn_blocking(move || homes.folders()).await.unwrap_or_default();
         for (thread, path) in found {
-            if !matches!(engine.thread(&thread).await, Err(EngineError::NoThread(_))) {
+            if !matches!(engine.thread(&thread).row().await, Err(EngineError::NoThread(_))) {
                 continue;
             }
             let removed = tokio::task::spawn_blocking(move || gone(windlass::tool::remove_tree(&path))).await;

@@ -60,7 +60,7 @@ pub fn instead(engine: &Engine, name: &ToolName) -> Option<String> {
     if let Some((_, why)) = CONDITIONAL.iter().find(|(known, _)| name.as_str() == *known) {
         return Some((*why).to_owned());
     }
-    let tools = engine.tools();
+    let tools = engine.tools().list();
     let known: Vec<&str> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
     suggest::nearest(name.as_str(), &known).map(|near| format!("did you mean `{near}`?"))
 }
@@ -90,7 +90,7 @@ const CONDITIONAL: [(&str, &str); 7] = [
 
 /// Lists all of them, by name.
 pub fn list(engine: &Engine, settings: &Settings) -> Vec<Listed> {
-    let mut all: Vec<Listed> = engine.tools().into_iter().map(Listed::of).collect();
+    let mut all: Vec<Listed> = engine.tools().list().into_iter().map(Listed::of).collect();
     let disabled = &settings.tools.disabled;
     all.extend(disabled.iter().map(|name| Listed {
         name: ToolName::from(name.as_str()),

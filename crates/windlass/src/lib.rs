@@ -10,7 +10,7 @@
 //! use windlass::{Status, Task};
 //!
 //! let engine = windlass::builder().build().await?;
-//! let outcome = engine.run(Task::new(DEMO_MODEL.into(), "Hello")).await?;
+//! let outcome = engine.run_task(Task::new(DEMO_MODEL.into(), "Hello")).await?;
 //! assert_eq!(outcome.status, Status::Done);
 //! # Ok(())
 //! # }

@@ -64,15 +64,15 @@ pub async fn auto_run(console: &Console, args: &AutoRunArgs) -> anyhow::Result<E
         None => None,
     };
     if let Some(choice) = args.choice {
-        place.engine.set_auto_run(thread.as_ref().unwrap_or(&user), choice.auto_run()).await?;
+        place.engine.policy().set_auto_run(thread.as_ref().unwrap_or(&user), choice.auto_run()).await?;
     }
     let own = match &thread {
-        Some(thread) => place.engine.auto_run(thread).await?,
+        Some(thread) => place.engine.policy().auto_run(thread).await?,
         None => None,
     };
     let chosen = match own {
         Some(own) => Some(own),
-        None => place.engine.auto_run(&user).await?,
+        None => place.engine.policy().auto_run(&user).await?,
     };
     console.out_line(match chosen.unwrap_or_default() {
         AutoRun::Ask => "ask",
@@ -115,14 +115,14 @@ pub async fn allow(console: &Console, args: &AllowArgs) -> anyhow::Result<Exit> 
     let user = local().principal;
     for tool in &args.tools {
         match args.remove {
-            true => place.engine.disallow(&user, tool).await?,
+            true => place.engine.policy().disallow(&user, tool).await?,
             false => {
-                let allowed = place.engine.allow(&user, tool).await;
+                let allowed = place.engine.policy().allow(&user, tool).await;
                 allowed.map_err(|error| toolbox::missing(&place.engine, error))?;
             }
         }
     }
-    let tools = place.engine.allowed(&user).await?;
+    let tools = place.engine.policy().allowed(&user).await?;
     if args.json {
         console.out_json(&json!(tools).to_string());
     } else if tools.is_empty() {
@@ -130,7 +130,7 @@ pub async fn allow(console: &Console, args: &AllowArgs) -> anyhow::Result<Exit> 
     } else {
         tools.iter().for_each(|tool| console.out_line(&shown_line(tool.as_str())));
     }
-    let chosen = place.engine.auto_run(&Whose::User(user)).await?;
+    let chosen = place.engine.policy().auto_run(&Whose::User(user)).await?;
     if !args.list && !args.remove && chosen != Some(AutoRun::Allowlist) {
         console.hint("the list counts where `allowlist` is chosen: `windlass auto-run allowlist`");
     }

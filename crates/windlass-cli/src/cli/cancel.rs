@@ -30,13 +30,13 @@ pub async fn run(console: &Console, args: &CancelArgs) -> anyhow::Result<Exit> {
         console.note(&format!("run {run} has ended already: {status}"));
         return Ok(Exit::Done);
     }
-    match place.engine.cancel(&run, local().principal).await {
+    match place.engine.run(&run).cancel(local().principal).await {
         Ok(_) => {}
         // It ended by itself in between: what is said below is its own end.
         Err(EngineError::Rejected(_)) => {}
         Err(error) => return Err(error.into()),
     }
-    let outcome = place.engine.wait(&run).await?;
+    let outcome = place.engine.run(&run).wait().await?;
     console.note(&format!("run {run}: {}", super::threads::status_word(outcome.status)));
     Ok(Exit::Done)
 }

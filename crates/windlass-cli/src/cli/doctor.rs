@@ -293,8 +293,8 @@ async fn ping(models: Arc<dyn Models>, name: &ModelName) -> Check {
     agent.limits.max_steps = 1;
     let asked = async {
         let engine = windlass::builder().models(models).build().await?;
-        let outcome = engine.run(Task::new(agent, "Reply with the one word: ready")).await?;
-        let events = engine.events(&outcome.meta.thread_id, Seq::default(), EVENTS).await?;
+        let outcome = engine.run_task(Task::new(agent, "Reply with the one word: ready")).await?;
+        let events = engine.thread(&outcome.meta.thread_id).events(Seq::default(), EVENTS).await?;
         anyhow::Ok((outcome, events))
     };
     match asked.await {

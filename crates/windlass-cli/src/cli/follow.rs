@@ -154,10 +154,10 @@ impl<'a> Follow<'a> {
     /// Follows until the run has ended, waits for someone who is not here, or is left.
     pub async fn follow_through(mut self, from: From) -> anyhow::Result<End> {
         // The run may wait behind another one, which has asked long before.
-        let open = self.place.engine.interrupts(&self.thread).await?;
+        let open = self.place.engine.thread(&self.thread).interrupts().await?;
         self.open = open.into_iter().map(|open| open.interrupt).collect();
         self.seen = from.after;
-        let mut updates = self.place.engine.watch(&self.thread, from.after);
+        let mut updates = self.place.engine.thread(&self.thread).watch(from.after);
         let (mut tick, mut tend) = (tokio::time::interval(TICK), tokio::time::interval(TEND));
         loop {
             let ended = tokio::select! {
@@ -170,7 +170,7 @@ impl<'a> Follow<'a> {
                 },
                 _ = tend.tick() => {
                     // Where the process that drives the run dies, this one takes over.
-                    self.place.engine.tend(&self.thread).await?;
+                    self.place.engine.thread(&self.thread).tend().await?;
                     self.left().await?
                 }
                 _ = tick.tick() => {
@@ -197,10 +197,10 @@ impl<'a> Follow<'a> {
 
     /// A run that waits for tools which this process does not have is not followed for ever.
     async fn left(&self) -> anyhow::Result<Option<End>> {
-        if !self.place.engine.leaves(&self.thread) {
+        if !self.place.engine.thread(&self.thread).is_left_to_others() {
             return Ok(None);
         }
-        let outcome = self.place.engine.status(&self.run).await?;
+        let outcome = self.place.engine.run(&self.run).status().await?;
         let lacks = outcome.status == Status::Paused && !outcome.meta.capabilities_missing.is_empty();
         Ok(lacks.then(|| End::Outcome(Box::new(outcome))))
     }
@@ -267,11 +267,11 @@ impl<'a> Follow<'a> {
     }
 
     async fn finished(&mut self) -> anyhow::Result<Option<End>> {
-        let outcome = self.place.engine.status(&self.run).await?;
+        let outcome = self.place.engine.run(&self.run).status().await?;
         self.show_end(&outcome);
         // Typed in a chat while it ran: the next run is there already.
         if self.chat.is_some() {
-            let machine = self.place.engine.peek(&self.thread).await?;
+            let machine = self.place.engine.thread(&self.thread).folded().await?;
             if let Some(next) = &machine.state().run {
                 self.run = next.id.clone();
                 self.interrupts = 0;
@@ -285,12 +285,12 @@ impl<'a> Follow<'a> {
     /// The thread has come to rest. Where the run's message still waits, the run before it did not end well, and
     /// nothing would ever send it.
     async fn at_rest(&mut self) -> anyhow::Result<Option<End>> {
-        let machine = self.place.engine.peek(&self.thread).await?;
+        let machine = self.place.engine.thread(&self.thread).folded().await?;
         let state = machine.state();
         let (None, Some(last), true) = (&state.run, &state.last, self.is_queued(state)) else {
             return Ok(None);
         };
-        let outcome = self.place.engine.status(&last.run).await?;
+        let outcome = self.place.engine.run(&last.run).status().await?;
         self.show_end(&outcome);
         self.unqueue(state).await?;
         Ok(Some(End::Outcome(Box::new(outcome))))
@@ -302,7 +302,7 @@ impl<'a> Follow<'a> {
 
     /// The run that is at work in the thread: the one that is followed, or one before it.
     async fn at_work(&self) -> Result<RunId, EngineError> {
-        let machine = self.place.engine.peek(&self.thread).await?;
+        let machine = self.place.engine.thread(&self.thread).folded().await?;
         let active = machine.state().run.as_ref().filter(|_| self.is_queued(machine.state()));
         Ok(active.map_or_else(|| self.run.clone(), |run| run.id.clone()))
     }
@@ -314,7 +314,7 @@ impl<'a> Follow<'a> {
         let me = local().principal;
         let ours = |queued: &Queued| in_chat && queued.by == me || queued.run == self.run;
         for Waiting { id, queued, .. } in state.queue.iter().filter(|waiting| ours(&waiting.queued)) {
-            self.place.engine.withdraw(&self.thread, id, queued.by.clone()).await?;
+            self.place.engine.thread(&self.thread).queue().withdraw(id, queued.by.clone()).await?;
             let text = queued.message.plain_text();
             self.console.note(&format!("not sent: {}", first_line(&shown(&text), ECHO_CHARS)));
             if let Some(typing) = &mut self.chat {
@@ -379,7 +379,7 @@ impl<'a> Follow<'a> {
 
     /// Whether the run waits for an answer or for its time, so that nothing of it can be interrupted.
     async fn is_parked(&self) -> Result<bool, EngineError> {
-        let status = self.place.engine.thread(&self.thread).await?.view.status;
+        let status = self.place.engine.thread(&self.thread).row().await?.view.status;
         Ok(self.asking.is_some() || matches!(status, ThreadStatus::Waiting | ThreadStatus::Sleeping))
     }
 
@@ -399,7 +399,7 @@ impl<'a> Follow<'a> {
         let run = self.at_work().await?;
         let (engine, console) = (self.place.engine.clone(), self.console.clone());
         tokio::spawn(async move {
-            match engine.cancel(&run, local().principal).await {
+            match engine.run(&run).cancel(local().principal).await {
                 Ok(_) | Err(EngineError::Rejected(_)) => {}
                 Err(error) => console.note(&format!("not stopped: {error}")),
             }

@@ -61,7 +61,7 @@ pub async fn run(console: &Console, args: &GrantsArgs) -> anyhow::Result<Exit> {
         Command::Add { tool, when, count, lasts, place } => {
             let place = open_tools(console, place).await?;
             let by = local().principal;
-            let grant = place.engine.grant(GrantDraft {
+            let grant = place.engine.policy().grant(GrantDraft {
                 user: by.clone(),
                 tool: tool.clone(),
                 arguments: when.clone(),
@@ -75,7 +75,7 @@ pub async fn run(console: &Console, args: &GrantsArgs) -> anyhow::Result<Exit> {
         Command::Revoke { grant, place } => {
             let place = open(console, place).await?;
             let id = find(&place, grant).await?;
-            place.engine.revoke(&id, None).await?;
+            place.engine.policy().revoke(&id, None).await?;
             console.note(&format!("revoked: {id}"));
         }
     }
@@ -92,7 +92,7 @@ async fn open_tools(console: &Console, flags: &PlaceFlags) -> anyhow::Result<Pla
 }
 
 async fn list(console: &Console, place: &Place, json: bool) -> anyhow::Result<()> {
-    let grants = place.engine.grants(None).await?;
+    let grants = place.engine.policy().grants(None).await?;
     for (user, grant) in &grants {
         if json {
             console.out_json(&json!({ "user": user, "grant": grant }).to_string());
@@ -127,7 +127,7 @@ fn words(grant: &Grant) -> String {
 }
 
 async fn find(place: &Place, id: &str) -> anyhow::Result<String> {
-    let grants = place.engine.grants(None).await?;
+    let grants = place.engine.policy().grants(None).await?;
     let mut found = grants.iter().map(|(_, grant)| &grant.id).filter(|it| !id.is_empty() && it.ends_with(id));
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one.clone()),

@@ -54,11 +54,11 @@ pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
     let mut place = ground.open_to_go_on(consent).await?;
     place.prepare(console, &row).await?;
     let mut signals = Signals::listen()?;
-    let past = place.engine.thread(&row.thread).await?.head;
-    place.engine.resume(&row.view.run).await?;
+    let past = place.engine.thread(&row.thread).row().await?.head;
+    place.engine.run(&row.view.run).resume().await?;
     if !args.output.stream_json {
-        let thread = place.engine.thread(&row.thread).await?;
-        let verb = match (place.engine.drives(&row.thread), thread.view.status) {
+        let thread = place.engine.thread(&row.thread).row().await?;
+        let verb = match (place.engine.thread(&row.thread).is_driven(), thread.view.status) {
             (_, ThreadStatus::Waiting) | (true, _) | (false, ThreadStatus::Idle) => "going on with",
             (false, ThreadStatus::Running) => "another process drives; following",
             (false, ThreadStatus::Sleeping) => "waiting for its time with",
@@ -79,7 +79,7 @@ async fn finished(
     place: &crate::place::Place,
     run: &windlass::machine::RunId,
 ) -> anyhow::Result<Exit> {
-    let outcome = place.engine.status(run).await?;
+    let outcome = place.engine.run(run).status().await?;
     if args.output.stream_json {
         console.out_json(&json::outcome(&outcome).to_string());
     } else {

@@ -190,7 +190,7 @@ async fn export(
         transcript::write(console, &place.engine, thread, Form::Markdown).await?
     } else {
         let mut lines = String::new();
-        let mut exported = place.engine.export(thread);
+        let mut exported = place.engine.thread(thread).export();
         while let Some(line) = exported.next().await {
             lines.push_str(&tame_json(line?.trim_end()));
             lines.push('\n');
@@ -211,7 +211,7 @@ async fn export(
 }
 
 async fn delete(console: &Console, place: &Place, thread: &ThreadId, yes: bool) -> anyhow::Result<Exit> {
-    let row = place.engine.thread(thread).await?;
+    let row = place.engine.thread(thread).row().await?;
     let title = row.view.title.unwrap_or_else(|| "(no title)".into());
     if !yes {
         if !console.can_ask() {
@@ -227,7 +227,7 @@ async fn delete(console: &Console, place: &Place, thread: &ThreadId, yes: bool) 
             return Ok(Exit::Failed);
         }
     }
-    place.engine.delete(thread).await?;
+    place.engine.thread(thread).delete().await?;
     console.note(&format!("deleted `{}` ({thread})", shown(&title)));
     Ok(Exit::Done)
 }

@@ -165,7 +165,7 @@ fn missing(place: &Place, name: &ToolName) -> Trouble {
 async fn show(console: &Console, place: &Place, name: &ToolName, json: bool) -> anyhow::Result<Exit> {
     let found = toolbox::list(&place.engine, &place.ground.settings).into_iter().find(|it| it.name == *name);
     let call = Supposed { tool: name.clone(), arguments: None, by: local(), rules: None };
-    let standing = place.engine.standing(&call).await?;
+    let standing = place.engine.policy().standing(&call).await?;
     let (Some(Listed { state, tool: Some(tool), .. }), Some(standing)) = (found, standing) else {
         return Err(missing(place, name).into());
     };
@@ -232,7 +232,7 @@ fn read(text: &str) -> Result<Value, Trouble> {
 
 async fn call(console: &Console, place: &Place, mut trial: Trial, json: bool) -> anyhow::Result<Exit> {
     let name = trial.tool.clone();
-    let mut tried = place.engine.try_tool(trial.clone()).await?;
+    let mut tried = place.engine.tools().try_tool(trial.clone()).await?;
     while let Tried::Asks { by, yours: true, preview } = &tried
         && trial.consent != Consent::Given
         && console.can_ask()
@@ -248,7 +248,7 @@ async fn call(console: &Console, place: &Place, mut trial: Trial, json: bool) ->
             break;
         }
         trial.consent = preview.clone().map_or(Consent::Given, Consent::AsShown);
-        tried = place.engine.try_tool(trial.clone()).await?;
+        tried = place.engine.tools().try_tool(trial.clone()).await?;
     }
     Ok(match tried {
         Tried::Unknown => return Err(missing(place, &name).into()),

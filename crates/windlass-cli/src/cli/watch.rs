@@ -52,7 +52,7 @@ pub async fn run(console: &Console, args: &WatchArgs) -> anyhow::Result<Exit> {
     let ground = Ground::find(console, &args.place, &ModelFlags::default(), Ask::Never)?;
     let place = ground.open_store().await?;
     let row = place.find_run(args.run.as_deref()).await?;
-    let head = place.engine.thread(&row.thread).await?.head;
+    let head = place.engine.thread(&row.thread).row().await?.head;
     let after = args.after.map_or(Seq(row.view.from.0.saturating_sub(1)), Seq);
     if after > head {
         let message = format!("`--after {after}`: the thread ends at event {head}");
@@ -79,7 +79,7 @@ impl Watch<'_> {
         if self.has_ended() && after >= self.head {
             return self.outcome().await;
         }
-        let mut updates = self.place.engine.watch(&self.row.thread, after);
+        let mut updates = self.place.engine.thread(&self.row.thread).watch(after);
         loop {
             let update = tokio::select! {
                 biased;
@@ -93,7 +93,7 @@ impl Watch<'_> {
             self.show(&update).await?;
             if until_waiting && matches!(update, Update::Status(ThreadStatus::Waiting)) {
                 // It was so when it was told; by now somebody may have answered, or it is another run that waits.
-                let outcome = self.place.engine.status(&self.row.view.run).await?;
+                let outcome = self.place.engine.run(&self.row.view.run).status().await?;
                 if outcome.status == Status::Paused {
                     return Ok(self.ended(outcome));
                 }
@@ -128,7 +128,7 @@ impl Watch<'_> {
     }
 
     async fn outcome(&mut self) -> anyhow::Result<End> {
-        let outcome = self.place.engine.status(&self.row.view.run).await?;
+        let outcome = self.place.engine.run(&self.row.view.run).status().await?;
         Ok(self.ended(outcome))
     }
 

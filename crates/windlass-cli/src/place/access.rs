@@ -234,7 +234,7 @@ impl Place {
     }
 
     async fn recorded_access(&self, row: &RunRow) -> Result<Option<ModelAccess>, EngineError> {
-        let machine = self.engine.peek(&row.thread).await?;
+        let machine = self.engine.thread(&row.thread).folded().await?;
         let state = machine.state();
         let active = state.run.as_ref().filter(|run| run.id == row.view.run).map(|run| &run.options);
         let mut queue = state.queue.iter().map(|waiting| &waiting.queued);

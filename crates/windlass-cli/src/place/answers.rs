@@ -24,7 +24,7 @@ impl Place {
         given: Vec<Given>,
         drafts: Vec<GrantDraft>,
     ) -> Result<(Accepted, Vec<Grant>), EngineError> {
-        let folded = self.engine.peek(thread).await?;
+        let folded = self.engine.thread(thread).folded().await?;
         let entries = entries(&folded, &given);
         let (accepted, grants) = self.engine.answer_and_grant(&folded, given, drafts, None, local()).await?;
         let grant = grants.first().map(|grant| grant.id.clone());
@@ -38,8 +38,8 @@ impl Place {
 
     /// Leaves answers in a thread's inbox for the process that drives it, now or later.
     pub async fn leave_answers(&self, thread: &ThreadId, given: Vec<Given>) -> Result<(), EngineError> {
-        let entries = entries(&self.engine.peek(thread).await?, &given);
-        self.engine.leave_answers(thread, given, local()).await?;
+        let entries = entries(&self.engine.thread(thread).folded().await?, &given);
+        self.engine.thread(thread).leave_answers(given, local()).await?;
         self.record(entries.into_iter()).await;
         Ok(())
     }

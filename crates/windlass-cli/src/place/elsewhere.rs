@@ -33,7 +33,7 @@ impl Ground {
                 None => return Err(error),
             },
         };
-        let recorded = looked.engine.thread(&row.thread).await?.view.folder;
+        let recorded = looked.engine.thread(&row.thread).row().await?.view.folder;
         let is_here = looked.homes.has_files_of(recorded.as_deref());
         let Some(folder) = recorded.filter(|_| !is_here && self.place.dir.is_none()) else {
             return Ok((self, looked, row));
@@ -59,7 +59,7 @@ impl Ground {
             other.settings.store = Some(store);
             // A store that cannot be read hides no other.
             let Ok(place) = Box::pin(other.open_store()).await else { continue };
-            if let Ok(row) = place.engine.run_row(&run).await {
+            if let Ok(row) = place.engine.run(&run).row().await {
                 return Some((place, row));
             }
         }

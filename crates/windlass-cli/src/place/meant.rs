@@ -18,7 +18,7 @@ impl Place {
         let Some(id) = id else {
             return self.newest_open().await?.ok_or_else(|| self.nothing_open().into());
         };
-        match self.engine.run_row(&RunId::from(id)).await {
+        match self.engine.run(&RunId::from(id)).row().await {
             Err(EngineError::NoRun(_)) => {}
             found => return Ok(found?),
         }
@@ -85,7 +85,7 @@ impl Place {
             let none = || Trouble::usage("there is no thread yet").hint("`windlass run` starts one");
             return newest.into_iter().next().map(|row| row.thread).ok_or_else(|| none().into());
         };
-        match self.engine.thread(&ThreadId::from(id)).await {
+        match self.engine.thread(&ThreadId::from(id)).row().await {
             Err(EngineError::NoThread(_)) => {}
             found => return Ok(found?.thread),
         }

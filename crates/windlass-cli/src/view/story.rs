@@ -25,7 +25,7 @@ pub struct Background {
 /// The tool servers of the tools that come from one, by tool.
 pub fn servers(engine: &Engine) -> BTreeMap<ToolName, String> {
     let of = |tool: OfferedTool| tool.server.map(|server| (tool.spec.name, server));
-    engine.tools().into_iter().filter_map(of).collect()
+    engine.tools().list().into_iter().filter_map(of).collect()
 }
 
 impl Background {
@@ -45,7 +45,7 @@ pub async fn backgrounds(
     let Some(row) = newest.first() else { return Ok(story.asked) };
     let mut after = Seq(row.view.from.0.saturating_sub(1));
     loop {
-        let page = engine.events(thread, after, PAGE).await?;
+        let page = engine.thread(thread).events(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(story.asked) };
         after = last.seq;
         page.iter().for_each(|recorded| story.see(&recorded.event));

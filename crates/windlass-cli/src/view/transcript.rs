@@ -43,7 +43,7 @@ enum Part {
 pub async fn events(engine: &Engine, thread: &ThreadId) -> Result<Vec<Recorded>, EngineError> {
     let (mut all, mut after) = (Vec::new(), Seq::default());
     loop {
-        let page = engine.events(thread, after, PAGE).await?;
+        let page = engine.thread(thread).events(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(all) };
         after = last.seq;
         all.extend(page);
@@ -57,7 +57,7 @@ pub async fn write(
     thread: &ThreadId,
     form: Form,
 ) -> Result<String, EngineError> {
-    let row = engine.thread(thread).await?;
+    let row = engine.thread(thread).row().await?;
     let title = row.view.title.unwrap_or_else(|| thread.to_string());
     let mut text = match form {
         Form::Plain => format!("{}\n", console.out_paint.bold(&shown(&title))),

@@ -63,8 +63,8 @@ pub async fn tell(
         return Ok(told(words));
     }
     let engine = &request.app.engine;
-    if engine.thread(thread).await?.view.status == ThreadStatus::Waiting {
-        let open = engine.interrupts(thread).await?;
+    if engine.thread(thread).row().await?.view.status == ThreadStatus::Waiting {
+        let open = engine.thread(thread).interrupts().await?;
         if !open.is_empty() {
             words.extend(speaker.waits(&open));
             return Ok(told(words));

@@ -177,7 +177,7 @@ impl Live {
         let mut is_event = false;
         let said = match item {
             Item::Told(_, Update::Status(ThreadStatus::Waiting)) => {
-                let open = self.app.engine.interrupts(&self.thread).await?;
+                let open = self.app.engine.thread(&self.thread).interrupts().await?;
                 // Somebody may have answered since.
                 if open.is_empty() { Vec::new() } else { self.speaker.waits(&open) }
             }

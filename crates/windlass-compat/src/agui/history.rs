@@ -88,7 +88,7 @@ impl History {
     ) -> Result<(), EngineError> {
         let mut room = ROOM_BYTES;
         loop {
-            let page = engine.events(thread, self.seq, PAGE).await?;
+            let page = engine.thread(thread).events(self.seq, PAGE).await?;
             let is_last = page.len() < PAGE;
             for Recorded { seq, mut event } in page {
                 if seq > until {

@@ -91,7 +91,7 @@ impl<'a> Exchange<'a> {
             return self.come_back(&thread, run.clone(), &input, &history).await;
         }
         let is_new = input.newest_id().is_some_and(|id| !history.known.contains_key(&id));
-        let folded = self.app.engine.peek(&thread).await?;
+        let folded = self.app.engine.thread(&thread).folded().await?;
         let open = self.app.engine.open_interrupts(&folded).await?;
         if !open.is_empty() {
             return self.go_on(&folded, &open, is_new, &input, history).await;

@@ -18,7 +18,7 @@ pub async fn find(
     let own = made_of(caller.workspace(), caller.user(), outward);
     // One of the engine's own is found by its own id, in whatever way it was begun.
     for id in [&own, &ThreadId::from(outward)] {
-        match app.engine.thread(id).await {
+        match app.engine.thread(id).row().await {
             Err(EngineError::NoThread(_)) => {}
             Err(error) => return Err(error.into()),
             Ok(row) if caller.sees(&row.view.workspace, &row.view.owner) => {

@@ -77,7 +77,7 @@ pub async fn chat(
     Body(chat): Body<Chat>,
 ) -> Result<Json<Value>, Problem> {
     let (session, started) = start(&app, &caller, &headers, chat).await?;
-    let outcome = app.engine.wait(&started.run).await?;
+    let outcome = app.engine.run(&started.run).wait().await?;
     told_of(&session.name, outcome, LAST_RESORT).map(Json)
 }
 
@@ -108,7 +108,7 @@ pub async fn respond_to(
         _ => problem, // tidy: what else may go wrong says so itself
     })?;
     let thread = &session.thread;
-    let folded = app.engine.peek(thread).await?;
+    let folded = app.engine.thread(thread).folded().await?;
     let open = app.engine.open_interrupts(&folded).await?;
     let open = open.into_iter().find(|open| open.interrupt.as_str() == said.checkpoint_id);
     let open = open.ok_or_else(expired)?;
@@ -128,7 +128,7 @@ pub async fn respond_to(
         Err(EngineError::Rejected(Reject::Closed { .. } | Reject::NotFound { .. })) => return Err(expired()),
         given => given?,
     }
-    let outcome = app.engine.wait(&run).await?;
+    let outcome = app.engine.run(&run).wait().await?;
     told_of(&session.name, outcome, LAST_RESORT_RESUMED).map(Json)
 }
 

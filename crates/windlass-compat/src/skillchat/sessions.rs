@@ -124,7 +124,7 @@ async fn messages(
     let mut newest_first = Vec::new();
     let mut before: Option<Seq> = None;
     while newest_first.len() < limit {
-        let page = app.engine.messages(thread, before, MESSAGES_MAX).await?;
+        let page = app.engine.thread(thread).messages(before, MESSAGES_MAX).await?;
         let Some(oldest) = page.first() else { break };
         let is_last = page.len() < MESSAGES_MAX;
         before = Some(oldest.seq);

@@ -104,7 +104,7 @@ pub async fn chat(
         None => started.run.to_string(),
     };
     let beside = match started.behind {
-        Some(run) => Some((run, app.engine.peek(&started.thread).await?)),
+        Some(run) => Some((run, app.engine.thread(&started.thread).folded().await?)),
         None => None,
     };
     let scene = Scene { conversation: started.thread.to_string(), run };
@@ -137,7 +137,7 @@ fn outward(run: &RunId, seq: Seq) -> String {
 }
 
 fn offer(app: &Shared) -> Offer {
-    Offer { tools: app.engine.tools().len(), max_steps: app.agent.limits.max_steps }
+    Offer { tools: app.engine.tools().list().len(), max_steps: app.agent.limits.max_steps }
 }
 
 /// An answer to what a call waits for. (SK-A9)
@@ -166,7 +166,7 @@ pub async fn decide(
     };
     let missing = || Problem::not_found(format!("call `{call}` in the conversation"));
     let Found::Thread(row) = found(&app, &caller, conversation).await? else { return Err(missing()) };
-    let machine = app.engine.peek(&row.thread).await?;
+    let machine = app.engine.thread(&row.thread).folded().await?;
     let active = machine.state().run.as_ref();
     let target = Target::find(active, &call)?;
     // An open interrupt of a call belongs to the active run.
@@ -177,7 +177,9 @@ pub async fn decide(
     let seq = accepted.seq;
     if let Some(reason) = decision.reason.as_deref().filter(|_| decision.approve) {
         let data = json!({"call_id": call, "reason": reason, "by": caller.user().as_str()});
-        if let Err(error) = app.engine.send(&row.thread, Input::Note { name: REASON.into(), data }).await {
+        if let Err(error) =
+            app.engine.thread(&row.thread).send(Input::Note { name: REASON.into(), data }).await
+        {
             tracing::warn!(%error, call, "the reason of an approval was not kept");
         }
     }
@@ -208,7 +210,7 @@ pub async fn stop(
     };
     let row = run_of(&app, &stop.run_id).await?.filter(|row| row.thread == thread.thread);
     let row = row.ok_or_else(missing)?;
-    match app.engine.cancel(&row.view.run, caller.user().clone()).await {
+    match app.engine.run(&row.view.run).cancel(caller.user().clone()).await {
         // It has ended, or is being stopped already.
         Ok(_) | Err(EngineError::Rejected(Reject::Closed { .. })) => {}
         Err(EngineError::Rejected(Reject::NotFound { .. })) => withdraw(&app, &row, caller.user()).await?,
@@ -222,7 +224,7 @@ pub async fn stop(
 async fn run_of(app: &Shared, id: &str) -> Result<Option<RunRow>, EngineError> {
     let own = id.rsplit_once('-').filter(|(_, seq)| seq.parse::<u64>().is_ok()).map(|(run, _)| run);
     for id in [Some(id), own].into_iter().flatten() {
-        match app.engine.run_row(&RunId::from(id)).await {
+        match app.engine.run(&RunId::from(id)).row().await {
             Err(EngineError::NoRun(_)) => {}
             found => return found.map(Some),
         }
@@ -232,8 +234,8 @@ async fn run_of(app: &Shared, id: &str) -> Result<Option<RunRow>, EngineError> {
 
 /// Takes the message back that is to start a run.
 async fn withdraw(app: &Shared, row: &RunRow, by: &Principal) -> Result<(), EngineError> {
-    let machine = app.engine.peek(&row.thread).await?;
+    let machine = app.engine.thread(&row.thread).folded().await?;
     let waiting = machine.state().queue.iter().find(|waiting| waiting.queued.run == row.view.run);
     let Some(waiting) = waiting else { return Ok(()) };
-    app.engine.withdraw(&row.thread, &waiting.id, by.clone()).await.map(drop)
+    app.engine.thread(&row.thread).queue().withdraw(&waiting.id, by.clone()).await.map(drop)
 }

@@ -180,7 +180,7 @@ async fn drafts(
 
 /// Whether no thread has taken a draft's place: a crash may have left the draft behind.
 async fn is_alone(app: &Shared, row: &Row) -> Result<bool, Problem> {
-    match app.engine.thread(&row.place.1).await {
+    match app.engine.thread(&row.place.1).row().await {
         Err(EngineError::NoThread(_)) => Ok(true),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(false),
@@ -258,12 +258,18 @@ pub async fn change(
     let (title, updated_at) = match found(&app, &caller, &id).await? {
         Found::Thread(row) => {
             if let Some(title) = title {
-                app.engine.send(&row.thread, Input::Title { title, by: caller.user().clone() }).await?;
+                app.engine
+                    .thread(&row.thread)
+                    .send(Input::Title { title, by: caller.user().clone() })
+                    .await?;
             }
             if !rest.is_empty() {
-                app.engine.send(&row.thread, Input::Note { name: CHANGED.into(), data: rest.into() }).await?;
+                app.engine
+                    .thread(&row.thread)
+                    .send(Input::Note { name: CHANGED.into(), data: rest.into() })
+                    .await?;
             }
-            let view = app.engine.thread(&row.thread).await?.view;
+            let view = app.engine.thread(&row.thread).row().await?.view;
             (view.title.unwrap_or_default(), view.updated_at)
         }
         Found::Draft(mut draft) => {
@@ -301,13 +307,13 @@ pub async fn delete(
 
 /// Stops what runs, and waits until it has ended.
 async fn end_run(app: &Shared, caller: &Caller, thread: &ThreadId) -> Result<(), Problem> {
-    let machine = app.engine.peek(thread).await?;
+    let machine = app.engine.thread(thread).folded().await?;
     let Some(run) = &machine.state().run else { return Ok(()) };
     // It may have ended by now, or somebody else may be stopping it; then there is nothing to ask for.
-    if let Err(error) = app.engine.cancel(&run.id, caller.user().clone()).await {
+    if let Err(error) = app.engine.run(&run.id).cancel(caller.user().clone()).await {
         tracing::debug!(%error, run = %run.id, "the run was not stopped");
     }
-    let ended = app.engine.wait(&run.id);
+    let ended = app.engine.run(&run.id).wait();
     let within = std::time::Duration::from_secs(10);
     match tokio::time::timeout(within, ended).await {
         Ok(ended) => Ok(ended.map(drop)?),

@@ -123,7 +123,7 @@ impl Said {
         if !matches!(recorded.event.fact, Fact::StepStarted { .. }) {
             return;
         }
-        match self.app.engine.tools_shown(&self.thread, recorded.seq).await {
+        match self.app.engine.thread(&self.thread).tools_shown(recorded.seq).await {
             Ok(count) => self.speaker.offer(count),
             Err(error) => {
                 tracing::warn!(%error, thread = %self.thread, "the tools of a step are not counted")

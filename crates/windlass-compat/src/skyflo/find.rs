@@ -71,11 +71,11 @@ impl Draft {
     pub async fn settle(&self, app: &Shared, thread: &ThreadId, caller: &Caller) -> Result<(), Problem> {
         if !self.title.is_empty() {
             let (title, by) = (self.title.clone(), caller.user().clone());
-            app.engine.send(thread, Input::Title { title, by }).await?;
+            app.engine.thread(thread).send(Input::Title { title, by }).await?;
         }
         if self.changed.as_object().is_some_and(|changed| !changed.is_empty()) {
             let note = Input::Note { name: CHANGED.into(), data: self.changed.clone() };
-            app.engine.send(thread, note).await?;
+            app.engine.thread(thread).send(note).await?;
         }
         Ok(self.delete(app).await?)
     }
@@ -95,7 +95,7 @@ pub async fn found(app: &Shared, caller: &Caller, id: &str) -> Result<Found, Pro
 
 /// The same, where there may be none.
 pub async fn look(app: &Shared, caller: &Caller, id: &str) -> Result<Option<Found>, Problem> {
-    match app.engine.thread(&ThreadId::from(id)).await {
+    match app.engine.thread(&ThreadId::from(id)).row().await {
         Err(EngineError::NoThread(_)) => {}
         Err(error) => return Err(error.into()),
         Ok(row) => {
@@ -159,7 +159,7 @@ pub async fn create(app: &Shared, caller: &Caller, id: &str) -> Result<Draft, Pr
         Err(error) => return Err(error.into()),
     }
     // Somebody else's first message may have gone by since it was looked for.
-    match app.engine.thread(&ThreadId::from(id)).await {
+    match app.engine.thread(&ThreadId::from(id)).row().await {
         Err(EngineError::NoThread(_)) => Ok(draft),
         Err(error) => Err(error.into()),
         Ok(_) => {

@@ -27,7 +27,7 @@ pub async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Vec<
     let servers = app.servers.hub.status();
     let listed = servers.iter().flat_map(|server| &server.tools).map(|tool| (tool.name.as_str(), tool));
     let listed: BTreeMap<_, _> = listed.collect();
-    let told = app.engine.tools_in(caller.workspace()).into_iter().map(|tool| {
+    let told = app.engine.tools().list_in(caller.workspace()).into_iter().map(|tool| {
         let name = tool.spec.name.as_str();
         let known = listed.get(name);
         let title = known.and_then(|known| known.title.as_deref()).unwrap_or(name);

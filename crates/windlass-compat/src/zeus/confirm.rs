@@ -60,7 +60,7 @@ pub async fn confirm(
     let mut confirmed = Vec::new();
     let mut edited = Edited { by: caller.user(), open: calls, approvals: BTreeMap::new() };
     let follow = async {
-        let mut updates = app.engine.watch(thread, Seq(from.0.saturating_sub(1)));
+        let mut updates = app.engine.thread(thread).watch(Seq(from.0.saturating_sub(1)));
         while !edited.open.is_empty() {
             let Some(Ok(update)) = updates.next().await else { return };
             let Update::Event(recorded) = update else { continue };
@@ -92,7 +92,7 @@ async fn approve(
     thread: &ThreadId,
     (interrupt, approval): (InterruptId, Digest),
 ) -> Result<Settled, EngineError> {
-    let folded = app.engine.peek(thread).await?;
+    let folded = app.engine.thread(thread).folded().await?;
     let given = Given { interrupt: interrupt.clone(), answer: Answer::Approve, approval: Some(approval) };
     let (accepted, _) = submit(app, caller, &folded, vec![given], (Vec::new(), None)).await?;
     Ok(if accepted.closed.contains(&interrupt) { Settled::Closed } else { Settled::Open })

@@ -14,7 +14,7 @@ use super::body::{CallResult, Guards};
 
 /// Refuses wishes that would not be met.
 pub async fn check(app: &Shared, caller: &Caller, session: &Session, guards: &Guards) -> Result<(), Problem> {
-    let tools = app.engine.tools();
+    let tools = app.engine.tools().list();
     for (name, guard) in guards {
         let Some(tool) = tools.iter().find(|tool| tool.spec.name.as_str() == name) else { continue };
         if guard.enabled == Some(false) {
@@ -49,10 +49,10 @@ fn runs_unasked(tool: &OfferedTool) -> bool {
 
 /// What runs without asking in a session.
 async fn auto_run(app: &Shared, caller: &Caller, session: &Session) -> Result<AutoRun, Problem> {
-    let of_thread = app.engine.auto_run(&Whose::Thread(session.thread.clone())).await?;
+    let of_thread = app.engine.policy().auto_run(&Whose::Thread(session.thread.clone())).await?;
     let chosen = match of_thread {
         Some(chosen) => Some(chosen),
-        None => app.engine.auto_run(&Whose::User(caller.user().clone())).await?,
+        None => app.engine.policy().auto_run(&Whose::User(caller.user().clone())).await?,
     };
     Ok(chosen.unwrap_or_default())
 }

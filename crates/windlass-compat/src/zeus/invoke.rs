@@ -91,7 +91,7 @@ async fn asked(app: &Shared, session: &Session, scene: &Scene) -> Result<Vec<Str
     if !waits {
         return Ok(Vec::new());
     }
-    let machine = app.engine.peek(&session.thread).await?;
+    let machine = app.engine.thread(&session.thread).folded().await?;
     let run = machine.state().run.as_ref();
     Ok(run.map(|run| Calls::resumed(run).open(scene, run, &[])).unwrap_or_default())
 }

@@ -51,7 +51,7 @@ pub async fn resume(
     let agent = llm.agent(&app, &caller)?;
     let (session, _) = session::begun(&app, &caller, &session).await?;
     guard::check(&app, &caller, &session, &guards).await?;
-    let machine = app.engine.peek(&session.thread).await?;
+    let machine = app.engine.thread(&session.thread).folded().await?;
     let run = machine.state().run.as_ref();
     let run = run
         .ok_or_else(|| Problem::conflict("closed", format!("nothing waits in session `{}`", session.name)))?;
@@ -142,7 +142,7 @@ async fn instruct(
 /// Takes an instruction back whose answers did not count.
 async fn take_back(app: &Shared, caller: &Caller, thread: &ThreadId, id: Option<Option<InputId>>) {
     if let Some(Some(id)) = id
-        && let Err(error) = app.engine.withdraw(thread, &id, caller.user().clone()).await
+        && let Err(error) = app.engine.thread(thread).queue().withdraw(&id, caller.user().clone()).await
     {
         tracing::warn!(%error, %thread, "an instruction beside answers that did not count stays");
     }

@@ -118,7 +118,7 @@ pub async fn reached(app: &Shared, caller: &Caller, servers: Vec<McpServer>) -> 
         let detail = "two requests of yours are reaching the servers of their `tools` already";
         return Err(Problem::new(http::StatusCode::TOO_MANY_REQUESTS, "busy", detail).retry_after(5));
     };
-    let own = app.engine.tools().into_iter().map(|tool| tool.spec.name.to_string());
+    let own = app.engine.tools().list().into_iter().map(|tool| tool.spec.name.to_string());
     let reserved = own.chain([API_CALL.to_owned()]).collect();
     let reach = app.settings.outbound.reach();
     let hub = McpHub::new(HubConfig { reach, reserved, ..HubConfig::default() });

@@ -18,6 +18,7 @@ use super::{Changed, RestoreMode, Restored, known_of, size_of};
 use crate::drive::PreparedFork;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::handle::FilesHandle;
 use crate::port::journal::{StoreError, ThreadRow, ThreadStatus};
 use crate::tool::{CopyError, CopyLimits, FolderContent, FolderError, Now, WorkingFolder};
 
@@ -54,47 +55,6 @@ impl LeftFile {
 }
 
 impl Engine {
-    /// Forks a thread like [`Engine::fork`], and gives the new thread a folder with the files as they were at the event:
-    /// a copy of the other thread's folder in which recorded changes after `at` are undone. `folder` is what is recorded
-    /// of the new thread's folder; [`Builder::folders`](crate::Builder::folders) must find an empty one for it, or the
-    /// same as before, which is then shared and left as it is.
-    ///
-    /// The other thread's folder is never changed. Refused while a call of the other thread is in flight, and if the
-    /// folder is larger than [`CopyLimits::default`]; nothing is created then.
-    pub async fn fork_with_files(
-        &self,
-        thread: &ThreadId,
-        at: Seq,
-        by: Principal,
-        folder: Option<String>,
-    ) -> Result<ForkedThread, EngineError> {
-        let (engine, origin) = (self.clone(), thread.clone());
-        // In a task of its own: a caller that stops waiting leaves no half of a copy behind.
-        let fork = tokio::spawn(async move { engine.fork_whole(&origin, at, by, folder).await });
-        fork.await.unwrap_or_else(|error| {
-            Err(EngineError::Stopped {
-                thread: thread.clone(),
-                why: format!("the fork ended early: {error}"),
-            })
-        })
-    }
-
-    /// Reports what the folder of a fork would hold, and makes nothing. Refused like the fork itself.
-    pub async fn preview_fork(&self, thread: &ThreadId, at: Seq) -> Result<ForkFiles, EngineError> {
-        let row = self.resting(thread, is_at_rest).await?;
-        let prepared = self
-            .services
-            .registry
-            .prepare_fork(thread, &self.fork_of(&row, at, "preview".into(), None))
-            .await?;
-        let Some(source) = self.copied_folder(&row).await? else {
-            return Ok(ForkFiles::without_copy(self.uncopied()));
-        };
-        let plan = self.plan(thread, at, &prepared).await?;
-        let content = content(&source, plan.since).await.map_err(|error| refused(thread, error))?;
-        self.settle(&source, plan, content, RestoreMode::Preview).await
-    }
-
     async fn fork_whole(
         &self,
         origin: &ThreadId,
@@ -104,7 +64,7 @@ impl Engine {
     ) -> Result<ForkedThread, EngineError> {
         // No call begins in the other thread while its folder is read.
         let _aside = self.set_aside(origin, is_at_rest).await?;
-        let row = self.thread(origin).await?;
+        let row = self.thread(origin).row().await?;
         let fork = self.fork_of(&row, at, by, folder);
         let prepared = self.services.registry.prepare_fork(origin, &fork).await?;
         let Some(source) = self.copied_folder(&row).await? else {
@@ -248,6 +208,50 @@ impl Engine {
             report.name(out.path.display().to_string(), UnrestoredReason::NotCopied, out.why);
         }
         Ok(report.finish(plan.unseen))
+    }
+}
+
+impl FilesHandle<'_> {
+    /// Forks a thread like [`ThreadHandle::fork`], and gives the new thread a folder with the files as they were at the event:
+    /// a copy of the other thread's folder in which recorded changes after `at` are undone. `folder` is what is recorded
+    /// of the new thread's folder; [`Builder::folders`](crate::Builder::folders) must find an empty one for it, or the
+    /// same as before, which is then shared and left as it is.
+    ///
+    /// The other thread's folder is never changed. Refused while a call of the other thread is in flight, and if the
+    /// folder is larger than [`CopyLimits::default`]; nothing is created then.
+    pub async fn fork(
+        self,
+        at: Seq,
+        by: Principal,
+        folder: Option<String>,
+    ) -> Result<ForkedThread, EngineError> {
+        let Self { engine, id: thread } = self;
+        let (engine, origin) = (engine.clone(), thread.clone());
+        // In a task of its own: a caller that stops waiting leaves no half of a copy behind.
+        let fork = tokio::spawn(async move { engine.fork_whole(&origin, at, by, folder).await });
+        fork.await.unwrap_or_else(|error| {
+            Err(EngineError::Stopped {
+                thread: thread.clone(),
+                why: format!("the fork ended early: {error}"),
+            })
+        })
+    }
+
+    /// Reports what the folder of a fork would hold, and makes nothing. Refused like the fork itself.
+    pub async fn preview_fork(self, at: Seq) -> Result<ForkFiles, EngineError> {
+        let Self { engine, id: thread } = self;
+        let row = engine.resting(thread, is_at_rest).await?;
+        let prepared = engine
+            .services
+            .registry
+            .prepare_fork(thread, &engine.fork_of(&row, at, "preview".into(), None))
+            .await?;
+        let Some(source) = engine.copied_folder(&row).await? else {
+            return Ok(ForkFiles::without_copy(engine.uncopied()));
+        };
+        let plan = engine.plan(thread, at, &prepared).await?;
+        let content = content(&source, plan.since).await.map_err(|error| refused(thread, error))?;
+        engine.settle(&source, plan, content, RestoreMode::Preview).await
     }
 }
 

@@ -193,7 +193,7 @@ impl Caller {
     /// A thread that the caller may see. Another one does not exist for it.
     pub async fn thread(&self, app: &Shared, thread: &ThreadId) -> Result<ThreadRow, Problem> {
         let missing = || Problem::not_found(format!("thread `{thread}`"));
-        match app.engine.thread(thread).await {
+        match app.engine.thread(thread).row().await {
             Err(EngineError::NoThread(_)) => Err(missing()),
             Ok(row) if !self.sees(&row.view.workspace, &row.view.owner) => Err(missing()),
             row => Ok(row?),
@@ -203,7 +203,7 @@ impl Caller {
     /// A thread that the caller may read: one that it may see, or one that is shared with its workspace.
     pub async fn reads_thread(&self, app: &Shared, thread: &ThreadId) -> Result<ThreadRow, Problem> {
         let missing = || Problem::not_found(format!("thread `{thread}`"));
-        let row = match app.engine.thread(thread).await {
+        let row = match app.engine.thread(thread).row().await {
             Err(EngineError::NoThread(_)) => return Err(missing()),
             row => row?,
         };
@@ -233,7 +233,7 @@ impl Caller {
     /// A run of a thread that the caller may see.
     pub async fn run(&self, app: &Shared, run: &RunId) -> Result<RunRow, Problem> {
         let missing = || Problem::not_found(format!("run `{run}`"));
-        match app.engine.run_row(run).await {
+        match app.engine.run(run).row().await {
             Err(EngineError::NoRun(_)) => Err(missing()),
             Ok(row) if !self.sees(&row.workspace, &row.owner) => Err(missing()),
             row => Ok(row?),

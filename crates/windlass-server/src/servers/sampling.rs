@@ -115,11 +115,11 @@ impl SamplingHandler for EngineSampling {
         };
         let turn = self.turn(&context.run);
         let _turn = turn.lock().await;
-        let row = engine.run_row(&context.run).await.map_err(|error| inside(&error))?;
-        let machine = engine.peek(&row.thread).await.map_err(|error| inside(&error))?;
+        let row = engine.run(&context.run).row().await.map_err(|error| inside(&error))?;
+        let machine = engine.thread(&row.thread).folded().await.map_err(|error| inside(&error))?;
         let run = machine.state().run.as_ref().filter(|run| run.id == context.run);
         let run = run.ok_or("the run that it is asked for has ended")?;
-        let standing = engine.wish(&WISH.into(), &context.server, (&row, run)).await;
+        let standing = engine.policy().wish(&WISH.into(), &context.server, (&row, run)).await;
         let standing = standing.map_err(|error| inside(&error))?;
         match standing.verdict {
             Verdict::Allow => {}
@@ -158,7 +158,7 @@ impl SamplingHandler for EngineSampling {
             server = context.server, asked_for = %context.run, thread = %started.thread, depth = context.depth,
             "a tool server is given a completion"
         );
-        let outcome = engine.wait(&started.run).await.map_err(|error| inside(&error))?;
+        let outcome = engine.run(&started.run).wait().await.map_err(|error| inside(&error))?;
         match (outcome.status, outcome.data) {
             (Status::Done, Some(text)) => {
                 Ok(SamplingReply { model: outcome.meta.model, text, stop_reason: "endTurn".into() })

@@ -144,7 +144,7 @@ impl Servers {
         for SignInCall { thread, workspace, interrupt, .. } in waiting {
             let party = Party { workspace, ..by.clone() };
             let answer = Answer::Reply(Box::default());
-            let answered = engine.answer(&thread, &interrupt, answer, party).await;
+            let answered = engine.thread(&thread).answer(&interrupt, answer, party).await;
             told(answered.err(), server, &interrupt.to_string());
         }
         true

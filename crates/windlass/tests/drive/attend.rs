@@ -44,7 +44,7 @@ fn interrupted(store: &MemoryStore, clock: &Arc<ManualClock>, thread: &str) {
 }
 
 async fn ends(engine: &Engine, clock: &ManualClock, thread: &str) {
-    while engine.thread(&thread.into()).await.unwrap().view.status != ThreadStatus::Idle {
+    while engine.thread(&thread.into()).row().await.unwrap().view.status != ThreadStatus::Idle {
         clock.advance_ms(1_000);
         settle().await;
     }
@@ -76,7 +76,7 @@ async fn a_thread_that_cannot_be_read_is_retried_at_growing_intervals() {
     // After 1, 3, 7, 15 and 31 minutes.
     let claims = claims_of_an_hour(&store, &clock).await;
     assert!((4..=6).contains(&claims), "{claims}");
-    assert_eq!(engine.thread(&"damaged".into()).await.unwrap().view.status, ThreadStatus::Running);
+    assert_eq!(engine.thread(&"damaged".into()).row().await.unwrap().view.status, ThreadStatus::Running);
     let error = engine.recover().await.unwrap().pop().unwrap().1.unwrap_err();
     assert!(error.to_string().contains("thread `damaged`, event 2"), "{error}");
 }
@@ -179,7 +179,7 @@ async fn interrupted_runs_beyond_the_bound_follow_as_others_end() {
     // As runs end, others follow.
     go.store(usize::MAX, Ordering::Relaxed);
     for (thread, _) in driven {
-        engine.send(&thread, Input::Cancel { run: None, by: "ann".into() }).await.unwrap();
+        engine.thread(&thread).send(Input::Cancel { run: None, by: "ann".into() }).await.unwrap();
     }
     let active = RunQuery { active: Some(true), ..RunQuery::newest(100) };
     while engine.runs(&active).await.unwrap().len() > 1 {
@@ -216,9 +216,9 @@ async fn an_interrupted_run_of_another_address_is_not_resumed_and_can_be_cancell
         settle().await;
     }
     let title = Input::Title { title: "renamed".into(), by: "ann".into() };
-    let refused = engine.send(&"t".into(), title).await.unwrap_err();
+    let refused = engine.thread(&"t".into()).send(title).await.unwrap_err();
     assert!(refused.to_string().contains("the model's address `http://other/v1`"), "{refused}");
-    engine.send(&"t".into(), Input::Cancel { run: None, by: "ann".into() }).await.unwrap();
+    engine.thread(&"t".into()).send(Input::Cancel { run: None, by: "ann".into() }).await.unwrap();
     ends(&engine, &clock, "t").await;
     assert_eq!(calls.load(Ordering::Relaxed), 0);
 }
@@ -269,7 +269,7 @@ async fn a_driver_that_loses_many_races_for_a_grant_wins_one_in_the_end() {
     std::iter::repeat_n(AppendFault::Overtaken, 200).for_each(|fault| store.fail_append(fault));
     let models = ScriptedModels::new(|_| Line::Say("done".into()));
     let engine = built(&store, &clock, &models).build().await.unwrap();
-    let mut run = std::pin::pin!(engine.run(task("go")));
+    let mut run = std::pin::pin!(engine.run_task(task("go")));
     let outcome = loop {
         tokio::select! {
             biased;
@@ -311,7 +311,7 @@ async fn racing(races: usize) -> (Engine, windlass::Started, impl Future<Output 
     std::iter::repeat_n(AppendFault::Overtaken, races).for_each(|fault| store.fail_append(fault));
     let (sender, thread) = (engine.clone(), started.thread.clone());
     let title = Input::Title { title: "t".into(), by: "ann".into() };
-    let titled = tokio::spawn(async move { sender.send(&thread, title).await });
+    let titled = tokio::spawn(async move { sender.thread(&thread).send(title).await });
     settle().await;
     (engine, started, async move { titled.await.unwrap() })
 }
@@ -320,7 +320,7 @@ async fn racing(races: usize) -> (Engine, windlass::Started, impl Future<Output 
 async fn a_cancel_is_decided_while_a_driver_pauses_after_a_lost_race() {
     let (engine, started, titled) = racing(1).await;
     // The clock stands still.
-    let cancelled = engine.cancel(&started.run, "ann".into()).await.unwrap();
+    let cancelled = engine.run(&started.run).cancel("ann".into()).await.unwrap();
     assert!(cancelled < titled.await.unwrap(), "the cancel comes first");
 }
 
@@ -330,7 +330,7 @@ async fn a_process_that_ends_does_not_wait_for_a_driver_that_loses_races() {
     let mut left = std::pin::pin!(engine.hand_over(1_000));
     assert!(futures::FutureExt::now_or_never(&mut left).is_none());
     settle().await;
-    assert!(!engine.drives(&started.thread));
+    assert!(!engine.thread(&started.thread).is_driven());
     assert!(matches!(titled.await, Err(EngineError::Stopped { .. })));
 }
 
@@ -343,13 +343,13 @@ async fn an_opening_that_is_given_up_holds_nothing() {
     let engine = built(&store, &clock, &hanging()).build().await.unwrap();
     store.hold_claims();
     let title = Input::Title { title: "t".into(), by: "ann".into() };
-    assert!(futures::FutureExt::now_or_never(engine.send(&"t".into(), title)).is_none());
+    assert!(futures::FutureExt::now_or_never(engine.thread(&"t".into()).send(title)).is_none());
     settle().await;
     store.release_claims();
     settle().await;
     assert_eq!(store.claims(), (0, 1), "the claim itself was made");
     assert_eq!(store.holder(&"t".into()).await.unwrap(), None);
-    assert!(!engine.drives(&"t".into()));
+    assert!(!engine.thread(&"t".into()).is_driven());
 }
 
 #[tokio::test]

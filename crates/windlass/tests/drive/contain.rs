@@ -79,12 +79,12 @@ impl Stage {
     /// Lets the time pass until the run ends; returns how it ended and how its calls did.
     async fn end(&self, started: &Started) -> (Status, Vec<(CallOutcome, String)>) {
         let (engine, run) = (self.engine.clone(), started.run.clone());
-        let waiting = tokio::spawn(async move { engine.wait(&run).await.unwrap() });
+        let waiting = tokio::spawn(async move { engine.run(&run).wait().await.unwrap() });
         while !waiting.is_finished() {
             self.clock.advance_ms(100);
             tokio::task::yield_now().await;
         }
-        let events = self.engine.events(&started.thread, Seq(0), 100).await.unwrap();
+        let events = self.engine.thread(&started.thread).events(Seq(0), 100).await.unwrap();
         let ended = events.iter().filter_map(|recorded| match &recorded.event.fact {
             Fact::ToolFinished { outcome, content, .. } => match &content[0] {
                 Block::Text { text, .. } => Some((*outcome, text.inline().unwrap().to_owned())),
@@ -107,7 +107,7 @@ async fn a_tool_that_blocks_its_thread_cannot_stop_the_cancel_of_its_run() {
     ] {
         let mut stage = Stage::new(class, 1).await;
         let started = stage.start(Limits::default(), 1).await;
-        stage.engine.cancel(&started.run, Principal::from("ann")).await.unwrap();
+        stage.engine.run(&started.run).cancel(Principal::from("ann")).await.unwrap();
         assert_eq!(stage.end(&started).await, (Status::Cancelled, vec![(outcome, text.to_owned())]));
     }
 }
@@ -125,7 +125,7 @@ async fn more_blocking_tools_than_threads_cannot_stop_a_cancel() {
     const CALLS: usize = 5;
     let mut stage = Stage::new(EffectClass::Pure, CALLS).await;
     let started = stage.start(Limits::default(), CALLS).await;
-    stage.engine.cancel(&started.run, Principal::from("ann")).await.unwrap();
+    stage.engine.run(&started.run).cancel(Principal::from("ann")).await.unwrap();
     let stopped = (CallOutcome::Cancelled, "Stopped: the run was stopped".to_owned());
     assert_eq!(stage.end(&started).await, (Status::Cancelled, vec![stopped; CALLS]));
 }

@@ -29,7 +29,7 @@ async fn a_task_that_is_sent_again_leads_to_the_run_of_the_first() {
     let sent = futures::future::join_all((0..3).map(|_| engine.start(task.clone()))).await;
     let first = sent[0].as_ref().unwrap();
     assert!(sent.iter().all(|sent| sent.as_ref().unwrap() == first), "{sent:?}");
-    assert_eq!(engine.wait(&first.run).await.unwrap().status, Status::Done);
+    assert_eq!(engine.run(&first.run).wait().await.unwrap().status, Status::Done);
     // Also when the run is over, and nobody drives the thread.
     assert_eq!(engine.start(task).await.unwrap(), *first);
     assert_eq!(engine.runs(&RunQuery::of(&"t1".into(), 10)).await.unwrap().len(), 1);
@@ -40,9 +40,9 @@ async fn a_task_that_is_sent_again_leads_to_the_run_of_the_first() {
 async fn nobody_speaks_for_the_driver() {
     let models = ScriptedModels::new(|_| Line::Say("hello".into()));
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
-    let outcome = engine.run(task("go")).await.unwrap();
+    let outcome = engine.run_task(task("go")).await.unwrap();
     let refused =
-        engine.send(&outcome.meta.thread_id, Input::Tick { confirmed: Vec::new() }).await.unwrap_err();
+        engine.thread(&outcome.meta.thread_id).send(Input::Tick { confirmed: Vec::new() }).await.unwrap_err();
     assert_eq!(refused.to_string(), "only a thread's driver may report that");
 }
 
@@ -52,12 +52,12 @@ async fn an_input_that_cannot_be_read_is_refused_and_holds_nothing_up() {
     let models = ScriptedModels::new(|_| Line::Say("hello".into()));
     let engine = stored(folder.path(), &models, windlass::registry()).build().await.unwrap();
     let to = |text: &str| Task { thread: Some("t1".into()), ..task(text) };
-    engine.run(to("first")).await.unwrap();
+    engine.run_task(to("first")).await.unwrap();
     let path = format!("sqlite://{}", folder.path().join("windlass.db").display());
     let mut database = SqliteConnection::connect(&path).await.unwrap();
     let left = "INSERT INTO inbox (number, id, input) SELECT number, 'new', '{\"input\":\"of_tomorrow\"}' FROM threads";
     sqlx::raw_sql(left).execute(&mut database).await.unwrap();
-    assert_eq!(engine.run(to("second")).await.unwrap().status, Status::Done);
+    assert_eq!(engine.run_task(to("second")).await.unwrap().status, Status::Done);
     let outcome: String = sqlx::query_scalar("SELECT outcome FROM inbox WHERE id = 'new'")
         .fetch_one(&mut database)
         .await
@@ -76,7 +76,7 @@ fn die_in_a_tool(store: &MemoryStore) -> windlass::Started {
         let begun = |events: &[windlass::port::journal::Recorded]| {
             events.iter().any(|recorded| recorded.event.encode().contains("tool.started"))
         };
-        while !begun(&engine.events(&started.thread, Seq(0), 100).await.unwrap()) {
+        while !begun(&engine.thread(&started.thread).events(Seq(0), 100).await.unwrap()) {
             tokio::task::yield_now().await;
         }
         started
@@ -97,8 +97,8 @@ fn a_cancel_of_a_crashed_run_starts_nothing_again() {
         let again = Counter::default();
         let tools = registry([again.tool("write", EffectClass::Idempotent)]);
         let engine = over(&store.restarted(), tools).await;
-        engine.cancel(&started.run, Principal::from("ann")).await.unwrap();
-        assert_eq!(engine.wait(&started.run).await.unwrap().status, Status::Cancelled);
+        engine.run(&started.run).cancel(Principal::from("ann")).await.unwrap();
+        assert_eq!(engine.run(&started.run).wait().await.unwrap().status, Status::Cancelled);
         assert_eq!(again.count(), 0);
     });
 }

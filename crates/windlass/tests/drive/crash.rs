@@ -47,7 +47,7 @@ async fn engine(store: &MemoryStore, models: &ScriptedModels, counts: &Counts) -
 pub(super) async fn finish(engine: &Engine, run: &RunId) -> (Outcome, u32) {
     let mut retried = 0;
     loop {
-        let outcome = engine.wait(run).await.unwrap();
+        let outcome = engine.run(run).wait().await.unwrap();
         if outcome.status != Status::Paused {
             return (outcome, retried);
         }
@@ -55,7 +55,7 @@ pub(super) async fn finish(engine: &Engine, run: &RunId) -> (Outcome, u32) {
             assert!(matches!(open.kind, InterruptKind::InDoubt { .. }), "{open:?}");
             retried += 1;
             let by = party("ann");
-            engine.answer(&outcome.meta.thread_id, &open.interrupt, Answer::Retry, by).await.unwrap();
+            engine.thread(&outcome.meta.thread_id).answer(&open.interrupt, Answer::Retry, by).await.unwrap();
         }
     }
 }
@@ -128,7 +128,7 @@ fn go_on(store: &MemoryStore, counts: &Counts, case: (AppendFault, usize)) {
 
 async fn assert_each_call_has_one_result(engine: &Engine, thread: &ThreadId) {
     let (mut calls, mut results) = (0, 0);
-    for recorded in engine.events(thread, Seq(0), 1000).await.unwrap() {
+    for recorded in engine.thread(thread).events(Seq(0), 1000).await.unwrap() {
         match &recorded.event.fact {
             Fact::StepReplied { message, .. } => calls += message.calls().count(),
             Fact::ToolFinished { .. } => results += 1,
@@ -154,12 +154,12 @@ fn an_append_whose_outcome_is_unknown_happens_once() {
                 }
                 store.fail_append(fault);
                 let engine = engine(&store, &models, &counts).await;
-                let outcome = engine.run(task("go")).await.unwrap();
+                let outcome = engine.run_task(task("go")).await.unwrap();
                 assert_eq!(outcome.status, Status::Done, "{fault:?} at {nth}");
                 assert_eq!((counts.once.count(), counts.again.count(), counts.pure.count()), (2, 2, 2));
                 assert_eq!(models.calls(), 7, "no model call is paid twice");
                 assert_each_call_has_one_result(&engine, &outcome.meta.thread_id).await;
-                let events = engine.events(&outcome.meta.thread_id, Seq(0), 1000).await.unwrap();
+                let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 1000).await.unwrap();
                 assert_eq!(events.len(), *recorded.get_or_insert(events.len()), "{fault:?} at {nth}");
             });
         }
@@ -186,7 +186,7 @@ fn a_process_that_dies_at_each_model_call_gives_up_after_three_attempts() {
                 clock.advance_ms(100);
                 tokio::task::yield_now().await;
             }
-            let events = engine.events(&thread, Seq(0), 100).await.unwrap();
+            let events = engine.thread(&thread).events(Seq(0), 100).await.unwrap();
             ended.extend(events.into_iter().filter_map(|recorded| match recorded.event.fact {
                 Fact::RunFinished { error, .. } => error.map(|error| error.code),
                 _ => None,
@@ -210,7 +210,7 @@ fn a_fenced_owner_stops_and_the_run_goes_on() {
             let engine = engine(&store, &models, &counts).await;
             let started = engine.start(task("go")).await.unwrap();
             // Nobody else really has it, so the waiter finds it without a driver and takes it up again.
-            engine.resume(&started.run).await.unwrap();
+            engine.run(&started.run).resume().await.unwrap();
             let (outcome, retried) = finish(&engine, &started.run).await;
             assert_eq!(outcome.status, Status::Done);
             let once = counts.once.count();
@@ -255,7 +255,7 @@ fn a_watcher_sees_nothing_that_is_not_in_the_journal() {
         let mut seen = Seq(0);
         runtime().block_on(async {
             let engine = engine(&store, &script(), &Counts::default()).await;
-            let mut updates = engine.watch(&thread, Seq(0));
+            let mut updates = engine.thread(&thread).watch(Seq(0));
             let mut see = |update| {
                 if let Update::Event(recorded) = update {
                     seen = recorded.seq;
@@ -265,7 +265,7 @@ fn a_watcher_sees_nothing_that_is_not_in_the_journal() {
             tokio::select! {
                 biased;
                 () = follow => panic!("the watch ended"),
-                Err(stopped) = engine.run(Task { thread: Some(thread.clone()), ..task("go") }) => panic!("{stopped}"),
+                Err(stopped) = engine.run_task(Task { thread: Some(thread.clone()), ..task("go") }) => panic!("{stopped}"),
                 () = store.died() => {}
             }
             while let Some(Some(Ok(update))) = updates.next().now_or_never() {
@@ -287,7 +287,7 @@ async fn a_sender_is_not_told_before_the_append() {
     let engine = engine(&store, &script(), &Counts::default()).await;
     let told = engine.start(Task { thread: Some("t".into()), ..task("go") }).await;
     assert!(told.unwrap_err().to_string().contains("another process drives it now"));
-    assert_eq!(engine.events(&"t".into(), Seq(0), 10).await.unwrap(), []);
+    assert_eq!(engine.thread(&"t".into()).events(Seq(0), 10).await.unwrap(), []);
 }
 
 // A snapshot is written once the events weigh enough; what is restored from it is still the whole fold.
@@ -300,13 +300,13 @@ async fn a_thread_is_restored_from_its_snapshot_and_what_came_after() {
     });
     let engine = engine(&store, &models, &Counts::default()).await;
     let thread = ThreadId::from("t");
-    let outcome = engine.run(Task { thread: Some(thread.clone()), ..task("go") }).await.unwrap();
+    let outcome = engine.run_task(Task { thread: Some(thread.clone()), ..task("go") }).await.unwrap();
     assert_eq!(outcome.status, Status::Done);
     let snapshot = store.snapshot(&thread).await.unwrap().expect("events of 200 kB");
-    let events = engine.events(&thread, Seq(0), 1_000).await.unwrap();
+    let events = engine.thread(&thread).events(Seq(0), 1_000).await.unwrap();
     assert!(snapshot.seq < events.last().unwrap().seq);
     let whole = Machine::restore(thread.clone(), None, events.into_iter().map(|recorded| recorded.event));
-    assert_eq!(*engine.peek(&thread).await.unwrap(), whole.unwrap());
+    assert_eq!(*engine.thread(&thread).folded().await.unwrap(), whole.unwrap());
 }
 
 /// An append hangs as on a disk that does not answer, and more inputs come than the owner's mailbox holds.

@@ -48,7 +48,7 @@ fn open(path: &Path) -> Result<Option<Arc<WorkingFolder>>, String> {
 
 /// What the calls of a thread were told.
 async fn told(engine: &Engine, thread: &ThreadId) -> Vec<(String, bool)> {
-    let events = engine.events(thread, Seq(0), 1_000).await.unwrap();
+    let events = engine.thread(thread).events(Seq(0), 1_000).await.unwrap();
     let told = events.into_iter().filter_map(|recorded| match recorded.event.fact {
         Fact::ToolFinished { content, error, .. } => {
             let texts = content.iter().filter_map(|block| match block {
@@ -77,7 +77,8 @@ async fn each_thread_works_in_its_own_folder_which_is_looked_for_once() {
         .unwrap();
     for (thread, folder) in [("t1", None), ("t2", Some("named")), ("t2", Some("other"))] {
         let folder = folder.map(str::to_owned);
-        let outcome = engine.run(Task { thread: Some(thread.into()), folder, ..task("go") }).await.unwrap();
+        let outcome =
+            engine.run_task(Task { thread: Some(thread.into()), folder, ..task("go") }).await.unwrap();
         assert_eq!(outcome.status, Status::Done);
     }
     let is_marked = |name: &str| base.path().join(name).join("mark.txt").exists();
@@ -85,8 +86,8 @@ async fn each_thread_works_in_its_own_folder_which_is_looked_for_once() {
     // Recorded with the thread, whatever a later task names; asked once each time that the thread is taken up.
     let named = |thread: &str| (thread.to_owned(), (thread == "t2").then(|| "named".to_owned()));
     assert_eq!(*asked.lock().unwrap(), [named("t1"), named("t2"), named("t2")]);
-    assert_eq!(engine.thread(&"t2".into()).await.unwrap().view.folder.as_deref(), Some("named"));
-    assert_eq!(engine.thread(&"t1".into()).await.unwrap().view.folder, None);
+    assert_eq!(engine.thread(&"t2".into()).row().await.unwrap().view.folder.as_deref(), Some("named"));
+    assert_eq!(engine.thread(&"t1".into()).row().await.unwrap().view.folder, None);
 }
 
 #[tokio::test]
@@ -105,7 +106,7 @@ async fn a_folder_that_is_not_there_fails_the_call_and_is_looked_for_again() {
             .build()
             .await
             .unwrap();
-        let outcome = engine.run(task("go")).await.unwrap();
+        let outcome = engine.run_task(task("go")).await.unwrap();
         assert_eq!(outcome.status, Status::Done);
         let told = told(&engine, &outcome.meta.thread_id).await;
         let [(failed, true), (left, false)] = &told[..] else { panic!("{told:?}") };
@@ -124,7 +125,7 @@ async fn the_store_stays_out_of_the_folder_of_every_thread() {
         .await
         .unwrap();
     for (thread, wanted) in [("apart", "lies inside the working folder"), ("beside", "left")] {
-        let outcome = engine.run(Task { thread: Some(thread.into()), ..task("go") }).await.unwrap();
+        let outcome = engine.run_task(Task { thread: Some(thread.into()), ..task("go") }).await.unwrap();
         assert_eq!(outcome.status, Status::Done);
         for (told, _) in told(&engine, &thread.into()).await {
             assert!(told.contains(wanted), "{told}");
@@ -150,17 +151,17 @@ async fn a_folder_that_hangs_delays_a_cancel_by_seconds() {
     let built = built.ports(ports.clone(), ports.clone(), ports).clock(clock.clone());
     let engine = built.folders(find).build().await.unwrap();
     let started = engine.start(task("go")).await.unwrap();
-    while engine.thread(&started.thread).await.unwrap().view.status != ThreadStatus::Waiting {
+    while engine.thread(&started.thread).row().await.unwrap().view.status != ThreadStatus::Waiting {
         clock.advance_ms(1_000);
         settle().await;
     }
-    let mut cancel = std::pin::pin!(engine.cancel(&started.run, "ann".into()));
+    let mut cancel = std::pin::pin!(engine.run(&started.run).cancel("ann".into()));
     for _ in 0..6 {
         assert!((&mut cancel).now_or_never().is_none_or(|cancelled| cancelled.is_ok()));
         settle().await;
         clock.advance_ms(1_000);
         settle().await;
     }
-    assert_eq!(engine.thread(&started.thread).await.unwrap().view.status, ThreadStatus::Idle);
+    assert_eq!(engine.thread(&started.thread).row().await.unwrap().view.status, ThreadStatus::Idle);
     drop(end);
 }

@@ -32,13 +32,13 @@ async fn open(folder: &Path, written: &Counter) -> Engine {
 }
 
 async fn say(engine: &Engine, thread: &ThreadId, text: &str) -> windlass::Outcome {
-    let outcome = engine.run(Task { thread: Some(thread.clone()), ..task(text) }).await.unwrap();
+    let outcome = engine.run_task(Task { thread: Some(thread.clone()), ..task(text) }).await.unwrap();
     assert_eq!(outcome.status, Status::Done);
     outcome
 }
 
 async fn events(engine: &Engine, thread: &ThreadId) -> Vec<Recorded> {
-    engine.events(thread, Seq(0), 10_000).await.unwrap()
+    engine.thread(thread).events(Seq(0), 10_000).await.unwrap()
 }
 
 async fn ends(engine: &Engine, thread: &ThreadId) -> Vec<Seq> {
@@ -56,16 +56,16 @@ async fn a_fork_goes_on_without_its_origin() {
     let first = say(&engine, &origin, &long).await;
     say(&engine, &origin, "second").await;
     let at = ends(&engine, &origin).await[0];
-    let fork = engine.fork(&origin, at, "fay".into(), Some("/fay".into())).await.unwrap();
+    let fork = engine.thread(&origin).fork(at, "fay".into(), Some("/fay".into())).await.unwrap();
 
     // Nothing was done again, and the run of the history is the origin's.
     assert_eq!(written.count(), 2);
-    assert_eq!(engine.run_row(&first.run_id).await.unwrap().thread, origin);
+    assert_eq!(engine.run(&first.run_id).row().await.unwrap().thread, origin);
     assert_eq!(
         engine.runs(&RunQuery { thread: Some(fork.clone()), ..RunQuery::default() }).await.unwrap(),
         []
     );
-    let (row, of) = (engine.thread(&fork).await.unwrap(), engine.thread(&origin).await.unwrap());
+    let (row, of) = (engine.thread(&fork).row().await.unwrap(), engine.thread(&origin).row().await.unwrap());
     assert_eq!((row.view.title, row.view.workspace), (of.view.title, of.view.workspace));
     assert_eq!((row.view.status, row.view.folder.as_deref()), (ThreadStatus::Idle, Some("/fay")));
     assert!(row.view.updated_at >= of.view.updated_at);
@@ -81,7 +81,7 @@ async fn a_fork_goes_on_without_its_origin() {
 
     // After a restart, and when the origin is gone with all that only it names.
     let engine = open(folder.path(), &written).await;
-    engine.delete(&origin).await.unwrap();
+    engine.thread(&origin).delete().await.unwrap();
     engine.check_store().await.unwrap();
     let outcome = say(&engine, &fork, "third").await;
     assert_eq!((outcome.data.as_deref(), written.count()), (Some("[a long text], third"), 3));
@@ -95,9 +95,9 @@ async fn a_fork_goes_on_without_its_origin() {
 
     // A fork of a fork, at its beginning and at its end.
     let at = *ends(&engine, &fork).await.last().unwrap();
-    let again = engine.fork(&fork, at, "gus".into(), None).await.unwrap();
+    let again = engine.thread(&fork).fork(at, "gus".into(), None).await.unwrap();
     assert_eq!(say(&engine, &again, "fourth").await.data.as_deref(), Some("[a long text], third, fourth"));
-    let empty = engine.fork(&fork, Seq(1), "gus".into(), None).await.unwrap();
+    let empty = engine.thread(&fork).fork(Seq(1), "gus".into(), None).await.unwrap();
     assert_eq!(say(&engine, &empty, "anew").await.data.as_deref(), Some("anew"));
 }
 
@@ -110,12 +110,12 @@ async fn a_place_inside_a_run_names_the_nearest_before_it() {
     let end = ends(&engine, &origin).await[0];
     say(&engine, &origin, "second").await;
     let at = Seq(end.0 + 3);
-    let refused = engine.fork(&origin, at, "fay".into(), None).await.unwrap_err();
+    let refused = engine.thread(&origin).fork(at, "fay".into(), None).await.unwrap_err();
     assert!(matches!(refused, EngineError::Rejected(Reject::RunActive { nearest, .. }) if nearest == end));
     let words = format!("a run is active at event {at}; event {end} is the last before it where none is");
     assert_eq!(refused.to_string(), words);
     let refused = async |thread: &str, at| {
-        engine.fork(&thread.into(), Seq(at), "fay".into(), None).await.unwrap_err().to_string()
+        engine.thread(&thread.into()).fork(Seq(at), "fay".into(), None).await.unwrap_err().to_string()
     };
     assert_eq!(refused("t1", 0).await, "event 0 does not exist in this thread");
     assert_eq!(refused("t1", 99).await, "event 99 does not exist in this thread");
@@ -147,7 +147,7 @@ fn a_process_that_dies_leaves_a_whole_fork_or_none() {
             store.fail_append(fault);
             tokio::select! {
                 biased;
-                forked = engine.fork(&origin, at, "fay".into(), None) => drop(forked.unwrap()),
+                forked = engine.thread(&origin).fork(at, "fay".into(), None) => drop(forked.unwrap()),
                 () = store.died() => {}
             }
         });
@@ -168,7 +168,7 @@ async fn a_history_that_is_too_long_is_not_copied() {
     let store = Arc::new(MemoryStore::new(Arc::new(SystemClock::new())));
     let engine = memory(&script(), windlass::registry());
     let engine = engine.ports(store.clone(), store.clone(), store.clone()).build().await.unwrap();
-    let fork = async |at| engine.fork(&"t1".into(), Seq(at), "fay".into(), None).await;
+    let fork = async |at| engine.thread(&"t1".into()).fork(Seq(at), "fay".into(), None).await;
     let note = |data: String| Fact::Note { name: "n".into(), data: data.into() };
     let created =
         Fact::ThreadCreated { thread: "t1".into(), workspace: "w".into(), folder: None, owner: "ann".into() };

@@ -88,13 +88,13 @@ impl Homes {
 
 /// Has one call made in a thread, and says where that then stands.
 pub async fn call(engine: &Engine, thread: &str, text: &str) -> Seq {
-    let outcome = engine.run(Task { thread: Some(thread.into()), ..task(text) }).await.unwrap();
+    let outcome = engine.run_task(Task { thread: Some(thread.into()), ..task(text) }).await.unwrap();
     assert_eq!(outcome.status, Status::Done, "{outcome:?}");
-    engine.thread(&thread.into()).await.unwrap().head
+    engine.thread(&thread.into()).row().await.unwrap().head
 }
 
 pub async fn fork(engine: &Engine, thread: &str, at: Seq) -> Result<ForkedThread, EngineError> {
-    engine.fork_with_files(&thread.into(), at, "ann".into(), None).await
+    engine.thread(&thread.into()).files().fork(at, "ann".into(), None).await
 }
 
 fn texts(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -123,7 +123,7 @@ async fn a_fork_has_the_files_of_its_event_and_the_other_folder_stays() {
     call(&engine, "t", r#"Remove {"text":"deep/gone.md"}"#).await;
     let before = homes.files("t");
 
-    let preview = engine.preview_fork(&"t".into(), at).await.unwrap();
+    let preview = engine.thread(&"t".into()).files().preview_fork(at).await.unwrap();
     assert_eq!(homes.folders(), 1, "a preview makes nothing");
     let made = fork(&engine, "t", at).await.unwrap();
     assert_eq!(preview, made.files);
@@ -208,7 +208,7 @@ async fn a_folder_over_the_limit_is_refused_before_anything_is_made() {
     large.set_len(1024 * 1024 * 1024).unwrap();
     let words = "the folder of thread `t` cannot be copied: its files have more than 1073741824 bytes";
     assert_eq!(fork(&engine, "t", at).await.unwrap_err().to_string(), words);
-    assert_eq!(engine.preview_fork(&"t".into(), at).await.unwrap_err().to_string(), words);
+    assert_eq!(engine.thread(&"t".into()).files().preview_fork(at).await.unwrap_err().to_string(), words);
     assert_eq!((homes.folders(), engine.threads(&ThreadQuery::default()).await.unwrap().len()), (1, 1));
     // Without it there is room.
     fs::remove_file(homes.folder("t").join("large.bin")).unwrap();
@@ -222,7 +222,7 @@ async fn a_place_where_no_fork_begins_is_refused_before_anything_is_made() {
     let at = call(&engine, "t", &writes("a.md", "first")).await;
     let said = async |at: u64| fork(&engine, "t", Seq(at)).await.unwrap_err().to_string();
     assert!(said(at.0 + 1).await.contains("does not exist"));
-    let events = engine.events(&"t".into(), Seq(0), 1_000).await.unwrap();
+    let events = engine.thread(&"t".into()).events(Seq(0), 1_000).await.unwrap();
     let end = events.iter().find(|one| matches!(one.event.fact, Fact::RunFinished { .. })).unwrap().seq;
     assert!(said(end.0 - 1).await.starts_with("a run is active at event"));
     let missing = fork(&engine, "t2", at).await.unwrap_err();
@@ -237,22 +237,22 @@ async fn a_thread_whose_run_waits_for_a_person_is_forked() {
     let at = {
         let outcome = engine.start(Task { thread: Some("t".into()), ..task(&writes("a.md", "new")) }).await;
         let run = outcome.unwrap().run;
-        let paused = engine.wait(&run).await.unwrap();
+        let paused = engine.run(&run).wait().await.unwrap();
         assert_eq!(paused.status, Status::Paused);
         let open = &paused.meta.interrupts[0].interrupt;
-        engine.answer(&"t".into(), open, Answer::Approve, party("ann")).await.unwrap();
-        assert_eq!(engine.wait(&run).await.unwrap().status, Status::Done);
-        engine.thread(&"t".into()).await.unwrap().head
+        engine.thread(&"t".into()).answer(open, Answer::Approve, party("ann")).await.unwrap();
+        assert_eq!(engine.run(&run).wait().await.unwrap().status, Status::Done);
+        engine.thread(&"t".into()).row().await.unwrap().head
     };
     let second = engine.start(Task { thread: Some("t".into()), ..task(&writes("a.md", "second")) }).await;
     let run = second.unwrap().run;
-    let paused = engine.wait(&run).await.unwrap();
+    let paused = engine.run(&run).wait().await.unwrap();
     let made = fork(&engine, "t", at).await.unwrap();
     assert_eq!(homes.texts(made.thread.as_str()), texts(&[("a.md", "new")]));
     // What the other thread waits for is not lost thereby.
     let open = &paused.meta.interrupts[0].interrupt;
-    engine.answer(&"t".into(), open, Answer::Approve, party("ann")).await.unwrap();
-    assert_eq!(engine.wait(&run).await.unwrap().status, Status::Done);
+    engine.thread(&"t".into()).answer(open, Answer::Approve, party("ann")).await.unwrap();
+    assert_eq!(engine.run(&run).wait().await.unwrap().status, Status::Done);
     assert_eq!(homes.texts("t"), texts(&[("a.md", "second")]));
     assert_eq!(homes.texts(made.thread.as_str()), texts(&[("a.md", "new")]));
 }
@@ -289,10 +289,10 @@ async fn a_thread_with_a_call_in_flight_is_not_forked() {
         refused.to_string(),
         "a run is active in this thread and may change files; wait for it, or cancel it"
     );
-    let looked = engine.preview_fork(&"t".into(), Seq(1)).await.unwrap_err();
+    let looked = engine.thread(&"t".into()).files().preview_fork(Seq(1)).await.unwrap_err();
     assert!(matches!(looked, EngineError::Active { .. }), "{looked}");
     gate.add_permits(1);
-    engine.wait(&run).await.unwrap();
+    engine.run(&run).wait().await.unwrap();
     fork(&engine, "t", Seq(1)).await.unwrap();
 }
 

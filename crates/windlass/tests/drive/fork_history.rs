@@ -88,7 +88,7 @@ impl Known {
 /// The files of a conversation by its own history up to an event: what each recorded change left, `None` if it removed the
 /// file.
 async fn by_history(engine: &Engine, thread: &str, until: Seq) -> BTreeMap<String, Option<Digest>> {
-    let events = engine.events(&thread.into(), Seq(0), 10_000).await.unwrap();
+    let events = engine.thread(&thread.into()).events(Seq(0), 10_000).await.unwrap();
     let changes = events.iter().filter(|recorded| recorded.seq <= until);
     let changes = changes.filter_map(|recorded| match &recorded.event.fact {
         Fact::FileChanging { change, .. } => Some((change.path.clone(), change.after.digest())),
@@ -110,7 +110,7 @@ async fn check_fork(engine: &Engine, homes: &Homes, origin: &Known, at: Seq, mad
     // In a folder that is younger than the event, such as a copy, a time that a command has set is believed. The clock of
     // a file system ticks every 10 ms at the slowest.
     let born = fs::metadata(homes.folder(&origin.thread)).unwrap().created().unwrap();
-    let events = engine.events(&origin.thread.as_str().into(), Seq(0), 10_000).await.unwrap();
+    let events = engine.thread(&origin.thread.as_str().into()).events(Seq(0), 10_000).await.unwrap();
     let event = events.iter().find(|recorded| recorded.seq == at).unwrap();
     let is_young = born > UNIX_EPOCH + Duration::from_millis(event.event.at.0.saturating_sub(10));
     let is_named = |path: &str| made.files.not_restored.iter().any(|file| file.path == path);
@@ -156,7 +156,7 @@ async fn play(actions: &[Action]) {
                 let index = of % all.len();
                 let known = &mut all[index];
                 homes.put(&known.thread, UPLOADED, "x,y\n");
-                let head = engine.thread(&known.thread.as_str().into()).await.unwrap().head;
+                let head = engine.thread(&known.thread.as_str().into()).row().await.unwrap().head;
                 known.commands.push((Seq(head.0 + 1), UPLOADED.to_owned()));
                 continue;
             }
@@ -170,7 +170,7 @@ async fn play(actions: &[Action]) {
                     made.files.not_restored.iter().map(|file| file.path.clone()).collect();
                 let is_known = |path: &String| origin.is_excepted(path);
                 assert!(named.iter().all(is_known), "no command changed one of {named:?} in {origin:?}");
-                let head = engine.thread(&made.thread).await.unwrap().head;
+                let head = engine.thread(&made.thread).row().await.unwrap().head;
                 check_fork(&engine, &homes, &origin, at, &made).await;
                 all.push(origin.forked((at, head), &made, named));
                 check(&engine, &homes, &all).await;
@@ -181,7 +181,7 @@ async fn play(actions: &[Action]) {
         let known = &mut all[index];
         if let Some((path, _)) = command {
             fs::create_dir_all(homes.folder(&known.thread).join("b")).unwrap();
-            let begun = engine.thread(&known.thread.as_str().into()).await.unwrap().head;
+            let begun = engine.thread(&known.thread.as_str().into()).row().await.unwrap().head;
             known.commands.push((Seq(begun.0 + 1), path.to_owned()));
         }
         known.ends.push(call(&engine, &known.thread, &text).await);

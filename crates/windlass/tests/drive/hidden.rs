@@ -147,14 +147,14 @@ impl Stage {
         let (started, mut updates) = self.engine.start_watched(task).await.unwrap();
         let engine = self.engine.clone();
         let mut told = String::new();
-        let outcome = engine.wait(&started.run).await.unwrap();
+        let outcome = engine.run(&started.run).wait().await.unwrap();
         while let Some(Some(Ok(update))) = futures::FutureExt::now_or_never(updates.next()) {
             if let Update::Event(recorded) = &update {
                 told.push_str(&recorded.event.encode());
             }
             told.push_str(&format!("{update:?}\n"));
         }
-        let mut export = engine.export(&started.thread);
+        let mut export = engine.thread(&started.thread).export();
         while let Some(line) = export.next().await {
             told.push_str(&line.unwrap());
         }
@@ -200,7 +200,7 @@ async fn tools_are_shown_only_where_their_system_is_connected() {
     assert!(told.contains("Jenkins integration is not configured."), "{told}");
     assert!(!stage.seen.lock().unwrap().contains("deploys"));
     assert_eq!(stage.given.lock().unwrap().len(), 0);
-    let names = |workspace| stage.engine.tools_in(workspace).len();
+    let names = |workspace| stage.engine.tools().list_in(workspace).len();
     assert_eq!((names("a"), names("b")), (1, 0));
 }
 
@@ -219,5 +219,5 @@ async fn what_a_tool_wants_back_is_not_recorded_where_it_holds_such_a_value() {
     let (_, told) = stage.run("a", "asks").await;
     assert!(told.contains("may not be recorded"), "{told}");
     assert_clean(&told);
-    assert_eq!(stage.engine.events(&"none".into(), Seq(0), 1).await.unwrap().len(), 0);
+    assert_eq!(stage.engine.thread(&"none".into()).events(Seq(0), 1).await.unwrap().len(), 0);
 }

@@ -32,7 +32,7 @@ fn desk() -> Registry {
 }
 
 async fn ask(engine: &Engine, thread: &str, text: &str) -> Outcome {
-    engine.run(Task { thread: Some(thread.into()), ..task(text) }).await.unwrap()
+    engine.run_task(Task { thread: Some(thread.into()), ..task(text) }).await.unwrap()
 }
 
 async fn reads(engine: &Engine, thread: &str) -> String {
@@ -45,17 +45,17 @@ async fn a_list_is_there_after_a_restart_and_in_a_fork() {
     let folder = tempfile::tempdir().unwrap();
     let engine = stored(folder.path(), &models(), desk()).build().await.unwrap();
     ask(&engine, "t", "write dig").await;
-    let until = engine.thread(&"t".into()).await.unwrap().head;
+    let until = engine.thread(&"t".into()).row().await.unwrap().head;
     ask(&engine, "t", "write paint").await;
     assert_eq!(reads(&engine, "t").await, r#"[{"content":"paint","status":"pending"}]"#);
     drop(engine);
     let engine = stored(folder.path(), &models(), desk()).build().await.unwrap();
     assert_eq!(reads(&engine, "t").await, r#"[{"content":"paint","status":"pending"}]"#);
     // A fork has what was kept where it begins.
-    let fork = engine.fork(&"t".into(), until, "ann".into(), None).await.unwrap();
+    let fork = engine.thread(&"t".into()).fork(until, "ann".into(), None).await.unwrap();
     assert_eq!(reads(&engine, fork.as_str()).await, r#"[{"content":"dig","status":"pending"}]"#);
     // It is written with the result that speaks of it, and once.
-    let events = engine.events(&"t".into(), Seq(0), 1_000).await.unwrap();
+    let events = engine.thread(&"t".into()).events(Seq(0), 1_000).await.unwrap();
     let kept: Vec<_> = events.iter().filter(|it| matches!(it.event.fact, Fact::ToolKept { .. })).collect();
     assert_eq!(kept.len(), 2);
     for one in kept {

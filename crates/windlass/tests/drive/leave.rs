@@ -68,9 +68,9 @@ async fn a_tool_at_work_ends_and_the_next_process_goes_on() {
     // The first one still lives, and holds nothing.
     let second = stored(base.path(), &models(), registry([slow.tool()]));
     let second = second.attend(Attend::All).build().await.unwrap();
-    let outcome = second.wait(&started.run).await.unwrap();
+    let outcome = second.run(&started.run).wait().await.unwrap();
     assert_eq!(outcome.status, Status::Done, "{outcome:?}");
-    let events = second.events(&started.thread, Default::default(), 100).await.unwrap();
+    let events = second.thread(&started.thread).events(Default::default(), 100).await.unwrap();
     let ends: Vec<_> = events
         .iter()
         .filter_map(|recorded| match &recorded.event.fact {
@@ -91,8 +91,8 @@ async fn a_model_call_is_left_at_once_and_counts_as_no_try() {
     assert_eq!(first.hand_over(LONG_MS).await, 0);
     let says = ScriptedModels::new(|_| Line::Say("here".into()));
     let second = engine(base.path(), &says, &slow).await;
-    second.resume(&started.run).await.unwrap();
-    let outcome = second.wait(&started.run).await.unwrap();
+    second.run(&started.run).resume().await.unwrap();
+    let outcome = second.run(&started.run).wait().await.unwrap();
     assert_eq!((outcome.status, outcome.meta.turns), (Status::Done, 1), "{outcome:?}");
 }
 
@@ -111,17 +111,17 @@ async fn a_model_call_that_many_processes_leave_in_order_does_not_end_its_run() 
     assert_eq!(first.hand_over(LONG_MS).await, 0);
     for _ in 0..4 {
         let next = engine(base.path(), &hanging, &slow).await;
-        next.resume(&started.run).await.unwrap();
+        next.run(&started.run).resume().await.unwrap();
         tokio::select! {
             () = calls.notified() => {}
-            ended = next.wait(&started.run) => panic!("{ended:?}"),
+            ended = next.run(&started.run).wait() => panic!("{ended:?}"),
         }
         assert_eq!(next.hand_over(LONG_MS).await, 0);
     }
     let says = ScriptedModels::new(|_| Line::Say("here".into()));
     let last = engine(base.path(), &says, &slow).await;
-    last.resume(&started.run).await.unwrap();
-    let outcome = last.wait(&started.run).await.unwrap();
+    last.run(&started.run).resume().await.unwrap();
+    let outcome = last.run(&started.run).wait().await.unwrap();
     assert_eq!((outcome.status, outcome.meta.turns), (Status::Done, 1), "{outcome:?}");
 }
 

@@ -53,7 +53,7 @@ fn limited(limits: Limits) -> Task {
 
 async fn run(models: &ScriptedModels, tools: Registry, task: Task) -> (Engine, Outcome) {
     let engine = memory(models, tools).build().await.unwrap();
-    let outcome = engine.run(task).await.unwrap();
+    let outcome = engine.run_task(task).await.unwrap();
     (engine, outcome)
 }
 
@@ -119,8 +119,8 @@ async fn a_model_that_panics_fails_the_run() {
         [ErrorInfo { code: code.clone(), message: message.clone(), retryable: false }]
     );
     // Whoever looks or watches later is told the same.
-    assert_eq!(engine.status(&outcome.run_id).await.unwrap().errors, outcome.errors);
-    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    assert_eq!(engine.run(&outcome.run_id).status().await.unwrap().errors, outcome.errors);
+    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
     let end = &events.last().unwrap().event;
     assert_eq!(end.run.as_ref(), Some(&outcome.run_id));
     let Fact::RunFinished { status: RunStatus::Failed, error, .. } = &end.fact else { panic!("{end:?}") };
@@ -188,7 +188,7 @@ async fn watchers_are_sent_no_more_of_a_tools_progress_than_a_few_lines() {
     });
     let engine = memory(&echo_result("bad"), registry([talks])).build().await.unwrap();
     let begun = engine.start(task("go")).await.unwrap();
-    let (mut watched, mut told) = (engine.watch(&begun.thread, Seq(0)), Vec::new());
+    let (mut watched, mut told) = (engine.thread(&begun.thread).watch(Seq(0)), Vec::new());
     let all = async {
         while told.len() < 2 {
             match watched.next().await.unwrap().unwrap() {
@@ -202,7 +202,7 @@ async fn watchers_are_sent_no_more_of_a_tools_progress_than_a_few_lines() {
     };
     tokio::time::timeout(Duration::from_secs(20), all).await.expect("nothing is heard of it");
     end.notify_one();
-    assert_eq!(engine.wait(&begun.run).await.unwrap().data.as_deref(), Some("done"));
+    assert_eq!(engine.run(&begun.run).wait().await.unwrap().data.as_deref(), Some("done"));
     assert_eq!(told, ["\u{20ac}".repeat(4_096 / 3), "short".to_owned()]);
 }
 
@@ -233,7 +233,7 @@ async fn a_result_of_fifty_megabytes_is_shortened() {
     let data = outcome.data.unwrap();
     assert_eq!(data.chars().count(), RESULT_MAX_CHARS);
     assert!(data.contains("49900000 of 50000000 characters left out"));
-    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
     let lines: Vec<usize> = events.iter().map(|recorded| recorded.event.encode().len()).collect();
     assert!(lines.iter().all(|bytes| *bytes < INLINE_MAX_BYTES), "large texts are stored apart: {lines:?}");
 }
@@ -250,7 +250,7 @@ async fn a_result_of_a_hundred_parts_is_shortened_as_one() {
     assert_eq!(data.chars().count(), RESULT_MAX_CHARS);
     assert!(data.starts_with("<0>x") && data.ends_with('x'));
     assert!(data.contains("9900390 of 10000390 characters left out"), "{}", &data[74_000..76_000]);
-    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
     let parts = events.iter().find_map(|recorded| match &recorded.event.fact {
         Fact::ToolFinished { content, .. } => Some(content.len()),
         _ => None,
@@ -271,7 +271,7 @@ async fn a_result_of_a_hundred_thousand_parts_is_cut_and_says_so() {
     let data = outcome.data.unwrap();
     assert!(data.starts_with("<0><2>") && data.contains("<126>[…") && !data.contains("<128>"), "{data}");
     assert!(data.ends_with("[… 99873 of 100000 parts left out …]"), "{data}");
-    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
     let parts = events.iter().find_map(|recorded| match &recorded.event.fact {
         Fact::ToolFinished { content, .. } => Some(content.len()),
         _ => None,
@@ -296,7 +296,7 @@ async fn what_a_crash_says_is_cut_and_says_so() {
     let (engine, outcome) = run(&models, registry([panics.annotations(pure)]), task("go")).await;
     let error = &outcome.errors[0];
     assert!(error.message.contains(" of 20000000 characters left out"), "{error:?}");
-    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
     let lines: Vec<usize> = events.iter().map(|recorded| recorded.event.encode().len()).collect();
     assert!(lines.iter().all(|bytes| *bytes < 2 * FAILURE_MAX_CHARS), "{lines:?}");
     let told = events.iter().any(|recorded| {
@@ -398,7 +398,7 @@ async fn a_run_ends_when_its_time_is_up() {
         engine.start(limited(Limits { run_timeout_ms: 60_000, ..Limits::default() })).await.unwrap();
     let waiting = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.wait(&started.run).await.unwrap() }
+        async move { engine.run(&started.run).wait().await.unwrap() }
     });
     tokio::task::yield_now().await;
     for _ in 0..100 {
@@ -462,7 +462,7 @@ async fn unknown_tools_and_bad_arguments_are_told_to_the_model() {
         "{data}"
     );
     assert_eq!(counter.count(), 1);
-    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
     let started = events.iter().filter(|recorded| matches!(recorded.event.fact, Fact::ToolStarted { .. }));
     assert_eq!(started.count(), 1, "what cannot be run is not dispatched, and nobody is asked about it");
 }
@@ -472,7 +472,7 @@ async fn a_reply_of_many_megabytes_is_stored_apart_and_told_whole() {
     let models = ScriptedModels::new(|_| Line::Say("long ".repeat(400_000)));
     let (engine, outcome) = run(&models, windlass::registry(), task("go")).await;
     assert_eq!(outcome.data.unwrap().len(), 2_000_000);
-    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
     let blob = events.iter().any(|recorded| {
         matches!(&recorded.event.fact, Fact::StepReplied { message, .. }
             if message.texts().any(|text| text.size_bytes() == 2_000_000 && text.inline().is_none()))

@@ -23,13 +23,13 @@ use super::{Counter, memory, party, registry, task};
 async fn answers_in_one_step() {
     let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
-    let outcome = engine.run(task("hi")).await.unwrap();
+    let outcome = engine.run_task(task("hi")).await.unwrap();
     assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("hello there")));
     assert_eq!((outcome.meta.turns, outcome.meta.tool_calls), (1, 0));
     assert_eq!((outcome.meta.tokens_used.input, outcome.meta.tokens_used.output), (Some(10), Some(5)));
     assert_eq!(outcome.meta.cost_usd, Some(0.00002));
     assert_eq!(outcome.meta.output.as_deref(), Some("hello there"));
-    assert_eq!(engine.status(&outcome.run_id).await.unwrap().data, outcome.data);
+    assert_eq!(engine.run(&outcome.run_id).status().await.unwrap().data, outcome.data);
 }
 
 // rows: LM-G10
@@ -40,8 +40,8 @@ async fn a_program_that_registers_no_tools_offers_none() {
         Line::Say("hello".into())
     });
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
-    assert!(engine.tools().is_empty());
-    assert_eq!(engine.run(task("hi")).await.unwrap().status, Status::Done);
+    assert!(engine.tools().list().is_empty());
+    assert_eq!(engine.run_task(task("hi")).await.unwrap().status, Status::Done);
 }
 
 // rows: WT-L4, WT-L5, LM-L5
@@ -54,7 +54,7 @@ async fn runs_tools_until_the_model_is_done() {
     });
     let tools = registry([counter.tool("note", EffectClass::Once)]);
     let engine = memory(&models, tools).build().await.unwrap();
-    let outcome = engine.run(task("go")).await.unwrap();
+    let outcome = engine.run_task(task("go")).await.unwrap();
     assert_eq!((outcome.status, outcome.meta.turns, outcome.meta.tool_calls), (Status::Done, 4, 3));
     assert_eq!((counter.count(), models.calls()), (3, 4));
 }
@@ -69,14 +69,14 @@ async fn waits_for_an_approval_and_runs_what_was_approved() {
     });
     let tools = registry([counter.tool("write", EffectClass::Once)]);
     let engine = memory(&models, tools).auto_run(AutoRun::Ask).build().await.unwrap();
-    let outcome = engine.run(task("write")).await.unwrap();
+    let outcome = engine.run_task(task("write")).await.unwrap();
     assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Paused, Some(r#"{"text":"x"}"#)));
     assert_eq!(counter.count(), 0);
     let open = &outcome.meta.interrupts[0];
     assert!(matches!(open.kind, InterruptKind::Approval { .. }));
     let thread = &outcome.meta.thread_id;
-    engine.answer(thread, &open.interrupt, Answer::Approve, party("ann")).await.unwrap();
-    let outcome = engine.wait(&outcome.run_id).await.unwrap();
+    engine.thread(thread).answer(&open.interrupt, Answer::Approve, party("ann")).await.unwrap();
+    let outcome = engine.run(&outcome.run_id).wait().await.unwrap();
     assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("written")));
     assert_eq!(counter.count(), 1);
 }
@@ -93,11 +93,11 @@ async fn tells_the_model_of_a_denial() {
     });
     let tools = registry([counter.tool("write", EffectClass::Once)]);
     let engine = memory(&models, tools).auto_run(AutoRun::Ask).build().await.unwrap();
-    let outcome = engine.run(task("write")).await.unwrap();
+    let outcome = engine.run_task(task("write")).await.unwrap();
     let answer = Answer::Deny { reason: Some("not on a Friday".into()) };
     let interrupt = &outcome.meta.interrupts[0].interrupt;
-    engine.answer(&outcome.meta.thread_id, interrupt, answer, party("ann")).await.unwrap();
-    let outcome = engine.wait(&outcome.run_id).await.unwrap();
+    engine.thread(&outcome.meta.thread_id).answer(interrupt, answer, party("ann")).await.unwrap();
+    let outcome = engine.run(&outcome.run_id).wait().await.unwrap();
     let heard = outcome.data.unwrap();
     assert!(heard.contains("denied by the user") && heard.contains("not on a Friday"), "{heard}");
     assert_eq!(counter.count(), 0);
@@ -113,16 +113,16 @@ async fn a_watcher_rebuilds_every_text() {
     let tools = registry([Counter::default().tool("note", EffectClass::Pure)]);
     let engine = memory(&models, tools).build().await.unwrap();
     let thread = windlass::machine::ThreadId::from("t1");
-    let updates = engine.watch(&thread, Seq(0));
+    let updates = engine.thread(&thread).watch(Seq(0));
     // On this single-threaded runtime the watcher is polled before the run begins.
     let watcher = tokio::spawn(collect(updates));
     let started = engine.start(Task { thread: Some(thread.clone()), ..task("go") }).await.unwrap();
     let (live, recorded, next) = watcher.await.unwrap();
     assert_eq!(live, recorded);
     assert_eq!(live, "let me look all is well\n\n- today \n");
-    assert_eq!(engine.wait(&started.run).await.unwrap().status, Status::Done);
+    assert_eq!(engine.run(&started.run).wait().await.unwrap().status, Status::Done);
     // Late: the same events from the journal.
-    let again = engine.events(&thread, Seq(0), 100).await.unwrap();
+    let again = engine.thread(&thread).events(Seq(0), 100).await.unwrap();
     assert_eq!(again.len() as u64, next - 1);
 }
 
@@ -153,7 +153,7 @@ async fn a_watcher_that_comes_back_in_the_middle_of_a_reply_is_told_it_from_its_
     let models = ScriptedModels::new(|_| Line::Hang("half a ".into()));
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let started = engine.start(task("go")).await.unwrap();
-    let mut updates = engine.watch(&started.thread, Seq(0));
+    let mut updates = engine.thread(&started.thread).watch(Seq(0));
     let mut fragments = Vec::new();
     while fragments.len() < 2 {
         let update = updates.next().await.unwrap().unwrap();
@@ -162,11 +162,11 @@ async fn a_watcher_that_comes_back_in_the_middle_of_a_reply_is_told_it_from_its_
         }
     }
     let Update::Delta { seq, .. } = fragments[0] else { unreachable!() };
-    let again = engine.watch(&started.thread, seq);
+    let again = engine.thread(&started.thread).watch(seq);
     let told = again.filter(|update| std::future::ready(matches!(update, Ok(Update::Delta { .. }))));
     let told: Vec<_> = told.take(2).map(Result::unwrap).collect().await;
     assert_eq!(told, fragments);
-    engine.cancel(&started.run, Principal::from("ann")).await.unwrap();
+    engine.run(&started.run).cancel(Principal::from("ann")).await.unwrap();
 }
 
 #[tokio::test]
@@ -174,16 +174,16 @@ async fn a_late_watcher_is_told_each_event_once() {
     let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let thread = windlass::machine::ThreadId::from("t1");
-    let mut updates = engine.watch(&thread, Seq(0));
+    let mut updates = engine.thread(&thread).watch(Seq(0));
     // The journal has the whole run before the watcher looks, and the bus tells of it again.
-    engine.run(Task { thread: Some(thread.clone()), ..task("hi") }).await.unwrap();
+    engine.run_task(Task { thread: Some(thread.clone()), ..task("hi") }).await.unwrap();
     let mut seen = Vec::new();
     while let Some(Some(update)) = updates.next().now_or_never() {
         if let Update::Event(event) = update.unwrap() {
             seen.push(event);
         }
     }
-    assert_eq!(seen, engine.events(&thread, Seq(0), 100).await.unwrap());
+    assert_eq!(seen, engine.thread(&thread).events(Seq(0), 100).await.unwrap());
 }
 
 #[tokio::test]
@@ -191,8 +191,8 @@ async fn a_late_watcher_is_not_told_an_old_status() {
     let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let thread = windlass::machine::ThreadId::from("t1");
-    let mut updates = engine.watch(&thread, Seq(0));
-    engine.run(Task { thread: Some(thread.clone()), ..task("hi") }).await.unwrap();
+    let mut updates = engine.thread(&thread).watch(Seq(0));
+    engine.run_task(Task { thread: Some(thread.clone()), ..task("hi") }).await.unwrap();
     let mut told = Vec::new();
     while let Some(Some(update)) = updates.next().now_or_never() {
         if let Update::Status(status) = update.unwrap() {
@@ -211,8 +211,8 @@ async fn fragments_are_shown_and_never_recorded() {
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let mut recorded = Vec::new();
     for text in ["little", "much"] {
-        let outcome = engine.run(task(text)).await.unwrap();
-        recorded.push(engine.events(&outcome.meta.thread_id, Seq(0), 1000).await.unwrap().len());
+        let outcome = engine.run_task(task(text)).await.unwrap();
+        recorded.push(engine.thread(&outcome.meta.thread_id).events(Seq(0), 1000).await.unwrap().len());
     }
     assert_eq!(recorded[0], recorded[1], "a long reply is as many events as a short one");
 }
@@ -228,7 +228,7 @@ async fn a_run_is_sent_its_message_and_the_journal_knows_the_rest() {
     let mut said = Vec::new();
     for text in ["one", "two", "three"] {
         let engine = super::stored(folder.path(), &heard, windlass::registry()).build().await.unwrap();
-        let outcome = engine.run(Task { thread: Some("t1".into()), ..task(text) }).await.unwrap();
+        let outcome = engine.run_task(Task { thread: Some("t1".into()), ..task(text) }).await.unwrap();
         said.push(outcome.data.unwrap());
     }
     assert_eq!(said, ["one", "one|one|two", "one|one|two|one|one|two|three"]);
@@ -251,9 +251,9 @@ async fn cached_tokens_are_recorded_and_shown() {
     });
     let tools = registry([Counter::default().tool("note", EffectClass::Pure)]);
     let engine = memory(&models, tools).build().await.unwrap();
-    let outcome = engine.run(task("go")).await.unwrap();
+    let outcome = engine.run_task(task("go")).await.unwrap();
     assert_eq!(outcome.meta.tokens_used.cache_read_input, Some(2_048));
-    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
     let cached = events.iter().filter_map(|recorded| match &recorded.event.fact {
         Fact::StepReplied { usage, .. } => Some(usage.cached),
         _ => None,
@@ -275,8 +275,8 @@ async fn the_end_of_a_run_is_recorded_once_with_its_figures() {
     });
     let tools = registry([Counter::default().tool("note", EffectClass::Pure)]);
     let engine = memory(&models, tools).clock(clock).build().await.unwrap();
-    let outcome = engine.run(task("go")).await.unwrap();
-    let events = engine.events(&outcome.meta.thread_id, Seq(0), 100).await.unwrap();
+    let outcome = engine.run_task(task("go")).await.unwrap();
+    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
     let ends = events.iter().filter_map(|recorded| match &recorded.event.fact {
         Fact::RunFinished { status, totals, .. } => Some((recorded.event.run.clone(), *status, *totals)),
         _ => None,
@@ -337,8 +337,8 @@ async fn a_reply_says_how_long_each_of_its_thoughts_took() {
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
     let models = Slow(clock.clone(), Arc::default());
     let engine = windlass::builder().models(Arc::new(models)).clock(clock).build().await.unwrap();
-    let outcome = engine.run(task("go")).await.unwrap();
-    let messages = engine.messages(&outcome.meta.thread_id, None, 10).await.unwrap();
+    let outcome = engine.run_task(task("go")).await.unwrap();
+    let messages = engine.thread(&outcome.meta.thread_id).messages(None, 10).await.unwrap();
     assert_eq!(messages[1].thoughts_ms, [300, 100, 100]);
     assert_eq!((messages[1].ttft_ms, messages[1].duration_ms), (Some(100), Some(800)));
 }
@@ -349,11 +349,11 @@ async fn a_cancel_keeps_the_partial_text() {
     let models = ScriptedModels::new(|_| Line::Hang("half a ".into()));
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let thread = windlass::machine::ThreadId::from("t1");
-    let mut updates = engine.watch(&thread, Seq(0));
+    let mut updates = engine.thread(&thread).watch(Seq(0));
     let started = engine.start(Task { thread: Some(thread), ..task("go") }).await.unwrap();
     while !matches!(updates.next().await, Some(Ok(Update::Delta { number: 2, .. }))) {}
-    engine.cancel(&started.run, Principal::from("ann")).await.unwrap();
-    let outcome = engine.wait(&started.run).await.unwrap();
+    engine.run(&started.run).cancel(Principal::from("ann")).await.unwrap();
+    let outcome = engine.run(&started.run).wait().await.unwrap();
     assert_eq!((outcome.status, outcome.meta.output.as_deref()), (Status::Cancelled, Some("half a ")));
     assert!(outcome.meta.cancelled);
     assert_eq!(outcome.errors[0].code, "CANCELLED");
@@ -382,19 +382,19 @@ async fn a_queued_message_runs_when_the_run_is_done() {
     let first = engine.start(task("first")).await.unwrap();
     let second = Task { thread: Some(first.thread.clone()), ..task("second") };
     let queued = engine.start(second.clone()).await.unwrap();
-    assert_eq!(engine.status(&queued.run).await.unwrap().status, Status::Queued);
+    assert_eq!(engine.run(&queued.run).status().await.unwrap().status, Status::Queued);
     let (waiting, engine_too) = (queued.run.clone(), engine.clone());
-    let waiting = tokio::spawn(async move { engine_too.wait(&waiting).await.unwrap() });
+    let waiting = tokio::spawn(async move { engine_too.run(&waiting).wait().await.unwrap() });
     tokio::task::yield_now().await;
     let busy = engine.start(Task { when_busy: WhenBusy::Reject, ..second }).await;
     assert!(busy.unwrap_err().to_string().contains("a run is active"));
     gate.notify_one();
-    engine.wait(&first.run).await.unwrap();
+    engine.run(&first.run).wait().await.unwrap();
     let outcome = waiting.await.unwrap();
     assert_eq!((&outcome.run_id, outcome.data.as_deref()), (&queued.run, Some("answer to second")));
     let runs = engine.runs(&RunQuery::of(&first.thread, 10)).await.unwrap();
     assert_eq!(runs[0].view.run, queued.run);
-    assert_eq!(engine.wait(&queued.run).await.unwrap().data, outcome.data);
+    assert_eq!(engine.run(&queued.run).wait().await.unwrap().data, outcome.data);
 }
 
 /// An engine in which the first run of thread `t1` waits for a person.
@@ -405,7 +405,7 @@ async fn busy() -> (windlass::Engine, windlass::Outcome, Task) {
     });
     let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
     let engine = memory(&models, tools).auto_run(AutoRun::Ask).build().await.unwrap();
-    let first = engine.run(Task { thread: Some("t1".into()), ..task("first") }).await.unwrap();
+    let first = engine.run_task(Task { thread: Some("t1".into()), ..task("first") }).await.unwrap();
     let second = Task { thread: Some("t1".into()), id: Some("m2".into()), ..task("second") };
     (engine, first, second)
 }
@@ -416,14 +416,14 @@ async fn a_queued_run_whose_turn_does_not_come_is_said_to_be_queued() {
     let queued = engine.start(second).await.unwrap().run;
     let waiting = tokio::spawn({
         let (engine, queued) = (engine.clone(), queued.clone());
-        async move { engine.wait(&queued).await }
+        async move { engine.run(&queued).wait().await }
     });
     tokio::task::yield_now().await;
-    engine.cancel(&first.run_id, Principal::from("ann")).await.unwrap();
+    engine.run(&first.run_id).cancel(Principal::from("ann")).await.unwrap();
     let outcome = waiting.await.unwrap().unwrap();
     assert_eq!((outcome.status, &outcome.run_id), (Status::Queued, &queued));
-    engine.withdraw(&"t1".into(), &"m2".into(), "local".into()).await.unwrap();
-    let gone = engine.wait(&queued).await.unwrap_err();
+    engine.thread(&"t1".into()).queue().withdraw(&"m2".into(), "local".into()).await.unwrap();
+    let gone = engine.run(&queued).wait().await.unwrap_err();
     assert_eq!(gone.to_string(), format!("run `{queued}` does not exist in this store"));
 }
 
@@ -433,11 +433,14 @@ async fn a_run_stands_the_same_for_whoever_waits_and_whoever_looks() {
     let (engine, first, second) = busy().await;
     let by = || Principal::from("ann");
     let queued = engine.start(second).await.unwrap().run;
-    let told = async |run| (engine.wait(run).await.unwrap().status, engine.status(run).await.unwrap().status);
+    let told = async |run| {
+        (engine.run(run).wait().await.unwrap().status, engine.run(run).status().await.unwrap().status)
+    };
     assert_eq!(told(&first.run_id).await, (Status::Paused, Status::Paused));
-    assert_eq!(engine.status(&queued).await.unwrap().status, Status::Queued);
+    assert_eq!(engine.run(&queued).status().await.unwrap().status, Status::Queued);
     engine
-        .answer(&"t1".into(), &first.meta.interrupts[0].interrupt, Answer::Approve, party("ann"))
+        .thread(&"t1".into())
+        .answer(&first.meta.interrupts[0].interrupt, Answer::Approve, party("ann"))
         .await
         .unwrap();
     assert_eq!(told(&first.run_id).await, (Status::Done, Status::Done));
@@ -448,15 +451,18 @@ async fn a_run_stands_the_same_for_whoever_waits_and_whoever_looks() {
         _ => Line::Hang("half".into()),
     });
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
-    let failing = engine.run(Task { thread: Some("t2".into()), ..task("fail") }).await.unwrap();
+    let failing = engine.run_task(Task { thread: Some("t2".into()), ..task("fail") }).await.unwrap();
     let hanging = engine.start(Task { thread: Some("t2".into()), ..task("hang") }).await.unwrap().run;
-    assert_eq!(engine.status(&hanging).await.unwrap().status, Status::Running);
-    engine.cancel(&hanging, by()).await.unwrap();
-    let told = async |run| (engine.wait(run).await.unwrap().status, engine.status(run).await.unwrap().status);
+    assert_eq!(engine.run(&hanging).status().await.unwrap().status, Status::Running);
+    engine.run(&hanging).cancel(by()).await.unwrap();
+    let told = async |run| {
+        (engine.run(run).wait().await.unwrap().status, engine.run(run).status().await.unwrap().status)
+    };
     assert_eq!(told(&failing.run_id).await, (Status::Failed, Status::Failed));
     assert_eq!(told(&hanging).await, (Status::Cancelled, Status::Cancelled));
 
-    let (waited, looked) = (engine.wait(&"no-run".into()).await, engine.status(&"no-run".into()).await);
+    let (waited, looked) =
+        (engine.run(&"no-run".into()).wait().await, engine.run(&"no-run".into()).status().await);
     assert_eq!(waited.unwrap_err().to_string(), "run `no-run` does not exist in this store");
     assert_eq!(looked.unwrap_err().to_string(), "run `no-run` does not exist in this store");
 }
@@ -467,11 +473,11 @@ async fn a_message_that_steers_ends_with_the_run_that_takes_it() {
     let steering = engine.start(Task { when_busy: WhenBusy::Steer, ..second }).await.unwrap().run;
     let waiting = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.wait(&steering).await.unwrap() }
+        async move { engine.run(&steering).wait().await.unwrap() }
     });
     tokio::task::yield_now().await;
     let open = &first.meta.interrupts[0].interrupt;
-    engine.answer(&"t1".into(), open, Answer::Approve, party("ann")).await.unwrap();
+    engine.thread(&"t1".into()).answer(open, Answer::Approve, party("ann")).await.unwrap();
     let outcome = waiting.await.unwrap();
     assert_eq!((&outcome.run_id, outcome.data.as_deref()), (&first.run_id, Some("4 messages")));
 }
@@ -481,14 +487,15 @@ async fn a_message_that_steers_ends_with_the_run_that_takes_it() {
 async fn what_comes_too_late_is_refused_with_words() {
     let models = ScriptedModels::new(|_| Line::Say("hello".into()));
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
-    let outcome = engine.run(task("hi")).await.unwrap();
+    let outcome = engine.run_task(task("hi")).await.unwrap();
     let thread = outcome.meta.thread_id.clone();
-    let before = engine.events(&thread, Seq(0), 100).await.unwrap();
-    let late = engine.cancel(&outcome.run_id, Principal::from("ann")).await.unwrap_err();
+    let before = engine.thread(&thread).events(Seq(0), 100).await.unwrap();
+    let late = engine.run(&outcome.run_id).cancel(Principal::from("ann")).await.unwrap_err();
     assert_eq!(late.to_string(), format!("too late: run `{}` is closed", outcome.run_id));
-    let answer = engine.answer(&thread, &"nonsense".into(), Answer::Approve, party("ann")).await;
+    let answer = engine.thread(&thread).answer(&"nonsense".into(), Answer::Approve, party("ann")).await;
     assert_eq!(answer.unwrap_err().to_string(), "an open interrupt `nonsense` does not exist in this thread");
-    let nothing = engine.withdraw(&"nowhere".into(), &"m".into(), "ann".into()).await.unwrap_err();
+    let nothing =
+        engine.thread(&"nowhere".into()).queue().withdraw(&"m".into(), "ann".into()).await.unwrap_err();
     assert_eq!(nothing.to_string(), "thread `nowhere` does not exist in this store");
-    assert_eq!(engine.events(&thread, Seq(0), 100).await.unwrap(), before);
+    assert_eq!(engine.thread(&thread).events(Seq(0), 100).await.unwrap(), before);
 }

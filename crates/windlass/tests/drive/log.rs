@@ -99,7 +99,7 @@ async fn each_step_and_call_is_logged_with_its_place_and_its_end() {
     let models = calls(&[("one", "go"), ("two", "fail"), ("one", "crash")]);
     let engine = memory(&models, registry([moody("one"), moody("two")])).build().await.unwrap();
     let (log, _guard) = Log::listen(Level::INFO);
-    let outcome = engine.run(task("go")).await.unwrap();
+    let outcome = engine.run_task(task("go")).await.unwrap();
     insta::assert_snapshot!(log.lines(&outcome), @r#"
     INFO run{}: run started
     INFO run{}:chat{gen_ai.operation.name="chat" gen_ai.request.model=test/scripted step=1 steps=25 attempt=1}: started
@@ -126,11 +126,11 @@ async fn a_failed_step_and_a_denied_call_are_logged_as_such() {
     let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
     let engine = memory(&models, tools).auto_run(AutoRun::Ask).build().await.unwrap();
     let (log, _guard) = Log::listen(Level::INFO);
-    let waiting = engine.run(task("go")).await.unwrap();
+    let waiting = engine.run_task(task("go")).await.unwrap();
     let open = &waiting.meta.interrupts[0].interrupt;
     let deny = Answer::Deny { reason: None };
-    engine.answer(&waiting.meta.thread_id, open, deny, party("ann")).await.unwrap();
-    let outcome = engine.wait(&waiting.run_id).await.unwrap();
+    engine.thread(&waiting.meta.thread_id).answer(open, deny, party("ann")).await.unwrap();
+    let outcome = engine.run(&waiting.run_id).wait().await.unwrap();
     insta::assert_snapshot!(log.lines(&outcome), @r#"
     INFO run{}: run started
     INFO run{}:chat{gen_ai.operation.name="chat" gen_ai.request.model=test/scripted step=1 steps=25 attempt=1}: started
@@ -162,7 +162,7 @@ async fn no_content_is_logged_above_trace() {
         let engine = memory(&talks, registry([moody("one")])).build().await.unwrap();
         let (log, _guard) = Log::listen(level);
         let agent = AgentConfig { instructions: vec![PLANTED.into()], ..AgentConfig::from("test/scripted") };
-        engine.run(Task::new(agent, PLANTED)).await.unwrap();
+        engine.run_task(Task::new(agent, PLANTED)).await.unwrap();
         log.text()
     };
     for level in [Level::INFO, Level::DEBUG] {
@@ -194,7 +194,7 @@ async fn a_provider_is_logged_without_the_key_and_without_content() {
         let engine = engine.build().await.unwrap();
         let (log, _guard) = Log::listen(level);
         let task = Task::new(AgentConfig::from("anthropic/claude-haiku-4-5"), "PLANTED");
-        assert_eq!(engine.run(task).await.unwrap().data.as_deref(), Some("Look."));
+        assert_eq!(engine.run_task(task).await.unwrap().data.as_deref(), Some("Look."));
         log.text()
     };
     let info = told(Level::INFO).await;

@@ -57,16 +57,16 @@ fn line(message: &StoredMessage) -> String {
 }
 
 async fn lines(engine: &Engine) -> Vec<String> {
-    engine.messages(&"t1".into(), None, 100).await.unwrap().iter().map(line).collect()
+    engine.thread(&"t1".into()).messages(None, 100).await.unwrap().iter().map(line).collect()
 }
 
 #[tokio::test]
 async fn messages_say_what_became_of_them() {
     let engine = engine().await;
     let thread = ThreadId::from("t1");
-    engine.run(to("long")).await.unwrap();
-    assert_eq!(engine.run(to("fail")).await.unwrap().status, Status::Failed);
-    let first = engine.run(to("call")).await.unwrap();
+    engine.run_task(to("long")).await.unwrap();
+    assert_eq!(engine.run_task(to("fail")).await.unwrap().status, Status::Failed);
+    let first = engine.run_task(to("call")).await.unwrap();
     engine.start(Task { id: Some("m9".into()), by: "cy".into(), ..to("next") }).await.unwrap();
     let done = [
         "User Complete: long",
@@ -83,15 +83,15 @@ async fn messages_say_what_became_of_them() {
     // Out of order: the second waits for its place, and results stand in the line's order.
     let open = first.meta.interrupts;
     let answer = async |at: usize, answer| {
-        engine.answer(&thread, &open[at].interrupt, answer, party("ann")).await.unwrap()
+        engine.thread(&thread).answer(&open[at].interrupt, answer, party("ann")).await.unwrap()
     };
     answer(1, windlass::machine::Answer::Approve).await;
     expected[5] = asked("Asking", "Waiting");
     assert_eq!(lines(&engine).await, expected);
     let message = Message::text(Role::User, "next, edited");
-    engine.edit_queued(&thread, &"m9".into(), message, "cy".into()).await.unwrap();
+    engine.thread(&thread).queue().edit(&"m9".into(), message, "cy".into()).await.unwrap();
     answer(0, windlass::machine::Answer::Deny { reason: None }).await;
-    assert_eq!(engine.wait(&first.run_id).await.unwrap().status, Status::Done);
+    assert_eq!(engine.run(&first.run_id).wait().await.unwrap().status, Status::Done);
     let next = engine
         .runs(&RunQuery { thread: Some(thread.clone()), limit: 1, ..RunQuery::default() })
         .await
@@ -99,9 +99,9 @@ async fn messages_say_what_became_of_them() {
         .remove(0)
         .view
         .run;
-    engine.wait(&next).await.unwrap();
+    engine.run(&next).wait().await.unwrap();
     expected[5] = asked("Done", "Done");
-    let all = engine.messages(&thread, None, 100).await.unwrap();
+    let all = engine.thread(&thread).messages(None, 100).await.unwrap();
     let shown: Vec<String> = all.iter().map(line).collect();
     assert_eq!(shown[..6], expected[..6]);
     assert!(
@@ -129,7 +129,7 @@ async fn messages_say_what_became_of_them() {
     for limit in 1..=all.len() + 1 {
         let (mut pages, mut before) = (Vec::new(), None);
         loop {
-            let page = engine.messages(&thread, before, limit).await.unwrap();
+            let page = engine.thread(&thread).messages(before, limit).await.unwrap();
             let Some(first) = page.first() else { break };
             assert!(page.len() <= limit);
             before = Some(first.seq);
@@ -137,7 +137,7 @@ async fn messages_say_what_became_of_them() {
         }
         assert_eq!(pages, all, "in pages of {limit}");
     }
-    let missing = engine.messages(&"t2".into(), None, 1).await.unwrap_err();
+    let missing = engine.thread(&"t2".into()).messages(None, 1).await.unwrap_err();
     assert_eq!(missing.to_string(), "thread `t2` does not exist in this store");
 }
 
@@ -145,13 +145,13 @@ async fn messages_say_what_became_of_them() {
 async fn a_run_that_did_not_end_well_says_so_with_its_last_message() {
     let engine = engine().await;
     let thread = ThreadId::from("t1");
-    engine.run(to("long")).await.unwrap();
-    engine.run(to("fail")).await.unwrap();
-    engine.run(to("refuse")).await.unwrap();
-    let called = engine.run(to("call")).await.unwrap();
-    engine.cancel(&called.run_id, "ann".into()).await.unwrap();
-    engine.wait(&called.run_id).await.unwrap();
-    let all = engine.messages(&thread, None, 100).await.unwrap();
+    engine.run_task(to("long")).await.unwrap();
+    engine.run_task(to("fail")).await.unwrap();
+    engine.run_task(to("refuse")).await.unwrap();
+    let called = engine.run_task(to("call")).await.unwrap();
+    engine.run(&called.run_id).cancel("ann".into()).await.unwrap();
+    engine.run(&called.run_id).wait().await.unwrap();
+    let all = engine.thread(&thread).messages(None, 100).await.unwrap();
     let said = |message: &StoredMessage| {
         let ends = message.after.iter().map(|recorded| match &recorded.event.fact {
             Fact::RunFinished { status, error, .. } => {
@@ -174,7 +174,7 @@ async fn a_run_that_did_not_end_well_says_so_with_its_last_message() {
     ];
     assert_eq!(said, expected);
     for limit in 1..all.len() {
-        let newest = engine.messages(&thread, None, limit).await.unwrap();
+        let newest = engine.thread(&thread).messages(None, limit).await.unwrap();
         assert_eq!(newest, all[all.len() - limit..], "{limit}");
     }
 }
@@ -184,9 +184,9 @@ async fn messages_say_what_their_run_began_with_and_replies_how_long_they_took()
     let engine = engine().await;
     let mut task = to("long");
     task.options.mode = Some(Mode::Plan);
-    engine.run(task).await.unwrap();
-    engine.run(to("again")).await.unwrap();
-    let all = engine.messages(&"t1".into(), None, 100).await.unwrap();
+    engine.run_task(task).await.unwrap();
+    engine.run_task(to("again")).await.unwrap();
+    let all = engine.thread(&"t1".into()).messages(None, 100).await.unwrap();
     let chosen =
         |message: &StoredMessage| (message.model.clone().map(|model| model.to_string()), message.mode);
     let model = Some("test/scripted".to_owned());
@@ -201,13 +201,14 @@ async fn messages_say_what_their_run_began_with_and_replies_how_long_they_took()
 #[tokio::test]
 async fn a_run_that_is_taken_back_is_shown_as_such() {
     let engine = engine().await;
-    engine.run(to("first")).await.unwrap();
-    engine.run(to("call")).await.unwrap();
+    engine.run_task(to("first")).await.unwrap();
+    engine.run_task(to("call")).await.unwrap();
     let second = engine.start(Task { when_busy: WhenBusy::Rollback, ..to("instead") }).await.unwrap();
-    engine.wait(&second.run).await.unwrap();
+    engine.run(&second.run).wait().await.unwrap();
     let shown = lines(&engine).await;
     let status: Vec<MessageStatus> = engine
-        .messages(&"t1".into(), None, 100)
+        .thread(&"t1".into())
+        .messages(None, 100)
         .await
         .unwrap()
         .iter()
@@ -220,19 +221,19 @@ async fn a_run_that_is_taken_back_is_shown_as_such() {
         "{shown:?}"
     );
     // Also where the page ends before the run does.
-    let call = engine.messages(&"t1".into(), None, 100).await.unwrap()[3].seq;
-    let page = engine.messages(&"t1".into(), Some(call), 1).await.unwrap();
+    let call = engine.thread(&"t1".into()).messages(None, 100).await.unwrap()[3].seq;
+    let page = engine.thread(&"t1".into()).messages(Some(call), 1).await.unwrap();
     assert_eq!((page.len(), page[0].status), (1, Withdrawn));
-    engine.cancel(&second.run, Principal::from("ann")).await.unwrap_err();
+    engine.run(&second.run).cancel(Principal::from("ann")).await.unwrap_err();
 }
 
 #[tokio::test]
 async fn an_export_has_every_event_and_its_texts() {
     let engine = engine().await;
     let thread = ThreadId::from("t1");
-    engine.run(to("long")).await.unwrap();
-    let lines: Vec<String> = engine.export(&thread).try_collect().await.unwrap();
-    let events = engine.events(&thread, Seq(0), 1_000).await.unwrap();
+    engine.run_task(to("long")).await.unwrap();
+    let lines: Vec<String> = engine.thread(&thread).export().try_collect().await.unwrap();
+    let events = engine.thread(&thread).events(Seq(0), 1_000).await.unwrap();
     assert_eq!(lines.len(), events.len());
     for (line, recorded) in lines.iter().zip(&events) {
         let (text, end) = line.split_at(line.len() - 1);
@@ -243,7 +244,7 @@ async fn an_export_has_every_event_and_its_texts() {
     }
     let replied = lines.iter().find(|line| line.contains("step.replied")).unwrap();
     assert!(replied.contains(&"so long ".repeat(5_000)), "the text is put back");
-    let mut missing = engine.export(&"t2".into());
+    let mut missing = engine.thread(&"t2".into()).export();
     let error = missing.next().await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "thread `t2` does not exist in this store");
     assert!(missing.next().await.is_none());
@@ -259,11 +260,15 @@ async fn pictures_are_shown_up_to_a_size() {
         let block = engine.attach("large.png", "", bytes.into()).await.unwrap();
         let Block::Image { blob } = &block else { panic!("{block:?}") };
         let digest = blob.digest;
-        assert_eq!(engine.picture(&"t1".into(), &digest).await.unwrap(), None, "nobody has named it yet");
+        assert_eq!(
+            engine.thread(&"t1".into()).files().picture(&digest).await.unwrap(),
+            None,
+            "nobody has named it yet"
+        );
         let mut task = to("look");
         task.message.blocks.push(block);
-        engine.run(task).await.unwrap();
-        let found = engine.picture(&"t1".into(), &digest).await.unwrap();
+        engine.run_task(task).await.unwrap();
+        let found = engine.thread(&"t1".into()).files().picture(&digest).await.unwrap();
         sizes.push(found.map(|(media_type, bytes)| (media_type, bytes.len())));
     }
     assert_eq!(sizes, [Some(("image/png", 20 * 1024 * 1024)), None]);

@@ -86,7 +86,7 @@ fn usual() -> Registry {
 /// The calls of a thread that were started, and the results of those that were not.
 async fn told(engine: &Engine) -> Vec<String> {
     let mut told = Vec::new();
-    for recorded in engine.events(&"t".into(), Seq(0), 1_000).await.unwrap() {
+    for recorded in engine.thread(&"t".into()).events(Seq(0), 1_000).await.unwrap() {
         match recorded.event.fact {
             Fact::ToolStarted { call, .. } => told.push(format!("{} started", call.step)),
             Fact::ToolFinished { call, error: true, content, .. } => {
@@ -112,7 +112,7 @@ async fn the_tools_of_each_mode() {
     for (mode, more) in table {
         let shown = Shown::default();
         let engine = memory(&script(&shown), usual()).build().await.unwrap();
-        engine.run(in_mode(Some(mode), json!([]))).await.unwrap();
+        engine.run_task(in_mode(Some(mode), json!([]))).await.unwrap();
         let tools = shown.lock().unwrap()[0].clone();
         let placeholder = format!("Withheld in mode {}.", mode.word());
         let whole = tools.iter().filter(|spec| spec.description != placeholder);
@@ -135,16 +135,16 @@ async fn a_call_that_writes_is_told_which_mode_has_it_and_never_run() {
         registry([counter.tool("Pay", EffectClass::Once)]).add(Both::tool("Api", Area::Work)).unwrap();
     let engine = memory(&script(&shown), tools).build().await.unwrap();
     let calls = json!([["Pay", {"text": "all"}], ["Api", {"writes": true}], ["Api", {}]]);
-    engine.run(in_mode(Some(Mode::Ask), calls.clone())).await.unwrap();
+    engine.run_task(in_mode(Some(Mode::Ask), calls.clone())).await.unwrap();
     let seen = told(&engine).await;
     assert_eq!((counter.count(), seen.len()), (0, 3), "{seen:?}");
     assert!(seen[0].contains("`Pay` is there for this in the mode `agent`"), "{seen:?}");
     assert!(seen[1].contains("`Api` is there for this in the mode `agent`"), "{seen:?}");
     assert_eq!(seen[2], "3 started");
     // The thread goes on in that mode until somebody chooses another one.
-    engine.run(in_mode(None, calls.clone())).await.unwrap();
+    engine.run_task(in_mode(None, calls.clone())).await.unwrap();
     assert_eq!(counter.count(), 0);
-    engine.run(in_mode(Some(Mode::Agent), calls)).await.unwrap();
+    engine.run_task(in_mode(Some(Mode::Agent), calls)).await.unwrap();
     assert_eq!(counter.count(), 1);
 }
 
@@ -155,7 +155,7 @@ async fn whether_a_tool_only_reads_is_believed_of_those_who_are_trusted() {
         let adjustment = Adjustment { trusted: Some(trusted), ..Adjustment::default() };
         let tools = registry([counter.tool("Look", EffectClass::Pure)]).adjust("Look", adjustment);
         let engine = memory(&script(&shown), tools).build().await.unwrap();
-        engine.run(in_mode(Some(Mode::Plan), json!([["Look", {"text": "there"}]]))).await.unwrap();
+        engine.run_task(in_mode(Some(Mode::Plan), json!([["Look", {"text": "there"}]]))).await.unwrap();
         assert_eq!(counter.count(), calls, "trusted: {trusted}");
         let withheld = shown.lock().unwrap()[0][0].description == "Withheld in mode plan.";
         assert_eq!(withheld, !trusted);
@@ -171,14 +171,14 @@ async fn a_prompt_is_built_again_with_its_mode_by_another_process() {
     };
     let (engine, agent) = open(Some(Mode::Plan)).await;
     let calls = json!([["Write", {"file_path": "a", "content": "b"}], ["CurrentTime", {}]]);
-    engine.run(Task { agent, ..in_mode(None, calls) }).await.unwrap();
+    engine.run_task(Task { agent, ..in_mode(None, calls) }).await.unwrap();
     drop(engine);
     let (engine, agent) = open(None).await;
     let thread = ThreadId::from("t");
     let mut steps = 0;
-    for recorded in engine.events(&thread, Seq(0), 1_000).await.unwrap() {
+    for recorded in engine.thread(&thread).events(Seq(0), 1_000).await.unwrap() {
         if let Fact::StepStarted { .. } = recorded.event.fact {
-            let prompt = engine.prompt(&thread, recorded.seq).await.unwrap();
+            let prompt = engine.thread(&thread).prompt(recorded.seq).await.unwrap();
             assert_eq!((prompt.request.mode, Some(prompt.digest)), (Mode::Plan, prompt.replied));
             let mut said = prompt.parts.iter().filter(|part| part.kind == PartKind::Instructions);
             let last = serde_json::to_string(&said.next_back().unwrap().blocks).unwrap();
@@ -191,7 +191,7 @@ async fn a_prompt_is_built_again_with_its_mode_by_another_process() {
     let all = shown.lock().unwrap().clone();
     assert!(all.len() == 3 && all.iter().all(|tools| *tools == all[0]));
     // What waits behind a run in another mode is in the mode that is last when it begins.
-    engine.run(Task { agent, when_busy: WhenBusy::Queue, ..in_mode(None, json!([])) }).await.unwrap();
+    engine.run_task(Task { agent, when_busy: WhenBusy::Queue, ..in_mode(None, json!([])) }).await.unwrap();
     assert_eq!(*shown.lock().unwrap().last().unwrap(), all[0]);
 }
 
@@ -217,7 +217,7 @@ async fn the_tools_of_a_new_thread_take_less_than_1500_tokens() {
     let builder = memory(&script(&shown), all).toolsets(builtin_toolsets());
     let engine = builder.build().await.unwrap();
     let load = |name: &str| json!([["load_toolset", {"toolset": name, "include_write_tools": true}]]);
-    engine.run(in_mode(None, load("planning"))).await.unwrap();
+    engine.run_task(in_mode(None, load("planning"))).await.unwrap();
     let all = shown.lock().unwrap().clone();
     let (first, loaded) = (&all[0], &all[1]);
     let names: Vec<&str> = first.iter().map(|spec| spec.name.as_str()).collect();
@@ -227,9 +227,9 @@ async fn the_tools_of_a_new_thread_take_less_than_1500_tokens() {
     assert!(before > 2_000 && after < 1_500, "{before} before, {after} now");
     assert_eq!(loaded.len(), direct.len() + 6);
     // What is recorded of the catalogue is what a model is sent of it.
-    let mut events = engine.events(&"t".into(), Seq(0), 100).await.unwrap().into_iter();
+    let mut events = engine.thread(&"t".into()).events(Seq(0), 100).await.unwrap().into_iter();
     let step = events.find(|one| matches!(one.event.fact, Fact::StepStarted { .. })).unwrap();
-    let prompt = engine.prompt(&"t".into(), step.seq).await.unwrap();
+    let prompt = engine.thread(&"t".into()).prompt(step.seq).await.unwrap();
     let part = prompt.parts.iter().find(|part| part.kind == PartKind::Tools).unwrap();
     assert_eq!(part.tokens, after);
 }

@@ -37,7 +37,7 @@ async fn everything_that_is_counted_is_told_once_and_in_order() {
     let tools = registry(["one", "two"].map(|name| count.tool(name, EffectClass::Pure)));
     let heard = Arc::new(Heard::default());
     let engine = memory(&models, tools).observer(heard.clone()).build().await.unwrap();
-    engine.run(task("go")).await.unwrap();
+    engine.run_task(task("go")).await.unwrap();
     let model = "test/scripted replied";
     let wanted = ["run started", model, "one returned", model, "two returned", model, "run done"];
     assert_eq!(*heard.0.lock().unwrap(), wanted);

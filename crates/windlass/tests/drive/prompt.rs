@@ -67,18 +67,18 @@ async fn every_prompt_is_built_again_as_it_was_sent() {
     let engine = open(folder.path(), &sent).await;
     let thread = ThreadId::from("t1");
     for text in ["first", "second"] {
-        assert_eq!(engine.run(asked(&thread, text)).await.unwrap().status, Status::Done);
+        assert_eq!(engine.run_task(asked(&thread, text)).await.unwrap().status, Status::Done);
     }
     drop(engine);
     let engine = open(folder.path(), &sent).await;
-    let events = engine.events(&thread, Seq(0), 1_000).await.unwrap();
+    let events = engine.thread(&thread).events(Seq(0), 1_000).await.unwrap();
     let moved = events.iter().filter(|one| matches!(one.event.fact, Fact::WindowMoved { .. })).count();
     let sent = sent.lock().unwrap().clone();
     let steps = steps(&events);
     assert!(moved >= 3 && steps.len() == 24 && sent.len() == 24, "{moved} moves, {} steps", steps.len());
     assert_eq!(steps.iter().filter(|(_, replied)| replied.is_none()).count(), 2);
     for ((seq, replied), sent) in steps.iter().zip(sent) {
-        let prompt = engine.prompt(&thread, *seq).await.unwrap();
+        let prompt = engine.thread(&thread).prompt(*seq).await.unwrap();
         assert_eq!(prompt.request, sent, "at {seq}");
         assert_eq!(prompt.replied, *replied);
         assert!(replied.is_none_or(|replied| replied == prompt.digest), "at {seq}");
@@ -99,7 +99,7 @@ async fn every_prompt_is_built_again_as_it_was_sent() {
         assert!(shown <= 4 * 1024 * 1024);
     }
     for seq in [Seq(0), Seq(1), Seq(100_000)] {
-        let missing = engine.prompt(&thread, seq).await.unwrap_err().to_string();
+        let missing = engine.thread(&thread).prompt(seq).await.unwrap_err().to_string();
         assert_eq!(missing, format!("a `step.started` at event {seq} does not exist in this thread"));
     }
 }

@@ -40,7 +40,7 @@ fn id_text(by: &str) -> &'static str {
 }
 
 async fn listed(engine: &Engine) -> Vec<(InputId, String, Principal, Place)> {
-    let queued = engine.queued(&"t1".into()).await.unwrap();
+    let queued = engine.thread(&"t1".into()).queue().list().await.unwrap();
     assert!(queued.iter().all(|message| message.since.0 > 0));
     let shown = queued.into_iter().map(|one| (one.id, one.message.shown_text(), one.by, one.place));
     shown.collect()
@@ -52,7 +52,7 @@ async fn a_waiting_message_is_changed_taken_back_and_sent_now() {
     let folder = tempfile::tempdir().unwrap();
     let thread = ThreadId::from("t1");
     let engine = open(folder.path()).await;
-    let first = engine.run(sent("m1", "ann")).await.unwrap();
+    let first = engine.run_task(sent("m1", "ann")).await.unwrap();
     assert_eq!(first.status, Status::Paused);
     let waits = engine.start(sent("m2", "cy")).await.unwrap();
     engine.start(Task { when_busy: WhenBusy::Steer, ..sent("m3", "cy") }).await.unwrap();
@@ -62,41 +62,52 @@ async fn a_waiting_message_is_changed_taken_back_and_sent_now() {
     // What waits outlives a restart.
     let engine = open(folder.path()).await;
     let edited = |text: &str| Message::text(Role::User, text);
-    let refused = engine.edit_queued(&thread, &"m2".into(), edited("no"), "eve".into()).await.unwrap_err();
+    let refused =
+        engine.thread(&thread).queue().edit(&"m2".into(), edited("no"), "eve".into()).await.unwrap_err();
     let words = "message `m2` is not `eve`'s; ask its sender or the thread's owner";
     assert_eq!(refused.to_string(), words);
-    assert_eq!(engine.send_now(&thread, &"m2".into(), "eve".into()).await.unwrap_err().to_string(), words);
+    assert_eq!(
+        engine.thread(&thread).queue().send_now(&"m2".into(), "eve".into()).await.unwrap_err().to_string(),
+        words
+    );
     // Longer than what is recorded in one piece.
     let long = "so ".repeat(10_000);
-    engine.edit_queued(&thread, &"m2".into(), edited(&long), "cy".into()).await.unwrap();
-    let by_owner = engine.edit_queued(&thread, &"m4".into(), edited("no"), "ann".into()).await.unwrap_err();
+    engine.thread(&thread).queue().edit(&"m2".into(), edited(&long), "cy".into()).await.unwrap();
+    let by_owner =
+        engine.thread(&thread).queue().edit(&"m4".into(), edited("no"), "ann".into()).await.unwrap_err();
     let words = "message `m4` is not `ann`'s; only its sender changes it, you may withdraw it";
     assert_eq!(by_owner.to_string(), words);
-    engine.edit_queued(&thread, &"m4".into(), edited("changed by its sender"), "cy".into()).await.unwrap();
-    engine.withdraw(&thread, &"m3".into(), "cy".into()).await.unwrap();
+    engine
+        .thread(&thread)
+        .queue()
+        .edit(&"m4".into(), edited("changed by its sender"), "cy".into())
+        .await
+        .unwrap();
+    engine.thread(&thread).queue().withdraw(&"m3".into(), "cy".into()).await.unwrap();
     let row = |id: &str, text: &str, place| (id.into(), text.to_owned(), "cy".into(), place);
     let expected =
         [row("m2", "[a long text]", Place::AfterRun), row("m4", "changed by its sender", Place::AfterRun)];
     assert_eq!(listed(&engine).await, expected);
 
-    engine.send_now(&thread, &"m4".into(), "cy".into()).await.unwrap();
-    let outcome = engine.wait(&waits.run).await.unwrap();
-    assert_eq!(engine.status(&first.run_id).await.unwrap().status, Status::Cancelled);
+    engine.thread(&thread).queue().send_now(&"m4".into(), "cy".into()).await.unwrap();
+    let outcome = engine.run(&waits.run).wait().await.unwrap();
+    assert_eq!(engine.run(&first.run_id).status().await.unwrap().status, Status::Cancelled);
     let said: Vec<_> = engine
         .runs(&RunQuery { thread: Some(thread.clone()), limit: 10, ..RunQuery::default() })
         .await
         .unwrap();
     let mut answers = Vec::new();
     for row in said.iter().rev() {
-        answers.push(engine.status(&row.view.run).await.unwrap().data.unwrap_or_default());
+        answers.push(engine.run(&row.view.run).status().await.unwrap().data.unwrap_or_default());
     }
     // The long text was told in full; the script is shown a mark in its place.
     assert_eq!(answers, ["", "heard: changed by its sender", "heard: [a long text]"]);
     assert_eq!(outcome.data.as_deref(), Some("heard: [a long text]"));
     assert_eq!(listed(&engine).await, []);
-    let gone = engine.withdraw(&thread, &"m4".into(), "cy".into()).await.unwrap_err();
+    let gone = engine.thread(&thread).queue().withdraw(&"m4".into(), "cy".into()).await.unwrap_err();
     assert_eq!(gone.to_string(), "a waiting message `m4` does not exist in this thread");
-    let nowhere = engine.edit_queued(&"t2".into(), &"m4".into(), edited("x"), "cy".into()).await.unwrap_err();
+    let nowhere =
+        engine.thread(&"t2".into()).queue().edit(&"m4".into(), edited("x"), "cy".into()).await.unwrap_err();
     assert_eq!(nowhere.to_string(), "thread `t2` does not exist in this store");
 }
 
@@ -108,7 +119,7 @@ async fn a_queued_run_is_found_by_one_lookup_however_many_threads_are_newer() {
     let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
     let built = memory(&echoing(), tools).ports(ports.clone(), ports.clone(), ports).auto_run(AutoRun::Ask);
     let engine = built.build().await.unwrap();
-    assert_eq!(engine.run(sent("m1", "ann")).await.unwrap().status, Status::Paused);
+    assert_eq!(engine.run_task(sent("m1", "ann")).await.unwrap().status, Status::Paused);
     let waits = engine.start(sent("m2", "cy")).await.unwrap();
     for number in 0..300 {
         let thread = ThreadId::from(format!("newer-{number}"));
@@ -116,14 +127,14 @@ async fn a_queued_run_is_found_by_one_lookup_however_many_threads_are_newer() {
         let thread_view = ThreadView { updated_at: Timestamp(u64::MAX), ..view(ThreadStatus::Idle) };
         store.append(Batch { thread_view, ..newer }).await.unwrap();
     }
-    assert_eq!(engine.status(&waits.run).await.unwrap().status, Status::Queued);
-    assert_eq!(engine.run_row(&waits.run).await.unwrap().view.queued, Some("m2".into()));
+    assert_eq!(engine.run(&waits.run).status().await.unwrap().status, Status::Queued);
+    assert_eq!(engine.run(&waits.run).row().await.unwrap().view.queued, Some("m2".into()));
     let listed = engine.runs(&RunQuery::of(&waits.thread, 10)).await.unwrap();
     assert_eq!(listed.len(), 1, "lists show runs that have begun");
     let before = store.count_reads();
-    assert!(matches!(engine.status(&"nonsense".into()).await, Err(EngineError::NoRun(_))));
+    assert!(matches!(engine.run(&"nonsense".into()).status().await, Err(EngineError::NoRun(_))));
     assert_eq!(store.count_reads() - before, 1);
     // A withdrawn message takes its run with it.
-    engine.withdraw(&waits.thread, &"m2".into(), "cy".into()).await.unwrap();
-    assert!(matches!(engine.status(&waits.run).await, Err(EngineError::NoRun(_))));
+    engine.thread(&waits.thread).queue().withdraw(&"m2".into(), "cy".into()).await.unwrap();
+    assert!(matches!(engine.run(&waits.run).status().await, Err(EngineError::NoRun(_))));
 }

@@ -81,13 +81,13 @@ pub fn writes(path: &str, content: &str) -> String {
 
 /// Has one call made, and says where the thread then stands.
 async fn call(engine: &Engine, text: &str) -> Seq {
-    let outcome = engine.run(Task { thread: Some("t".into()), ..task(text) }).await.unwrap();
+    let outcome = engine.run_task(Task { thread: Some("t".into()), ..task(text) }).await.unwrap();
     assert_eq!(outcome.status, Status::Done, "{outcome:?}");
-    engine.thread(&"t".into()).await.unwrap().head
+    engine.thread(&"t".into()).row().await.unwrap().head
 }
 
 async fn restore(engine: &Engine, at: Seq, mode: RestoreMode) -> Restored {
-    engine.restore_files(&ThreadId::from("t"), at, mode).await.unwrap()
+    engine.thread(&ThreadId::from("t")).files().restore(at, mode).await.unwrap()
 }
 
 fn fates(restored: &Restored) -> Vec<(&str, FileFate)> {
@@ -126,7 +126,7 @@ async fn what_tools_changed_is_put_back_at_a_fork() {
     let preview = restore(&engine, at, RestoreMode::Preview).await;
     assert_eq!((fates(&preview), &preview.unseen), (expected.to_vec(), &vec![]));
     assert_eq!(read(root, "before.txt").as_deref(), Some("third"), "a preview changes nothing");
-    let fork = engine.fork(&"t".into(), at, "ann".into(), None).await.unwrap();
+    let fork = engine.thread(&"t".into()).fork(at, "ann".into(), None).await.unwrap();
     let done = restore(&engine, at, RestoreMode::Spare).await;
     assert_eq!(done, preview);
     assert_eq!(fs::read(root.join("old.bin")).unwrap(), b"\xff\x00old");
@@ -139,8 +139,8 @@ async fn what_tools_changed_is_put_back_at_a_fork() {
     // Once more changes nothing, also when the origin is gone: the fork names what it needs.
     let again = restore(&engine, at, RestoreMode::Spare).await;
     assert!(again.files.iter().all(|file| file.fate == FileFate::Unchanged), "{again:?}");
-    engine.delete(&"t".into()).await.unwrap();
-    let first = engine.restore_files(&fork, Seq(1), RestoreMode::Spare).await.unwrap();
+    engine.thread(&"t".into()).delete().await.unwrap();
+    let first = engine.thread(&fork).files().restore(Seq(1), RestoreMode::Spare).await.unwrap();
     assert_eq!(fates(&first), [("before.txt", FileFate::Removed)]);
     assert_eq!(read(root, "before.txt"), None);
 }
@@ -207,7 +207,7 @@ async fn it_is_said_which_calls_may_have_changed_more() {
     let unseen: Vec<_> = restored.unseen.iter().map(|call| call.tool.as_str()).collect();
     assert_eq!((unseen, restored.unseen_total, restored.files.len()), (vec!["Round"], 1, 0));
     assert_eq!(read(folder.path(), "a").as_deref(), Some("round"));
-    let beyond = engine.restore_files(&"t".into(), Seq(9_999), RestoreMode::Preview).await;
+    let beyond = engine.thread(&"t".into()).files().restore(Seq(9_999), RestoreMode::Preview).await;
     assert!(beyond.unwrap_err().to_string().contains("event 9999 does not exist"));
 }
 
@@ -229,8 +229,8 @@ async fn a_run_that_is_asked_for_meanwhile_begins_when_the_files_are_back() {
     let thread = ThreadId::from("t");
     let all = |text: &str| names.iter().all(|name| read(root, name).as_deref() == Some(text));
     for (nth, engine) in [&here, &elsewhere].into_iter().enumerate() {
-        let head = here.thread(&thread).await.unwrap().head;
-        let mut restores = Box::pin(here.restore_files(&thread, Seq(1), RestoreMode::Overwrite));
+        let head = here.thread(&thread).row().await.unwrap().head;
+        let mut restores = Box::pin(here.thread(&thread).files().restore(Seq(1), RestoreMode::Overwrite));
         while all("new") {
             let polled = restores.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(matches!(polled, Poll::Pending), "it ended unseen");
@@ -239,7 +239,7 @@ async fn a_run_that_is_asked_for_meanwhile_begins_when_the_files_are_back() {
         let (engine, text) = (engine.clone(), writes("asked.txt", &nth.to_string()));
         let asked = tokio::spawn(async move { call(&engine, &text).await });
         tokio::time::sleep(std::time::Duration::from_millis(200)).await; // tidy: sleep nothing happens meanwhile
-        assert_eq!(here.thread(&thread).await.unwrap().head, head, "a run began");
+        assert_eq!(here.thread(&thread).row().await.unwrap().head, head, "a run began");
         restores.await.unwrap();
         assert!(all("old"));
         asked.await.unwrap();
@@ -249,7 +249,7 @@ async fn a_run_that_is_asked_for_meanwhile_begins_when_the_files_are_back() {
         }
     }
     // One that was dropped in the middle keeps nobody waiting either.
-    let mut dropped = Box::pin(here.restore_files(&thread, Seq(1), RestoreMode::Overwrite));
+    let mut dropped = Box::pin(here.thread(&thread).files().restore(Seq(1), RestoreMode::Overwrite));
     while all("new") {
         let _ = dropped.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         tokio::task::yield_now().await;
@@ -267,7 +267,7 @@ async fn calls_of_a_step_that_had_begun_are_told_by_their_names() {
     call(&engine, &writes("a", "new")).await;
     call(&engine, r#"Round {"text":"b"}"#).await;
     call(&engine, r#"Look {"text":"c"}"#).await;
-    let events = engine.events(&"t".into(), Seq(0), 1_000).await.unwrap();
+    let events = engine.thread(&"t".into()).events(Seq(0), 1_000).await.unwrap();
     let is_call = |fact: &Fact| matches!(fact, Fact::StepReplied { stop, .. } if *stop == windlass::machine::StopReason::ToolCalls);
     let replied: Vec<Seq> =
         events.iter().filter(|it| is_call(&it.event.fact)).map(|recorded| recorded.seq).collect();
@@ -327,17 +327,17 @@ fn a_process_that_dies_at_any_append_leaves_a_file_that_can_be_put_back() {
 async fn check_after_death(root: &Path, store: &MemoryStore, (changed, nth): (bool, usize)) {
     let engine = engine(root, store).await;
     let thread = ThreadId::from("t");
-    let events = engine.events(&thread, Seq(0), 1_000).await.unwrap();
+    let events = engine.thread(&thread).events(Seq(0), 1_000).await.unwrap();
     let recorded = events.iter().any(|one| matches!(one.event.fact, Fact::FileChanging { .. }));
     assert!(recorded || !changed, "append {nth}: the file was changed before it was recorded");
     engine.recover().await.unwrap();
     let Some(row) = engine.runs(&RunQuery::of(&thread, 1)).await.unwrap().pop() else { return };
-    let mut outcome = engine.wait(&row.view.run).await.unwrap();
+    let mut outcome = engine.run(&row.view.run).wait().await.unwrap();
     while outcome.status == Status::Paused {
         for open in &outcome.meta.interrupts {
-            engine.answer(&thread, &open.interrupt, Answer::Retry, party("ann")).await.unwrap();
+            engine.thread(&thread).answer(&open.interrupt, Answer::Retry, party("ann")).await.unwrap();
         }
-        outcome = engine.wait(&row.view.run).await.unwrap();
+        outcome = engine.run(&row.view.run).wait().await.unwrap();
     }
     assert_eq!(read(root, "a").as_deref(), Some("new"), "append {nth}");
     let restored = restore(&engine, Seq(1), RestoreMode::Spare).await;
@@ -359,7 +359,7 @@ fn a_restore_that_dies_between_two_files_is_done_again() {
             call(&engine, &writes(name, "new")).await;
         }
         let thread = ThreadId::from("t");
-        let mut dying = Box::pin(engine.restore_files(&thread, Seq(1), RestoreMode::Spare));
+        let mut dying = Box::pin(engine.thread(&thread).files().restore(Seq(1), RestoreMode::Spare));
         while left() == names.len() {
             let polled = dying.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(matches!(polled, Poll::Pending), "it ended unseen");

@@ -186,12 +186,12 @@ async fn send(engine: &Engine, thread: &str, number: usize) -> RunId {
 }
 
 async fn give_grants(engine: &Engine) {
-    if engine.grants(None).await.unwrap().is_empty() {
+    if engine.policy().grants(None).await.unwrap().is_empty() {
         for tool in ["again", "once"] {
             let (user, count) = ("local".into(), Some(GRANTED));
             let (arguments, by) = (Vec::new(), "ann".into());
             let draft = GrantDraft { user, tool: tool.into(), arguments, count, expires_at: None, by };
-            engine.grant(draft).await.unwrap();
+            engine.policy().grant(draft).await.unwrap();
         }
     }
 }

@@ -29,17 +29,17 @@ async fn a_run_that_waits_is_answered_and_driven_by_another_process() {
     let (first, second) = (Counter::default(), Counter::default());
     let a = stored(folder.path(), &models, registry([first.tool("write", EffectClass::Once)]));
     let a = a.auto_run(AutoRun::Ask).build().await.unwrap();
-    let outcome = a.run(task("go")).await.unwrap();
+    let outcome = a.run_task(task("go")).await.unwrap();
     assert_eq!(outcome.status, Status::Paused);
     let b = stored(folder.path(), &models, registry([second.tool("write", EffectClass::Once)]));
     let b = b.auto_run(AutoRun::Ask).build().await.unwrap();
     let (thread, open) = (&outcome.meta.thread_id, &outcome.meta.interrupts[0].interrupt);
-    b.answer(thread, open, Answer::Approve, party("ann")).await.unwrap();
+    b.thread(thread).answer(open, Answer::Approve, party("ann")).await.unwrap();
     // The first process sees it end, though it does not drive it.
-    assert_eq!(a.wait(&outcome.run_id).await.unwrap().data.as_deref(), Some("written"));
+    assert_eq!(a.run(&outcome.run_id).wait().await.unwrap().data.as_deref(), Some("written"));
     assert_eq!(first.count() + second.count(), 1);
     assert_eq!(models.calls(), 2, "the call that waited is not asked for again");
-    let twice = b.answer(thread, open, Answer::Approve, party("bob")).await.unwrap_err();
+    let twice = b.thread(thread).answer(open, Answer::Approve, party("bob")).await.unwrap_err();
     assert!(twice.to_string().starts_with("too late: "), "{twice}");
 }
 
@@ -48,17 +48,21 @@ async fn an_answer_that_was_left_is_taken_up_by_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let tools = || registry([Counter::default().tool("write", EffectClass::Once)]);
     let ask = stored(folder.path(), &asks(), tools()).auto_run(AutoRun::Ask).build().await.unwrap();
-    let outcome = ask.run(task("go")).await.unwrap();
+    let outcome = ask.run_task(task("go")).await.unwrap();
     let (thread, open) = (&outcome.meta.thread_id, &outcome.meta.interrupts[0].interrupt);
     let given = Given { interrupt: open.clone(), answer: Answer::Approve, approval: None };
-    ask.leave_answers(thread, vec![given], party("ann")).await.unwrap();
-    assert_eq!(ask.status(&outcome.run_id).await.unwrap().status, Status::Paused, "a row drives nothing");
+    ask.thread(thread).leave_answers(vec![given], party("ann")).await.unwrap();
+    assert_eq!(
+        ask.run(&outcome.run_id).status().await.unwrap().status,
+        Status::Paused,
+        "a row drives nothing"
+    );
     let server = stored(folder.path(), &asks(), tools()).auto_run(AutoRun::Ask).attend(Attend::All);
     let server = server.build().await.unwrap();
-    let mut updates = server.watch(thread, Seq(0));
+    let mut updates = server.thread(thread).watch(Seq(0));
     let finished = |update: &Update| matches!(update, Update::Event(recorded) if matches!(recorded.event.fact, Fact::RunFinished { .. }));
     while !finished(&updates.next().await.unwrap().unwrap()) {}
-    assert_eq!(ask.status(&outcome.run_id).await.unwrap().data.as_deref(), Some("written"));
+    assert_eq!(ask.run(&outcome.run_id).status().await.unwrap().data.as_deref(), Some("written"));
 }
 
 #[test]
@@ -79,7 +83,7 @@ fn a_server_takes_up_what_a_dead_process_left_without_being_asked() {
         let begun = |events: Vec<windlass::port::journal::Recorded>| {
             events.iter().any(|recorded| matches!(recorded.event.fact, Fact::ToolStarted { .. }))
         };
-        while !begun(engine.events(&started.thread, Seq(0), 100).await.unwrap()) {
+        while !begun(engine.thread(&started.thread).events(Seq(0), 100).await.unwrap()) {
             tokio::task::yield_now().await;
         }
         started
@@ -87,7 +91,7 @@ fn a_server_takes_up_what_a_dead_process_left_without_being_asked() {
     drop(dying);
     server.block_on(async {
         // Watched only: whoever waits for a run would take it up.
-        let mut updates = attending.watch(&started.thread, Seq(0));
+        let mut updates = attending.thread(&started.thread).watch(Seq(0));
         let finished = |update: &Update| matches!(update, Update::Event(recorded) if matches!(recorded.event.fact, Fact::RunFinished { .. }));
         while !finished(&updates.next().await.unwrap().unwrap()) {}
     });
@@ -99,7 +103,7 @@ async fn a_thread_that_cannot_be_opened_is_left_to_others() {
     let folder = tempfile::tempdir().unwrap();
     let models = ScriptedModels::new(|_| Line::Say("hello".into()));
     let engine = stored(folder.path(), &models, windlass::registry()).build().await.unwrap();
-    let outcome = engine.run(task("go")).await.unwrap();
+    let outcome = engine.run_task(task("go")).await.unwrap();
     let path = format!("sqlite://{}", folder.path().join("windlass.db").display());
     let mut database = sqlx::SqliteConnection::connect(&path).await.unwrap();
     let newer = "UPDATE events SET checksum = NULL, body = replace(body, '\"v\":1', '\"v\":99')";
@@ -133,11 +137,12 @@ async fn a_run_is_followed_and_cancelled_from_another_process() {
     let a = stored(folder.path(), &asks(), registry([slow(&gate)])).build().await.unwrap();
     let b = stored(folder.path(), &asks(), windlass::registry()).build().await.unwrap();
     let started = a.start(task("go")).await.unwrap();
-    let mut updates = b.watch(&started.thread, Seq(0));
+    let mut updates = b.thread(&started.thread).watch(Seq(0));
     let running = |update: &Update| matches!(update, Update::Event(recorded) if matches!(recorded.event.fact, Fact::ToolStarted { .. }));
     while !running(&updates.next().await.unwrap().unwrap()) {}
-    b.cancel(&started.run, Principal::from("ann")).await.unwrap();
-    let (here, there) = (a.wait(&started.run).await.unwrap(), b.wait(&started.run).await.unwrap());
+    b.run(&started.run).cancel(Principal::from("ann")).await.unwrap();
+    let (here, there) =
+        (a.run(&started.run).wait().await.unwrap(), b.run(&started.run).wait().await.unwrap());
     assert_eq!((here.status, there.status), (Status::Cancelled, Status::Cancelled));
 }
 
@@ -157,7 +162,7 @@ fn a_dead_process_is_replaced_at_once() {
     runtime().block_on(async {
         let answers = ScriptedModels::new(|_| Line::Say("whole".into()));
         let b = stored(folder.path(), &answers, windlass::registry()).build().await.unwrap();
-        let outcome = b.wait(&started.run).await.unwrap();
+        let outcome = b.run(&started.run).wait().await.unwrap();
         assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("whole")));
         assert_eq!(outcome.meta.turns, 1, "a lost model call is not a step");
     });
@@ -184,7 +189,7 @@ async fn two_hundred_threads_share_a_store() {
     let runs = (0..200).map(|number| {
         let engine = engine.clone();
         let thread = Some(ThreadId::from(format!("t{number}")));
-        tokio::spawn(async move { engine.run(Task { thread, ..task("go") }).await.unwrap().status })
+        tokio::spawn(async move { engine.run_task(Task { thread, ..task("go") }).await.unwrap().status })
     });
     for run in runs.collect::<Vec<_>>() {
         assert_eq!(run.await.unwrap(), Status::Done);

@@ -85,16 +85,16 @@ async fn a_watcher_goes_on_in_the_middle_of_a_reply() {
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let started = engine.start(task("go")).await.unwrap();
     let mut client = Client::default();
-    let mut updates = engine.watch(&started.thread, Seq(0));
+    let mut updates = engine.thread(&started.thread).watch(Seq(0));
     client.read(&mut updates, |client| client.position.delta == 2).await;
     // Something else is recorded while the reply goes on.
     let other = Task { thread: Some(started.thread.clone()), ..task("later") };
     engine.start(Task { when_busy: WhenBusy::Queue, ..other }).await.unwrap();
-    let mut updates = engine.watch_from(&started.thread, client.position, Backlog::Fragments);
+    let mut updates = engine.thread(&started.thread).watch_from(client.position, Backlog::Fragments);
     client.read(&mut updates, |client| client.position.delta == 4).await;
     // Cut off after the event that came into the middle: the fragments before it are not repeated.
-    let mut again = engine.watch_from(&started.thread, client.position, Backlog::Fragments);
-    engine.cancel(&started.run, Principal::from("ann")).await.unwrap();
+    let mut again = engine.thread(&started.thread).watch_from(client.position, Backlog::Fragments);
+    engine.run(&started.run).cancel(Principal::from("ann")).await.unwrap();
     client.read(&mut again, |client| client.position.delta == 0).await;
     assert_eq!(client.reply, BTreeMap::from([(0, "one two three four ".to_owned())]));
     assert_eq!(client.snapshots, 0);
@@ -109,14 +109,14 @@ async fn a_watcher_that_comes_too_late_for_the_fragments_is_given_the_reply_so_f
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let started = engine.start(task("go")).await.unwrap();
     let (mut first, mut late) = (Client::default(), Client::default());
-    let mut updates = engine.watch(&started.thread, Seq(0));
+    let mut updates = engine.thread(&started.thread).watch(Seq(0));
     first.read(&mut updates, |client| client.position.delta == FRAGMENTS).await;
-    let mut updates = engine.watch(&started.thread, Seq(0));
+    let mut updates = engine.thread(&started.thread).watch(Seq(0));
     late.read(&mut updates, |client| client.position.delta == FRAGMENTS).await;
     assert_eq!((late.snapshots, &late.reply), (1, &first.reply));
     // One that has the newest fragments is told nothing twice.
-    let mut again = engine.watch_from(&started.thread, late.position, Backlog::Fragments);
-    engine.cancel(&started.run, Principal::from("ann")).await.unwrap();
+    let mut again = engine.thread(&started.thread).watch_from(late.position, Backlog::Fragments);
+    engine.run(&started.run).cancel(Principal::from("ann")).await.unwrap();
     late.read(&mut again, |client| client.position.delta == 0).await;
     assert_eq!(late.snapshots, 1);
 }
@@ -288,7 +288,7 @@ async fn cut_off_again_and_again_a_watcher_sees_every_event_once_and_the_same_te
     for cut_after in [1, 2, 3, 7, 40] {
         let thread = ThreadId::from(format!("t{cut_after}"));
         let mut client = Client::default();
-        let mut updates = engine.watch(&thread, Seq(0));
+        let mut updates = engine.thread(&thread).watch(Seq(0));
         engine.start(Task { thread: Some(thread.clone()), ..task("go") }).await.unwrap();
         let mut is_idle = false;
         while !(is_idle && client.position.seq.0 > 1) {
@@ -301,9 +301,9 @@ async fn cut_off_again_and_again_a_watcher_sees_every_event_once_and_the_same_te
                 }
             }
             if !is_idle {
-                updates = engine.watch_from(&thread, client.position, Backlog::Fragments);
+                updates = engine.thread(&thread).watch_from(client.position, Backlog::Fragments);
             }
         }
-        assert_eq!(client.events, engine.events(&thread, Seq(0), 1000).await.unwrap().len() as u64);
+        assert_eq!(client.events, engine.thread(&thread).events(Seq(0), 1000).await.unwrap().len() as u64);
     }
 }

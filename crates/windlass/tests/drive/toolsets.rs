@@ -135,7 +135,7 @@ fn told(call: &ModelCall) -> String {
 
 async fn make(engine: &Engine, calls: Value) -> String {
     let calls = Task { thread: Some("t".into()), ..task(&calls.to_string()) };
-    engine.run(calls).await.unwrap().data.unwrap()
+    engine.run_task(calls).await.unwrap().data.unwrap()
 }
 
 fn k8s() -> [Far; 3] {
@@ -244,7 +244,7 @@ async fn what_is_loaded_is_shown_from_the_next_step_on_and_stays() {
     let all = "load_toolset k8s_get k8s_logs k8s_delete";
     assert_eq!(caller.shown(), [reads, all, all]);
     // Another conversation has loaded nothing.
-    engine.run(task("[]")).await.unwrap();
+    engine.run_task(task("[]")).await.unwrap();
     assert_eq!(caller.shown(), ["load_toolset"]);
 }
 
@@ -259,7 +259,7 @@ async fn a_toolset_is_shown_as_far_as_it_says() {
         let (source, caller) = (Source::of(k8s()), Caller::default());
         let engine =
             with(memory(&caller.models(), windlass::registry()), &source, shown).build().await.unwrap();
-        engine.run(task("[]")).await.unwrap();
+        engine.run_task(task("[]")).await.unwrap();
         assert_eq!(caller.shown(), [first], "{shown:?}");
     }
 }
@@ -323,7 +323,7 @@ async fn five_thousand_tools_take_little_of_a_prompt_and_are_found() {
     let told = make(&engine, asked).await;
     assert!(told.contains("s17_delete_invoice was called"), "{told}");
     assert!(told.ends_with("No tool fits 'qqq'. Try other words, or load_toolset."), "{told}");
-    let offered = engine.tools();
+    let offered = engine.tools().list();
     let of_servers = offered.iter().filter(|tool| tool.toolset.is_some() && tool.server.is_some());
     assert_eq!(of_servers.count(), 5_000);
     let tokens: u64 = offered.iter().filter(|tool| tool.toolset.is_none()).map(|tool| tool.tokens).sum();
@@ -358,7 +358,7 @@ async fn groups_follow_tags_and_what_is_disabled_stays_away() {
     let told = make(&engine, json!([["load_toolset", {"toolset": "s", "include_write_tools": false}]])).await;
     assert!(told.ends_with("Unknown toolset 's'. Available: helm"), "{told}");
     let without = memory(&caller.models(), windlass::registry().disable("load_toolset")).tool_source(source);
-    without.shown_tokens(0).build().await.unwrap().run(task("[]")).await.unwrap();
+    without.shown_tokens(0).build().await.unwrap().run_task(task("[]")).await.unwrap();
     assert_eq!(caller.shown().last().unwrap(), "");
 }
 
@@ -377,7 +377,7 @@ async fn a_run_has_tools_beside_the_engines_or_none_at_all() {
         (RunTools::beside(vec![Arc::new(tool("b")), Arc::new(tool("c"))]), "has a b c"),
         (RunTools::Nothing, "has "),
     ] {
-        let outcome = engine.run(Task { tools, ..task("go") }).await.unwrap();
+        let outcome = engine.run_task(Task { tools, ..task("go") }).await.unwrap();
         assert_eq!(outcome.data.as_deref(), Some(wanted));
     }
 }
@@ -394,7 +394,7 @@ async fn a_tool_that_was_loaded_and_then_disabled_is_shown_no_more() {
         let engine = with(stored(folder.path(), &caller.models(), registry), &source, Shown::Nothing);
         let engine = engine.build().await.unwrap();
         let calls = if disabled { "[]" } else { load.as_str() };
-        engine.run(Task { thread: Some("t".into()), ..task(calls) }).await.unwrap();
+        engine.run_task(Task { thread: Some("t".into()), ..task(calls) }).await.unwrap();
         let shown = caller.shown().pop().unwrap();
         assert_eq!(shown.contains("k8s_delete"), !disabled, "{shown}");
         assert!(shown.contains("k8s_get"), "the others stay loaded: {shown}");
@@ -426,14 +426,14 @@ async fn a_disabled_tool_is_had_by_no_way_at_all() {
     let outbound = crate::outbound::way(crate::outbound::inside(&[]), &[]);
     let tools = ApiCall::for_run(api, outbound, Arc::new(SystemClock::new())).unwrap();
     let asked = Task { thread: Some("t".into()), tools, ..task(&calls.to_string()) };
-    let told = engine.run(asked).await.unwrap().data.unwrap();
+    let told = engine.run_task(asked).await.unwrap().data.unwrap();
     let shown = caller.shown().join(" ");
     assert!(shown.contains("k8s_get") && shown.contains("s17_"), "{shown}");
     for name in names {
         assert!(told.contains(&format!("Unknown tool: {name}")), "{name}: {told}");
         assert!(!shown.split(' ').any(|one| one == name), "{name}: {shown}");
         assert!(!told.contains(&format!("- {name} ")), "{name} was found: {told}");
-        assert!(engine.tools().iter().all(|tool| tool.spec.name.as_str() != name));
+        assert!(engine.tools().list().iter().all(|tool| tool.spec.name.as_str() != name));
         let trial = windlass::Trial {
             tool: name.into(),
             arguments: json!({}),
@@ -445,6 +445,6 @@ async fn a_disabled_tool_is_had_by_no_way_at_all() {
             stop: Default::default(),
             counts_as_approver: true,
         };
-        assert_eq!(engine.try_tool(trial).await.unwrap(), windlass::Tried::Unknown);
+        assert_eq!(engine.tools().try_tool(trial).await.unwrap(), windlass::Tried::Unknown);
     }
 }

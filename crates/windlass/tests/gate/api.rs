@@ -71,12 +71,16 @@ async fn reads_run_and_what_changes_something_asks() {
     let far = Far::start(|asked| Reply::ok("text/plain", asked.line())).await;
     let models = calls(vec![ask("GET", "/x"), ask("POST", "/x"), ask("DELETE", "/x")]);
     let engine = engine(&store(), &models, Some(api(&far, TOKEN, json!({})))).await;
-    let mut outcome = engine.run(task("go")).await.unwrap();
+    let mut outcome = engine.run_task(task("go")).await.unwrap();
     for lines in [vec!["GET /x"], vec!["GET /x", "POST /x"]] {
         assert_eq!(far.lines(), lines);
         let [interrupt] = &*open(&outcome) else { panic!("{outcome:?}") };
-        engine.answer(&outcome.meta.thread_id, interrupt, Answer::Approve, party("ann")).await.unwrap();
-        outcome = engine.wait(&outcome.run_id).await.unwrap();
+        engine
+            .thread(&outcome.meta.thread_id)
+            .answer(interrupt, Answer::Approve, party("ann"))
+            .await
+            .unwrap();
+        outcome = engine.run(&outcome.run_id).wait().await.unwrap();
     }
     assert_eq!(outcome.status, Status::Done, "{outcome:?}");
     assert_eq!(far.lines(), ["GET /x", "POST /x", "DELETE /x"]);
@@ -100,7 +104,7 @@ async fn a_request_that_was_lost_is_in_doubt_or_repeated_with_its_key() {
         let registry = registry(Some(api(&far, TOKEN, more)));
         let engine = asking(&store, &models, registry).ports(ports.clone(), ports.clone(), ports);
         let engine = engine.auto_run(AutoRun::Everything).build().await.unwrap();
-        let outcome = engine.run(task("go")).await.unwrap();
+        let outcome = engine.run_task(task("go")).await.unwrap();
         assert!(matches!(outcome.meta.interrupts[0].kind, InterruptKind::InDoubt { .. }), "{outcome:?}");
         let asked = far.asked().split_off(before);
         assert_eq!(asked.len(), requests);
@@ -126,7 +130,7 @@ async fn each_run_has_the_services_and_secrets_of_its_tenant() {
     let engine = engine(&store(), &models, Some(api(&far, "engine-token", json!({})))).await;
     let run = async |api: Option<Api>| {
         let tools = api.map_or(RunTools::Usual, own);
-        let outcome = engine.run(Task { tools, ..task("go") }).await.unwrap();
+        let outcome = engine.run_task(Task { tools, ..task("go") }).await.unwrap();
         outcome.data.unwrap()
     };
     let tenant = |token: &str| Some(api(&far, token, json!({})));
@@ -159,7 +163,7 @@ async fn a_run_that_another_process_takes_up_never_gets_somebody_elses_credentia
         let memory = store();
         let first = engine(&memory, &models, Some(api(&far, "engine-token", json!({})))).await;
         let task = Task { tools: own(api(&far, "tenant-token", json!({}))), ..task("go") };
-        let outcome = first.run(task).await.unwrap();
+        let outcome = first.run_task(task).await.unwrap();
         let [interrupt] = &*open(&outcome) else { panic!("{outcome:?}") };
         super::put_down(&first, &outcome.meta.thread_id).await;
         let node = memory.another_node();
@@ -172,14 +176,15 @@ async fn a_run_that_another_process_takes_up_never_gets_somebody_elses_credentia
             }
         };
         let again = again.build().await.unwrap();
-        let answered = again.answer(&outcome.meta.thread_id, interrupt, Answer::Approve, party("ann")).await;
+        let answered =
+            again.thread(&outcome.meta.thread_id).answer(interrupt, Answer::Approve, party("ann")).await;
         assert_eq!(answered.is_ok(), found.is_some(), "{answered:?}");
         if found.is_none() {
             // It waits for a process that has them.
             assert_eq!(far.asked().len(), before);
             continue;
         }
-        let outcome = again.wait(&outcome.run_id).await.unwrap();
+        let outcome = again.run(&outcome.run_id).wait().await.unwrap();
         assert_eq!(outcome.status, Status::Done, "{outcome:?}");
         let asked = far.asked().split_off(before);
         assert_eq!(asked.len(), 2, "{outcome:?}");
@@ -193,7 +198,7 @@ async fn a_start_that_failed_leaves_no_services_behind() {
     let far = Far::start(|_| Reply::ok("text/plain", "")).await;
     let models = calls(vec![ask("POST", "/x")]);
     let engine = engine(&store(), &models, Some(api(&far, "engine-token", json!({})))).await;
-    let waiting = engine.run(task("go")).await.unwrap();
+    let waiting = engine.run_task(task("go")).await.unwrap();
     assert_eq!(waiting.status, Status::Paused, "{waiting:?}");
     for id in [None, Some("named".into())] {
         let services = api(&far, "tenant-token", json!({}));
@@ -208,7 +213,7 @@ async fn a_start_that_failed_leaves_no_services_behind() {
     // One that has begun keeps them.
     let services = api(&far, "tenant-token", json!({}));
     let kept = Arc::downgrade(&services.secrets);
-    let waiting = engine.run(Task { tools: own(services), ..task("go") }).await.unwrap();
+    let waiting = engine.run_task(Task { tools: own(services), ..task("go") }).await.unwrap();
     assert_eq!(waiting.status, Status::Paused, "{waiting:?}");
     assert!(kept.upgrade().is_some());
 }
@@ -306,13 +311,13 @@ async fn no_secret_is_found_anywhere() {
         }
         text
     });
-    let outcome: Outcome = engine.wait(&started.run).await.unwrap();
+    let outcome: Outcome = engine.run(&started.run).wait().await.unwrap();
     assert_eq!(outcome.status, Status::Done, "{outcome:?}");
     assert!(
         far.asked().iter().all(|asked| asked.header("authorization") == Some(&*format!("Bearer {TOKEN}")))
     );
     assert_eq!(far.asked().len(), 6);
-    let events = engine.events(&started.thread, Seq(0), 1000).await.unwrap();
+    let events = engine.thread(&started.thread).events(Seq(0), 1000).await.unwrap();
     let prompts = prompts.lock().unwrap().clone();
     assert!(prompts.contains("[masked]"), "what was echoed reached the model, masked");
     let mut places = vec![

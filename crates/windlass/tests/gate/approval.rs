@@ -30,7 +30,7 @@ fn of(count: u32, users: &[&str]) -> Quorum {
 }
 
 async fn seq(engine: &Engine, thread: &ThreadId) -> Seq {
-    engine.events(thread, Seq(0), 10_000).await.unwrap().last().unwrap().seq
+    engine.thread(thread).events(Seq(0), 10_000).await.unwrap().last().unwrap().seq
 }
 
 // rows: SK-A5, SK-A6, SK-A7, SK-A10, ZE-H4, ZE-H6, OV-1, OV-2, OV-4, LM-R6, LM-Z5
@@ -40,20 +40,20 @@ async fn calls_are_approved_edited_and_denied_in_one_batch() {
     let models = plan(&[&[("write", "a"), ("write", "b"), ("write", "c")]]);
     let tools = registry([written.tool("write", EffectClass::Once)]);
     let engine = asking(&store(), &models, tools).build().await.unwrap();
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     let [a, b, c] = &*open(&waits) else { panic!("three questions at once") };
     let edit = |text: &str| Answer::Edit { arguments: format!(r#"{{"text":{text}}}"#).into() };
     let thread = &waits.meta.thread_id;
     let before = seq(&engine, thread).await;
     // One that does not fit makes none of them count.
     let batch = vec![given(a, Answer::Approve), given(b, edit("7"))];
-    let refused = engine.answer_all(thread, batch, party("ann")).await.unwrap_err().to_string();
+    let refused = engine.thread(thread).answer_all(batch, party("ann")).await.unwrap_err().to_string();
     assert!(refused.contains("do not fit") && refused.contains("/text"), "{refused}");
     assert_eq!((seq(&engine, thread).await, written.count()), (before, 0));
     let reason = Some("not today".to_owned());
     let batch = vec![given(c, Answer::Approve), given(a, Answer::Deny { reason }), given(b, edit(r#""B""#))];
-    engine.answer_all(thread, batch, party("ann")).await.unwrap();
-    let said = engine.wait(&waits.run_id).await.unwrap().data.unwrap();
+    engine.thread(thread).answer_all(batch, party("ann")).await.unwrap();
+    let said = engine.run(&waits.run_id).wait().await.unwrap().data.unwrap();
     let [denied, edited, approved] = &*said.split(" | ").collect::<Vec<_>>() else { panic!("{said}") };
     assert!(
         denied.contains("denied by the user. Do not retry it") && denied.ends_with("not today"),
@@ -69,21 +69,22 @@ async fn strangers_and_other_workspaces_may_not_answer() {
     let written = Counter::default();
     let tools = registry([written.tool("write", EffectClass::Once)]);
     let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).build().await.unwrap();
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
     let before = seq(&engine, thread).await;
     let elsewhere = Party { workspace: "other".into(), ..party("ann") };
     for (by, wanted) in [(elsewhere, "does not exist in this thread"), (plain("eve"), "`eve` may not answer")]
     {
         for answer in [Answer::Approve, Answer::Deny { reason: None }] {
-            let refused = engine.answer(thread, asked, answer, by.clone()).await.unwrap_err().to_string();
+            let refused =
+                engine.thread(thread).answer(asked, answer, by.clone()).await.unwrap_err().to_string();
             assert!(refused.contains(wanted), "{refused}");
         }
     }
     assert_eq!((seq(&engine, thread).await, written.count()), (before, 0));
     // Whoever the run works for may.
-    engine.answer(thread, asked, Answer::Approve, plain("local")).await.unwrap();
-    assert_eq!(engine.wait(&waits.run_id).await.unwrap().data.as_deref(), Some("said a"));
+    engine.thread(thread).answer(asked, Answer::Approve, plain("local")).await.unwrap();
+    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().data.as_deref(), Some("said a"));
 }
 
 #[tokio::test]
@@ -93,12 +94,12 @@ async fn two_different_people_have_to_approve() {
     let terms = Terms { quorums: [of(2, &["ann", "bob", "cid"])].into(), ..Terms::default() };
     let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).rules(vec![asks("write", terms)]);
     let engine = engine.build().await.unwrap();
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
-    let approve = |by: Party| engine.answer(thread, asked, Answer::Approve, by);
+    let approve = |by: Party| engine.thread(thread).answer(asked, Answer::Approve, by);
     let vote = approve(plain("ann")).await.unwrap();
     assert_eq!(vote.closed, []);
-    let half = engine.status(&waits.run_id).await.unwrap();
+    let half = engine.run(&waits.run_id).status().await.unwrap();
     assert_eq!((half.status, written.count()), (Status::Paused, 0));
     assert_eq!(half.meta.interrupts[0].approved_by, ["ann".into()]);
     let again = approve(plain("ann")).await.unwrap_err().to_string();
@@ -111,7 +112,7 @@ async fn two_different_people_have_to_approve() {
     assert_eq!(written.count(), 0);
     let closing = approve(plain("bob")).await.unwrap();
     assert_eq!(closing.closed, std::slice::from_ref(asked));
-    assert_eq!(engine.wait(&waits.run_id).await.unwrap().data.as_deref(), Some("said a"));
+    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().data.as_deref(), Some("said a"));
     assert_eq!(written.count(), 1);
 }
 
@@ -124,25 +125,25 @@ async fn an_answer_with_a_folded_thread_does_not_fold_it_again() {
     let engine = engine.clock(Arc::new(ManualClock::new(Timestamp(1_000), 1))).build().await.unwrap();
     let mut reads = Vec::new();
     for thread in ["folds", "folded", "stale"] {
-        let waits = engine.run(task_in(thread, "go")).await.unwrap();
+        let waits = engine.run_task(task_in(thread, "go")).await.unwrap();
         let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
         let approve = || vec![given(asked, Answer::Approve)];
         put_down(&engine, thread).await;
-        let folded = engine.peek(thread).await.unwrap();
+        let folded = engine.thread(thread).folded().await.unwrap();
         if thread.as_str() == "stale" {
             // Another vote is recorded after the fold.
-            engine.answer_all(thread, approve(), plain("bob")).await.unwrap();
+            engine.thread(thread).answer_all(approve(), plain("bob")).await.unwrap();
             put_down(&engine, thread).await;
         }
         let before = store.count_reads();
         if thread.as_str() == "folds" {
-            engine.answer_all(thread, approve(), plain("ann")).await.unwrap();
+            engine.thread(thread).answer_all(approve(), plain("ann")).await.unwrap();
         } else {
             let given = engine.answer_and_grant(&folded, approve(), vec![], None, plain("ann"));
             assert_eq!(given.await.unwrap().0.closed, []);
         }
         reads.push(store.count_reads() - before);
-        let votes = engine.interrupts(thread).await.unwrap()[0].approved_by.len();
+        let votes = engine.thread(thread).interrupts().await.unwrap()[0].approved_by.len();
         assert_eq!(votes, if thread.as_str() == "stale" { 2 } else { 1 }, "{thread}");
     }
     let [folds, folded, stale] = reads[..] else { panic!("{reads:?}") };
@@ -157,11 +158,11 @@ async fn one_of_several_approvers_can_stop_a_call() {
     let terms = Terms { quorums: [of(2, &["ann", "bob"])].into(), ..Terms::default() };
     let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).rules(vec![asks("write", terms)]);
     let engine = engine.build().await.unwrap();
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
-    engine.answer(thread, asked, Answer::Approve, plain("ann")).await.unwrap();
-    engine.answer(thread, asked, Answer::Deny { reason: None }, plain("bob")).await.unwrap();
-    let ended = engine.wait(&waits.run_id).await.unwrap();
+    engine.thread(thread).answer(asked, Answer::Approve, plain("ann")).await.unwrap();
+    engine.thread(thread).answer(asked, Answer::Deny { reason: None }, plain("bob")).await.unwrap();
+    let ended = engine.run(&waits.run_id).wait().await.unwrap();
     assert!(ended.data.unwrap().contains("denied by the user"));
     assert_eq!(written.count(), 0);
 }
@@ -177,18 +178,18 @@ async fn of_racing_approvers_in_two_processes_one_starts_the_call() {
             stored(folder.path(), &plan(&[&[("write", "a")]]), tools).auto_run(Default::default())
         };
         let (one, other) = (built().build().await.unwrap(), built().build().await.unwrap());
-        let waits = one.run(task("go")).await.unwrap();
+        let waits = one.run_task(task("go")).await.unwrap();
         let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
         let race = (0..8).map(|nth| {
             let (engine, by) = (if nth % 2 == 0 { &one } else { &other }, party(&format!("p{nth}")));
-            engine.answer(thread, asked, Answer::Approve, by)
+            engine.thread(thread).answer(asked, Answer::Approve, by)
         });
         let answered = join_all(race).await;
         let late: Vec<String> =
             answered.iter().filter_map(|answered| answered.as_ref().err().map(ToString::to_string)).collect();
         assert_eq!(late.len(), 7, "{answered:?}");
         assert!(late.iter().all(|late| late.starts_with("too late: interrupt")), "{late:?}");
-        assert_eq!(other.wait(&waits.run_id).await.unwrap().data.as_deref(), Some("said a"));
+        assert_eq!(other.run(&waits.run_id).wait().await.unwrap().data.as_deref(), Some("said a"));
         assert_eq!(written.count(), 1);
         let starts = facts(&one, thread).await;
         assert_eq!(starts.iter().filter(|fact| matches!(fact, Fact::ToolStarted { .. })).count(), 1);
@@ -202,12 +203,13 @@ async fn answers_that_come_late_twice_or_to_nothing_say_so_and_change_nothing() 
     let tools = registry([written.tool("write", EffectClass::Once)]);
     let models = plan(&[&[("write", "a")], &[("write", "b")]]);
     let engine = asking(&store(), &models, tools).build().await.unwrap();
-    let waits = engine.run(task_in("t", "go")).await.unwrap();
+    let waits = engine.run_task(task_in("t", "go")).await.unwrap();
     let thread = &waits.meta.thread_id;
     let first = open(&waits).remove(0);
     let refused = async |interrupt: &str, answer: Answer| {
         let before = seq(&engine, thread).await;
-        let refused = engine.answer(thread, &interrupt.into(), answer, party("ann")).await.unwrap_err();
+        let refused =
+            engine.thread(thread).answer(&interrupt.into(), answer, party("ann")).await.unwrap_err();
         assert_eq!(seq(&engine, thread).await, before, "{refused}");
         refused.to_string()
     };
@@ -226,20 +228,20 @@ async fn answers_that_come_late_twice_or_to_nothing_say_so_and_change_nothing() 
     assert!(refused(first.as_str(), invalid).await.contains("not valid JSON"));
     assert_eq!(written.count(), 0);
     // Twice.
-    engine.answer(thread, &first, Answer::Approve, party("ann")).await.unwrap();
+    engine.thread(thread).answer(&first, Answer::Approve, party("ann")).await.unwrap();
     assert!(refused(first.as_str(), Answer::Approve).await.starts_with("too late: interrupt"));
     // To a later question of the same run, the answer of an earlier one says nothing.
-    let waits = engine.wait(&waits.run_id).await.unwrap();
+    let waits = engine.run(&waits.run_id).wait().await.unwrap();
     assert!(refused(first.as_str(), Answer::Deny { reason: None }).await.starts_with("too late"));
     // In another thread.
     let second = open(&waits).remove(0);
-    engine.run(task_in("u", "go")).await.unwrap();
-    let other = engine.answer(&"u".into(), &second, Answer::Approve, party("ann")).await.unwrap_err();
+    engine.run_task(task_in("u", "go")).await.unwrap();
+    let other = engine.thread(&"u".into()).answer(&second, Answer::Approve, party("ann")).await.unwrap_err();
     assert!(other.to_string().ends_with("does not exist in this thread"), "{other}");
     assert_eq!(written.count(), 1);
     // When the run is over.
-    engine.cancel(&waits.run_id, "ann".into()).await.unwrap();
-    assert_eq!(engine.wait(&waits.run_id).await.unwrap().status, Status::Cancelled);
+    engine.run(&waits.run_id).cancel("ann".into()).await.unwrap();
+    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().status, Status::Cancelled);
     assert!(refused(second.as_str(), Answer::Approve).await.starts_with("too late"));
     assert_eq!(written.count(), 1);
 }
@@ -271,18 +273,19 @@ async fn an_approval_expires_where_a_rule_says_so_and_nobody_holds_it_in_memory(
         let written = Counter::default();
         let terms = Terms { expires_in_ms: Some(60_000), on_expiry, ..Terms::default() };
         let (clock, engine) = attended(&written, terms).await;
-        let waits = engine.run(task("go")).await.unwrap();
+        let waits = engine.run_task(task("go")).await.unwrap();
         let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
         assert_eq!(waits.meta.interrupts[0].expires_at, Some(Timestamp(61_000)));
         put_down(&engine, thread).await;
         move_on(&clock, &engine, thread, 59_000).await;
-        assert_eq!(engine.status(&waits.run_id).await.unwrap().status, Status::Paused);
+        assert_eq!(engine.run(&waits.run_id).status().await.unwrap().status, Status::Paused);
         move_on(&clock, &engine, thread, 3_000).await;
-        let ended = engine.status(&waits.run_id).await.unwrap();
+        let ended = engine.run(&waits.run_id).status().await.unwrap();
         assert_eq!((ended.status, written.count()), (Status::Done, count));
         let wanted = ["was not approved: nobody answered in time. Do not retry it", "said a"][count as usize];
         assert!(ended.data.as_ref().unwrap().contains(wanted), "{ended:?}");
-        let late = engine.answer(thread, asked, Answer::Approve, party("ann")).await.unwrap_err().to_string();
+        let late =
+            engine.thread(thread).answer(asked, Answer::Approve, party("ann")).await.unwrap_err().to_string();
         assert!(late.starts_with("too late"), "{late}");
     }
 }
@@ -296,18 +299,18 @@ fn given_in_time() -> Terms {
 async fn a_wall_clock_that_jumps_ahead_approves_nothing() {
     let written = Counter::default();
     let (clock, engine) = attended(&written, given_in_time()).await;
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     let thread = &waits.meta.thread_id;
     put_down(&engine, thread).await;
     clock.set(Timestamp(86_400_000));
     move_on(&clock, &engine, thread, 3_000).await;
-    let again = engine.status(&waits.run_id).await.unwrap();
+    let again = engine.run(&waits.run_id).status().await.unwrap();
     assert_eq!((again.status, written.count()), (Status::Paused, 0));
     assert_ne!(open(&again), open(&waits), "it is asked about again");
     move_on(&clock, &engine, thread, 50_000).await;
     assert_eq!(written.count(), 0, "the whole time has to pass");
     move_on(&clock, &engine, thread, 20_000).await;
-    let ended = engine.status(&waits.run_id).await.unwrap();
+    let ended = engine.run(&waits.run_id).status().await.unwrap();
     assert_eq!((ended.status, written.count()), (Status::Done, 1), "{ended:?}");
 }
 
@@ -322,7 +325,7 @@ async fn a_process_that_has_not_seen_the_whole_time_asks_again_before_time_appro
         engine.attend(Attend::All).build().await.unwrap()
     };
     let first = built(&store).await;
-    let waits = first.run(task("go")).await.unwrap();
+    let waits = first.run_task(task("go")).await.unwrap();
     let thread = &waits.meta.thread_id;
     put_down(&first, thread).await;
     move_on(&clock, &first, thread, 30_000).await;
@@ -330,11 +333,14 @@ async fn a_process_that_has_not_seen_the_whole_time_asks_again_before_time_appro
     store = store.restarted();
     let second = built(&store).await;
     move_on(&clock, &second, thread, 40_000).await;
-    let again = second.status(&waits.run_id).await.unwrap();
+    let again = second.run(&waits.run_id).status().await.unwrap();
     assert_eq!((again.status, written.count()), (Status::Paused, 0));
     assert_ne!(open(&again), open(&waits));
     move_on(&clock, &second, thread, 70_000).await;
-    assert_eq!((second.status(&waits.run_id).await.unwrap().status, written.count()), (Status::Done, 1));
+    assert_eq!(
+        (second.run(&waits.run_id).status().await.unwrap().status, written.count()),
+        (Status::Done, 1)
+    );
 }
 
 #[tokio::test]
@@ -343,7 +349,7 @@ async fn people_are_reminded_and_others_told_while_nobody_holds_the_run() {
     let escalate_to: BTreeSet<_> = [Approver::Role("boss".into())].into();
     let terms = Terms { remind_in_ms, escalate_in_ms, escalate_to, ..Terms::default() };
     let (clock, engine) = attended(&Counter::default(), terms).await;
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     let thread = &waits.meta.thread_id;
     let said = async || {
         let told = |fact: &Fact| match fact {
@@ -359,7 +365,11 @@ async fn people_are_reminded_and_others_told_while_nobody_holds_the_run() {
     assert_eq!(said().await, ["reminded"]);
     move_on(&clock, &engine, thread, 60_000).await;
     assert_eq!(said().await, ["reminded", "escalated"]);
-    assert_eq!(engine.status(&waits.run_id).await.unwrap().status, Status::Paused, "it does not expire");
+    assert_eq!(
+        engine.run(&waits.run_id).status().await.unwrap().status,
+        Status::Paused,
+        "it does not expire"
+    );
 }
 
 // rows: ZE-H3, LM-R13, OV-3
@@ -374,15 +384,15 @@ async fn a_run_is_answered_by_another_process_after_ninety_days() {
         engine.auto_run(Default::default()).clock(clock.clone())
     };
     let first = built().build().await.unwrap();
-    let waits = first.run(task("go")).await.unwrap();
+    let waits = first.run_task(task("go")).await.unwrap();
     put_down(&first, &waits.meta.thread_id).await;
     drop(first);
     clock.advance_ms(90 * 86_400_000);
     let second = built().build().await.unwrap();
     second.recover().await.unwrap();
-    let waits = second.status(&waits.run_id).await.unwrap();
+    let waits = second.run(&waits.run_id).status().await.unwrap();
     let asked = open(&waits).remove(0);
-    second.answer(&waits.meta.thread_id, &asked, Answer::Approve, party("ann")).await.unwrap();
-    let ended = second.wait(&waits.run_id).await.unwrap();
+    second.thread(&waits.meta.thread_id).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
+    let ended = second.run(&waits.run_id).wait().await.unwrap();
     assert_eq!((ended.data.as_deref(), written.count()), (Some("said a"), 1));
 }

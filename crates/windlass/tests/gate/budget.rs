@@ -58,7 +58,7 @@ fn at(limit: AtLimit) -> RunOptions {
 async fn hammer(engines: [&Engine; 2], journal: &dyn Journal, options: &RunOptions) -> Vec<Outcome> {
     let run = |nth: usize| {
         let task = Task { options: options.clone(), ..task("go") };
-        async move { engines[nth % 2].run(task).await.unwrap() }
+        async move { engines[nth % 2].run_task(task).await.unwrap() }
     };
     let outcomes = futures::future::join_all((0..16).map(run)).await;
     let [row] = &*journal.budgets("").await.unwrap() else { panic!("one budget") };
@@ -132,8 +132,8 @@ async fn sixteen_runs_do_not_overspend_a_dollar_and_wait_at_it() {
 /// Answers what a run waits for, and waits for it again.
 async fn answer(engine: &Engine, outcome: &Outcome, answer: Answer) -> Outcome {
     let open = &outcome.meta.interrupts[0].interrupt;
-    engine.answer(&outcome.meta.thread_id, open, answer, party("ann")).await.unwrap();
-    engine.wait(&outcome.run_id).await.unwrap()
+    engine.thread(&outcome.meta.thread_id).answer(open, answer, party("ann")).await.unwrap();
+    engine.run(&outcome.run_id).wait().await.unwrap()
 }
 
 #[tokio::test]
@@ -144,9 +144,9 @@ async fn a_budget_is_raised_for_one_run_or_for_all() {
     let engine = built(40_000).build().await.unwrap();
     let chat = RunOptions { surface: Surface::Chat, ..RunOptions::default() };
     let asked = |thread: &str| Task { options: chat.clone(), ..task_in(thread, "go") };
-    let first = engine.run(asked("a")).await.unwrap();
+    let first = engine.run_task(asked("a")).await.unwrap();
     assert!(is_limit(&first) && first.meta.turns == 1, "{first:?}");
-    let second = engine.run(asked("b")).await.unwrap();
+    let second = engine.run_task(asked("b")).await.unwrap();
     assert!(is_limit(&second) && second.meta.turns == 0, "no room for the very first step: {second:?}");
     // Nothing was raised: there is still no room.
     let still = answer(&engine, &second, Answer::Retry).await;
@@ -154,7 +154,7 @@ async fn a_budget_is_raised_for_one_run_or_for_all() {
     // What is no raise is refused, and changes nothing.
     let open = &still.meta.interrupts[0].interrupt;
     for to in [0, 1_000, 40_000] {
-        let refused = engine.answer(&"b".into(), open, Answer::Raise { to }, party("ann")).await;
+        let refused = engine.thread(&"b".into()).answer(open, Answer::Raise { to }, party("ann")).await;
         assert!(refused.unwrap_err().to_string().contains("is not more"));
     }
     // For this run alone.
@@ -166,7 +166,7 @@ async fn a_budget_is_raised_for_one_run_or_for_all() {
         drop(engine);
         built(DOLLAR).build().await.unwrap()
     };
-    let waiting = engine.status(&second.run_id).await.unwrap();
+    let waiting = engine.run(&second.run_id).status().await.unwrap();
     assert_eq!(answer(&engine, &waiting, Answer::Retry).await.status, Status::Done);
     let [row] = &*store.budgets("").await.unwrap() else { panic!("one budget") };
     assert_eq!((row.reserved, row.used), (0, 12 * (16_384 * 2 + 10)));
@@ -183,7 +183,7 @@ async fn a_budget_of_a_day_has_room_again_the_next() {
     )]);
     let engine = engine.build().await.unwrap();
     let options = at(AtLimit::Ask);
-    let waiting = engine.run(Task { options, ..task("go") }).await.unwrap();
+    let waiting = engine.run_task(Task { options, ..task("go") }).await.unwrap();
     assert!(is_limit(&waiting));
     clock.advance_ms(86_400_000);
     let done = answer(&engine, &waiting, Answer::Retry).await;
@@ -196,7 +196,7 @@ async fn a_budget_of_a_day_has_room_again_the_next() {
 async fn a_limit_of_money_needs_a_price() {
     let models = talks(1).priced(None);
     let engine = memory(&models, tools()).budgets(vec![budget(Per::User, Window::Total, DOLLAR)]);
-    let outcome = engine.build().await.unwrap().run(task("go")).await.unwrap();
+    let outcome = engine.build().await.unwrap().run_task(task("go")).await.unwrap();
     assert_eq!((outcome.status, outcome.errors[0].code.as_str()), (Status::Failed, "ERR_CONFIG"));
     let message = &outcome.errors[0].message;
     assert!(message.contains("`test/scripted`") && message.contains("price"), "{message}");
@@ -206,7 +206,7 @@ async fn a_limit_of_money_needs_a_price() {
     for (limits, wanted) in [(own, Status::Failed), (Limits::default(), Status::Done)] {
         let agent = AgentConfig { limits, ..AgentConfig::from("test/scripted") };
         let engine = memory(&models, tools()).build().await.unwrap();
-        assert_eq!(engine.run(Task { agent, ..task("go") }).await.unwrap().status, wanted);
+        assert_eq!(engine.run_task(Task { agent, ..task("go") }).await.unwrap().status, wanted);
     }
 }
 
@@ -216,7 +216,7 @@ async fn a_run_has_limits_of_its_own() {
     let check = async |limits: Limits, extra: Vec<Budget>, turns: u32| {
         let engine = memory(&talks(6), tools()).budgets(extra).build().await.unwrap();
         let agent = AgentConfig { limits, ..AgentConfig::from("test/scripted") };
-        let outcome = engine.run(Task { agent, ..task("go") }).await.unwrap();
+        let outcome = engine.run_task(Task { agent, ..task("go") }).await.unwrap();
         assert!(failed_at_limit(&outcome), "{outcome:?}");
         assert_eq!(outcome.meta.turns, turns);
     };
@@ -236,7 +236,7 @@ async fn what_a_prompt_costs_to_keep_in_a_cache_is_set_aside() {
     let limits = Limits { max_cost: MicroUsd(2_000), ..Limits::default() };
     let agent = AgentConfig { limits, ..AgentConfig::from("test/scripted") };
     let engine = memory(&talks(1).priced(Some(price)), tools()).build().await.unwrap();
-    let outcome = engine.run(Task { agent, ..task("a prompt of more than two tokens") }).await.unwrap();
+    let outcome = engine.run_task(Task { agent, ..task("a prompt of more than two tokens") }).await.unwrap();
     assert!(failed_at_limit(&outcome), "{outcome:?}");
 }
 
@@ -261,7 +261,7 @@ fn what_a_dead_process_had_set_aside_is_booked_when_its_thread_is_opened() {
         let engine = built(&store.restarted(), &talks(1)).build().await.unwrap();
         engine.recover().await.unwrap();
         let run = engine.runs(&RunQuery::newest(1)).await.unwrap().remove(0).view.run;
-        assert_eq!(engine.wait(&run).await.unwrap().status, Status::Done);
+        assert_eq!(engine.run(&run).wait().await.unwrap().status, Status::Done);
     });
     let [row] = &*futures::executor::block_on(store.budgets("")).unwrap() else { panic!("one budget") };
     // Whether the provider charges for what was lost nobody knows: all of it counts.
@@ -284,16 +284,16 @@ async fn a_title_is_booked_on_its_owners_budgets_and_not_asked_for_without_room(
     let store = MemoryStore::new(Arc::new(SystemClock::new()));
     let engine = asking(&store, &models, tools()).budgets(vec![tokens(100_000)]).build().await.unwrap();
     let started = engine.start(task("look at the web shop")).await.unwrap();
-    engine.wait(&started.run).await.unwrap();
+    engine.run(&started.run).wait().await.unwrap();
     let model = "test/scripted".into();
-    let title = engine.make_title(&started.thread, &model).await.unwrap();
+    let title = engine.thread(&started.thread).make_title(&model).await.unwrap();
     assert_eq!(title.as_deref(), Some("A made title"));
     let [row] = &*store.budgets("").await.unwrap() else { panic!("one budget") };
     assert_eq!((row.used, row.reserved), (240, 0), "the run's reply and the title's");
 
     let poor = asking(&store, &models, tools()).budgets(vec![tokens(240)]).build().await.unwrap();
     let calls = models.calls();
-    assert_eq!(poor.make_title(&started.thread, &model).await.unwrap(), title);
+    assert_eq!(poor.thread(&started.thread).make_title(&model).await.unwrap(), title);
     assert_eq!(models.calls(), calls, "nothing was asked");
 }
 
@@ -316,16 +316,16 @@ async fn a_title_that_does_not_come_is_booked_and_none_is_asked_for_twice() {
         let store = MemoryStore::new(Arc::new(SystemClock::new()));
         let engine = asking(&store, &models, tools()).budgets(budgets).build().await.unwrap();
         let started = engine.start(task("look at the web shop")).await.unwrap();
-        engine.wait(&started.run).await.unwrap();
+        engine.run(&started.run).wait().await.unwrap();
         let (thread, model) = (&started.thread, "test/scripted".into());
-        let title = engine.make_title(thread, &model).await.unwrap();
+        let title = engine.thread(thread).make_title(&model).await.unwrap();
         let (calls, used) = (models.calls(), store.budgets("").await.unwrap()[0].used - 15);
         match booked {
             Some(booked) => assert_eq!(used, booked),
             // Prompt and answer, as long as it could have been.
             None => assert!((1_024..2_000).contains(&used), "{used}"),
         }
-        assert_eq!(engine.make_title(thread, &model).await.unwrap(), title);
+        assert_eq!(engine.thread(thread).make_title(&model).await.unwrap(), title);
         let asked_again = u64::from(booked == Some(0));
         assert_eq!(models.calls() - calls, asked_again, "what cost nothing may be tried again");
     }

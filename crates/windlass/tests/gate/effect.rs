@@ -55,13 +55,13 @@ async fn finish(
 ) -> (Outcome, u32) {
     let mut doubts = 0;
     loop {
-        let outcome = asked.wait(run).await.unwrap();
+        let outcome = asked.run(run).wait().await.unwrap();
         if outcome.status != Status::Paused {
             return (outcome, doubts);
         }
         if case.elsewhere {
             // A process that waits for people holds nothing, as soon as it has put the thread down.
-            while asked.drives(&outcome.meta.thread_id) {
+            while asked.thread(&outcome.meta.thread_id).is_driven() {
                 tokio::task::yield_now().await;
             }
             asked = engine(&store.another_node(), bank, case).await;
@@ -78,7 +78,7 @@ async fn finish(
             }
             other => panic!("{other:?}"),
         };
-        asked.answer(&outcome.meta.thread_id, &open.interrupt, answer, party("ann")).await.unwrap();
+        asked.thread(&outcome.meta.thread_id).answer(&open.interrupt, answer, party("ann")).await.unwrap();
     }
 }
 

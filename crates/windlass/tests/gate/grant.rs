@@ -36,12 +36,12 @@ async fn a_grant_whose_values_nest_too_deeply_is_rejected() {
     let granted = async |levels| {
         let is = Predicate::Equals(deep(levels));
         let arguments = vec![Condition { argument: "/text".into(), is }];
-        engine.grant(GrantDraft { arguments, ..draft(None) }).await
+        engine.policy().grant(GrantDraft { arguments, ..draft(None) }).await
     };
     assert!(granted(50).await.is_ok());
     let why = granted(100).await.unwrap_err().to_string();
     assert_eq!(why, "the grant is nested more than 64 levels deep");
-    assert_eq!(engine.grants(None).await.unwrap().len(), 1);
+    assert_eq!(engine.policy().grants(None).await.unwrap().len(), 1);
 }
 
 // rows: ZE-H5
@@ -50,15 +50,15 @@ async fn a_grant_that_comes_with_an_approval_lets_the_next_call_through() {
     let written = Counter::default();
     let steps: &[&[(&str, &str)]] = &[&[("write", "a")], &[("write", "b")], &[("write", "c")]];
     let engine = engine(&store(), &written, steps).await;
-    let waits = engine.run(task_in("t", "go")).await.unwrap();
+    let waits = engine.run_task(task_in("t", "go")).await.unwrap();
     let answers = vec![given(&open(&waits)[0], Answer::Approve)];
-    let folded = engine.peek(&"t".into()).await.unwrap();
+    let folded = engine.thread(&"t".into()).folded().await.unwrap();
     let (_, grants) =
         engine.answer_and_grant(&folded, answers, vec![draft(Some(1))], None, party("ann")).await.unwrap();
     // The second is let through, and the third is asked about.
-    let waits = engine.wait(&waits.run_id).await.unwrap();
+    let waits = engine.run(&waits.run_id).wait().await.unwrap();
     assert_eq!((open(&waits).len(), written.count(), uses(&facts(&engine, &"t".into()).await)), (1, 2, 1));
-    let left = engine.grants(None).await.unwrap();
+    let left = engine.policy().grants(None).await.unwrap();
     assert_eq!((left[0].0.as_str(), &left[0].1.id, left[0].1.remaining), ("local", &grants[0].id, Some(0)));
 }
 
@@ -67,11 +67,11 @@ async fn a_grant_that_comes_with_an_approval_lets_the_next_call_through() {
 async fn a_grant_that_comes_with_an_approval_counts_for_the_calls_beside_it() {
     let written = Counter::default();
     let engine = engine(&store(), &written, &[&[("write", "a"), ("write", "b"), ("write", "c")]]).await;
-    let waits = engine.run(task_in("t", "go")).await.unwrap();
+    let waits = engine.run_task(task_in("t", "go")).await.unwrap();
     let answers = vec![given(&open(&waits)[0], Answer::Approve)];
-    let folded = engine.peek(&"t".into()).await.unwrap();
+    let folded = engine.thread(&"t".into()).folded().await.unwrap();
     engine.answer_and_grant(&folded, answers, vec![draft(None)], None, party("ann")).await.unwrap();
-    let ended = engine.wait(&waits.run_id).await.unwrap();
+    let ended = engine.run(&waits.run_id).wait().await.unwrap();
     assert_eq!(
         (ended.status, written.count(), uses(&facts(&engine, &"t".into()).await)),
         (Status::Done, 3, 2)
@@ -82,14 +82,14 @@ async fn a_grant_that_comes_with_an_approval_counts_for_the_calls_beside_it() {
 async fn a_grant_is_not_written_where_its_answer_is_refused() {
     let written = Counter::default();
     let engine = engine(&store(), &written, &[&[("write", "a")]]).await;
-    let waits = engine.run(task_in("t", "go")).await.unwrap();
+    let waits = engine.run_task(task_in("t", "go")).await.unwrap();
     let check = async |answer: Answer, draft: GrantDraft, by: Party, words: &str| {
         let answers = vec![given(&open(&waits)[0], answer)];
-        let folded = engine.peek(&"t".into()).await.unwrap();
+        let folded = engine.thread(&"t".into()).folded().await.unwrap();
         let refused =
             engine.answer_and_grant(&folded, answers, vec![draft], None, by).await.unwrap_err().to_string();
         assert!(refused.contains(words), "{refused}");
-        assert_eq!((engine.grants(None).await.unwrap().len(), written.count()), (0, 0));
+        assert_eq!((engine.policy().grants(None).await.unwrap().len(), written.count()), (0, 0));
     };
     let deny = Answer::Deny { reason: None };
     check(deny, draft(None), party("ann"), "a grant goes with an approval").await;
@@ -107,9 +107,9 @@ async fn a_grant_that_is_not_counted_is_not_written_at_each_use() {
     let (store, written) = (store(), Counter::default());
     let steps: &[&[(&str, &str)]] = &[&[("write", "a"), ("write", "b")], &[("write", "c")]];
     let engine = engine(&store, &written, steps).await;
-    let known = engine.grant(draft(None)).await.unwrap();
+    let known = engine.policy().grant(draft(None)).await.unwrap();
     let before = (store.get("grant", &known.id).await.unwrap(), store.changes().await.unwrap());
-    assert_eq!(engine.run(task_in("t", "go")).await.unwrap().status, Status::Done);
+    assert_eq!(engine.run_task(task_in("t", "go")).await.unwrap().status, Status::Done);
     assert_eq!((written.count(), uses(&facts(&engine, &"t".into()).await)), (3, 3));
     assert_eq!((store.get("grant", &known.id).await.unwrap(), store.changes().await.unwrap()), before);
 }
@@ -121,12 +121,12 @@ async fn a_grant_of_one_holds_for_the_call_that_used_it_up() {
     let tools =
         registry([held.tool("slow", EffectClass::Idempotent), written.tool("write", EffectClass::Once)]);
     let engine = asking(&store, &plan(&[&[("slow", ""), ("write", "a")]]), tools).build().await.unwrap();
-    engine.grant(draft(Some(1))).await.unwrap();
+    engine.policy().grant(draft(Some(1))).await.unwrap();
     let started = engine.start(task_in("t", "go")).await.unwrap();
     held.begun.notified().await;
-    engine.set_policy(Policy { allowlist: ["erase".into()].into(), ..Policy::default() });
+    engine.policy().replace(Policy { allowlist: ["erase".into()].into(), ..Policy::default() });
     held.go.notify_one();
-    let ended = engine.wait(&started.run).await.unwrap();
+    let ended = engine.run(&started.run).wait().await.unwrap();
     assert_eq!(
         (ended.status, written.count(), uses(&facts(&engine, &"t".into()).await)),
         (Status::Done, 1, 1)
@@ -143,8 +143,8 @@ async fn more_grants_than_a_page_are_all_read() {
     }
     let last = serde_json::json!({ "id": "z", "tool": "write", "by": "ann" });
     store.put("grant", "z", "local", last, Expect::Absent).await.unwrap();
-    assert_eq!(engine.run(task_in("t", "go")).await.unwrap().status, Status::Done);
-    assert_eq!(engine.grants(None).await.unwrap().len(), 1_001);
+    assert_eq!(engine.run_task(task_in("t", "go")).await.unwrap().status, Status::Done);
+    assert_eq!(engine.policy().grants(None).await.unwrap().len(), 1_001);
 }
 
 const DAY_MS: u64 = 86_400_000;
@@ -175,18 +175,19 @@ async fn grants_and_modes_that_count_for_nothing_are_deleted() {
     let store = MemoryStore::new(clock.clone());
     let engine = server(&store, &clock).build().await.unwrap();
     let ids = async || {
-        let mut ids: Vec<_> = engine.grants(None).await.unwrap().into_iter().map(|(_, it)| it.id).collect();
+        let mut ids: Vec<_> =
+            engine.policy().grants(None).await.unwrap().into_iter().map(|(_, it)| it.id).collect();
         ids.sort();
         ids
     };
-    let lasts = engine.grant(draft(None)).await.unwrap().id;
-    let left = engine.grant(draft(Some(1))).await.unwrap().id;
-    let used_up = engine.grant(draft(Some(0))).await.unwrap().id;
+    let lasts = engine.policy().grant(draft(None)).await.unwrap().id;
+    let left = engine.policy().grant(draft(Some(1))).await.unwrap().id;
+    let used_up = engine.policy().grant(draft(Some(0))).await.unwrap().id;
     let expires_at = Some(Timestamp(10 * DAY_MS + 60_000));
-    let expires = engine.grant(GrantDraft { expires_at, ..draft(None) }).await.unwrap().id;
+    let expires = engine.policy().grant(GrantDraft { expires_at, ..draft(None) }).await.unwrap().id;
     let (gone, user) = (Whose::Thread("gone".into()), Whose::User("ann".into()));
     for whose in [&gone, &user] {
-        engine.set_auto_run(whose, Some(AutoRun::Everything)).await.unwrap();
+        engine.policy().set_auto_run(whose, Some(AutoRun::Everything)).await.unwrap();
     }
     let sorted = |mut all: Vec<String>| {
         all.sort();
@@ -195,12 +196,16 @@ async fn grants_and_modes_that_count_for_nothing_are_deleted() {
     assert_eq!(ids().await, sorted(vec![lasts.clone(), left.clone(), used_up.clone(), expires]));
     hour(&clock).await;
     assert_eq!(ids().await, sorted(vec![lasts.clone(), left.clone(), used_up]));
-    assert_eq!(engine.auto_run(&gone).await.unwrap(), Some(AutoRun::Everything), "its thread may begin");
+    assert_eq!(
+        engine.policy().auto_run(&gone).await.unwrap(),
+        Some(AutoRun::Everything),
+        "its thread may begin"
+    );
     clock.advance_ms(DAY_MS);
     hour(&clock).await;
     assert_eq!(ids().await, sorted(vec![lasts, left]));
-    assert_eq!(engine.auto_run(&gone).await.unwrap(), None);
-    assert_eq!(engine.auto_run(&user).await.unwrap(), Some(AutoRun::Everything));
+    assert_eq!(engine.policy().auto_run(&gone).await.unwrap(), None);
+    assert_eq!(engine.policy().auto_run(&user).await.unwrap(), Some(AutoRun::Everything));
 }
 
 #[tokio::test]
@@ -217,8 +222,8 @@ async fn budgets_and_modes_go_with_their_run_and_thread() {
         let rows = store.budgets("").await.unwrap();
         rows.into_iter().map(|row| (row.budget, row.used + row.reserved)).collect()
     };
-    engine.set_auto_run(&Whose::Thread("t".into()), Some(AutoRun::Ask)).await.unwrap();
-    let waits = engine.run(task_in("t", "go")).await.unwrap();
+    engine.policy().set_auto_run(&Whose::Thread("t".into()), Some(AutoRun::Ask)).await.unwrap();
+    let waits = engine.run_task(task_in("t", "go")).await.unwrap();
     let run = waits.run_id.as_str();
     let all = |used| {
         let own = [("run", run), ("thread", "t"), ("user", "local")];
@@ -226,32 +231,32 @@ async fn budgets_and_modes_go_with_their_run_and_thread() {
     };
     assert_eq!(names().await, all(1));
     let asked = open(&waits).remove(0);
-    engine.answer(&"t".into(), &asked, Answer::Approve, party("ann")).await.unwrap();
-    assert_eq!(engine.wait(&waits.run_id).await.unwrap().status, Status::Done);
+    engine.thread(&"t".into()).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
+    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().status, Status::Done);
     assert_eq!(names().await, all(2)[1..]);
     put_down(&engine, &"t".into()).await;
-    engine.delete(&"t".into()).await.unwrap();
+    engine.thread(&"t".into()).delete().await.unwrap();
     assert_eq!(names().await, all(2)[2..]);
-    assert_eq!(engine.auto_run(&Whose::Thread("t".into())).await.unwrap(), None);
+    assert_eq!(engine.policy().auto_run(&Whose::Thread("t".into())).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn a_choice_that_somebody_else_has_changed_is_not_overwritten() {
     let engine = windlass::builder().build().await.unwrap();
     let whose = Whose::User("ann".into());
-    let (none, absent) = engine.read_auto_run(&whose).await.unwrap();
+    let (none, absent) = engine.policy().read_auto_run(&whose).await.unwrap();
     assert_eq!((none, absent), (None, Expect::Absent));
-    engine.change_auto_run(&whose, Some(AutoRun::Allowlist), absent).await.unwrap();
-    let (_, first) = engine.read_auto_run(&whose).await.unwrap();
-    engine.set_auto_run(&whose, Some(AutoRun::Ask)).await.unwrap();
+    engine.policy().change_auto_run(&whose, Some(AutoRun::Allowlist), absent).await.unwrap();
+    let (_, first) = engine.policy().read_auto_run(&whose).await.unwrap();
+    engine.policy().set_auto_run(&whose, Some(AutoRun::Ask)).await.unwrap();
     for (expected, wanted) in
         [(absent, Some(AutoRun::Everything)), (first, Some(AutoRun::Everything)), (first, None)]
     {
-        let refused = engine.change_auto_run(&whose, wanted, expected).await.unwrap_err();
+        let refused = engine.policy().change_auto_run(&whose, wanted, expected).await.unwrap_err();
         assert!(matches!(refused, EngineError::Rejected(Reject::Stale { .. })), "{refused}");
     }
-    assert_eq!(engine.auto_run(&whose).await.unwrap(), Some(AutoRun::Ask));
-    let (_, now) = engine.read_auto_run(&whose).await.unwrap();
-    engine.change_auto_run(&whose, None, now).await.unwrap();
-    assert_eq!(engine.auto_run(&whose).await.unwrap(), None);
+    assert_eq!(engine.policy().auto_run(&whose).await.unwrap(), Some(AutoRun::Ask));
+    let (_, now) = engine.policy().read_auto_run(&whose).await.unwrap();
+    engine.policy().change_auto_run(&whose, None, now).await.unwrap();
+    assert_eq!(engine.policy().auto_run(&whose).await.unwrap(), None);
 }

@@ -41,7 +41,7 @@ fn hooked(text: &str, written: &Counter) -> Builder {
 
 async fn run(text: &str, written: &Counter) -> (windlass::Engine, Outcome) {
     let engine = hooked(text, written).build().await.unwrap();
-    let outcome = engine.run(task("go")).await.unwrap();
+    let outcome = engine.run_task(task("go")).await.unwrap();
     (engine, outcome)
 }
 
@@ -62,8 +62,8 @@ async fn a_hook_lets_calls_pass_stops_them_or_has_people_look() {
         let asked = open(&waits).remove(0);
         let InterruptKind::Hook { reason, .. } = &waits.meta.interrupts[0].kind else { panic!("{waits:?}") };
         assert_eq!((reason.as_str(), written.count()), (why, 0));
-        engine.answer(&waits.meta.thread_id, &asked, Answer::Approve, party("ann")).await.unwrap();
-        let ended = engine.wait(&waits.run_id).await.unwrap();
+        engine.thread(&waits.meta.thread_id).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
+        let ended = engine.run(&waits.run_id).wait().await.unwrap();
         assert_eq!((ended.status, written.count()), (Status::Done, 1));
     }
     assert_eq!(written.count(), 1);
@@ -77,8 +77,8 @@ async fn people_may_reply_in_place_of_a_call_that_a_hook_stopped() {
     let asked = open(&waits).remove(0);
     let text = Some("use the other one".to_owned());
     let reply = Answer::Reply(Box::new(Reply { text, ..Reply::default() }));
-    engine.answer(&waits.meta.thread_id, &asked, reply, party("ann")).await.unwrap();
-    let ended = engine.wait(&waits.run_id).await.unwrap();
+    engine.thread(&waits.meta.thread_id).answer(&asked, reply, party("ann")).await.unwrap();
+    let ended = engine.run(&waits.run_id).wait().await.unwrap();
     assert_eq!((ended.data.as_deref(), written.count()), (Some("use the other one"), 0));
 }
 
@@ -88,7 +88,7 @@ async fn a_hook_lets_nothing_through_that_the_policy_stops() {
         let written = Counter::default();
         let rule = Rule { tools: vec![Glob::new("write")], ..Rule::new(verdict) };
         let engine = hooked("allow", &written).rules(vec![rule]).build().await.unwrap();
-        let outcome = engine.run(task("go")).await.unwrap();
+        let outcome = engine.run_task(task("go")).await.unwrap();
         assert_eq!((outcome.status, written.count()), (status, 0), "{outcome:?}");
     }
 }
@@ -113,13 +113,13 @@ async fn the_key_of_a_call_is_hidden_from_the_model_and_from_whoever_approves() 
         }
     });
     let engine = asking(&store(), &models, tools(&bank, Wire::Function, Pays::Keyed)).build().await.unwrap();
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     let shown: Vec<_> = waits.meta.interrupts.iter().map(|open| open.arguments.clone().unwrap()).collect();
     assert_eq!(shown[0], r#"{"order":"a"}"#);
     for asked in open(&waits) {
-        engine.answer(&waits.meta.thread_id, &asked, Answer::Approve, party("ann")).await.unwrap();
+        engine.thread(&waits.meta.thread_id).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
     }
-    assert_eq!(engine.wait(&waits.run_id).await.unwrap().data.as_deref(), Some("paid a | paid b"));
+    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().data.as_deref(), Some("paid a | paid b"));
     let keys = bank.keys();
     assert!(keys.iter().all(|key| key.starts_with("wl-") && key.len() == 35), "{keys:?}");
     assert_ne!(keys[0], keys[1]);
@@ -135,7 +135,7 @@ async fn what_an_administrator_says_of_a_tool_wins() {
     let run = async |adjustment: Adjustment| {
         let tools = reads().adjust("write", adjustment);
         let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).build().await.unwrap();
-        engine.run(task("go")).await.unwrap().status
+        engine.run_task(task("go")).await.unwrap().status
     };
     assert_eq!(run(Adjustment::default()).await, Status::Done);
     assert_eq!(run(Adjustment { trusted: Some(true), ..Adjustment::default() }).await, Status::Done);
@@ -155,7 +155,7 @@ async fn the_class_that_an_administrator_gives_a_tool_decides_what_follows_a_los
         let tools = registry([panics.effect_class(EffectClass::Idempotent)]);
         let tools = tools.adjust("write", Adjustment { effect_class, ..Adjustment::default() });
         let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).auto_run(AutoRun::Everything);
-        engine.build().await.unwrap().run(task("go")).await.unwrap()
+        engine.build().await.unwrap().run_task(task("go")).await.unwrap()
     };
     let told = run(None).await;
     assert!(told.data.unwrap().contains("repeating it is safe"));
@@ -192,6 +192,6 @@ async fn a_tool_that_panics_before_its_call_is_not_called_and_the_run_goes_on() 
     let broken = Broken(counter.tool("write", windlass::machine::EffectClass::Once));
     let tools = windlass::registry().add(std::sync::Arc::new(broken)).unwrap();
     let engine = super::asking(&store, &models, tools).build().await.unwrap();
-    let outcome = engine.run(super::task_in("t", "go")).await.unwrap();
+    let outcome = engine.run_task(super::task_in("t", "go")).await.unwrap();
     assert_eq!((outcome.status, counter.count()), (windlass::Status::Done, 0), "{outcome:?}");
 }

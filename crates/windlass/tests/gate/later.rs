@@ -73,7 +73,7 @@ pub(super) async fn pass(clock: &ManualClock, mut holds: impl AsyncFnMut() -> bo
 
 /// How the thread stands.
 pub(super) async fn status(engine: &Engine) -> ThreadStatus {
-    engine.thread(&"t".into()).await.unwrap().view.status
+    engine.thread(&"t".into()).row().await.unwrap().view.status
 }
 
 // rows: LM-T11
@@ -90,10 +90,10 @@ fn a_call_that_is_put_off_for_days_is_a_row_and_goes_on_in_another_process() {
         pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
         // Nobody holds it, and nobody is asked.
         put_down(&engine, &started.thread).await;
-        let row = engine.thread(&started.thread).await.unwrap();
+        let row = engine.thread(&started.thread).row().await.unwrap();
         assert!(row.view.deadline.unwrap().since(Timestamp(1_000)) >= 100 * DAY_MS);
         assert_eq!(row.view.interrupts, 0);
-        let outcome = engine.status(&started.run).await.unwrap();
+        let outcome = engine.run(&started.run).status().await.unwrap();
         assert_eq!((outcome.status, outcome.data), (Status::Running, None));
         started.run
     });
@@ -104,13 +104,13 @@ fn a_call_that_is_put_off_for_days_is_a_row_and_goes_on_in_another_process() {
         clock.advance_ms(99 * DAY_MS);
         settle().await;
         assert_eq!((seen.starts(), status(&engine).await), (vec!["0".to_owned()], ThreadStatus::Sleeping));
-        assert!(!engine.drives(&"t".into()));
+        assert!(!engine.thread(&"t".into()).is_driven());
         clock.advance_ms(2 * DAY_MS);
         pass(&clock, async || seen.starts().len() == 2 && status(&engine).await == ThreadStatus::Sleeping)
             .await;
         clock.advance_ms(100 * DAY_MS);
         pass(&clock, async || status(&engine).await == ThreadStatus::Idle).await;
-        engine.status(&run).await.unwrap()
+        engine.run(&run).status().await.unwrap()
     });
     assert_eq!(seen.starts(), ["0", "1 page 1", "2 page 2"]);
     // Two hundred days are more than a run may take; asleep it takes none of it.
@@ -127,9 +127,9 @@ async fn whoever_drives_only_its_own_stays_with_a_call_that_is_put_off() {
     let engine = built(folder.path(), &clock, tool).build().await.unwrap();
     let started = engine.start(task_in("t", "go")).await.unwrap();
     pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
-    assert!(engine.drives(&"t".into()), "nobody else would wake it");
+    assert!(engine.thread(&"t".into()).is_driven(), "nobody else would wake it");
     clock.advance_ms(DAY_MS);
-    let ended = engine.wait(&started.run).await.unwrap();
+    let ended = engine.run(&started.run).wait().await.unwrap();
     assert_eq!((ended.status, seen.starts().len()), (Status::Done, 2));
 }
 
@@ -144,8 +144,8 @@ async fn a_run_is_cancelled_in_its_sleep() {
         let started = engine.start(task_in("t", "go")).await.unwrap();
         pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
         put_down(&engine, &started.thread).await;
-        engine.cancel(&started.run, "ann".into()).await.unwrap();
-        assert_eq!(engine.wait(&started.run).await.unwrap().status, Status::Cancelled);
+        engine.run(&started.run).cancel("ann".into()).await.unwrap();
+        assert_eq!(engine.run(&started.run).wait().await.unwrap().status, Status::Cancelled);
         let facts = facts(&engine, &started.thread).await;
         let told = facts.iter().find_map(|fact| match fact {
             Fact::ToolFinished { outcome, .. } => Some(*outcome),
@@ -171,9 +171,13 @@ async fn the_policy_of_the_time_at_which_a_call_goes_on_counts() {
         pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
         let deny =
             Rule { name: Some("r".into()), tools: vec![Glob::new("later")], ..Rule::new(Verdict::Deny) };
-        engine.set_policy(Policy { rules: vec![deny], auto_run: AutoRun::Everything, ..Policy::default() });
+        engine.policy().replace(Policy {
+            rules: vec![deny],
+            auto_run: AutoRun::Everything,
+            ..Policy::default()
+        });
         clock.advance_ms(DAY_MS);
-        let ended = engine.wait(&started.run);
+        let ended = engine.run(&started.run).wait();
         tokio::pin!(ended);
         let ended = loop {
             tokio::select! {
@@ -230,7 +234,7 @@ async fn a_call_that_cannot_go_on_is_in_doubt_and_not_a_mere_error() {
             Some(wanted) => assert!(told.as_ref().is_some_and(|told| told.contains(wanted)), "{told:?}"),
             None => {
                 assert_eq!(told, None);
-                let outcome = engine.status(&started.run).await.unwrap();
+                let outcome = engine.run(&started.run).status().await.unwrap();
                 let InterruptKind::InDoubt { .. } = outcome.meta.interrupts[0].kind else {
                     panic!("{outcome:?}")
                 };

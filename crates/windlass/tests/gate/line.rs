@@ -59,9 +59,9 @@ async fn answer_in(engine: &Engine, waits: Outcome, order: &[usize]) -> Outcome 
     let asked = open(&waits);
     for nth in order {
         let (interrupt, by) = (&asked[*nth], party("ann"));
-        engine.answer(&waits.meta.thread_id, interrupt, Answer::Approve, by).await.unwrap();
+        engine.thread(&waits.meta.thread_id).answer(interrupt, Answer::Approve, by).await.unwrap();
     }
-    engine.wait(&waits.run_id).await.unwrap()
+    engine.run(&waits.run_id).wait().await.unwrap()
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn calls_keep_their_places_in_whatever_order_people_answer() {
     ] {
         for order_of_answers in orders(asks) {
             let engine = engine(&store(), &plan(&[calls])).await;
-            let waits = engine.run(task_in("t", "go")).await.unwrap();
+            let waits = engine.run_task(task_in("t", "go")).await.unwrap();
             assert_eq!(open(&waits).len(), asks, "all are asked at once: {calls:?}");
             let ended = answer_in(&engine, waits, &order_of_answers).await;
             assert_eq!(ended.data.as_deref(), Some(said), "{calls:?} {order_of_answers:?}");
@@ -88,10 +88,10 @@ async fn calls_keep_their_places_in_whatever_order_people_answer() {
 #[tokio::test]
 async fn a_denied_call_lets_those_behind_it_go() {
     let engine = engine(&store(), &plan(&[&[("write", "a"), ("shell", "b")]])).await;
-    let waits = engine.run(task_in("t", "go")).await.unwrap();
+    let waits = engine.run_task(task_in("t", "go")).await.unwrap();
     let (deny, by) = (Answer::Deny { reason: None }, party("ann"));
-    engine.answer(&"t".into(), &open(&waits)[0], deny, by).await.unwrap();
-    let said = engine.wait(&waits.run_id).await.unwrap().data.unwrap();
+    engine.thread(&"t".into()).answer(&open(&waits)[0], deny, by).await.unwrap();
+    let said = engine.run(&waits.run_id).wait().await.unwrap().data.unwrap();
     assert!(said.starts_with("Tool call was denied by the user") && said.ends_with(" | said b"), "{said}");
     assert_eq!(order(&facts(&engine, &"t".into()).await), ">0<1>1");
 }
@@ -118,7 +118,7 @@ async fn reads_beside_each_other_are_told_in_their_places() {
             }
         }
         assert_eq!(
-            engine.wait(&started.run).await.unwrap().data.as_deref(),
+            engine.run(&started.run).wait().await.unwrap().data.as_deref(),
             Some("let go | let go | let go")
         );
         let wanted: String = ended.iter().map(|nth| format!(">{nth}")).collect();
@@ -140,7 +140,7 @@ async fn a_write_waits_for_the_reads_before_it_and_reads_wait_for_a_write() {
     }
     assert_eq!(counter.count(), 1);
     held.go.notify_one();
-    assert_eq!(engine.wait(&started.run).await.unwrap().status, Status::Done);
+    assert_eq!(engine.run(&started.run).wait().await.unwrap().status, Status::Done);
     assert_eq!(order(&facts(&engine, &"t".into()).await), "<0<1>1>0<2>2<3>3");
 }
 
@@ -151,7 +151,7 @@ async fn a_thread_may_run_all_its_calls_one_by_one() {
     let options = RunOptions { serialized: true, ..RunOptions::default() };
     for (options, wanted) in [(options, "<0>0<1>1<2>2"), (RunOptions::default(), "<0<1<2>0>1>2")] {
         let engine = engine(&store(), &models).await;
-        let ended = engine.run(Task { options, ..task_in("t", "go") }).await.unwrap();
+        let ended = engine.run_task(Task { options, ..task_in("t", "go") }).await.unwrap();
         assert_eq!(ended.data.as_deref(), Some("said a | said b | said c"));
         let found = order(&facts(&engine, &"t".into()).await);
         let starts = |order: &str| order.split('>').next().map(str::to_owned);
@@ -196,7 +196,7 @@ fn the_line_keeps_its_order_wherever_the_process_dies() {
         {
             let (store, models) = (store(), plan(&[calls]));
             let drive = async |engine: &Engine, run: &windlass::machine::RunId| loop {
-                let outcome = engine.wait(run).await.unwrap();
+                let outcome = engine.run(run).wait().await.unwrap();
                 if outcome.status != Status::Paused {
                     return outcome;
                 }

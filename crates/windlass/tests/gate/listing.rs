@@ -33,7 +33,7 @@ async fn each_person_finds_what_their_threads_ask() {
     let engine = asking(&store, &models, tools).build().await.unwrap();
     let mut runs = Vec::new();
     for (owner, thread) in [("ann", "t1"), ("ann", "t2"), ("bob", "t3")] {
-        runs.push(engine.run(of(owner, thread)).await.unwrap());
+        runs.push(engine.run_task(of(owner, thread)).await.unwrap());
     }
     let mut all = waiting(&engine, &ThreadQuery::default()).await;
     all.sort();
@@ -57,8 +57,8 @@ async fn each_person_finds_what_their_threads_ask() {
     // What is answered waits no more.
     let [a, b] = &*open(&runs[1]) else { panic!("two questions") };
     let batch = vec![given(a, Answer::Approve), given(b, Answer::Deny { reason: None })];
-    engine.answer_all(&"t2".into(), batch, party("ann")).await.unwrap();
-    engine.wait(&runs[1].run_id).await.unwrap();
+    engine.thread(&"t2".into()).answer_all(batch, party("ann")).await.unwrap();
+    engine.run(&runs[1].run_id).wait().await.unwrap();
     assert_eq!(waiting(&engine, &of_owner("ann")).await, [("t1".to_owned(), None, true)]);
 }
 
@@ -74,7 +74,7 @@ async fn what_people_say_is_counted_in_the_figures() {
     let mut ended = Vec::new();
     for (task, answers) in tasks.into_iter().zip(["add", "ddd", "aaa"]) {
         let thread = task.thread.clone().unwrap();
-        let waits = engine.run(task).await.unwrap();
+        let waits = engine.run_task(task).await.unwrap();
         let row = engine.runs(&RunQuery::of(&thread, 1)).await.unwrap().remove(0);
         assert_eq!((row.view.totals.steps, row.view.totals.usage.input), (1, Some(10)), "while it waits");
         let answer = |(interrupt, answer)| match answer {
@@ -82,8 +82,8 @@ async fn what_people_say_is_counted_in_the_figures() {
             _ => given(interrupt, Answer::Deny { reason: None }),
         };
         let batch = open(&waits).iter().zip(answers.chars()).map(answer).collect();
-        engine.answer_all(&thread, batch, party("ann")).await.unwrap();
-        let outcome = engine.wait(&waits.run_id).await.unwrap();
+        engine.thread(&thread).answer_all(batch, party("ann")).await.unwrap();
+        let outcome = engine.run(&waits.run_id).wait().await.unwrap();
         let row = engine.runs(&RunQuery::of(&thread, 1)).await.unwrap().remove(0);
         ended.push((outcome.status, row.view.totals.approved, row.view.totals.denied));
         // The first reply is calls alone, of which the scripted model tells no fragment.
@@ -106,13 +106,13 @@ async fn what_people_say_is_counted_in_the_figures() {
 #[tokio::test]
 async fn a_journal_is_read_from_its_end() {
     let engine = asking(&store(), &plan(&[]), registry([])).build().await.unwrap();
-    let outcome = engine.run(of("ann", "t1")).await.unwrap();
+    let outcome = engine.run_task(of("ann", "t1")).await.unwrap();
     let thread = outcome.meta.thread_id;
-    let all = engine.events(&thread, Seq(0), 100).await.unwrap();
+    let all = engine.thread(&thread).events(Seq(0), 100).await.unwrap();
     let mut pages = Vec::new();
     let mut before = Seq(u64::MAX);
     loop {
-        let page = engine.events_before(&thread, before, 2).await.unwrap();
+        let page = engine.thread(&thread).events_before(before, 2).await.unwrap();
         let Some(first) = page.first() else { break };
         before = first.seq;
         pages.push(page);

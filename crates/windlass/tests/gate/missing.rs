@@ -112,7 +112,7 @@ async fn waits_for(tool: &str, builder: Builder, clock: &Arc<ManualClock>, run: 
     // While it is looked at again it counts as running.
     let mut told = None;
     pass(clock, async || {
-        let outcome = engine.status(run).await.unwrap();
+        let outcome = engine.run(run).status().await.unwrap();
         told = Some(outcome).filter(|outcome| outcome.status == Status::Paused);
         told.is_some()
     })
@@ -129,7 +129,7 @@ async fn waits_for(tool: &str, builder: Builder, clock: &Arc<ManualClock>, run: 
     }
     assert_eq!(facts(&engine, &"t".into()).await.len(), before, "looking again writes nothing");
     // Whoever waits is told as well, and does not wait for ever.
-    let waited = engine.wait(run);
+    let waited = engine.run(run).wait();
     let mut waited = Box::pin(waited);
     let waited = loop {
         tokio::select! {
@@ -149,7 +149,7 @@ async fn with(folder: &Path, clock: &Arc<ManualClock>, tool: Arc<dyn Tool>, run:
 async fn goes_on(builder: Builder, clock: &Arc<ManualClock>, tool: Arc<dyn Tool>, run: &RunId) {
     let engine = builder.tools_of(move |_, _| Ok(vec![tool.clone()])).build().await.unwrap();
     pass(clock, async || status(&engine).await == ThreadStatus::Idle).await;
-    let outcome = engine.status(run).await.unwrap();
+    let outcome = engine.run(run).status().await.unwrap();
     assert_eq!(
         (outcome.status, outcome.data.as_deref()),
         (Status::Done, Some("the run's own")),
@@ -198,7 +198,7 @@ fn a_call_that_was_lost_waits_where_it_may_be_repeated_and_is_in_doubt_elsewhere
             runtime().block_on(async {
                 let engine = built(folder.path(), &clock).build().await.unwrap();
                 pass(&clock, async || status(&engine).await == ThreadStatus::Waiting).await;
-                let outcome = engine.status(&run).await.unwrap();
+                let outcome = engine.run(&run).status().await.unwrap();
                 assert!(matches!(outcome.meta.interrupts[0].kind, InterruptKind::InDoubt { .. }));
             });
             continue;
@@ -229,9 +229,9 @@ fn a_call_that_a_model_makes_where_its_tool_is_not_is_judged_where_it_is_and_can
         if cancels {
             runtime().block_on(async {
                 let engine = built(folder.path(), &clock).build().await.unwrap();
-                engine.cancel(&run, "ann".into()).await.unwrap();
+                engine.run(&run).cancel("ann".into()).await.unwrap();
                 pass(&clock, async || status(&engine).await == ThreadStatus::Idle).await;
-                assert_eq!(engine.status(&run).await.unwrap().status, Status::Cancelled);
+                assert_eq!(engine.run(&run).status().await.unwrap().status, Status::Cancelled);
                 let said = facts(&engine, &"t".into()).await;
                 assert!(
                     said.iter().any(|fact| format!("{fact:?}").contains("Not run: the run was cancelled"))
@@ -292,7 +292,7 @@ fn a_run_that_can_only_talk_waits_for_nothing_that_its_conversation_has_loaded()
             (false, _) => Line::Say("loaded".into()),
         });
         let engine = built(&models).build().await.unwrap();
-        let loaded = engine.run(task_in("t", "go")).await.unwrap();
+        let loaded = engine.run_task(task_in("t", "go")).await.unwrap();
         assert_eq!(loaded.data.as_deref(), Some("loaded"));
         let talk = Task { tools: RunTools::Nothing, ..task_in("t", "talk") };
         engine.start(talk).await.unwrap().run
@@ -304,7 +304,7 @@ fn a_run_that_can_only_talk_waits_for_nothing_that_its_conversation_has_loaded()
         });
         let engine = built(&models).build().await.unwrap();
         pass(&clock, async || status(&engine).await == ThreadStatus::Idle).await;
-        let outcome = engine.status(&run).await.unwrap();
+        let outcome = engine.run(&run).status().await.unwrap();
         let told = r#"{"error":"Unknown tool: own"}"#;
         assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some(told)));
     });

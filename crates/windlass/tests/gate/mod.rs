@@ -123,14 +123,14 @@ fn open(outcome: &Outcome) -> Vec<InterruptId> {
 
 /// Waits until nobody in this process drives a thread.
 async fn put_down(engine: &Engine, thread: &ThreadId) {
-    while engine.drives(thread) {
+    while engine.thread(thread).is_driven() {
         tokio::task::yield_now().await;
     }
 }
 
 /// All that a thread's journal says.
 async fn facts(engine: &Engine, thread: &ThreadId) -> Vec<Fact> {
-    let events = engine.events(thread, Seq(0), 10_000).await.unwrap();
+    let events = engine.thread(thread).events(Seq(0), 10_000).await.unwrap();
     events.into_iter().map(|recorded| recorded.event.fact).collect()
 }
 

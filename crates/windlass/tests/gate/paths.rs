@@ -135,7 +135,7 @@ async fn told(engine: &Engine, thread: &ThreadId) -> BTreeMap<CallKey, (Verdict,
 }
 
 async fn run(engine: &Engine) -> Outcome {
-    engine.run(task_in("t", "go")).await.unwrap()
+    engine.run_task(task_in("t", "go")).await.unwrap()
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn a_trial_call_writes_where_the_gate_looked() {
             stop: Default::default(),
             counts_as_approver: true,
         };
-        let became = match engine.try_tool(trial).await.unwrap() {
+        let became = match engine.tools().try_tool(trial).await.unwrap() {
             Tried::Ran(result) if !result.error => "ran",
             Tried::Denied { .. } => "denied",
             Tried::Asks { .. } => "asks",
@@ -212,7 +212,7 @@ async fn an_approval_is_for_the_file_that_people_were_asked_about() {
     let paused = run(&engine).await;
     let asked = open(&paused).remove(0);
     desk.link("mid/l", "../yes");
-    let answered = engine.answer(&"t".into(), &asked, Answer::Approve, party("ann")).await;
+    let answered = engine.thread(&"t".into()).answer(&asked, Answer::Approve, party("ann")).await;
     assert!(
         matches!(answered, Err(EngineError::Rejected(Reject::Closed { .. } | Reject::Stale { .. }))),
         "{answered:?}"
@@ -220,10 +220,10 @@ async fn an_approval_is_for_the_file_that_people_were_asked_about() {
     assert_eq!(["mid/sub/a", "yes/a"].map(|path| desk.text(path)), ["here: mid/sub/a\n", "here: yes/a\n"]);
     let recorded = facts(&engine, &"t".into()).await;
     assert!(!recorded.iter().any(|fact| matches!(fact, Fact::ToolStarted { .. })), "{recorded:?}");
-    let again = open(&engine.wait(&paused.run_id).await.unwrap()).remove(0);
+    let again = open(&engine.run(&paused.run_id).wait().await.unwrap()).remove(0);
     assert_ne!(again, asked);
-    engine.answer(&"t".into(), &again, Answer::Approve, party("ann")).await.unwrap();
-    assert_eq!(engine.wait(&paused.run_id).await.unwrap().status, Status::Done);
+    engine.thread(&"t".into()).answer(&again, Answer::Approve, party("ann")).await.unwrap();
+    assert_eq!(engine.run(&paused.run_id).wait().await.unwrap().status, Status::Done);
     assert_eq!(["mid/sub/a", "yes/a"].map(|path| desk.text(path)), ["here: mid/sub/a\n", "x"]);
 }
 
@@ -422,9 +422,10 @@ async fn compare(seed: u64, turning: bool) -> BTreeMap<&'static str, u32> {
     while outcome.status == Status::Paused {
         for asked in open(&outcome) {
             // A changed link may have closed this interrupt and opened another.
-            let _ = engine.answer(&"t".into(), &asked, Answer::Deny { reason: None }, party("ann")).await;
+            let _ =
+                engine.thread(&"t".into()).answer(&asked, Answer::Deny { reason: None }, party("ann")).await;
         }
-        outcome = engine.wait(&outcome.run_id).await.unwrap();
+        outcome = engine.run(&outcome.run_id).wait().await.unwrap();
     }
     let told = told(&engine, &"t".into()).await;
     let files = desk.files();

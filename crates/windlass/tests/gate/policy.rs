@@ -62,10 +62,10 @@ impl Behind {
         prepare(&engine).await;
         let started = engine.start(task_in("t", "go")).await.unwrap();
         held.begun.notified().await;
-        let status = engine.status(&started.run).await.unwrap();
+        let status = engine.run(&started.run).status().await.unwrap();
         for asked in &status.meta.interrupts {
             let by = party("ann");
-            engine.answer(&started.thread, &asked.interrupt, Answer::Approve, by).await.unwrap();
+            engine.thread(&started.thread).answer(&asked.interrupt, Answer::Approve, by).await.unwrap();
         }
         Self { engine, store, held, written, started }
     }
@@ -73,7 +73,7 @@ impl Behind {
     /// The call before it comes to its end.
     async fn let_go(&self) -> Outcome {
         self.held.go.notify_one();
-        self.engine.wait(&self.started.run).await.unwrap()
+        self.engine.run(&self.started.run).wait().await.unwrap()
     }
 
     /// It was taken back: people are asked, and it runs when they approve.
@@ -81,8 +81,8 @@ impl Behind {
         let waits = self.let_go().await;
         let asked = open(&waits).remove(0);
         assert_eq!(self.written.count(), 0);
-        self.engine.answer(&self.started.thread, &asked, Answer::Approve, party("ann")).await.unwrap();
-        let ended = self.engine.wait(&self.started.run).await.unwrap();
+        self.engine.thread(&self.started.thread).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
+        let ended = self.engine.run(&self.started.run).wait().await.unwrap();
         assert_eq!((ended.status, self.written.count()), (Status::Done, 1));
     }
 }
@@ -93,7 +93,7 @@ async fn nothing(_: &Engine) {}
 #[tokio::test]
 async fn a_rule_that_was_tightened_counts_for_a_call_that_was_approved_and_has_not_started() {
     let behind = Behind::new(nothing).await;
-    behind.engine.set_policy(rules(vec![rule(Verdict::Deny, "write")], AutoRun::Ask));
+    behind.engine.policy().replace(rules(vec![rule(Verdict::Deny, "write")], AutoRun::Ask));
     let ended = behind.let_go().await;
     assert!(ended.data.as_ref().unwrap().contains("denied by policy (`r`)"), "{ended:?}");
     assert_eq!(behind.written.count(), 0);
@@ -108,7 +108,7 @@ async fn a_rule_that_was_tightened_counts_also_where_a_budget_refuses() {
     let (per, unit, window, cap) = (Per::Thread, Unit::Steps, Window::Total, 1);
     let budget = Budget { per, unit, window, cap, approvers: Default::default() };
     let behind = Behind::with(vec![budget], nothing).await;
-    behind.engine.set_policy(rules(vec![rule(Verdict::Deny, "write")], AutoRun::Ask));
+    behind.engine.policy().replace(rules(vec![rule(Verdict::Deny, "write")], AutoRun::Ask));
     let ended = behind.let_go().await;
     assert_eq!((ended.errors[0].code.as_str(), behind.written.count()), ("ERR_LIMIT", 0));
 }
@@ -118,7 +118,7 @@ async fn a_mode_that_was_changed_counts_for_a_call_that_has_not_started() {
     for whose in [Whose::User("local".into()), Whose::Thread("t".into())] {
         let mode = |engine: &Engine, mode| {
             let (engine, whose) = (engine.clone(), whose.clone());
-            async move { engine.set_auto_run(&whose, mode).await.unwrap() }
+            async move { engine.policy().set_auto_run(&whose, mode).await.unwrap() }
         };
         let everything = async |engine: &Engine| mode(engine, Some(AutoRun::Everything)).await;
         let behind = Behind::new(everything).await;
@@ -134,17 +134,17 @@ async fn a_mode_that_was_changed_counts_for_a_call_that_has_not_started() {
 #[tokio::test]
 async fn a_tool_that_was_taken_off_the_allow_list_asks() {
     let listed = async |engine: &Engine| {
-        engine.set_auto_run(&Whose::User("local".into()), Some(AutoRun::Allowlist)).await.unwrap();
-        engine.allow(&"local".into(), &"write".into()).await.unwrap();
-        engine.allow(&"local".into(), &"write".into()).await.unwrap();
-        assert_eq!(engine.allowed(&"local".into()).await.unwrap(), ["write".into()]);
+        engine.policy().set_auto_run(&Whose::User("local".into()), Some(AutoRun::Allowlist)).await.unwrap();
+        engine.policy().allow(&"local".into(), &"write".into()).await.unwrap();
+        engine.policy().allow(&"local".into(), &"write".into()).await.unwrap();
+        assert_eq!(engine.policy().allowed(&"local".into()).await.unwrap(), ["write".into()]);
     };
     let behind = Behind::new(listed).await;
-    behind.engine.disallow(&"local".into(), &"write".into()).await.unwrap();
+    behind.engine.policy().disallow(&"local".into(), &"write".into()).await.unwrap();
     behind.asks().await;
     // Another user's list says nothing.
     let behind = Behind::new(listed).await;
-    behind.engine.disallow(&"ann".into(), &"write".into()).await.unwrap();
+    behind.engine.policy().disallow(&"ann".into(), &"write".into()).await.unwrap();
     assert_eq!(behind.let_go().await.status, Status::Done);
 }
 
@@ -153,42 +153,42 @@ async fn a_record_that_cannot_be_read_hides_no_other() {
     let (store, ann) = (store(), Principal::from("ann"));
     let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
     let engine = asking(&store, &plan(&[]), tools).build().await.unwrap();
-    engine.allow(&ann, &"write".into()).await.unwrap();
+    engine.policy().allow(&ann, &"write".into()).await.unwrap();
     for kind in ["allow", "grant"] {
         store.put(kind, "0", ann.as_str(), json!("unknown"), Expect::Absent).await.unwrap();
     }
-    assert_eq!(engine.allowed(&ann).await.unwrap(), ["write".into()]);
-    assert_eq!(engine.grants(Some(&ann)).await.unwrap(), []);
+    assert_eq!(engine.policy().allowed(&ann).await.unwrap(), ["write".into()]);
+    assert_eq!(engine.policy().grants(Some(&ann)).await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn a_grant_that_was_revoked_counts_for_a_call_that_has_not_started() {
-    let granted = async |engine: &Engine| drop(engine.grant(grant(None)).await.unwrap());
+    let granted = async |engine: &Engine| drop(engine.policy().grant(grant(None)).await.unwrap());
     let behind = Behind::new(granted).await;
-    let (_, known) = behind.engine.grants(None).await.unwrap().remove(0);
-    let stranger = behind.engine.revoke(&known.id, Some(&"eve".into())).await.unwrap_err();
+    let (_, known) = behind.engine.policy().grants(None).await.unwrap().remove(0);
+    let stranger = behind.engine.policy().revoke(&known.id, Some(&"eve".into())).await.unwrap_err();
     assert!(stranger.to_string().contains("grant"), "{stranger}");
-    behind.engine.revoke(&known.id, Some(&"local".into())).await.unwrap();
+    behind.engine.policy().revoke(&known.id, Some(&"local".into())).await.unwrap();
     behind.asks().await;
 }
 
 /// The process that takes it back is another one, and the call's turn comes at once.
 #[tokio::test]
 async fn what_another_process_takes_back_counts_at_once() {
-    let granted = async |engine: &Engine| drop(engine.grant(grant(None)).await.unwrap());
+    let granted = async |engine: &Engine| drop(engine.policy().grant(grant(None)).await.unwrap());
     let other = async |behind: &Behind| {
         asking(&behind.store.another_node(), &plan(&[]), registry([])).build().await.unwrap()
     };
     let behind = Behind::new(granted).await;
     let another = other(&behind).await;
-    let (_, known) = another.grants(None).await.unwrap().remove(0);
-    another.revoke(&known.id, None).await.unwrap();
+    let (_, known) = another.policy().grants(None).await.unwrap().remove(0);
+    another.policy().revoke(&known.id, None).await.unwrap();
     behind.asks().await;
     let everything = async |engine: &Engine| {
-        engine.set_auto_run(&Whose::User("local".into()), Some(AutoRun::Everything)).await.unwrap();
+        engine.policy().set_auto_run(&Whose::User("local".into()), Some(AutoRun::Everything)).await.unwrap();
     };
     let behind = Behind::new(everything).await;
-    other(&behind).await.set_auto_run(&Whose::User("local".into()), None).await.unwrap();
+    other(&behind).await.policy().set_auto_run(&Whose::User("local".into()), None).await.unwrap();
     behind.asks().await;
 }
 
@@ -197,12 +197,13 @@ async fn a_rule_that_was_tightened_counts_for_a_call_that_waits() {
     let written = Counter::default();
     let tools = registry([written.tool("write", EffectClass::Once)]);
     let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).build().await.unwrap();
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
-    engine.set_policy(rules(vec![rule(Verdict::Deny, "write")], AutoRun::Ask));
-    let late = engine.answer(thread, asked, Answer::Approve, party("ann")).await.unwrap_err().to_string();
+    engine.policy().replace(rules(vec![rule(Verdict::Deny, "write")], AutoRun::Ask));
+    let late =
+        engine.thread(thread).answer(asked, Answer::Approve, party("ann")).await.unwrap_err().to_string();
     assert!(late.starts_with("too late"), "{late}");
-    let ended = engine.wait(&waits.run_id).await.unwrap();
+    let ended = engine.run(&waits.run_id).wait().await.unwrap();
     assert!(ended.data.unwrap().contains("denied by policy (`r`)"));
     assert_eq!(written.count(), 0);
 }
@@ -213,14 +214,14 @@ async fn a_rule_that_was_loosened_lets_a_call_go_that_waits() {
     let store = store();
     let tools = || registry([written.tool("write", EffectClass::Once)]);
     let engine = asking(&store, &plan(&[&[("write", "a")]]), tools()).build().await.unwrap();
-    let waits = engine.run(task("go")).await.unwrap();
-    engine.set_policy(rules(vec![rule(Verdict::Allow, "write")], AutoRun::Ask));
+    let waits = engine.run_task(task("go")).await.unwrap();
+    engine.policy().replace(rules(vec![rule(Verdict::Allow, "write")], AutoRun::Ask));
     // Whoever looks after the thread next sees it.
-    engine.resume(&waits.run_id).await.unwrap();
-    while engine.status(&waits.run_id).await.unwrap().status == Status::Paused {
+    engine.run(&waits.run_id).resume().await.unwrap();
+    while engine.run(&waits.run_id).status().await.unwrap().status == Status::Paused {
         tokio::task::yield_now().await;
     }
-    assert_eq!(engine.wait(&waits.run_id).await.unwrap().data.as_deref(), Some("said a"));
+    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().data.as_deref(), Some("said a"));
 }
 
 #[tokio::test]
@@ -231,8 +232,8 @@ async fn a_grant_is_for_its_user_its_tool_and_its_arguments() {
             Counter::default().tool("erase", EffectClass::Once),
         ]);
         let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).build().await.unwrap();
-        engine.grant(draft.clone()).await.unwrap();
-        let outcome = engine.run(task("go")).await.unwrap();
+        engine.policy().grant(draft.clone()).await.unwrap();
+        let outcome = engine.run_task(task("go")).await.unwrap();
         assert_eq!(outcome.status == Status::Done, allowed, "{draft:?}");
     };
     let when = |text: &str| Condition { argument: "/text".into(), is: Predicate::Equals(text.into()) };
@@ -251,7 +252,7 @@ fn uses(facts: &[Fact]) -> usize {
 }
 
 async fn remaining(engine: &Engine) -> Option<u32> {
-    engine.grants(None).await.unwrap()[0].1.remaining
+    engine.policy().grants(None).await.unwrap()[0].1.remaining
 }
 
 #[tokio::test]
@@ -262,21 +263,21 @@ async fn a_grant_of_two_lets_two_calls_through_in_one_step_or_in_three() {
         let written = Counter::default();
         let tools = registry([written.tool("write", EffectClass::Once)]);
         let engine = asking(&store(), &models, tools).build().await.unwrap();
-        engine.grant(grant(Some(2))).await.unwrap();
-        let waits = engine.run(task("go")).await.unwrap();
+        engine.policy().grant(grant(Some(2))).await.unwrap();
+        let waits = engine.run_task(task("go")).await.unwrap();
         let asked = open(&waits);
         assert_eq!((asked.len(), written.count()), (1, 2), "{waits:?}");
         assert_eq!(waits.meta.interrupts[0].arguments.as_deref(), Some(r#"{"text":"c"}"#));
         assert_eq!(remaining(&engine).await, Some(0));
-        engine.answer(&waits.meta.thread_id, &asked[0], Answer::Approve, party("ann")).await.unwrap();
-        assert_eq!(engine.wait(&waits.run_id).await.unwrap().status, Status::Done);
+        engine.thread(&waits.meta.thread_id).answer(&asked[0], Answer::Approve, party("ann")).await.unwrap();
+        assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().status, Status::Done);
     }
 }
 
 /// Runs that race for one grant, two calls each, from two processes.
 async fn race(engines: [&Engine; 2], written: &Counter) {
-    engines[0].grant(grant(Some(2))).await.unwrap();
-    let run = |nth: usize| engines[nth % 2].run(task_in(&format!("t{nth}"), "go"));
+    engines[0].policy().grant(grant(Some(2))).await.unwrap();
+    let run = |nth: usize| engines[nth % 2].run_task(task_in(&format!("t{nth}"), "go"));
     let outcomes = futures::future::join_all((0..6).map(run)).await;
     let mut used = 0;
     for outcome in outcomes {
@@ -319,13 +320,13 @@ fn a_crash_loses_no_use_of_a_grant_and_adds_none() {
             };
             let died = runtime().block_on(async {
                 let engine = built(&store).build().await.unwrap();
-                engine.grant(grant(Some(2))).await.unwrap();
+                engine.policy().grant(grant(Some(2))).await.unwrap();
                 (0..nth).for_each(|_| store.fail_append(AppendFault::Nothing));
                 store.fail_append(fault);
                 tokio::select! {
                     biased;
                     () = store.died() => true,
-                    _ = engine.run(task_in("t", "go")) => false,
+                    _ = engine.run_task(task_in("t", "go")) => false,
                 }
             });
             let store = store.restarted();
@@ -334,7 +335,7 @@ fn a_crash_loses_no_use_of_a_grant_and_adds_none() {
                 engine.recover().await.unwrap();
                 let thread = ThreadId::from("t");
                 let Some(row) = engine.runs(&RunQuery::of(&thread, 1)).await.unwrap().pop() else { return };
-                let waits = engine.wait(&row.view.run).await.unwrap();
+                let waits = engine.run(&row.view.run).wait().await.unwrap();
                 assert_eq!(open(&waits).len(), 1, "{fault:?} {nth} {died}");
                 let used = uses(&facts(&engine, &thread).await);
                 assert_eq!((used, remaining(&engine).await), (2, Some(0)), "{fault:?} {nth} {died}");
@@ -348,15 +349,15 @@ async fn an_answer_that_was_left_is_judged_by_the_rules_of_when_it_is_taken() {
     let (store, written) = (store(), Counter::default());
     let tools = || registry([written.tool("write", EffectClass::Once)]);
     let engine = asking(&store, &plan(&[&[("write", "a")]]), tools()).build().await.unwrap();
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
-    engine.leave_answers(thread, vec![given(asked, Answer::Approve)], party("ann")).await.unwrap();
+    engine.thread(thread).leave_answers(vec![given(asked, Answer::Approve)], party("ann")).await.unwrap();
     let server = asking(&store.another_node(), &plan(&[&[("write", "a")]]), tools())
         .rules(vec![rule(Verdict::Deny, "write")])
         .attend(Attend::All);
     let server = server.build().await.unwrap();
-    server.resume(&waits.run_id).await.unwrap();
-    let ended = server.wait(&waits.run_id).await.unwrap();
+    server.run(&waits.run_id).resume().await.unwrap();
+    let ended = server.run(&waits.run_id).wait().await.unwrap();
     assert!(ended.data.unwrap().contains("denied by policy"));
     assert_eq!(written.count(), 0);
 }
@@ -369,10 +370,10 @@ async fn no_mode_lets_a_destructive_call_through_but_a_grant_does() {
     };
     let task = || Task { thread: None, ..task("go") };
     let engine = memory(&plan(&[&[("write", "a")]]), erase()).build().await.unwrap();
-    assert_eq!(engine.run(task()).await.unwrap().status, Status::Paused);
-    engine.grant(grant(Some(1))).await.unwrap();
-    assert_eq!(engine.run(task()).await.unwrap().status, Status::Done);
-    assert_eq!(engine.run(task()).await.unwrap().status, Status::Paused);
+    assert_eq!(engine.run_task(task()).await.unwrap().status, Status::Paused);
+    engine.policy().grant(grant(Some(1))).await.unwrap();
+    assert_eq!(engine.run_task(task()).await.unwrap().status, Status::Done);
+    assert_eq!(engine.run_task(task()).await.unwrap().status, Status::Paused);
 }
 
 /// A rule that names a role fits the runs of those who have it, and nobody else's.
@@ -386,7 +387,7 @@ async fn a_rule_that_names_a_role_counts_for_those_who_have_it() {
         let engine = asking(&store, &models, tools).rules(vec![deny]).auto_run(AutoRun::Everything);
         let engine =
             engine.roles_of(move |_| async move { Ok(vec![role.to_owned()]) }).build().await.unwrap();
-        engine.run(task_in("t", "go")).await.unwrap();
+        engine.run_task(task_in("t", "go")).await.unwrap();
         assert_eq!(counter.count(), written, "{role}");
     }
 }
@@ -403,10 +404,10 @@ async fn a_role_that_was_taken_away_counts_for_a_call_that_waits_for_its_place()
         .rules(vec![allow])
         .roles_of(move |_| std::future::ready(Ok(now.lock().unwrap().clone())));
     let engine = engine.build().await.unwrap();
-    let waits = engine.run(task_in("t", "go")).await.unwrap();
+    let waits = engine.run_task(task_in("t", "go")).await.unwrap();
     assert_eq!(open(&waits).len(), 1);
     roles.lock().unwrap().clear();
-    engine.answer(&"t".into(), &open(&waits)[0], Answer::Approve, party("ann")).await.unwrap();
-    let waits = engine.wait(&waits.run_id).await.unwrap();
+    engine.thread(&"t".into()).answer(&open(&waits)[0], Answer::Approve, party("ann")).await.unwrap();
+    let waits = engine.run(&waits.run_id).wait().await.unwrap();
     assert_eq!((open(&waits).len(), counter.count()), (1, 1));
 }

@@ -92,15 +92,15 @@ fn shown(outcome: &Outcome) -> &str {
 
 async fn answer(engine: &Engine, waits: &Outcome, answer: Answer) -> Outcome {
     let asked = open(waits).remove(0);
-    engine.answer(&waits.meta.thread_id, &asked, answer, party("ann")).await.unwrap();
-    engine.wait(&waits.run_id).await.unwrap()
+    engine.thread(&waits.meta.thread_id).answer(&asked, answer, party("ann")).await.unwrap();
+    engine.run(&waits.run_id).wait().await.unwrap()
 }
 
 #[tokio::test]
 async fn what_a_call_would_do_is_shown_and_looked_up_again() {
     let world = World::new(Look::Tells);
     let engine = engine(&store(), &world).await;
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     assert_eq!((shown(&waits), world.value().as_str(), world.looks()), ("old -> new", "old", 1));
     let ended = answer(&engine, &waits, Answer::Approve).await;
     assert_eq!((ended.data.as_deref(), world.value().as_str(), world.looks()), (Some("said new"), "new", 2));
@@ -116,7 +116,7 @@ async fn what_a_call_would_do_is_shown_and_looked_up_again() {
 async fn another_preview_than_the_one_approved_asks_again() {
     let world = World::new(Look::Tells);
     let engine = engine(&store(), &world).await;
-    let mut waits = engine.run(task("go")).await.unwrap();
+    let mut waits = engine.run_task(task("go")).await.unwrap();
     for value in ["other", "third"] {
         world.set(value);
         waits = answer(&engine, &waits, Answer::Approve).await;
@@ -130,7 +130,7 @@ async fn another_preview_than_the_one_approved_asks_again() {
 async fn other_arguments_are_shown_before_they_are_sent() {
     let world = World::new(Look::Tells);
     let engine = engine(&store(), &world).await;
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     let edit = Answer::Edit { arguments: r#"{"text":"mine"}"#.into() };
     let waits = answer(&engine, &waits, edit).await;
     assert_eq!((shown(&waits), world.value().as_str()), ("old -> mine", "old"));
@@ -149,7 +149,7 @@ async fn a_look_that_comes_to_nothing_says_so_and_people_decide() {
         let engine = engine(&store(), &world).await;
         let limits = Limits { call_timeout_ms: 50, ..Limits::default() };
         let agent = AgentConfig { limits, ..AgentConfig::from("test/scripted") };
-        let waits = engine.run(Task { agent, ..task("go") }).await.unwrap();
+        let waits = engine.run_task(Task { agent, ..task("go") }).await.unwrap();
         assert_eq!(shown(&waits), format!("It cannot be told what the call would do: {why}"));
         assert_eq!(world.value(), "old");
         // It can be told by now: that is another preview.
@@ -178,12 +178,12 @@ fn a_process_that_dies_while_it_looks_changes_nothing_and_another_looks_again() 
     let waits = runtime().block_on(async {
         let engine = engine(&store, &world).await;
         engine.recover().await.unwrap();
-        let waits = engine.wait(&run).await.unwrap();
+        let waits = engine.run(&run).wait().await.unwrap();
         assert_eq!(shown(&waits), "old -> new");
         *world.look.lock().unwrap() = Look::Hangs;
         // It dies again, between the approval and the call.
         let asked = open(&waits).remove(0);
-        engine.answer(&"t".into(), &asked, Answer::Approve, party("ann")).await.unwrap();
+        engine.thread(&"t".into()).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
         world.looking.notified().await;
         waits
     });
@@ -192,7 +192,7 @@ fn a_process_that_dies_while_it_looks_changes_nothing_and_another_looks_again() 
     runtime().block_on(async {
         let engine = engine(&store.restarted(), &world).await;
         engine.recover().await.unwrap();
-        let ended = engine.wait(&waits.run_id).await.unwrap();
+        let ended = engine.run(&waits.run_id).wait().await.unwrap();
         assert_eq!((ended.status, world.value().as_str()), (Status::Done, "new"), "approved is approved");
     });
 }
@@ -202,7 +202,7 @@ async fn nobody_looks_where_nobody_is_asked() {
     let world = World::new(Look::Tells);
     let models = plan(&[&[("write", "new")]]);
     let engine = asking(&store(), &models, registry([world.tool()])).auto_run(AutoRun::Everything);
-    let ended = engine.build().await.unwrap().run(task("go")).await.unwrap();
+    let ended = engine.build().await.unwrap().run_task(task("go")).await.unwrap();
     assert_eq!((ended.status, world.value().as_str(), world.looks()), (Status::Done, "new", 0));
 }
 
@@ -210,18 +210,18 @@ async fn nobody_looks_where_nobody_is_asked() {
 async fn an_approval_of_something_else_is_stale() {
     let world = World::new(Look::Tells);
     let engine = engine(&store(), &world).await;
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     let interrupt = open(&waits).remove(0);
     let InterruptKind::Approval { approval, .. } = waits.meta.interrupts[0].kind else { panic!("{waits:?}") };
     let with = |seen: Digest| {
         let given = Given { interrupt: interrupt.clone(), answer: Answer::Approve, approval: Some(seen) };
-        engine.answer_all(&waits.meta.thread_id, vec![given], party("ann"))
+        engine.thread(&waits.meta.thread_id).answer_all(vec![given], party("ann"))
     };
     let stale = with(Digest::of(b"another")).await.unwrap_err();
     assert!(matches!(stale, EngineError::Rejected(Reject::Stale { .. })), "{stale}");
     assert_eq!(world.value(), "old");
     with(approval).await.unwrap();
-    assert_eq!(engine.wait(&waits.run_id).await.unwrap().status, Status::Done);
+    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().status, Status::Done);
 }
 
 /// A file that somebody else changes between the approval and the call.
@@ -239,7 +239,7 @@ async fn a_file_that_changed_since_it_was_approved_asks_again() {
     let tools = windlass::registry().add_all(file_tools(&reader())).unwrap();
     let working = Arc::new(WorkingFolder::open(folder.path()).unwrap());
     let engine = asking(&store(), &models, tools).folder(working).build().await.unwrap();
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     assert!(shown(&waits).ends_with(" one\n-two\n+2\n"), "{}", shown(&waits));
     std::fs::write(&file, "eins\ntwo\n").unwrap();
     let waits = answer(&engine, &waits, Answer::Approve).await;

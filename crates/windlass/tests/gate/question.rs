@@ -41,11 +41,11 @@ async fn asked(question: Value, answer: Answer) -> (Outcome, String) {
     let written = Counter::default();
     let engine = asking(&store(), &model(question), tools(&written, None)).auto_run(AutoRun::Everything);
     let engine = engine.build().await.unwrap();
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     assert_eq!(written.count(), 0, "a later call of the step waits for the answer");
     let asked = open(&waits).remove(0);
-    engine.answer(&waits.meta.thread_id, &asked, answer, party("ann")).await.unwrap();
-    let said = engine.wait(&waits.run_id).await.unwrap().data.unwrap();
+    engine.thread(&waits.meta.thread_id).answer(&asked, answer, party("ann")).await.unwrap();
+    let said = engine.run(&waits.run_id).wait().await.unwrap().data.unwrap();
     let (answered, after) = said.split_once(" | ").unwrap();
     assert_eq!((after, written.count()), ("said after", 1));
     (waits, answered.to_owned())
@@ -97,7 +97,7 @@ async fn a_question_without_its_parts_is_told_to_the_model_and_nobody_is_asked()
     for question in [json!({}), json!({"checkpoint": "c"}), json!({"summary": "s"})] {
         let written = Counter::default();
         let engine = asking(&store(), &model(question), tools(&written, None)).auto_run(AutoRun::Everything);
-        let ended = engine.build().await.unwrap().run(task("go")).await.unwrap();
+        let ended = engine.build().await.unwrap().run_task(task("go")).await.unwrap();
         let wanted = r#"{"error":"checkpoint and summary are required"} | said after"#;
         assert_eq!(ended.data.as_deref(), Some(wanted));
     }
@@ -127,10 +127,10 @@ async fn refused(question: Value, why: &str) {
     let written = Counter::default();
     let engine = asking(&store(), &model(question), tools(&written, None)).auto_run(AutoRun::Everything);
     let engine = engine.build().await.unwrap();
-    let ended = engine.run(task("go")).await.unwrap();
+    let ended = engine.run_task(task("go")).await.unwrap();
     let told = json!({ "error": format!("the question {why}") });
     assert_eq!(ended.data, Some(format!("{told} | said after")));
-    let events = engine.events(&ended.meta.thread_id, Seq(0), 1_000).await.unwrap();
+    let events = engine.thread(&ended.meta.thread_id).events(Seq(0), 1_000).await.unwrap();
     for recorded in events {
         assert_eq!(Event::decode(&recorded.event.encode()).unwrap(), recorded.event);
     }
@@ -143,10 +143,10 @@ async fn a_reply_that_the_question_does_not_take_is_refused() {
         tools(&Counter::default(), None)
     });
     let engine = engine.build().await.unwrap();
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     let asked = waits.meta.interrupts[0].interrupt.clone();
     let refused = async |answer, wanted: &str| {
-        let refused = engine.answer(&waits.meta.thread_id, &asked, answer, party("ann")).await;
+        let refused = engine.thread(&waits.meta.thread_id).answer(&asked, answer, party("ann")).await;
         assert_eq!(refused.unwrap_err().to_string(), wanted);
     };
     let selected = Some("y".to_owned());
@@ -169,7 +169,7 @@ async fn one_question_may_follow_another() {
         _ => Line::Say("done".into()),
     });
     let engine = asking(&store(), &models, tools(&Counter::default(), None)).build().await.unwrap();
-    let mut outcome = engine.run(task("go")).await.unwrap();
+    let mut outcome = engine.run_task(task("go")).await.unwrap();
     for checkpoint in ["first", "second"] {
         let asked = open(&outcome).remove(0);
         let InterruptKind::Question(question) = &outcome.meta.interrupts[0].kind else {
@@ -177,8 +177,8 @@ async fn one_question_may_follow_another() {
         };
         assert_eq!(question.checkpoint.as_deref(), Some(checkpoint));
         let thread = &outcome.meta.thread_id;
-        engine.answer(thread, &asked, reply(Reply::default()), party("ann")).await.unwrap();
-        outcome = engine.wait(&outcome.run_id).await.unwrap();
+        engine.thread(thread).answer(&asked, reply(Reply::default()), party("ann")).await.unwrap();
+        outcome = engine.run(&outcome.run_id).wait().await.unwrap();
     }
     assert_eq!(outcome.data.as_deref(), Some("done"));
 }
@@ -192,23 +192,24 @@ async fn a_question_that_nobody_answers_is_declined_after_its_time() {
     let question = model(json!({"checkpoint": "c", "summary": "s"}));
     let engine = asking(&store, &question, tools(&written, Some(1_800_000))).auto_run(AutoRun::Everything);
     let engine = engine.clock(clock.clone()).attend(Attend::All).build().await.unwrap();
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     let asked = open(&waits).remove(0);
     put_down(&engine, &waits.meta.thread_id).await;
     clock.advance_ms(1_799_000);
     tokio::task::yield_now().await;
-    assert_eq!(engine.status(&waits.run_id).await.unwrap().status, Status::Paused);
+    assert_eq!(engine.run(&waits.run_id).status().await.unwrap().status, Status::Paused);
     clock.advance_ms(2_000);
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }
-    let ended = engine.wait(&waits.run_id).await.unwrap();
+    let ended = engine.run(&waits.run_id).wait().await.unwrap();
     assert_eq!(ended.status, Status::Done, "{ended:?}");
     let (said, after) = ended.data.as_ref().unwrap().split_once(" | ").unwrap();
     let wanted = json!({"approved": false, "cancelled": true, "reason": "nobody answered in time"});
     assert_eq!(serde_json::from_str::<Value>(said).unwrap(), wanted);
     assert_eq!((after, written.count()), ("said after", 1));
-    let late = engine.answer(&waits.meta.thread_id, &asked, reply(Reply::default()), party("ann")).await;
+    let late =
+        engine.thread(&waits.meta.thread_id).answer(&asked, reply(Reply::default()), party("ann")).await;
     assert!(late.unwrap_err().to_string().starts_with("too late"));
 }
 
@@ -253,7 +254,7 @@ async fn with_measure(store: &MemoryStore, starts: &Counter) -> Engine {
 
 async fn size(engine: &Engine, outcome: &Outcome, asked: &InterruptId, values: Value) -> Result<(), String> {
     let answer = reply(Reply { values: Some(values), ..Reply::default() });
-    let answered = engine.answer(&outcome.meta.thread_id, asked, answer, party("ann")).await;
+    let answered = engine.thread(&outcome.meta.thread_id).answer(asked, answer, party("ann")).await;
     answered.map(drop).map_err(|error| error.to_string())
 }
 
@@ -261,7 +262,7 @@ async fn size(engine: &Engine, outcome: &Outcome, asked: &InterruptId, values: V
 async fn a_tool_is_started_again_with_the_reply_also_by_another_process() {
     let (store, starts) = (store(), Counter::default());
     let first = with_measure(&store, &starts).await;
-    let waits = first.run(task_in("t", "go")).await.unwrap();
+    let waits = first.run_task(task_in("t", "go")).await.unwrap();
     let asked = open(&waits).remove(0);
     put_down(&first, &"t".into()).await;
     drop(first);
@@ -277,7 +278,7 @@ async fn a_tool_is_started_again_with_the_reply_also_by_another_process() {
     }
     assert_eq!(starts.count(), 1);
     size(&next, &waits, &asked, json!({"size": 7})).await.unwrap();
-    let ended = next.wait(&waits.run_id).await.unwrap();
+    let ended = next.run(&waits.run_id).wait().await.unwrap();
     assert_eq!((ended.data.as_deref(), starts.count()), (Some("begun 0, size 7"), 2));
 }
 
@@ -285,11 +286,11 @@ async fn a_tool_is_started_again_with_the_reply_also_by_another_process() {
 async fn a_tool_hears_that_its_question_was_declined() {
     let starts = Counter::default();
     let engine = with_measure(&store(), &starts).await;
-    let waits = engine.run(task("go")).await.unwrap();
+    let waits = engine.run_task(task("go")).await.unwrap();
     let asked = open(&waits).remove(0);
     let deny = Answer::Deny { reason: Some("no".into()) };
-    engine.answer(&waits.meta.thread_id, &asked, deny, party("ann")).await.unwrap();
-    let said = engine.wait(&waits.run_id).await.unwrap().data.unwrap();
+    engine.thread(&waits.meta.thread_id).answer(&asked, deny, party("ann")).await.unwrap();
+    let said = engine.run(&waits.run_id).wait().await.unwrap().data.unwrap();
     assert!(said.starts_with("begun 0, Deny") && said.contains("no"), "{said}");
 }
 
@@ -329,7 +330,7 @@ fn a_question_in_the_middle_survives_a_crash_at_any_append() {
 /// Answers whatever is asked until the run is over.
 async fn finish(engine: &Engine, run: &windlass::machine::RunId) -> String {
     loop {
-        let outcome = engine.wait(run).await.unwrap();
+        let outcome = engine.run(run).wait().await.unwrap();
         if outcome.status == Status::Done {
             return outcome.data.unwrap();
         }
@@ -338,7 +339,12 @@ async fn finish(engine: &Engine, run: &windlass::machine::RunId) -> String {
             InterruptKind::Question(_) => size(engine, &outcome, &asked, json!({"size": 7})).await.unwrap(),
             InterruptKind::InDoubt { .. } => {
                 let by = party("ann");
-                engine.answer(&outcome.meta.thread_id, &asked, Answer::Retry, by).await.map(drop).unwrap();
+                engine
+                    .thread(&outcome.meta.thread_id)
+                    .answer(&asked, Answer::Retry, by)
+                    .await
+                    .map(drop)
+                    .unwrap();
             }
             _ => panic!("{outcome:?}"),
         }

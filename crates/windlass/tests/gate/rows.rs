@@ -87,11 +87,11 @@ async fn a_process_that_lacks_a_sleeping_runs_tool_keeps_its_deadline() {
     start(&first, own.tool()).await;
     pass(&clock, async || status(&first).await == ThreadStatus::Sleeping).await;
     put_down(&first, &"t".into()).await;
-    let deadline = first.thread(&"t".into()).await.unwrap().view.deadline;
+    let deadline = first.thread(&"t".into()).row().await.unwrap().view.deadline;
     let other = engine(&store.another_node(), &clock, None).await;
-    other.send(&"t".into(), title()).await.unwrap();
+    other.thread(&"t".into()).send(title()).await.unwrap();
     put_down(&other, &"t".into()).await;
-    let row = first.thread(&"t".into()).await.unwrap();
+    let row = first.thread(&"t".into()).row().await.unwrap();
     assert_eq!((row.view.status, row.view.deadline), (ThreadStatus::Sleeping, deadline));
     drop(other);
     pass(&clock, async || status(&first).await == ThreadStatus::Idle).await;
@@ -105,7 +105,7 @@ async fn a_sleep_that_begins_after_the_clock_was_corrected_ends_in_time() {
     let ports = Arc::new(store.clone());
     let before = memory(&plan(&[]), windlass::registry()).ports(ports.clone(), ports.clone(), ports);
     let before = before.clock(clock.clone()).build().await.unwrap();
-    before.run(task_in("t", "hello")).await.unwrap();
+    before.run_task(task_in("t", "hello")).await.unwrap();
     put_down(&before, &"t".into()).await;
     drop(before);
     clock.set(Timestamp(1_000));
@@ -173,7 +173,7 @@ fn play(actions: &[Action]) {
             Action::Advance(ms) => clock.advance_ms(*ms),
             Action::SetClock(at) => clock.set(Timestamp(*at)),
             Action::Rename => {
-                process.block_on(current.send(&"t".into(), title())).unwrap();
+                process.block_on(current.thread(&"t".into()).send(title())).unwrap();
             }
             Action::Restart { has_tool } => {
                 drop((current, process));

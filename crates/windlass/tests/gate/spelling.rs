@@ -122,7 +122,7 @@ async fn compare(seed: u64, seen: &mut BTreeMap<(&'static str, bool, bool), u32>
             expires_at: None,
             by: "ann".into(),
         };
-        let grant = if act.is_none() { Some(engine.grant(draft).await.unwrap()) } else { None };
+        let grant = if act.is_none() { Some(engine.policy().grant(draft).await.unwrap()) } else { None };
         for _ in 0..12 {
             let Some((path, lexical, file)) = scene.path(&mut dice) else { continue };
             let call = Supposed {
@@ -131,7 +131,7 @@ async fn compare(seed: u64, seen: &mut BTreeMap<(&'static str, bool, bool), u32>
                 by: party("ann"),
                 rules: Some(rules.iter().cloned().collect()),
             };
-            let verdict = engine.standing(&call).await.unwrap().unwrap().verdict;
+            let verdict = engine.policy().standing(&call).await.unwrap().unwrap().verdict;
             let (of_spelling, of_file) = (named.has(&lexical), named.has(&file));
             let context =
                 format!("seed {seed}: {act:?} {condition:?}: {path} leads to {file:?}: {verdict:?}");
@@ -150,7 +150,7 @@ async fn compare(seed: u64, seen: &mut BTreeMap<(&'static str, bool, bool), u32>
             *seen.entry((kind, permits, verdict == Verdict::Allow)).or_default() += 1;
         }
         if let Some(grant) = grant {
-            engine.revoke(&grant.id, None).await.unwrap();
+            engine.policy().revoke(&grant.id, None).await.unwrap();
         }
     }
 }

@@ -90,7 +90,7 @@ async fn a_trial_call_passes_the_gate_of_a_run() {
         let counter = Counter::default();
         let tools = registry([counter.tool("pay", EffectClass::Once)]);
         let engine = builder(tools).rules(rules).auto_run(auto_run).build().await.unwrap();
-        let tried = engine.try_tool(trial("pay", "a", consent)).await.unwrap();
+        let tried = engine.tools().try_tool(trial("pay", "a", consent)).await.unwrap();
         assert_eq!((told(&tried).as_str(), counter.count()), (wanted, runs));
     }
 }
@@ -133,7 +133,8 @@ fn weather() -> Arc<Weather> {
 async fn what_was_approved_is_what_runs_in_a_trial() {
     let weather = weather();
     let engine = builder(windlass::registry().add(weather.clone()).unwrap()).build().await.unwrap();
-    let call = async |consent: Consent| engine.try_tool(trial("weather", "a", consent)).await.unwrap();
+    let call =
+        async |consent: Consent| engine.tools().try_tool(trial("weather", "a", consent)).await.unwrap();
     let Tried::Asks { preview: Some(preview), .. } = call(Consent::NotYet).await else { panic!() };
     weather.0.fetch_add(1, Ordering::SeqCst);
     let Tried::Asks { preview: Some(now), yours: true, .. } = call(Consent::AsShown(preview)).await else {
@@ -147,7 +148,8 @@ async fn what_was_approved_is_what_runs_in_a_trial() {
 async fn what_was_approved_is_what_runs_in_a_trial_also_beyond_what_is_shown_of_it() {
     let weather = weather();
     let engine = builder(windlass::registry().add(weather.clone()).unwrap()).build().await.unwrap();
-    let call = async |consent: Consent| engine.try_tool(trial("weather", "long", consent)).await.unwrap();
+    let call =
+        async |consent: Consent| engine.tools().try_tool(trial("weather", "long", consent)).await.unwrap();
     let Tried::Asks { preview: Some(preview), .. } = call(Consent::NotYet).await else { panic!() };
     let (shown, mark) = preview.split_once('\n').unwrap();
     assert_eq!(shown, "x".repeat(64 * 1024));
@@ -165,7 +167,7 @@ async fn a_trial_is_judged_by_the_server_that_its_arguments_name() {
     let tools = windlass::registry().add(weather()).unwrap();
     let engine = builder(tools).rules(rules).auto_run(AutoRun::Everything).build().await.unwrap();
     for (server, wanted) in [("shut", "denied by "), ("open", "ran by auto-run: done")] {
-        let tried = engine.try_tool(trial("weather", server, Consent::NotYet)).await.unwrap();
+        let tried = engine.tools().try_tool(trial("weather", server, Consent::NotYet)).await.unwrap();
         assert!(told(&tried).starts_with(wanted), "{server}: {tried:?}");
         let supposed = Supposed {
             tool: "weather".into(),
@@ -173,7 +175,7 @@ async fn a_trial_is_judged_by_the_server_that_its_arguments_name() {
             by: trial("weather", server, Consent::NotYet).by,
             rules: None,
         };
-        let standing = engine.standing(&supposed).await.unwrap().unwrap();
+        let standing = engine.policy().standing(&supposed).await.unwrap().unwrap();
         assert_eq!(standing.verdict == Verdict::Deny, server == "shut");
     }
 }
@@ -198,7 +200,7 @@ async fn the_programs_own_check_counts_as_well() {
     let counter = Counter::default();
     let tools = registry([counter.tool("look", EffectClass::Pure)]);
     let engine = builder(tools).hook(Arc::new(Never)).build().await.unwrap();
-    let tried = engine.try_tool(trial("look", "a", Consent::Given)).await.unwrap();
+    let tried = engine.tools().try_tool(trial("look", "a", Consent::Given)).await.unwrap();
     assert_eq!(tried, Tried::Denied { by: "hook".into(), reason: Some("not here".into()) });
     assert_eq!(counter.count(), 0);
 }
@@ -215,14 +217,14 @@ async fn a_counted_grant_is_used_up_by_trials() {
         expires_at: None,
         by: "ann".into(),
     };
-    engine.grant(draft).await.unwrap();
-    let first = engine.try_tool(trial("pay", "a", Consent::NotYet)).await.unwrap();
+    engine.policy().grant(draft).await.unwrap();
+    let first = engine.tools().try_tool(trial("pay", "a", Consent::NotYet)).await.unwrap();
     assert!(told(&first).starts_with("ran by grant "), "{first:?}");
-    let second = engine.try_tool(trial("pay", "a", Consent::NotYet)).await.unwrap();
+    let second = engine.tools().try_tool(trial("pay", "a", Consent::NotYet)).await.unwrap();
     assert_eq!(told(&second), "asks by annotations, mine");
     // Another person's grant is not theirs.
     let by = Party { principal: "bob".into(), ..party("bob") };
-    let other = engine.try_tool(Trial { by, ..trial("pay", "a", Consent::NotYet) }).await.unwrap();
+    let other = engine.tools().try_tool(Trial { by, ..trial("pay", "a", Consent::NotYet) }).await.unwrap();
     assert_eq!((told(&other).as_str(), counter.count()), ("asks by annotations, mine", 1));
 }
 
@@ -259,7 +261,7 @@ async fn whatever_a_tool_does_the_call_comes_to_an_end() {
         );
     let tools = tools.add(Arc::new(request_human_approval(None))).unwrap();
     let engine = builder(tools).build().await.unwrap();
-    let call = async |tool: &str| engine.try_tool(trial(tool, "a", Consent::NotYet)).await.unwrap();
+    let call = async |tool: &str| engine.tools().try_tool(trial(tool, "a", Consent::NotYet)).await.unwrap();
     let unknown = "failed by annotations: Nobody knows what became of the call: ";
     assert_eq!(told(&call("hang").await), format!("{unknown}it took longer than 2000 ms"));
     assert_eq!(told(&call("crash").await), format!("{unknown}it crashed: boom"));
@@ -269,20 +271,20 @@ async fn whatever_a_tool_does_the_call_comes_to_an_end() {
         told(&call("goes_on").await),
         "unfit: it would continue in the background, which requires a conversation"
     );
-    let stays = engine.try_tool(trial("goes_on", "b", Consent::NotYet)).await.unwrap();
+    let stays = engine.tools().try_tool(trial("goes_on", "b", Consent::NotYet)).await.unwrap();
     assert_eq!(told(&stays), "ran by annotations: begun");
     let Tried::Ran(long) = call("long").await else { panic!() };
     let OutputPart::Text(text) = &long.parts[0] else { panic!() };
     assert!(text.chars().count() <= 100_000, "{}", text.len());
     assert_eq!(told(&call("none").await), "unknown");
     let odd = Trial { arguments: json!({"text": 1}), ..trial("long", "", Consent::Given) };
-    assert!(told(&engine.try_tool(odd).await.unwrap()).starts_with("unfit: `/text`"));
+    assert!(told(&engine.tools().try_tool(odd).await.unwrap()).starts_with("unfit: `/text`"));
     let asks = Trial {
         arguments: json!({"checkpoint": "go", "summary": "Go?"}),
         ..trial("request_human_approval", "", Consent::Given)
     };
     assert_eq!(
-        told(&engine.try_tool(asks).await.unwrap()),
+        told(&engine.tools().try_tool(asks).await.unwrap()),
         "unfit: the tool asks people, which takes a conversation"
     );
 }
@@ -344,7 +346,7 @@ async fn a_call_that_waits_is_given_up_and_says_for_what_it_waited() {
     .into_iter()
     .enumerate()
     {
-        let tried = engine.try_tool(trial("wait", what, Consent::NotYet)).await.unwrap();
+        let tried = engine.tools().try_tool(trial("wait", what, Consent::NotYet)).await.unwrap();
         let Tried::Ran(result) = tried else { panic!("{tried:?}") };
         let [OutputPart::Text(text)] = &result.parts[..] else { panic!("{result:?}") };
         assert!(result.given_up && result.error && text.contains(wanted), "{text}");
@@ -373,7 +375,7 @@ async fn a_call_whose_caller_stops_it_is_stopped() {
             .unwrap();
     let call = Trial { timeout_ms: 600_000, at_most_ms: None, ..trial("held", "a", Consent::Given) };
     let stop = call.stop.clone();
-    let (tried, ()) = tokio::join!(engine.try_tool(call), async {
+    let (tried, ()) = tokio::join!(engine.tools().try_tool(call), async {
         begun.notified().await;
         stop.cancel();
     });
@@ -394,7 +396,7 @@ async fn an_account_that_may_have_been_taken_is_no_named_approver_of_its_own_tri
     let by = Party { roles: vec!["ops".into()], ..party("ann") };
     let call = Trial { by, ..trial("pay", "a", Consent::Given) };
     let taken = Trial { counts_as_approver: false, ..call.clone() };
-    let tried = engine.try_tool(taken).await.unwrap();
+    let tried = engine.tools().try_tool(taken).await.unwrap();
     assert!(matches!(&tried, Tried::Asks { yours: false, .. }), "{tried:?}");
-    assert!(matches!(engine.try_tool(call).await.unwrap(), Tried::Ran(_)));
+    assert!(matches!(engine.tools().try_tool(call).await.unwrap(), Tried::Ran(_)));
 }

@@ -36,7 +36,7 @@ struct Forbids {
 impl Hook for Forbids {
     async fn before_tool(&self, call: HookCall<'_>) -> HookVerdict {
         if let (Some(engine), "erase") = (self.engine.get(), call.tool.as_str()) {
-            engine.set_policy(policy(Verdict::Deny));
+            engine.policy().replace(policy(Verdict::Deny));
         }
         HookVerdict::Allow
     }
@@ -54,24 +54,24 @@ async fn a_rule_that_comes_in_the_middle_of_a_round_counts_for_the_calls_that_th
     ]);
     let models = plan(&[&[("erase", "a"), ("mail", "b"), ("pay", "c")]]);
     let engine = asking(&store(), &models, tools).hook(hook.clone()).build().await.unwrap();
-    engine.set_policy(policy(Verdict::Allow));
+    engine.policy().replace(policy(Verdict::Allow));
     let limits = Limits { max_calls: [("mail".into(), 0)].into(), ..Limits::default() };
     let agent = AgentConfig { limits, ..AgentConfig::from("test/scripted") };
     let options = RunOptions { at_limit: Some(AtLimit::Ask), ..RunOptions::default() };
-    let waits = engine.run(Task { agent, options, ..task_in("t", "go") }).await.unwrap();
+    let waits = engine.run_task(Task { agent, options, ..task_in("t", "go") }).await.unwrap();
     let [erase, mail] = &*open(&waits) else { panic!("{waits:?}") };
     put_down(&engine, &"t".into()).await;
     assert!(hook.engine.set(engine.clone()).is_ok());
     for (interrupt, answer) in [(erase, Answer::Approve), (mail, Answer::Raise { to: 1 })] {
-        engine.leave_answers(&"t".into(), vec![given(interrupt, answer)], party("ann")).await.unwrap();
+        engine.thread(&"t".into()).leave_answers(vec![given(interrupt, answer)], party("ann")).await.unwrap();
     }
-    engine.resume(&waits.run_id).await.unwrap();
+    engine.run(&waits.run_id).resume().await.unwrap();
     // Whether mailing is asked about or not, nothing is paid.
-    let mut outcome = engine.wait(&waits.run_id).await.unwrap();
+    let mut outcome = engine.run(&waits.run_id).wait().await.unwrap();
     while !outcome.meta.interrupts.is_empty() {
         let asked = outcome.meta.interrupts[0].interrupt.clone();
-        engine.answer(&"t".into(), &asked, Answer::Approve, party("ann")).await.unwrap();
-        outcome = engine.wait(&waits.run_id).await.unwrap();
+        engine.thread(&"t".into()).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
+        outcome = engine.run(&waits.run_id).wait().await.unwrap();
     }
     assert_eq!(paid.count(), 0, "{:#?}", facts(&engine, &"t".into()).await);
     assert!(outcome.data.as_ref().unwrap().contains("denied by policy (`Deny pay`)"), "{outcome:?}");
@@ -110,7 +110,7 @@ fn what_a_newer_tool_does_not_take_is_not_sent() {
         let engine = engine.build().await.unwrap();
         held.go.notify_one();
         engine.recover().await.unwrap();
-        let ended = engine.wait(&run).await.unwrap();
+        let ended = engine.run(&run).wait().await.unwrap();
         let said = ended.data.as_ref().unwrap();
         assert!(said.contains("Invalid arguments") && said.contains("path"), "{said}");
         assert_eq!(sent.count(), 0);
@@ -131,12 +131,14 @@ async fn a_rule_counts_from_its_time_on_and_until_its_time() {
         // Where it ceases, the call is asked about until then.
         let verdict = if until.is_some() { Verdict::Ask } else { Verdict::Deny };
         let timed = Rule { from: from.map(Timestamp), until: until.map(Timestamp), ..rule(verdict, "pay") };
-        engine.set_policy(Policy { rules: vec![rule(Verdict::Allow, "pay"), timed], ..Policy::default() });
+        engine
+            .policy()
+            .replace(Policy { rules: vec![rule(Verdict::Allow, "pay"), timed], ..Policy::default() });
         let started = engine.start(task_in("t", "go")).await.unwrap();
         held.begun.notified().await;
         clock.advance_ms(10_000);
         held.go.notify_one();
-        let ended = engine.wait(&started.run).await.unwrap();
+        let ended = engine.run(&started.run).wait().await.unwrap();
         assert_eq!((ended.status, paid.count()), (Status::Done, paid_then), "{ended:?}");
     }
 }
@@ -148,16 +150,16 @@ async fn a_tool_that_is_gone_leaves_its_call_asked() {
     let models = plan(&[&[("pay", "a")]]);
     let tools = registry([paid.tool("pay", EffectClass::Once)]);
     let engine = asking(&store, &models, tools).build().await.unwrap();
-    let waits = engine.run(task_in("t", "go")).await.unwrap();
+    let waits = engine.run_task(task_in("t", "go")).await.unwrap();
     let asked = open(&waits).remove(0);
     put_down(&engine, &"t".into()).await;
     let other = asking(&store.another_node(), &models, registry([])).build().await.unwrap();
-    let refused = other.answer(&"t".into(), &asked, Answer::Approve, party("ann")).await.unwrap_err();
+    let refused = other.thread(&"t".into()).answer(&asked, Answer::Approve, party("ann")).await.unwrap_err();
     assert!(refused.to_string().contains("the tool is not available by now"), "{refused}");
-    assert_eq!(open(&other.status(&waits.run_id).await.unwrap()), std::slice::from_ref(&asked));
+    assert_eq!(open(&other.run(&waits.run_id).status().await.unwrap()), std::slice::from_ref(&asked));
     put_down(&other, &"t".into()).await;
-    engine.answer(&"t".into(), &asked, Answer::Approve, party("ann")).await.unwrap();
-    assert_eq!(engine.wait(&waits.run_id).await.unwrap().status, Status::Done);
+    engine.thread(&"t".into()).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
+    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().status, Status::Done);
     assert_eq!(paid.count(), 1);
 }
 
@@ -176,7 +178,7 @@ async fn a_read_for_an_outcome_that_hangs_is_given_up() {
     let engine = engine.build().await.unwrap();
     let limits = Limits { call_timeout_ms: 50, ..Limits::default() };
     let agent = AgentConfig { limits, ..AgentConfig::from("test/scripted") };
-    let waits = engine.run(Task { agent, ..task_in("t", "go") }).await.unwrap();
+    let waits = engine.run_task(Task { agent, ..task_in("t", "go") }).await.unwrap();
     let InterruptKind::InDoubt { .. } = waits.meta.interrupts[0].kind else { panic!("{waits:?}") };
     let told = facts(&engine, &"t".into()).await;
     let reason = told.iter().find_map(|fact| match fact {
@@ -198,17 +200,17 @@ async fn a_call_that_hung_is_not_repeated_where_it_is_forbidden_by_now() {
         let pay = FunctionTool::new("pay", "pays", move |_: CallContext, _: Text| {
             counted.fetch_add(1, Ordering::SeqCst);
             if let Some(engine) = told.get() {
-                engine.set_policy(policy(after));
+                engine.policy().replace(policy(after));
             }
             std::future::pending::<&str>()
         });
         let tools = registry([pay.effect_class(EffectClass::Keyed)]);
         let built = asking(&store(), &plan(&[&[("pay", "a")]]), tools).build().await.unwrap();
-        built.set_policy(policy(Verdict::Allow));
+        built.policy().replace(policy(Verdict::Allow));
         assert!(engine.set(built.clone()).is_ok());
         let limits = Limits { call_timeout_ms: 50, ..Limits::default() };
         let agent = AgentConfig { limits, ..AgentConfig::from("test/scripted") };
-        let waits = built.run(Task { agent, ..task_in("t", "go") }).await.unwrap();
+        let waits = built.run_task(Task { agent, ..task_in("t", "go") }).await.unwrap();
         let InterruptKind::InDoubt { .. } = waits.meta.interrupts[0].kind else { panic!("{waits:?}") };
         assert_eq!(sent.load(Ordering::SeqCst), wanted, "{after:?}");
     }

@@ -30,7 +30,7 @@ async fn a_server_over_many_waiting_runs_drives_none_until_one_is_answered() {
     let first = built().build().await.unwrap();
     let mut last = None;
     for _ in 0..RUNS {
-        last = Some(first.run(task("go")).await.unwrap());
+        last = Some(first.run_task(task("go")).await.unwrap());
     }
     let last = last.unwrap();
     put_down(&first, &last.meta.thread_id).await;
@@ -44,7 +44,7 @@ async fn a_server_over_many_waiting_runs_drives_none_until_one_is_answered() {
         }
         let rows = server.threads(&all).await.unwrap();
         assert_eq!(rows.iter().filter(|row| row.view.status == ThreadStatus::Waiting).count(), RUNS);
-        assert!(rows.iter().all(|row| !server.drives(&row.thread)));
+        assert!(rows.iter().all(|row| !server.thread(&row.thread).is_driven()));
     }
     // None was even claimed.
     let store = SqliteStore::open(folder.path(), relaxed, clock.clone()).await.unwrap();
@@ -52,8 +52,8 @@ async fn a_server_over_many_waiting_runs_drives_none_until_one_is_answered() {
         assert_eq!(store.head(&row.thread).await.unwrap().unwrap().epoch, Epoch(1));
     }
     let asked = open(&last).remove(0);
-    server.answer(&last.meta.thread_id, &asked, Answer::Approve, party("ann")).await.unwrap();
-    assert_eq!(server.wait(&last.run_id).await.unwrap().status, Status::Done);
+    server.thread(&last.meta.thread_id).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
+    assert_eq!(server.run(&last.run_id).wait().await.unwrap().status, Status::Done);
     assert_eq!(written.count(), 1);
 }
 
@@ -68,20 +68,20 @@ async fn whoever_is_woken_all_the_time_still_looks_at_everything_once_a_second()
         asking(store, &plan(&[&[("write", "a")]]), tools).clock(clock.clone())
     };
     let first = built(&store).build().await.unwrap();
-    let waits = first.run(task_in("t", "go")).await.unwrap();
-    first.run(task_in("loud", "go")).await.unwrap();
+    let waits = first.run_task(task_in("t", "go")).await.unwrap();
+    first.run_task(task_in("loud", "go")).await.unwrap();
     for thread in ["t", "loud"] {
         put_down(&first, &thread.into()).await;
     }
     let server = built(&store.another_node()).attend(Attend::All).build().await.unwrap();
     let yes = |interrupt: InterruptId| vec![given(&interrupt, Answer::Approve)];
-    first.leave_answers(&"t".into(), yes(open(&waits).remove(0)), party("ann")).await.unwrap();
+    first.thread(&"t".into()).leave_answers(yes(open(&waits).remove(0)), party("ann")).await.unwrap();
     let mut passed_ms = 0;
     while written.count() == 0 {
         assert!(passed_ms < 1_500, "it was not looked at");
         passed_ms += 100;
         clock.advance_ms(100);
-        server.leave_answers(&"loud".into(), yes("none".into()), party("ann")).await.unwrap();
+        server.thread(&"loud".into()).leave_answers(yes("none".into()), party("ann")).await.unwrap();
         for _ in 0..50 {
             tokio::task::yield_now().await;
         }
@@ -115,19 +115,19 @@ async fn a_run_goes_on_as_the_agent_that_it_was_started_with_whatever_the_progra
     let store = super::store();
     let models = says_by_what_it_was_asked();
     let before = asking(&store, &models, tools("look")).build().await.unwrap();
-    let waits = before.run(Task { agent: agent("old"), ..task_in("t", "go") }).await.unwrap();
+    let waits = before.run_task(Task { agent: agent("old"), ..task_in("t", "go") }).await.unwrap();
     put_down(&before, &"t".into()).await;
     drop(before);
 
     let after = asking(&store.another_node(), &models, tools("other")).build().await.unwrap();
     let yes = open(&waits).remove(0);
-    after.answer(&"t".into(), &yes, Answer::Approve, party("ann")).await.unwrap();
-    let done = after.wait(&waits.run_id).await.unwrap();
+    after.thread(&"t".into()).answer(&yes, Answer::Approve, party("ann")).await.unwrap();
+    let done = after.run(&waits.run_id).wait().await.unwrap();
     assert_eq!(done.data.as_deref(), Some("test/old You are old. look+write"));
 
-    let waits = after.run(Task { agent: agent("new"), ..task_in("u", "go") }).await.unwrap();
-    after.answer(&"u".into(), &open(&waits).remove(0), Answer::Approve, party("ann")).await.unwrap();
-    let done = after.wait(&waits.run_id).await.unwrap();
+    let waits = after.run_task(Task { agent: agent("new"), ..task_in("u", "go") }).await.unwrap();
+    after.thread(&"u".into()).answer(&open(&waits).remove(0), Answer::Approve, party("ann")).await.unwrap();
+    let done = after.run(&waits.run_id).wait().await.unwrap();
     assert_eq!(done.data.as_deref(), Some("test/new You are new. other+write"));
 }
 
@@ -141,17 +141,17 @@ async fn a_waiter_that_reads_late_does_not_return_a_run_that_has_its_answer() {
     let engine = asking(&store, &plan(steps), tools).build().await.unwrap();
     let started = engine.start(task_in("t", "go")).await.unwrap();
     held.begun.notified().await;
-    let mut wait = Box::pin(engine.wait(&started.run));
+    let mut wait = Box::pin(engine.run(&started.run).wait());
     assert!(is_pending(wait.as_mut()).await, "the first call runs");
     held.go.notify_one();
     let interrupt = loop {
-        let outcome = engine.status(&started.run).await.unwrap();
+        let outcome = engine.run(&started.run).status().await.unwrap();
         if outcome.status == Status::Paused {
             break open(&outcome).remove(0);
         }
         tokio::task::yield_now().await;
     };
-    engine.answer(&"t".into(), &interrupt, Answer::Approve, party("local")).await.unwrap();
+    engine.thread(&"t".into()).answer(&interrupt, Answer::Approve, party("local")).await.unwrap();
     held.begun.notified().await;
     assert!(is_pending(wait.as_mut()).await, "the last call runs");
     held.go.notify_one();

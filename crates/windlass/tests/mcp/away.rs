@@ -177,7 +177,7 @@ async fn a_run_whose_tools_are_away_ends_and_says_which() {
         _ => Line::Say("without it, then".into()),
     });
     let engine = memory(&models, tools).build().await.unwrap();
-    let outcome = engine.run(task("go")).await.unwrap();
+    let outcome = engine.run_task(task("go")).await.unwrap();
     assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("without it, then")));
     assert_eq!(outcome.meta.capabilities_missing, ["look"], "what failed otherwise is not missing");
     let said = serde_json::to_value(&outcome).unwrap();

@@ -43,7 +43,7 @@ async fn a_question_of_a_server_outlives_the_process_that_asked() {
         _ => Line::Say(crate::gate::told(call)),
     });
     let (first, hub) = engine(&store, &stage, &models).await;
-    let waiting = first.run(task("go")).await.unwrap();
+    let waiting = first.run_task(task("go")).await.unwrap();
     assert_eq!(waiting.status, Status::Paused);
     let InterruptKind::Question(question) = &waiting.meta.interrupts[0].kind else { panic!("{waiting:?}") };
     assert_eq!(question.summary, "The server `shop` asks: How many?");
@@ -51,8 +51,8 @@ async fn a_question_of_a_server_outlives_the_process_that_asked() {
     let (second, _hub) = engine(&store, &stage, &models).await;
     let by = Party { principal: "local".into(), workspace: "default".into(), roles: vec!["admin".into()] };
     let asked = &waiting.meta.interrupts[0].interrupt;
-    second.answer(&waiting.meta.thread_id, asked, values(json!({ "n": 3 })), by).await.unwrap();
-    let done = second.wait(&waiting.run_id).await.unwrap();
+    second.thread(&waiting.meta.thread_id).answer(asked, values(json!({ "n": 3 })), by).await.unwrap();
+    let done = second.run(&waiting.run_id).wait().await.unwrap();
     assert_eq!(done.data.as_deref(), Some("bought 3"), "{done:?}");
     assert_eq!(stage.asked("tools/call").len(), 2);
 }
@@ -82,7 +82,7 @@ async fn what_an_administrator_says_of_a_tool_counts_where_a_call_breaks_off() {
         stage.until("tools/call", sent).await;
         if effect_class.is_some() {
             // The call is in doubt, and people decide.
-            assert_eq!(engine.wait(&started.run).await.unwrap().status, Status::Paused);
+            assert_eq!(engine.run(&started.run).wait().await.unwrap().status, Status::Paused);
             assert_eq!(stage.asked("tools/call").len(), sent);
         }
     }
@@ -107,7 +107,7 @@ async fn an_untrusted_server_cannot_make_its_tool_keyed_by_the_name_of_an_argume
             _ => Line::Say("done".into()),
         });
         let engine = memory(&models, registry).build().await.unwrap();
-        let waits = engine.run(task("go")).await.unwrap();
+        let waits = engine.run_task(task("go")).await.unwrap();
         let InterruptKind::InDoubt { .. } = &waits.meta.interrupts[0].kind else { panic!("{waits:?}") };
         let calls = stage.asked("tools/call");
         let key = &calls[0].params()["arguments"]["client_request_id"];
@@ -128,11 +128,11 @@ async fn a_grant_for_a_servers_tool_names_the_server() {
         expires_at: None,
         by: "ann".into(),
     };
-    let given = engine.grant(draft("buy")).await.unwrap();
+    let given = engine.policy().grant(draft("buy")).await.unwrap();
     assert_eq!((given.server.as_deref(), given.schema.is_some()), (Some("shop"), true));
-    let unknown = engine.grant(draft("unknown")).await.unwrap_err().to_string();
+    let unknown = engine.policy().grant(draft("unknown")).await.unwrap_err().to_string();
     assert_eq!(unknown, "there is no tool `unknown`");
-    assert_eq!(engine.grants(None).await.unwrap().len(), 1);
+    assert_eq!(engine.policy().grants(None).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -172,9 +172,9 @@ async fn a_grant_for_a_servers_tool_counts_no_more_once_the_tool_has_changed() {
             let (user, tool, arguments) = (task("go").by, "sell".into(), Vec::new());
             let by = user.clone();
             let draft = GrantDraft { user, tool, arguments, count: None, expires_at: None, by };
-            engine.grant(draft).await.unwrap();
+            engine.policy().grant(draft).await.unwrap();
         }
-        let outcome = engine.run(task("go")).await.unwrap();
+        let outcome = engine.run_task(task("go")).await.unwrap();
         assert_eq!(outcome.status, wanted, "{change:?}: {outcome:?}");
     }
 }
@@ -199,7 +199,7 @@ async fn a_rule_for_a_server_holds_for_its_resources_as_well() {
         });
         let rule = Rule { servers: vec![server.into()], ..Rule::new(Verdict::Deny) };
         let engine = memory(&models, registry).rules(vec![rule]).build().await.unwrap();
-        let said = engine.run(task("go")).await.unwrap().data.unwrap();
+        let said = engine.run_task(task("go")).await.unwrap().data.unwrap();
         assert_eq!(said == "a secret", server == "another", "{server}: {said}");
     }
     assert_eq!(stage.asked("resources/read").len(), 1);

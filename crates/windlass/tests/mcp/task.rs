@@ -285,7 +285,7 @@ async fn a_run_that_is_stopped_between_two_looks_gives_the_task_up() {
     let rules = vec![Rule::new(Verdict::Allow)];
     let engine = memory(&models, tools).rules(rules).build().await.unwrap();
     let started = engine.start(asked_to("go")).await.unwrap();
-    let mut watched = engine.watch(&started.thread, Seq(0));
+    let mut watched = engine.thread(&started.thread).watch(Seq(0));
     let deferred = async {
         while let Some(update) = watched.next().await {
             if let Update::Event(Recorded { event, .. }) = update.unwrap()
@@ -296,7 +296,7 @@ async fn a_run_that_is_stopped_between_two_looks_gives_the_task_up() {
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(20), deferred).await.unwrap();
-    engine.cancel(&started.run, "ann".into()).await.unwrap();
+    engine.run(&started.run).cancel("ann".into()).await.unwrap();
     stage.until("tasks/cancel", 1).await;
     assert_eq!(stage.asked("tasks/cancel")[0].params()["taskId"], "t-1");
 }

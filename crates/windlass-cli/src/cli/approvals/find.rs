@@ -124,7 +124,7 @@ async fn only(console: &Console, place: &Place) -> anyhow::Result<Waiting> {
 /// Finds what waits by its id, or the end of it that begins in the run's id.
 async fn find(console: &Console, place: &Place, id: &str) -> anyhow::Result<Waiting> {
     if let Some((run, _)) = id.split_once('.') {
-        match place.engine.run_row(&RunId::from(run)).await {
+        match place.engine.run(&RunId::from(run)).row().await {
             Ok(row) => return of_run(place, row, id).await,
             Err(EngineError::NoRun(_)) => {}
             Err(error) => return Err(error.into()),
@@ -146,7 +146,7 @@ async fn find(console: &Console, place: &Place, id: &str) -> anyhow::Result<Wait
 }
 
 async fn of_run(place: &Place, row: RunRow, id: &str) -> anyhow::Result<Waiting> {
-    let open = place.engine.interrupts(&row.thread).await?;
+    let open = place.engine.thread(&row.thread).interrupts().await?;
     let known: Vec<String> = open.iter().map(|open| format!("`{}`", open.interrupt)).collect();
     if let Some(open) = open.into_iter().find(|open| open.interrupt.as_str() == id) {
         return Ok(Waiting { row, open });

@@ -88,8 +88,8 @@ async fn drive_apart(
     let row = &waiting.row;
     let mut place = Box::pin(place.open_again()).await?;
     place.prepare(console, row).await?;
-    let head = place.engine.thread(&row.thread).await?.head;
-    place.engine.resume(&row.view.run).await?;
+    let head = place.engine.thread(&row.thread).row().await?.head;
+    place.engine.run(&row.view.run).resume().await?;
     drive(console, &mut place, go_on, waiting, Seq(head.0.saturating_add(1))).await
 }
 
@@ -117,8 +117,8 @@ async fn drive(
     let row = &waiting.row;
     let mut signals = Signals::listen()?;
     // Checked first: a run that is driven here may come to rest meanwhile, and then no process drives it.
-    let drives = place.engine.drives(&row.thread);
-    let status = place.engine.thread(&row.thread).await?.view.status;
+    let drives = place.engine.thread(&row.thread).is_driven();
+    let status = place.engine.thread(&row.thread).row().await?.view.status;
     if status == ThreadStatus::Running && !drives {
         console.note("the answer counts; another process drives the run");
         console.hint(&format!("`windlass watch {}{}` follows it", row.view.run, place.ground.same_flags()));

@@ -122,7 +122,7 @@ impl Chat<'_> {
     /// The mode of the next message.
     pub(super) async fn mode_now(&self) -> anyhow::Result<Mode> {
         let last = match &self.thread {
-            Some(thread) => self.place.engine.peek(thread).await?.state().mode,
+            Some(thread) => self.place.engine.thread(thread).folded().await?.state().mode,
             None => None,
         };
         Ok(self.mode.or(last).or(self.agent.mode).unwrap_or_default())

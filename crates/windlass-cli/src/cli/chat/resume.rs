@@ -82,14 +82,14 @@ impl Chat<'_> {
 
     /// Follows the thread's run that has not ended; `None` if there is none.
     async fn follow_unfinished(&mut self, thread: &ThreadId) -> anyhow::Result<Option<Next>> {
-        let machine = self.place.engine.peek(thread).await?;
+        let machine = self.place.engine.thread(thread).folded().await?;
         let Some(run) = machine.state().run.as_ref().map(|run| run.id.clone()) else { return Ok(None) };
-        let row = self.place.engine.run_row(&run).await?;
+        let row = self.place.engine.run(&run).row().await?;
         self.place.prepare(self.console, &row).await?;
-        self.place.engine.resume(&run).await?;
+        self.place.engine.run(&run).resume().await?;
         let line = format!("continuing run {run} ({})", row.view.model);
         self.console.note(&self.console.paint.dim(&line));
-        let past = self.place.engine.thread(thread).await?.head;
+        let past = self.place.engine.thread(thread).row().await?.head;
         let from = From { after: Seq(row.view.from.0.saturating_sub(1)), past };
         let next = self.follow((thread.clone(), run), from).await;
         // The next message is a run of this chat, and goes where its own settings say.

@@ -55,7 +55,7 @@ impl Chat<'_> {
         };
         loop {
             let (tried, signal) = {
-                let mut running = pin!(self.place.engine.try_tool(trial.clone()));
+                let mut running = pin!(self.place.engine.tools().try_tool(trial.clone()));
                 tokio::select! {
                     tried = &mut running => (tried?, None),
                     signal = interrupted(&mut self.signals, self.console.screen()) => {

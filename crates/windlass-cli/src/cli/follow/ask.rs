@@ -28,10 +28,10 @@ impl Follow<'_> {
     /// The run waits for somebody.
     pub(super) async fn need_answer(&mut self) -> anyhow::Result<Option<End>> {
         // What has happened is shown before anything is asked.
-        if self.seen < self.place.engine.thread(&self.thread).await?.head {
+        if self.seen < self.place.engine.thread(&self.thread).row().await?.head {
             return Ok(None);
         }
-        let open = self.place.engine.interrupts(&self.thread).await?;
+        let open = self.place.engine.thread(&self.thread).interrupts().await?;
         if open.is_empty() {
             return Ok(None);
         }
@@ -58,11 +58,11 @@ impl Follow<'_> {
     /// Nobody is here who could answer: says how it is done.
     async fn wait_elsewhere(&mut self) -> anyhow::Result<Option<End>> {
         // A driver that was just woken may still find an answer in its inbox; it goes when there is none.
-        if self.place.engine.drives(&self.thread) && self.looks < LOOKS {
+        if self.place.engine.thread(&self.thread).is_driven() && self.looks < LOOKS {
             self.looks += 1;
             return Ok(None);
         }
-        let outcome = self.place.engine.status(&self.at_work().await?).await?;
+        let outcome = self.place.engine.run(&self.at_work().await?).status().await?;
         if outcome.status != Status::Paused {
             return Ok(None);
         }

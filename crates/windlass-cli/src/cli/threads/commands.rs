@@ -32,13 +32,13 @@ pub struct CommandsArgs {
 pub async fn run(console: &Console, args: &CommandsArgs) -> anyhow::Result<()> {
     let place = open(console, &args.place).await?;
     let thread = place.find_thread(args.thread.as_deref()).await?;
-    let commands = place.engine.commands(&thread).await?;
+    let commands = place.engine.thread(&thread).commands().await?;
     let Some(id) = &args.end else {
         list(console, &commands, args.json);
         return Ok(());
     };
     let command = named(&commands, id)?;
-    place.engine.end_command(&thread, &command.id).await?;
+    place.engine.thread(&thread).end_command(&command.id).await?;
     console.note(&format!("ended `{}`: {}", command.id, first_line(&shown(&command.command), COMMAND_CHARS)));
     Ok(())
 }

@@ -44,7 +44,7 @@ pub struct ForkArgs {
 pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
     let place = open(console, &args.place).await?;
     let thread = place.find_thread(args.thread.as_deref()).await?;
-    let row = place.engine.thread(&thread).await?;
+    let row = place.engine.thread(&thread).row().await?;
     let at = args.at.map_or(row.head, Seq);
     if at > row.head {
         let what =
@@ -61,14 +61,14 @@ pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
             .hint("name that folder with `--dir`, and the store with `--store`")
             .into());
     }
-    let restore = async |mode| place.engine.restore_files(&thread, at, mode).await;
+    let restore = async |mode| place.engine.thread(&thread).files().restore(at, mode).await;
     if args.preview {
         let seen = restore(RestoreMode::Preview).await?;
         tell(console, args, None, Some(&seen));
         return Ok(Exit::Done);
     }
     let shared = row.view.folder.clone();
-    let fork = place.engine.fork(&thread, at, Principal::from("local"), row.view.folder).await?;
+    let fork = place.engine.thread(&thread).fork(at, Principal::from("local"), row.view.folder).await?;
     let mode = if args.overwrite { RestoreMode::Overwrite } else { RestoreMode::Spare };
     let restored = if args.restore_files { Some(restore(mode).await?) } else { None };
     if let (None, Some(folder)) = (&restored, &shared) {
@@ -90,10 +90,10 @@ async fn copy(
 ) -> anyhow::Result<Exit> {
     let engine = &place.engine;
     let (fork, files) = if args.preview {
-        (None, engine.preview_fork(&row.thread, at).await?)
+        (None, engine.thread(&row.thread).files().preview_fork(at).await?)
     } else {
         let by = Principal::from("local");
-        let made = engine.fork_with_files(&row.thread, at, by, row.view.folder).await?;
+        let made = engine.thread(&row.thread).files().fork(at, by, row.view.folder).await?;
         (Some(made.thread), made.files)
     };
     tell_copy(console, args, fork.as_ref().map(ThreadId::as_str), &files);

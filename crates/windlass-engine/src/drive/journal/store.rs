@@ -33,7 +33,7 @@ impl Restored {
     }
 }
 
-/// A thread's fold at the time it was read, see [`Engine::peek`](crate::Engine::peek). Clones share it.
+/// A thread's fold at the time it was read, see [`ThreadHandle::folded`](crate::ThreadHandle::folded). Clones share it.
 ///
 /// An input that is sent with it does not fold the thread again, unless the thread has new events.
 #[derive(Clone)]

@@ -60,7 +60,7 @@ fn is_whole_for(caller: &Caller) -> bool {
 
 fn shown(app: &Shared, caller: &Caller) -> Result<Agent, Problem> {
     let AgentConfig { name, models, instructions, settings, limits, mode } = &app.agent;
-    let tools = app.engine.tools();
+    let tools = app.engine.tools().list();
     let shapes: Vec<_> = tools.iter().map(|tool| &tool.spec).collect();
     let digest = Digest::default().chain(&(name, models, instructions, settings, limits, mode, shapes));
     Ok(Agent {

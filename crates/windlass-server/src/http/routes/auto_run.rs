@@ -89,9 +89,11 @@ pub struct OfUser {
 
 /// What was chosen, and what a change of just that expects to find.
 async fn chosen(app: &Shared, whose: &Whose, owner: &Principal) -> Result<(Chosen, Expect), Problem> {
-    let (auto_run, expected) = app.engine.read_auto_run(whose).await?;
+    let (auto_run, expected) = app.engine.policy().read_auto_run(whose).await?;
     let below = match whose {
-        Whose::Thread(_) if auto_run.is_none() => app.engine.auto_run(&Whose::User(owner.clone())).await?,
+        Whose::Thread(_) if auto_run.is_none() => {
+            app.engine.policy().auto_run(&Whose::User(owner.clone())).await?
+        }
         Whose::Thread(_) | Whose::User(_) => None,
     };
     let effective = auto_run.or(below).unwrap_or_default();
@@ -125,7 +127,7 @@ async fn set(
     // Before it is made: no choice counts that nobody reads of.
     app.accounts.record(Note::by(&caller.0, "auto_run.chosen").on(subject).with("auto_run", said)).await?;
     loop {
-        match app.engine.change_auto_run(whose, wanted, expected).await {
+        match app.engine.policy().change_auto_run(whose, wanted, expected).await {
             // Somebody else was faster: it is looked again whether that is what the sender has seen.
             Err(EngineError::Rejected(Reject::Stale { .. })) => {}
             changed => break changed?,

@@ -58,7 +58,7 @@ async fn list(
 ) -> Result<Json<Page<Command>>, Problem> {
     caller.reads()?;
     caller.thread(&app, &thread).await?;
-    let data = app.engine.commands(&thread).await?.into_iter().map(Command::from).collect();
+    let data = app.engine.thread(&thread).commands().await?.into_iter().map(Command::from).collect();
     Ok(Json(Page { data, next_cursor: None }))
 }
 
@@ -76,6 +76,6 @@ async fn end(
 ) -> Result<StatusCode, Problem> {
     caller.runs()?;
     caller.thread(&app, &thread).await?;
-    app.engine.end_command(&thread, &command).await?;
+    app.engine.thread(&thread).end_command(&command).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -150,7 +150,8 @@ async fn fork(
     // get no copy of it.
     let uncopied = || ForkFiles::without_copy(if is_owner { ForkFolder::Shared } else { ForkFolder::Empty });
     if new.preview {
-        let files = if is_own { app.engine.preview_fork(&thread, at).await? } else { uncopied() };
+        let files =
+            if is_own { app.engine.thread(&thread).files().preview_fork(at).await? } else { uncopied() };
         return Ok(Json(ForkPreview { files: files.into() }).into_response());
     }
     let folder = match (is_owner, is_own) {
@@ -161,10 +162,10 @@ async fn fork(
     };
     let by = caller.user().clone();
     let (fork, files) = if is_own {
-        let fork = app.engine.fork_with_files(&thread, at, by, folder).await?;
+        let fork = app.engine.thread(&thread).files().fork(at, by, folder).await?;
         (fork.thread, fork.files)
     } else {
-        (app.engine.fork(&thread, at, by, folder).await?, uncopied())
+        (app.engine.thread(&thread).fork(at, by, folder).await?, uncopied())
     };
     let made = NewThread { thread: caller.thread(&app, &fork).await?.into(), files: files.into() };
     Ok((StatusCode::CREATED, [(header::LOCATION, format!("/api/v1/threads/{fork}"))], Json(made))

@@ -143,7 +143,7 @@ async fn list(
         }
         false => {
             let user = caller.user_or_self(&app, filter.user.as_deref()).await?;
-            app.engine.grants(Some(&user)).await?
+            app.engine.policy().grants(Some(&user)).await?
         }
     };
     grants.retain(|(_, grant)| after.as_ref().is_none_or(|after| grant.id > *after));
@@ -157,7 +157,7 @@ async fn of_workspace(
     let people = app.accounts.refresh().await?;
     let here =
         |user: &Principal| people.find(user).is_some_and(|found| found.workspace == caller.workspace());
-    let mut grants = app.engine.grants(None).await?;
+    let mut grants = app.engine.policy().grants(None).await?;
     grants.retain(|(user, _)| here(user));
     Ok(grants)
 }
@@ -166,7 +166,7 @@ async fn of_workspace(
 async fn find(app: &Shared, caller: &Caller, id: &str) -> Result<Grant, Problem> {
     let grants = match caller.is_admin() {
         true => of_workspace(app, caller).await?,
-        false => app.engine.grants(Some(caller.user())).await?,
+        false => app.engine.policy().grants(Some(caller.user())).await?,
     };
     let found = grants.into_iter().find(|(_, grant)| grant.id == id);
     found.map(Grant::from).ok_or_else(|| Problem::not_found(format!("grant `{id}`")))
@@ -197,7 +197,7 @@ async fn add(
     let user = caller.user_or_self(&app, new.user.as_deref()).await?;
     let offer = Offer { arguments: new.arguments, count: new.count, expires_in_ms: new.expires_in_ms };
     let draft = offer.draft(&app, &caller, user.clone(), tool(&new.tool)?).await?;
-    let granted = app.engine.grant(draft).await.map_err(|error| missing_tool(&app, error))?;
+    let granted = app.engine.policy().grant(draft).await.map_err(|error| missing_tool(&app, error))?;
     let grant = Grant::from((user, granted));
     let note = Note::by(&caller.0, "grant.made").on(&grant.id);
     app.accounts.record(note.with("user", &*grant.user).with("tool", &*grant.tool)).await?;
@@ -256,7 +256,7 @@ impl Offer {
         tool: ToolName,
     ) -> Result<GrantDraft, Problem> {
         self.check()?;
-        if app.engine.grants(Some(&user)).await?.len() >= GRANTS_MAX {
+        if app.engine.policy().grants(Some(&user)).await?.len() >= GRANTS_MAX {
             let detail = format!("`{user}` has {GRANTS_MAX} grants already");
             return Err(Problem::conflict("too_many", detail).hint("revoke those that no longer matter"));
         }
@@ -280,7 +280,7 @@ async fn revoke(
 ) -> Result<StatusCode, Problem> {
     caller.approves()?;
     let found = find(&app, &caller, &grant).await?;
-    app.engine.revoke(&found.id, None).await?;
+    app.engine.policy().revoke(&found.id, None).await?;
     let note = Note::by(&caller.0, "grant.revoked").on(&found.id);
     app.accounts.record(note.with("user", found.user).with("tool", found.tool)).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -326,7 +326,7 @@ async fn allowed(
 ) -> Result<Json<AllowList>, Problem> {
     caller.reads()?;
     let user = caller.user_or_self(&app, of.user.as_deref()).await?;
-    let tools = app.engine.allowed(&user).await?;
+    let tools = app.engine.policy().allowed(&user).await?;
     Ok(Json(AllowList { data: tools.iter().map(ToolName::to_string).collect() }))
 }
 
@@ -344,12 +344,12 @@ async fn allow(
 ) -> Result<StatusCode, Problem> {
     caller.approves()?;
     let (name, user) = (tool(&name)?, caller.user_or_self(&app, of.user.as_deref()).await?);
-    let tools = app.engine.allowed(&user).await?;
+    let tools = app.engine.policy().allowed(&user).await?;
     if tools.len() >= GRANTS_MAX && !tools.contains(&name) {
         let detail = format!("`{user}` has {GRANTS_MAX} tools on the list already");
         return Err(Problem::conflict("too_many", detail).hint("take some off first"));
     }
-    app.engine.allow(&user, &name).await.map_err(|error| missing_tool(&app, error))?;
+    app.engine.policy().allow(&user, &name).await.map_err(|error| missing_tool(&app, error))?;
     let note = Note::by(&caller.0, "allowlist.added").on(user.as_str());
     app.accounts.record(note.with("tool", name.as_str())).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -367,7 +367,7 @@ async fn disallow(
 ) -> Result<StatusCode, Problem> {
     caller.approves()?;
     let (name, user) = (tool(&name)?, caller.user_or_self(&app, of.user.as_deref()).await?);
-    app.engine.disallow(&user, &name).await?;
+    app.engine.policy().disallow(&user, &name).await?;
     let note = Note::by(&caller.0, "allowlist.removed").on(user.as_str());
     app.accounts.record(note.with("tool", name.as_str())).await?;
     Ok(StatusCode::NO_CONTENT)

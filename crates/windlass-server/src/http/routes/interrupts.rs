@@ -136,7 +136,7 @@ struct Snapshot {
 
 impl Snapshot {
     async fn read(app: &Shared, thread: &ThreadId) -> Result<Self, EngineError> {
-        let folded = app.engine.peek(thread).await?;
+        let folded = app.engine.thread(thread).folded().await?;
         let open = app.engine.open_interrupts(&folded).await?;
         Ok(Self { folded, open })
     }
@@ -180,7 +180,7 @@ async fn locate(app: &Shared, caller: &Caller, interrupt: &InterruptId) -> Resul
     if run.as_str().is_empty() {
         return Err(missing(interrupt));
     }
-    let row = match app.engine.run_row(&run).await {
+    let row = match app.engine.run(&run).row().await {
         Err(EngineError::NoRun(_)) => return Err(missing(interrupt)),
         row => row?,
     };

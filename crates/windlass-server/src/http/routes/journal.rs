@@ -73,7 +73,7 @@ async fn events(
     }
     let mut last = Seq(query.after.unwrap_or_default().into());
     let (mut data, mut bytes) = (Vec::new(), 0);
-    for recorded in app.engine.events(&thread, last, limit).await? {
+    for recorded in app.engine.thread(&thread).events(last, limit).await? {
         last = recorded.seq;
         let event = app.engine.event_json(&recorded).await?;
         bytes += event.to_string().len();
@@ -102,7 +102,7 @@ async fn prompt(
 ) -> Result<Response, Problem> {
     caller.reads()?;
     caller.thread(&app, &thread).await?;
-    Ok(Json(app.engine.prompt(&thread, Seq(seq.into())).await?).into_response())
+    Ok(Json(app.engine.thread(&thread).prompt(Seq(seq.into())).await?).into_response())
 }
 
 /// A conversation as a file: its events as lines of JSON
@@ -119,7 +119,8 @@ async fn export(
     caller.reads()?;
     caller.thread(&app, &thread).await?;
     // What goes wrong on the way cuts the connection: a file that ends early must not look whole.
-    let lines = app.engine.export(&thread).inspect_err(|error| tracing::warn!(%error, "an export was cut"));
+    let lines =
+        app.engine.thread(&thread).export().inspect_err(|error| tracing::warn!(%error, "an export was cut"));
     let mut response = Bytes::from_stream(lines).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));

@@ -210,7 +210,7 @@ async fn list(
     caller.reads()?;
     caller.reads_thread(&app, &thread).await?;
     let limit = page.limit()?;
-    let mut stored = app.engine.messages(&thread, page.after::<Seq>()?, limit + 1).await?;
+    let mut stored = app.engine.thread(&thread).messages(page.after::<Seq>()?, limit + 1).await?;
     let is_more = stored.len() > limit;
     let beyond = stored.len().saturating_sub(limit);
     stored.drain(..beyond);

@@ -48,9 +48,10 @@ async fn one(
     let named = Digest::from_hex(&digest).ok_or_else(missing)?;
     let tag = ETag::strong(&("picture", &named));
     // Whoever knows it has had the picture; that it still belongs here is soon seen.
-    if seen.knows(&tag) && app.engine.names(&thread, &named).await? {
+    if seen.knows(&tag) && app.engine.thread(&thread).files().names(&named).await? {
         return Ok(tag.on((StatusCode::NOT_MODIFIED, HEADERS)));
     }
-    let (media_type, bytes) = app.engine.picture(&thread, &named).await?.ok_or_else(missing)?;
+    let (media_type, bytes) =
+        app.engine.thread(&thread).files().picture(&named).await?.ok_or_else(missing)?;
     Ok(tag.on(([(header::CONTENT_TYPE, HeaderValue::from_static(media_type))], HEADERS, bytes)))
 }

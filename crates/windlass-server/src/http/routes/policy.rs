@@ -165,7 +165,7 @@ async fn test(
     let by = Party { principal, workspace: caller.workspace().to_owned(), roles };
     let arguments = Some(Value::Object(call.arguments));
     let supposed = Supposed { tool: call.tool.clone(), arguments, by, rules };
-    let said = app.engine.standing(&supposed).await?.ok_or_else(missing)?;
+    let said = app.engine.policy().standing(&supposed).await?.ok_or_else(missing)?;
     Ok(Json(Judged { verdict: policy::word(said.verdict), by: said.by, yours: said.yours }))
 }
 

@@ -91,7 +91,7 @@ fn tag(queued: &QueuedMessage) -> ETag {
 }
 
 async fn find(app: &Shared, thread: &ThreadId, id: &InputId) -> Result<QueuedMessage, Problem> {
-    let all = app.engine.queued(thread).await?;
+    let all = app.engine.thread(thread).queue().list().await?;
     let found = all.into_iter().find(|queued| queued.id == *id);
     found.ok_or_else(|| Problem::not_found(format!("a waiting message `{id}`")))
 }
@@ -108,7 +108,7 @@ async fn list(
     caller.reads()?;
     caller.thread(&app, &thread).await?;
     let mut data = Vec::new();
-    for queued in app.engine.queued(&thread).await? {
+    for queued in app.engine.thread(&thread).queue().list().await? {
         data.push(Waiting::of(&app, queued).await?);
     }
     Ok(Json(Page { data, next_cursor: None }))
@@ -156,7 +156,7 @@ async fn edit(
     caller.thread(&app, &thread).await?;
     let message: Message = change.message.read()?;
     seen.allows(&tag(&find(&app, &thread, &id).await?))?;
-    app.engine.edit_queued(&thread, &id, message, caller.user().clone()).await?;
+    app.engine.thread(&thread).queue().edit(&id, message, caller.user().clone()).await?;
     // It may have been sent since.
     let queued = find(&app, &thread, &id).await?;
     let tag = tag(&queued);
@@ -177,7 +177,7 @@ async fn withdraw(
     caller.runs()?;
     caller.thread(&app, &thread).await?;
     seen.allows(&tag(&find(&app, &thread, &id).await?))?;
-    app.engine.withdraw(&thread, &id, caller.user().clone()).await?;
+    app.engine.thread(&thread).queue().withdraw(&id, caller.user().clone()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -194,6 +194,6 @@ async fn send_now(
     caller.runs()?;
     caller.thread(&app, &thread).await?;
     let queued = find(&app, &thread, &id).await?;
-    app.engine.send_now(&thread, &id, caller.user().clone()).await?;
+    app.engine.thread(&thread).queue().send_now(&id, caller.user().clone()).await?;
     Ok((StatusCode::ACCEPTED, Json(Waiting::of(&app, queued).await?)))
 }

@@ -132,6 +132,6 @@ async fn restore(
     if mode != RestoreMode::Preview {
         may_be_changed(&thread, recorded.as_deref())?;
     }
-    let restored = app.engine.restore_files(&thread, Seq(wish.at.into()), mode).await?;
+    let restored = app.engine.thread(&thread).files().restore(Seq(wish.at.into()), mode).await?;
     Ok(Json(restored.into()))
 }

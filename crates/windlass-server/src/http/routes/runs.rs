@@ -254,13 +254,13 @@ async fn one(
         }
         return Ok(response);
     }
-    let head = app.engine.thread(&row.thread).await?.head;
+    let head = app.engine.thread(&row.thread).row().await?.head;
     // Nothing else is written about a run that has ended.
     let tag = match row.view.finished_at {
         Some(end) => ETag::weak(&("run", TOLD, &run, end)),
         None => ETag::weak(&("run", TOLD, &run, head)),
     };
-    seen.answer(&tag, async { Ok(RunOutcome::from(app.engine.status(&run).await?)) }).await
+    seen.answer(&tag, async { Ok(RunOutcome::from(app.engine.run(&run).status().await?)) }).await
 }
 
 /// The header of a patient client.
@@ -283,9 +283,9 @@ fn preferred(headers: &HeaderMap) -> Option<u64> {
 }
 
 async fn within(app: &Shared, run: &RunId, seconds: u64) -> Result<Outcome, Problem> {
-    match tokio::time::timeout(Duration::from_secs(seconds), app.engine.wait(run)).await {
+    match tokio::time::timeout(Duration::from_secs(seconds), app.engine.run(run).wait()).await {
         Ok(outcome) => Ok(outcome?),
-        Err(_) => Ok(app.engine.status(run).await?),
+        Err(_) => Ok(app.engine.run(run).status().await?),
     }
 }
 
@@ -336,8 +336,8 @@ async fn cancel(
 ) -> Result<Response, Problem> {
     caller.runs()?;
     caller.run(&app, &run).await?;
-    app.engine.cancel(&run, caller.user().clone()).await?;
-    let outcome = RunOutcome::from(app.engine.status(&run).await?);
+    app.engine.run(&run).cancel(caller.user().clone()).await?;
+    let outcome = RunOutcome::from(app.engine.run(&run).status().await?);
     Ok((StatusCode::ACCEPTED, [(header::LOCATION, format!("/api/v1/runs/{run}"))], Json(outcome))
         .into_response())
 }

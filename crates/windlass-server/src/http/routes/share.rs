@@ -131,7 +131,7 @@ async fn list(
     let page = Page::of(shares, limit, |share| share.thread.to_string());
     let mut data = Vec::with_capacity(page.data.len());
     for share in page.data {
-        match app.engine.thread(&share.thread).await {
+        match app.engine.thread(&share.thread).row().await {
             Ok(row) => data.push(SharedThread {
                 thread: share.thread.to_string(),
                 title: row.view.title,

@@ -127,7 +127,7 @@ struct Origin {
 
 /// What a thread is a fork of, which its second event says.
 async fn origin(app: &Shared, thread: &ThreadId) -> Result<Option<Origin>, EngineError> {
-    let second = app.engine.events(thread, Seq(1), 1).await?;
+    let second = app.engine.thread(thread).events(Seq(1), 1).await?;
     Ok(second.into_iter().find_map(|recorded| match recorded.event.fact {
         Fact::ThreadForked { from, until, .. } => Some(Origin { thread: from.to_string(), until: until.0 }),
         _ => None, // tidy: only this event is about origins
@@ -255,7 +255,7 @@ async fn rename(
             format!("`title` has {chars} characters; it must have 1 to {TITLE_MAX_CHARS}, not all blank");
         return Err(Problem::invalid(detail));
     }
-    app.engine.send(&thread, Input::Title { title: change.title, by: caller.user().clone() }).await?;
+    app.engine.thread(&thread).send(Input::Title { title: change.title, by: caller.user().clone() }).await?;
     let row = caller.thread(&app, &thread).await?;
     let tag = tag(&row);
     Ok(tag.json(Thread::from(row)))
@@ -283,8 +283,8 @@ async fn delete(
 /// Deletes a conversation with what was chosen for it and its folder.
 pub async fn forget(app: &Shared, caller: &Caller, row: ThreadRow) -> Result<(), Problem> {
     let ThreadRow { thread, view, .. } = row;
-    app.engine.delete(&thread).await?;
-    app.engine.set_auto_run(&Whose::Thread(thread.clone()), None).await?;
+    app.engine.thread(&thread).delete().await?;
+    app.engine.policy().set_auto_run(&Whose::Thread(thread.clone()), None).await?;
     app.accounts.forget_share(&thread).await?;
     if view.owner != *caller.user() {
         let note = Note::by(&caller.0, "thread.deleted").on(thread.as_str());

@@ -155,7 +155,7 @@ fn title(name: &str) -> String {
 async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Page<Tool>>, Problem> {
     caller.reads()?;
     Ok(Json(Page {
-        data: app.engine.tools_in(caller.workspace()).into_iter().map(Tool::from).collect(),
+        data: app.engine.tools().list_in(caller.workspace()).into_iter().map(Tool::from).collect(),
         next_cursor: None,
     }))
 }
@@ -169,8 +169,12 @@ async fn one(
     Path(name): Path<String>,
 ) -> Result<Json<Tool>, Problem> {
     caller.reads()?;
-    let found =
-        app.engine.tools_in(caller.workspace()).into_iter().find(|tool| tool.spec.name.as_str() == name);
+    let found = app
+        .engine
+        .tools()
+        .list_in(caller.workspace())
+        .into_iter()
+        .find(|tool| tool.spec.name.as_str() == name);
     found.map(|tool| Json(tool.into())).ok_or_else(|| Problem::not_found(format!("tool `{name}`")))
 }
 
@@ -199,8 +203,8 @@ impl Toolset {
 }
 
 fn all_sets(app: &Shared) -> Vec<Toolset> {
-    let tools = app.engine.tools();
-    app.engine.toolsets().into_iter().map(|set| Toolset::of(set, &tools)).collect()
+    let tools = app.engine.tools().list();
+    app.engine.tools().toolsets().into_iter().map(|set| Toolset::of(set, &tools)).collect()
 }
 
 /// Toolsets, by name

@@ -198,7 +198,7 @@ async fn usage(
         Some(thread) => {
             caller.reads_thread(&app, thread).await?;
             // Its row is made a moment after its first run has begun.
-            app.engine.events(thread, Seq(0), 1).await?.first().map(|recorded| recorded.event.at)
+            app.engine.thread(thread).events(Seq(0), 1).await?.first().map(|recorded| recorded.event.at)
         }
         None => None,
     };

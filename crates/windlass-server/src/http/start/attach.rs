@@ -68,7 +68,7 @@ pub async fn attach(
             }
             Attachment::Earlier { thread, message } => {
                 caller.thread(app, &thread).await?;
-                let files = app.engine.attached(&thread, Seq(message)).await?;
+                let files = app.engine.thread(&thread).files().attached(Seq(message)).await?;
                 if files.is_empty() {
                     let detail = format!("no message with files stands at {message} in thread `{thread}`");
                     return Err(Problem::invalid(detail));

@@ -69,14 +69,14 @@ async fn make(app: &Shared, started: &Started, model: &ModelName) {
     let Ok(_turn) = app.titles.at_once.acquire().await else { return };
     // Whether or not there is an answer by then.
     let _ = tokio::time::timeout(ANSWER_WAIT, answered(app, started)).await;
-    if let Err(error) = app.engine.make_title(&started.thread, model).await {
+    if let Err(error) = app.engine.thread(&started.thread).make_title(model).await {
         tracing::debug!(thread = %started.thread, %error, "no title was made");
     }
 }
 
 /// Until the run has said something, or ended.
 async fn answered(app: &Shared, started: &Started) {
-    let mut updates = app.engine.watch(&started.thread, started.seq);
+    let mut updates = app.engine.thread(&started.thread).watch(started.seq);
     while let Some(Ok(update)) = updates.next().await {
         let Update::Event(recorded) = update else { continue };
         match &recorded.event.fact {

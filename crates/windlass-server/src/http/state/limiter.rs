@@ -152,7 +152,7 @@ impl Limiter {
     pub async fn room_for_run(&self, engine: &Engine, task: &Task) -> Result<Option<Starting>, Problem> {
         let busy = match &task.thread {
             Some(thread) => {
-                engine.thread(thread).await.is_ok_and(|row| row.view.status != ThreadStatus::Idle)
+                engine.thread(thread).row().await.is_ok_and(|row| row.view.status != ThreadStatus::Idle)
             }
             None => false,
         };

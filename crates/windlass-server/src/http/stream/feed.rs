@@ -78,7 +78,7 @@ impl Feed {
     /// Feeds a thread that the reader may see. `backlog` is the form of the fragments that exist already.
     pub fn open(app: &Shared, reader: Reader, thread: &ThreadId, after: Position, backlog: Backlog) -> Self {
         Self {
-            updates: app.engine.watch_from(thread, after, backlog),
+            updates: app.engine.thread(thread).watch_from(after, backlog),
             app: app.clone(),
             reader,
             thread: thread.clone(),

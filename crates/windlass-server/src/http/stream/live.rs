@@ -193,7 +193,7 @@ impl Drop for Live {
         };
         let (engine, run) = (self.app.engine.clone(), run.clone());
         tokio::spawn(async move {
-            if let Err(error) = engine.cancel(&run, by).await {
+            if let Err(error) = engine.run(&run).cancel(by).await {
                 tracing::warn!(%run, %error, "the run of a client that went away could not be stopped");
             }
         });
@@ -276,7 +276,7 @@ impl Live {
     async fn ends_with(&mut self, update: &Update) -> Result<bool, EngineError> {
         let End::WithRun { run, .. } = &self.end else { return Ok(false) };
         // On the heap for its moment: a stream's memory is that of its largest step.
-        let stands = async || Ok::<_, EngineError>(Box::pin(self.app.engine.status(run)).await?.status);
+        let stands = async || Ok::<_, EngineError>(Box::pin(self.app.engine.run(run).status()).await?.status);
         Ok(match update {
             Update::Event(recorded) => {
                 let mine = recorded.event.run.as_ref() == Some(run);
@@ -297,7 +297,7 @@ impl Live {
     async fn outcome(&mut self) -> Bytes {
         self.is_over = true;
         let End::WithRun { run, .. } = &self.end else { return Bytes::new() };
-        match Box::pin(self.app.engine.status(run)).await {
+        match Box::pin(self.app.engine.run(run).status()).await {
             Ok(outcome) => self.format.frame(None, &json::outcome(&outcome)),
             Err(error) => self.failed(error),
         }

@@ -102,7 +102,7 @@ async fn ruled(
     let mut task = Task::new(agent, json!({ "questions": questions }).to_string());
     task.by = "ann".into();
     task.options.surface = Surface::Chat;
-    let outcome = engine.run(task).await.unwrap();
+    let outcome = engine.run_task(task).await.unwrap();
     (engine, outcome)
 }
 
@@ -217,7 +217,7 @@ async fn completions_use_what_the_asking_run_has_left_of_its_limits() {
         let runs = engine.runs(&RunQuery::default()).await.unwrap();
         let mut left = Vec::new();
         for run in runs.iter().filter(|run| run.view.agent.starts_with("asked by")) {
-            let events = engine.events(&run.thread, windlass::machine::Seq(0), 10).await.unwrap();
+            let events = engine.thread(&run.thread).events(windlass::machine::Seq(0), 10).await.unwrap();
             left.extend(events.into_iter().find_map(|recorded| match recorded.event.fact {
                 Fact::RunStarted { agent, .. } => Some((agent.limits.max_tokens, agent.limits.max_cost.0)),
                 _ => None,

@@ -60,11 +60,11 @@ impl World {
             tokio::task::yield_now().await;
         }
         if word != "hang" {
-            assert_eq!(engine.wait(&started.run).await.unwrap().status, Status::Done);
+            assert_eq!(engine.run(&started.run).wait().await.unwrap().status, Status::Done);
         }
         // Its processes are there before it is listed.
         let is_listed = async || {
-            let listed = engine.commands(&started.thread).await.unwrap();
+            let listed = engine.thread(&started.thread).commands().await.unwrap();
             listed.iter().any(|command| command.run == started.run)
         };
         while !is_listed().await {
@@ -96,7 +96,7 @@ fn script(call: &ModelCall) -> Line {
 }
 
 async fn ids(engine: &Engine, thread: &ThreadId) -> Vec<String> {
-    engine.commands(thread).await.unwrap().into_iter().map(|command| command.id).collect()
+    engine.thread(thread).commands().await.unwrap().into_iter().map(|command| command.id).collect()
 }
 
 // rows: LM-T1
@@ -106,13 +106,13 @@ async fn a_cancelled_run_takes_its_own_commands_with_it() {
     let engine = world.engine().await;
     let first = world.begin(&engine, None, "a", "go").await;
     let second = world.begin(&engine, Some(first.thread.clone()), "bb", "hang").await;
-    let shown = engine.commands(&first.thread).await.unwrap();
+    let shown = engine.thread(&first.thread).commands().await.unwrap();
     assert_eq!(shown.iter().map(|it| &it.run).collect::<Vec<_>>(), [&first.run, &second.run]);
     let (left, name) = (shown[0].id.clone(), &shown[1].id);
     assert!(left.starts_with("bash_") && name.starts_with("bash_") && left != *name, "{left} {name}");
     assert!(shown[1].command.starts_with("setsid sh -c") && shown[1].begun_at >= shown[0].begun_at);
-    engine.cancel(&second.run, Principal::from("local")).await.unwrap();
-    assert_eq!(engine.wait(&second.run).await.unwrap().status, Status::Cancelled);
+    engine.run(&second.run).cancel(Principal::from("local")).await.unwrap();
+    assert_eq!(engine.run(&second.run).wait().await.unwrap().status, Status::Cancelled);
     gone(&world.sleeper("bb"));
     // What an earlier run has begun, and left at work, was not cancelled.
     assert!(alive(&world.sleeper("a")) >= 4);
@@ -120,9 +120,9 @@ async fn a_cancelled_run_takes_its_own_commands_with_it() {
     while ids(&engine, &first.thread).await != [left.as_str()] {
         tokio::task::yield_now().await;
     }
-    engine.end_command(&first.thread, &left).await.unwrap();
+    engine.thread(&first.thread).end_command(&left).await.unwrap();
     gone(&world.sleeper("a"));
-    let unknown = engine.end_command(&first.thread, &left).await.unwrap_err().to_string();
+    let unknown = engine.thread(&first.thread).end_command(&left).await.unwrap_err().to_string();
     assert_eq!(unknown, format!("a command `{left}` at work in the background does not exist"));
 }
 
@@ -134,7 +134,7 @@ async fn a_run_that_is_rolled_back_takes_its_commands_with_it() {
     let instead =
         Task { thread: Some(first.thread.clone()), when_busy: WhenBusy::Rollback, ..task("instead") };
     let second = engine.start(instead).await.unwrap();
-    assert_eq!(engine.wait(&second.run).await.unwrap().status, Status::Done);
+    assert_eq!(engine.run(&second.run).wait().await.unwrap().status, Status::Done);
     gone(&world.sleeper("a"));
 }
 
@@ -144,12 +144,12 @@ async fn a_deleted_thread_takes_its_commands_with_it_and_a_fork_has_none() {
     let world = World::new(3);
     let engine = world.engine().await;
     let first = world.begin(&engine, None, "a", "go").await;
-    let head = engine.thread(&first.thread).await.unwrap().head;
-    let fork = engine.fork(&first.thread, head, Principal::from("local"), None).await.unwrap();
+    let head = engine.thread(&first.thread).row().await.unwrap().head;
+    let fork = engine.thread(&first.thread).fork(head, Principal::from("local"), None).await.unwrap();
     assert!(ids(&engine, &fork).await.is_empty());
-    engine.delete(&fork).await.unwrap();
+    engine.thread(&fork).delete().await.unwrap();
     assert!(alive(&world.sleeper("a")) >= 4);
-    engine.delete(&first.thread).await.unwrap();
+    engine.thread(&first.thread).delete().await.unwrap();
     // It has ended by the time that the thread is gone.
     assert_eq!(alive(&world.sleeper("a")), 0);
 }
@@ -182,23 +182,23 @@ async fn another_process_sees_commands_and_ends_them() {
         tokio::task::yield_now().await;
     };
     let (own, _) = seen.split_once('@').unwrap();
-    let not_here = other.end_command(&first.thread, own).await.unwrap_err();
+    let not_here = other.thread(&first.thread).end_command(own).await.unwrap_err();
     assert!(not_here.to_string().contains(&format!("`{own}`")), "{not_here}");
-    other.end_command(&first.thread, &seen).await.unwrap();
+    other.thread(&first.thread).end_command(&seen).await.unwrap();
     assert_eq!(alive(&world.sleeper("a")), 0);
     assert!(ids(&other, &first.thread).await.is_empty());
-    let again = other.end_command(&first.thread, &seen).await.unwrap_err();
+    let again = other.thread(&first.thread).end_command(&seen).await.unwrap_err();
     assert!(matches!(again, EngineError::Store(_)), "{again}");
 
     // No process gives a command the name of another's: the conversation speaks of both.
     world.begin(&other, Some(first.thread.clone()), "ccc", "go").await;
     let later = ids(&other, &first.thread).await;
     assert!(later.len() == 1 && later[0] != own, "{later:?} {own}");
-    other.end_command(&first.thread, &later[0]).await.unwrap();
+    other.thread(&first.thread).end_command(&later[0]).await.unwrap();
 
     // It deletes the thread: whoever runs a command of it ends it.
     world.begin(&one, Some(first.thread.clone()), "bb", "go").await;
-    other.delete(&first.thread).await.unwrap();
+    other.thread(&first.thread).delete().await.unwrap();
     gone(&world.sleeper("bb"));
 }
 
@@ -216,6 +216,6 @@ async fn what_a_dead_process_has_written_down_is_forgotten() {
     assert!(ids(&engine, &thread).await.is_empty());
     let left = engine.records().list("background", None, None, 10).await.unwrap();
     assert_eq!(left.iter().map(|record| &*record.key).collect::<Vec<_>>(), ["thr_aa/dead/bash_1"]);
-    let ended = engine.end_command(&"thr_aa".into(), "bash_1@dead").await.unwrap_err().to_string();
+    let ended = engine.thread(&"thr_aa".into()).end_command("bash_1@dead").await.unwrap_err().to_string();
     assert_eq!(ended, "a command `bash_1@dead` at work in the background does not exist");
 }

@@ -93,7 +93,7 @@ pub async fn call(
         let detail = format!("`timeout_seconds` is {timeout}; write 1 to {TIMEOUT_MAX_S}");
         return Err(Problem::invalid(detail));
     }
-    let known = app.engine.tools().iter().any(|offered| offered.spec.name == tool);
+    let known = app.engine.tools().list().iter().any(|offered| offered.spec.name == tool);
     if !known {
         return Err(Problem::not_found(format!("tool `{tool}`")));
     }
@@ -140,7 +140,7 @@ async fn made(
     // Whatever it does, that somebody has made it is known.
     let approve = trial.consent != Consent::NotYet;
     app.accounts.record(note("tool.trial").with("approve", json!(approve))).await?;
-    let tried = app.engine.try_tool(trial).await;
+    let tried = app.engine.tools().try_tool(trial).await;
     let (outcome, by) = told(&tried);
     app.accounts.record(note("tool.tried").with("outcome", json!(outcome)).with("by", json!(by))).await?;
     Ok(tried?)
