@@ -100,9 +100,9 @@ impl Windlass {
 
     async fn wait(&self, task: Task) -> Result<String> {
         let outcome = self.engine.run_task(task).await?;
-        lock(&self.threads).push(outcome.meta.thread_id);
+        lock(&self.threads).push(outcome.thread);
         match outcome.status {
-            Status::Done => Ok(outcome.data.unwrap_or_default()),
+            Status::Done => Ok(outcome.text.unwrap_or_default()),
             status => bail!("the run ended as {status:?}: {:?}", outcome.errors),
         }
     }

@@ -48,7 +48,7 @@ pub use crate::messages::{
     AnswerWord, Answered, CallState, MESSAGES_MAX, MessageStatus, StoredCall, StoredMessage,
 };
 pub use crate::offer::{OfferedTool, OfferedToolset};
-pub use crate::outcome::{ErrorInfo, Evidence, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting};
+pub use crate::outcome::{ErrorInfo, Evidence, Figures, OpenInterrupt, Outcome, Status, Tokens, Waiting};
 pub use crate::policy::{GrantDraft, Whose};
 pub use crate::port::background::BackgroundCommand;
 pub use crate::port::bus::{Backlog, NoPosition, Position};

@@ -1,8 +1,7 @@
-//! The one flat shape that every call returns, whatever became of the run. (LM-R3)
+//! What is known of a run: how it stands, what it said, and what it has used. (LM-R3)
 //!
-//! It is a view of the journal and is stored nowhere.
+//! It is a view of the journal and is stored nowhere. Programs that serve it choose its outward shape.
 
-use serde::Serialize;
 use windlass_machine::{
     EffectId, InterruptId, InterruptKind, MicroUsd, Principal, RunId, Seq, Terms, ThreadId, Timestamp,
 };
@@ -10,31 +9,47 @@ use windlass_machine::{
 use crate::error::EngineError;
 use crate::port::journal::{RunRow, ThreadRow};
 
-/// What became of a run, with real figures also on failure.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// How a run stands, with real figures also on failure.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The run.
-    pub run_id: RunId,
+    pub run: RunId,
+    /// Its thread.
+    pub thread: ThreadId,
     /// How it stands.
     pub status: Status,
-    /// The final text when done; what a person is to review when paused; else null.
-    pub data: Option<String>,
-    /// Figures.
-    pub meta: Meta,
+    /// The final text when done; what a person is to review when paused; else `None`.
+    pub text: Option<String>,
+    /// The text of its last reply, whatever the status.
+    pub output: Option<String>,
+    /// Whether the text is the engine's own words because the model gave none.
+    pub is_fallback: bool,
+    /// The model in use.
+    pub model: String,
+    /// What it has used.
+    pub figures: Figures,
+    /// Position of its first event in its thread's journal.
+    pub from: Seq,
+    /// What it waits for.
+    pub interrupts: Vec<OpenInterrupt>,
+    /// Tools that it lacks: those that its calls wait for, because they are its own and no process that has them drives
+    /// it; and, once it has ended, those whose calls found them missing. (LM-B4)
+    pub missing_tools: Vec<String>,
     /// What went wrong; empty unless failed or cancelled.
     pub errors: Vec<ErrorInfo>,
-    /// When this was said, in milliseconds since the Unix epoch.
-    pub timestamp: Timestamp,
+    /// Whether a person or program has stopped it, or is stopping it.
+    pub cancelled: bool,
+    /// When this was looked up.
+    pub at: Timestamp,
 }
 
-/// How a run stands, in the outward words. (LM-R12)
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
+/// How a run stands. (LM-R12)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
     /// It waits behind another run.
     Queued,
-    /// It goes on.
+    /// It is being carried out.
     Running,
     /// It waits for an outside reply.
     Paused,
@@ -46,96 +61,62 @@ pub enum Status {
     Cancelled,
 }
 
-/// Figures of a run. (LM-R4)
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Meta {
-    /// Its thread.
-    pub thread_id: ThreadId,
-    /// The model in use.
-    pub model: String,
+/// What a run has used. (LM-R4)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Figures {
     /// Steps that were started.
-    pub turns: u32,
+    pub steps: u32,
     /// Tool calls that were dispatched.
-    pub tool_calls: u32,
+    pub calls: u32,
     /// Tokens.
-    pub tokens_used: Tokens,
-    /// Cost in US dollars; absent where a price is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cost_usd: Option<f64>,
-    /// From start to end, or to now.
+    pub tokens: Tokens,
+    /// What it cost; `None` where a price is unknown.
+    pub cost: Option<MicroUsd>,
+    /// From start to end, or to now, in milliseconds.
     pub duration_ms: u64,
-    /// Position of its first event in its thread's journal.
-    pub from: Seq,
-    /// The text that had come, whatever the status.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output: Option<String>,
-    /// Whether the text is the engine's own words because the model gave none.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub model_fallback: bool,
-    /// What it waits for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub interrupts: Vec<OpenInterrupt>,
-    /// Tools that it lacks: those that its calls wait for, because they are its own and no process that has them drives
-    /// it; and, once it has ended, those whose calls found them missing. (LM-B4)
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub capabilities_missing: Vec<String>,
-    /// Whether it was stopped by a person or program.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub cancelled: bool,
 }
 
-/// Tokens of a run; absent is "not reported", not zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// Tokens of a run; `None` is "not reported", not zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
     /// Prompt tokens, cached ones included.
     pub input: Option<u64>,
     /// Generated tokens, reasoning included.
     pub output: Option<u64>,
     /// Prompt tokens read from a cache.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_read_input: Option<u64>,
 }
 
 /// Something a run waits for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OpenInterrupt {
     /// Its id: what an answer names.
     pub interrupt: InterruptId,
     /// What is asked.
     pub kind: InterruptKind,
     /// The tool of the call that waits; absent where the run as a whole does.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The tool server that the call goes to; absent for a tool of the engine, and for one that is not offered here.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The arguments that will be sent, whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
     /// What the call would do, where the tool can tell.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
     /// What is known of a call that is in doubt.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,
     /// Since when it waits.
     pub since: Timestamp,
     /// When silence is taken for an answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// How many approvals are needed, out of whom, and what silence means.
     pub terms: Terms,
     /// Who has approved so far.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approved_by: Vec<Principal>,
 }
 
 /// What is known of a call whose outcome is not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// Why its outcome is unknown.
     pub reason: String,
@@ -177,8 +158,7 @@ impl OpenInterrupt {
 }
 
 /// What went wrong. (LM-X)
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorInfo {
     /// A stable code.
     pub code: String,
@@ -186,9 +166,4 @@ pub struct ErrorInfo {
     pub message: String,
     /// Whether the same run may succeed later.
     pub retryable: bool,
-}
-
-/// Millionths of a dollar as dollars.
-pub(crate) fn dollars(cost: MicroUsd) -> f64 {
-    cost.0 as f64 / 1e6
 }

@@ -13,7 +13,7 @@ use windlass_machine::{
 use crate::engine::Engine;
 use crate::error::{EngineError, Fault, TryAgain};
 use crate::handle::{RunHandle, ThreadHandle};
-use crate::outcome::{ErrorInfo, Evidence, Meta, OpenInterrupt, Outcome, Status, Tokens, Waiting, dollars};
+use crate::outcome::{ErrorInfo, Evidence, Figures, OpenInterrupt, Outcome, Status, Tokens, Waiting};
 use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadStatus};
 
 /// Events read from a journal at a time.
@@ -107,20 +107,14 @@ impl Engine {
             RunStatus::Failed => Status::Failed,
             RunStatus::Cancelled => Status::Cancelled,
         };
-        let mut meta = meta(&row, &totals, totals.duration_ms);
-        meta.output.clone_from(&text);
-        meta.model_fallback = fallback;
-        meta.cancelled = status == Status::Cancelled;
-        meta.capabilities_missing = lacked;
-        let data = text.filter(|_| status == Status::Done);
-        let run_id = row.view.run;
         Ok(Outcome {
-            run_id,
-            status,
-            data,
-            meta,
+            text: text.clone().filter(|_| status == Status::Done),
+            output: text,
+            is_fallback: fallback,
+            cancelled: status == Status::Cancelled,
+            missing_tools: lacked,
             errors: errors.collect(),
-            timestamp: self.services.store.clock.now(),
+            ..self.outcome(row, status, &totals, totals.duration_ms)
         })
     }
 
@@ -130,20 +124,46 @@ impl Engine {
             return self.not_active(row).await;
         };
         let now = self.services.store.clock.now();
-        // A run that sleeps needs nobody.
+        // A run that sleeps needs no driver.
         let missing = self.missing_tools(&row.thread, &machine).await?;
         let waits = run.waiting_since.is_some() && !run.is_sleeping() || !missing.is_empty();
         let status = if waits { Status::Paused } else { Status::Running };
         let interrupts = self.asked(run).await?;
-        let mut meta = meta(&row, &run.totals, now.since(run.started_at));
         let first = interrupts.first().filter(|_| status == Status::Paused);
-        let data = first.and_then(OpenInterrupt::to_review).or_else(|| waits_for(&missing));
-        meta.capabilities_missing = missing;
-        meta.interrupts = interrupts;
-        Ok(Outcome { run_id: row.view.run, status, data, meta, errors: Vec::new(), timestamp: now })
+        let text = first.and_then(OpenInterrupt::to_review).or_else(|| waits_for(&missing));
+        let outcome = self.outcome(row, status, &run.totals, now.since(run.started_at));
+        Ok(Outcome { text, missing_tools: missing, interrupts, ..outcome })
     }
 
-    /// The tools that a run's calls wait for, where nobody who has them drives its thread.
+    /// How a run stands by its row.
+    fn outcome(&self, row: RunRow, status: Status, totals: &Totals, duration_ms: u64) -> Outcome {
+        let usage = &totals.usage;
+        let tokens = Tokens { input: usage.input, output: usage.output, cache_read_input: usage.cached };
+        Outcome {
+            run: row.view.run,
+            thread: row.thread,
+            status,
+            text: None,
+            output: None,
+            is_fallback: false,
+            model: row.view.model.to_string(),
+            figures: Figures {
+                steps: totals.steps,
+                calls: totals.calls,
+                tokens,
+                cost: totals.cost,
+                duration_ms,
+            },
+            from: row.view.from,
+            interrupts: Vec::new(),
+            missing_tools: Vec::new(),
+            errors: Vec::new(),
+            cancelled: false,
+            at: self.services.store.clock.now(),
+        }
+    }
+
+    /// The tools that a run's calls wait for, unless a process that has them drives its thread.
     async fn missing_tools(&self, thread: &ThreadId, machine: &Machine) -> Result<Vec<String>, EngineError> {
         let mut machine = machine.clone();
         machine.lack(self.services.catalog.lacking(machine.state()).await);
@@ -172,10 +192,7 @@ impl Engine {
         if let Some(status) = row.view.status {
             return self.ended(row, status).await;
         }
-        let meta = meta(&row, &Totals::default(), 0);
-        let timestamp = self.services.store.clock.now();
-        let status = Status::Queued;
-        Ok(Outcome { run_id: row.view.run, status, data: None, meta, errors: Vec::new(), timestamp })
+        Ok(self.outcome(row, Status::Queued, &Totals::default(), 0))
     }
 
     /// The event that ended a run, the text that belongs to its end, and the tools that it lacked.
@@ -258,28 +275,6 @@ impl RunHandle<'_> {
     }
 }
 
-fn meta(row: &RunRow, totals: &Totals, duration_ms: u64) -> Meta {
-    Meta {
-        thread_id: row.thread.clone(),
-        model: row.view.model.to_string(),
-        turns: totals.steps,
-        tool_calls: totals.calls,
-        tokens_used: Tokens {
-            input: totals.usage.input,
-            output: totals.usage.output,
-            cache_read_input: totals.usage.cached,
-        },
-        cost_usd: totals.cost.map(dollars),
-        duration_ms,
-        from: row.view.from,
-        output: None,
-        model_fallback: false,
-        interrupts: Vec::new(),
-        capabilities_missing: Vec::new(),
-        cancelled: false,
-    }
-}
-
 /// What a run waits for that lacks tools of its own.
 fn waits_for(missing: &[String]) -> Option<String> {
     let names = missing.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
@@ -303,9 +298,9 @@ mod tests {
         let engine = builder.models(Arc::new(models)).build().await.unwrap();
         let outcome = engine.run_task(Task::new("test/scripted".into(), "hi")).await.unwrap();
         // The row as it was read just before the run ended.
-        let mut row = engine.run(&outcome.run_id).row().await.unwrap();
+        let mut row = engine.run(&outcome.run).row().await.unwrap();
         (row.view.status, row.view.finished_at) = (None, None);
         let seen = engine.active(row).await.unwrap();
-        assert_eq!((seen.status, seen.data), (Status::Done, outcome.data));
+        assert_eq!((seen.status, seen.text), (Status::Done, outcome.text));
     }
 }

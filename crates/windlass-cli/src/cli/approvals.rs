@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use windlass::machine::{Answer, Content, InterruptKind};
 use windlass_server::account::user::local;
 use windlass_server::clock::now;
+use windlass_server::http::outcome;
 use windlass_server::text::{first_line, shown};
 use windlass_server::trouble::{Exit, Trouble, explain};
 
@@ -186,8 +187,7 @@ async fn list(console: &Console, place: &Place, limit: usize, json: bool) -> any
 
 fn as_json(waiting: &Waiting) -> Value {
     let mut value = json!({ "run": waiting.row.view.run, "thread": waiting.row.thread });
-    if let (Some(all), Ok(Value::Object(open))) = (value.as_object_mut(), serde_json::to_value(&waiting.open))
-    {
+    if let (Some(all), Value::Object(open)) = (value.as_object_mut(), outcome::interrupt(&waiting.open)) {
         all.extend(open);
     }
     value

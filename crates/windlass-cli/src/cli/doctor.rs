@@ -294,7 +294,7 @@ async fn ping(models: Arc<dyn Models>, name: &ModelName) -> Check {
     let asked = async {
         let engine = windlass::builder().models(models).build().await?;
         let outcome = engine.run_task(Task::new(agent, "Reply with the one word: ready")).await?;
-        let events = engine.thread(&outcome.meta.thread_id).events(Seq::default(), EVENTS).await?;
+        let events = engine.thread(&outcome.thread).events(Seq::default(), EVENTS).await?;
         anyhow::Ok((outcome, events))
     };
     match asked.await {
@@ -302,7 +302,7 @@ async fn ping(models: Arc<dyn Models>, name: &ModelName) -> Check {
         Ok((outcome, events))
             if events.iter().any(|it| matches!(it.event.fact, Fact::StepReplied { .. })) =>
         {
-            Check::ok("online", format!("`{name}` answered in {} ms", outcome.meta.duration_ms))
+            Check::ok("online", format!("`{name}` answered in {} ms", outcome.figures.duration_ms))
         }
         Ok((outcome, _)) => {
             let why = outcome.errors.first();

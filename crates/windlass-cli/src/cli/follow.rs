@@ -12,6 +12,7 @@ use windlass::machine::{Fact, InterruptId, Queued, RunId, Seq, State, ThreadId, 
 use windlass::port::journal::{Recorded, ThreadStatus};
 use windlass::{AgentConfig, EngineError, Outcome, Status, Update};
 use windlass_server::account::user::local;
+use windlass_server::http::outcome::RunOutcome;
 use windlass_server::http::stream::json;
 use windlass_server::text::{first_line, shown};
 use windlass_server::trouble::{Exit, explain};
@@ -201,7 +202,7 @@ impl<'a> Follow<'a> {
             return Ok(None);
         }
         let outcome = self.place.engine.run(&self.run).status().await?;
-        let lacks = outcome.status == Status::Paused && !outcome.meta.capabilities_missing.is_empty();
+        let lacks = outcome.status == Status::Paused && !outcome.missing_tools.is_empty();
         Ok(lacks.then(|| End::Outcome(Box::new(outcome))))
     }
 
@@ -437,8 +438,9 @@ pub fn conclude(console: &Console, output: OutputFlags, end: End) -> anyhow::Res
         End::Kept => Ok(Exit::Waiting),
         End::Outcome(outcome) => {
             if output.json {
+                let shape = RunOutcome::from((*outcome).clone());
                 let text =
-                    serde_json::to_string(&*outcome).map_err(|error| explain(&anyhow::Error::from(error)))?;
+                    serde_json::to_string(&shape).map_err(|error| explain(&anyhow::Error::from(error)))?;
                 console.out_json(&text);
             }
             Ok(Exit::of(&outcome))

@@ -212,10 +212,10 @@ async fn start(
 /// What became of a run, in one answer. A run that failed is answered like one that said nothing, in fixed words: clients
 /// of this dialect show every answer as the agent's. The reason stands beside it, in `error`. (WT-L12)
 fn told_of(session: &str, outcome: Outcome, last_resort: &str) -> Result<Value, Problem> {
-    let created_at = iso(outcome.timestamp);
-    let has_fallback = outcome.meta.model_fallback;
+    let created_at = iso(outcome.at);
+    let has_fallback = outcome.is_fallback;
     let (content, has_fallback, error) = match outcome.status {
-        Status::Done => match outcome.data.filter(|text| !text.trim().is_empty()) {
+        Status::Done => match outcome.text.filter(|text| !text.trim().is_empty()) {
             Some(text) => (text, has_fallback, None),
             None => (last_resort.to_owned(), true, None),
         },
@@ -241,8 +241,8 @@ fn told_of(session: &str, outcome: Outcome, last_resort: &str) -> Result<Value, 
 
 /// The first of what it asks; what else it asks comes after the answer. (WT-H5, WT-H9)
 fn paused(session: &str, outcome: &Outcome) -> Result<Value, Problem> {
-    let Some(open) = outcome.meta.interrupts.first() else {
-        return Err(Problem::internal(format!("run `{}` waits for nothing", outcome.run_id)));
+    let Some(open) = outcome.interrupts.first() else {
+        return Err(Problem::internal(format!("run `{}` waits for nothing", outcome.run)));
     };
     let arguments = arguments(open);
     Ok(json!({"hitl": asked(open, &arguments).payload(session), "session_id": session}))
@@ -260,7 +260,7 @@ fn asked<'a>(open: &'a OpenInterrupt, arguments: &'a Value) -> Asked<'a> {
 /// Why the run failed: the code, and what to do.
 fn failed(outcome: Outcome) -> Result<Value, Problem> {
     let Some(error) = outcome.errors.into_iter().next() else {
-        return Err(Problem::internal(format!("run `{}` failed without an error", outcome.run_id)));
+        return Err(Problem::internal(format!("run `{}` failed without an error", outcome.run)));
     };
     Ok(reason(&RunError { code: error.code, message: error.message, retryable: error.retryable }))
 }

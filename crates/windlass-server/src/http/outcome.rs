@@ -1,11 +1,12 @@
 //! The flat shape of a run's outcome (LM-R3) as the API describes it.
 //!
-//! Field by field the library's `Outcome`; it exists so that the API's document can name every field.
+//! The library's `Outcome` in the outward words, with every field named for the API's document.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
-use windlass::{ErrorInfo, Outcome, Status, machine};
+use windlass::machine::{self, EffectId, InterruptId, InterruptKind, Principal, Terms, Timestamp};
+use windlass::{ErrorInfo, OpenInterrupt, Outcome, Status};
 
 use super::failure::{Failure, explain};
 
@@ -144,33 +145,127 @@ impl From<ErrorInfo> for RunError {
 
 impl From<Outcome> for RunOutcome {
     fn from(outcome: Outcome) -> Self {
-        let Outcome { run_id, status, data, meta, errors, timestamp } = outcome;
-        let open = meta.interrupts.iter().filter_map(|open| serde_json::to_value(open).ok());
+        let figures = outcome.figures;
         Self {
-            run_id: run_id.to_string(),
-            status: status.into(),
-            data,
+            run_id: outcome.run.to_string(),
+            status: outcome.status.into(),
+            data: outcome.text,
             meta: RunMeta {
-                thread_id: meta.thread_id.to_string(),
-                model: meta.model,
-                turns: meta.turns,
-                tool_calls: meta.tool_calls,
+                thread_id: outcome.thread.to_string(),
+                model: outcome.model,
+                turns: figures.steps,
+                tool_calls: figures.calls,
                 tokens_used: TokensUsed {
-                    input: meta.tokens_used.input,
-                    output: meta.tokens_used.output,
-                    cache_read_input: meta.tokens_used.cache_read_input,
+                    input: figures.tokens.input,
+                    output: figures.tokens.output,
+                    cache_read_input: figures.tokens.cache_read_input,
                 },
-                cost_usd: meta.cost_usd,
-                duration_ms: meta.duration_ms,
-                from: meta.from.0,
-                output: meta.output,
-                model_fallback: meta.model_fallback,
-                interrupts: open.collect(),
-                capabilities_missing: meta.capabilities_missing,
-                cancelled: meta.cancelled,
+                cost_usd: figures.cost.map(|cost| cost.0 as f64 / 1e6),
+                duration_ms: figures.duration_ms,
+                from: outcome.from.0,
+                output: outcome.output,
+                model_fallback: outcome.is_fallback,
+                interrupts: outcome.interrupts.iter().map(interrupt).collect(),
+                capabilities_missing: outcome.missing_tools,
+                cancelled: outcome.cancelled,
             },
-            errors: errors.into_iter().map(RunError::from).collect(),
-            timestamp: timestamp.0,
+            errors: outcome.errors.into_iter().map(RunError::from).collect(),
+            timestamp: outcome.at.0,
         }
+    }
+}
+
+/// What a run waits for, as its outcome has it.
+pub fn interrupt(open: &OpenInterrupt) -> Value {
+    json!(Interrupt::of(open))
+}
+
+/// What a run waits for.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Interrupt<'a> {
+    interrupt: &'a InterruptId,
+    kind: &'a InterruptKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    preview: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence: Option<CallEvidence<'a>>,
+    since: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+    terms: &'a Terms,
+    #[serde(skip_serializing_if = "<[Principal]>::is_empty")]
+    approved_by: &'a [Principal],
+}
+
+/// What is known of a call whose outcome is not.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CallEvidence<'a> {
+    reason: &'a str,
+    effect: &'a EffectId,
+    begun_at: Timestamp,
+}
+
+impl<'a> Interrupt<'a> {
+    fn of(open: &'a OpenInterrupt) -> Self {
+        let evidence = open.evidence.as_ref().map(|it| CallEvidence {
+            reason: &it.reason,
+            effect: &it.effect,
+            begun_at: it.begun_at,
+        });
+        Self {
+            interrupt: &open.interrupt,
+            kind: &open.kind,
+            tool: open.tool.as_deref(),
+            server: open.server.as_deref(),
+            arguments: open.arguments.as_deref(),
+            preview: open.preview.as_deref(),
+            evidence,
+            since: open.since,
+            expires_at: open.expires_at,
+            terms: &open.terms,
+            approved_by: &open.approved_by,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::Map;
+    use windlass::Task;
+    use windlass::machine::{AutoRun, EffectClass};
+    use windlass::port::tool::{CallContext, ToolOutput};
+    use windlass::testing::scripted::{Line, ScriptedModels, results};
+    use windlass::tool::FunctionTool;
+
+    use super::*;
+
+    // rows: LM-B4
+    #[tokio::test]
+    async fn an_outcome_names_the_tools_that_were_missing() {
+        let look = FunctionTool::new("look", "Looks", |_: CallContext, _: Map<String, Value>| async {
+            ToolOutput::unavailable("its server is away")
+        });
+        let tools = windlass::registry().add(Arc::new(look.effect_class(EffectClass::Pure))).unwrap();
+        let models = Arc::new(ScriptedModels::new(|call| match results(call) {
+            0 => Line::tool("look", "{}"),
+            _ => Line::Say("without it, then".into()),
+        }));
+        let builder = windlass::builder().models(models).tools(tools).auto_run(AutoRun::Everything);
+        let outcome =
+            builder.build().await.unwrap().run_task(Task::new("test/scripted".into(), "go")).await.unwrap();
+        let shape = json!(RunOutcome::from(outcome));
+        assert_eq!(shape["data"], "without it, then");
+        assert_eq!(shape["meta"]["capabilitiesMissing"], json!(["look"]));
+        assert_eq!(shape["meta"]["turns"], 2);
     }
 }

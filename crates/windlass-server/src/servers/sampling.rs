@@ -159,9 +159,9 @@ impl SamplingHandler for EngineSampling {
             "a tool server is given a completion"
         );
         let outcome = engine.run(&started.run).wait().await.map_err(|error| inside(&error))?;
-        match (outcome.status, outcome.data) {
+        match (outcome.status, outcome.text) {
             (Status::Done, Some(text)) => {
-                Ok(SamplingReply { model: outcome.meta.model, text, stop_reason: "endTurn".into() })
+                Ok(SamplingReply { model: outcome.model, text, stop_reason: "endTurn".into() })
             }
             (status, _) => Err(inside(&format!("the run `{}` is {status:?}", started.run))),
         }

@@ -277,7 +277,7 @@ async fn a_driver_that_loses_many_races_for_a_grant_wins_one_in_the_end() {
             () = settle() => clock.advance_ms(1_000),
         }
     };
-    assert_eq!(outcome.data.as_deref(), Some("done"));
+    assert_eq!(outcome.text.as_deref(), Some("done"));
 }
 
 #[tokio::test]

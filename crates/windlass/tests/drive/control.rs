@@ -42,7 +42,7 @@ async fn nobody_speaks_for_the_driver() {
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let outcome = engine.run_task(task("go")).await.unwrap();
     let refused =
-        engine.thread(&outcome.meta.thread_id).send(Input::Tick { confirmed: Vec::new() }).await.unwrap_err();
+        engine.thread(&outcome.thread).send(Input::Tick { confirmed: Vec::new() }).await.unwrap_err();
     assert_eq!(refused.to_string(), "only a thread's driver may report that");
 }
 

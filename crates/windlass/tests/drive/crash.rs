@@ -51,11 +51,11 @@ pub(super) async fn finish(engine: &Engine, run: &RunId) -> (Outcome, u32) {
         if outcome.status != Status::Paused {
             return (outcome, retried);
         }
-        for open in &outcome.meta.interrupts {
+        for open in &outcome.interrupts {
             assert!(matches!(open.kind, InterruptKind::InDoubt { .. }), "{open:?}");
             retried += 1;
             let by = party("ann");
-            engine.thread(&outcome.meta.thread_id).answer(&open.interrupt, Answer::Retry, by).await.unwrap();
+            engine.thread(&outcome.thread).answer(&open.interrupt, Answer::Retry, by).await.unwrap();
         }
     }
 }
@@ -118,7 +118,7 @@ fn go_on(store: &MemoryStore, counts: &Counts, case: (AppendFault, usize)) {
             return;
         };
         let (outcome, retried) = finish(&engine, &row.view.run).await;
-        assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("done")), "{case:?}");
+        assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Done, Some("done")), "{case:?}");
         // A person who says "retry" takes the second run upon themselves.
         let once = counts.once.count();
         assert!(once == 2 || once == 2 + retried, "{case:?}: {once} runs, {retried} retries");
@@ -158,8 +158,8 @@ fn an_append_whose_outcome_is_unknown_happens_once() {
                 assert_eq!(outcome.status, Status::Done, "{fault:?} at {nth}");
                 assert_eq!((counts.once.count(), counts.again.count(), counts.pure.count()), (2, 2, 2));
                 assert_eq!(models.calls(), 7, "no model call is paid twice");
-                assert_each_call_has_one_result(&engine, &outcome.meta.thread_id).await;
-                let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 1000).await.unwrap();
+                assert_each_call_has_one_result(&engine, &outcome.thread).await;
+                let events = engine.thread(&outcome.thread).events(Seq(0), 1000).await.unwrap();
                 assert_eq!(events.len(), *recorded.get_or_insert(events.len()), "{fault:?} at {nth}");
             });
         }

@@ -108,7 +108,7 @@ async fn a_folder_that_is_not_there_fails_the_call_and_is_looked_for_again() {
             .unwrap();
         let outcome = engine.run_task(task("go")).await.unwrap();
         assert_eq!(outcome.status, Status::Done);
-        let told = told(&engine, &outcome.meta.thread_id).await;
+        let told = told(&engine, &outcome.thread).await;
         let [(failed, true), (left, false)] = &told[..] else { panic!("{told:?}") };
         assert!(failed.contains(wanted), "{failed}");
         assert_eq!(left, "left");

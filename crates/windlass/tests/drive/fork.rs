@@ -60,7 +60,7 @@ async fn a_fork_goes_on_without_its_origin() {
 
     // Nothing was done again, and the run of the history is the origin's.
     assert_eq!(written.count(), 2);
-    assert_eq!(engine.run(&first.run_id).row().await.unwrap().thread, origin);
+    assert_eq!(engine.run(&first.run).row().await.unwrap().thread, origin);
     assert_eq!(
         engine.runs(&RunQuery { thread: Some(fork.clone()), ..RunQuery::default() }).await.unwrap(),
         []
@@ -84,7 +84,7 @@ async fn a_fork_goes_on_without_its_origin() {
     engine.thread(&origin).delete().await.unwrap();
     engine.check_store().await.unwrap();
     let outcome = say(&engine, &fork, "third").await;
-    assert_eq!((outcome.data.as_deref(), written.count()), (Some("[a long text], third"), 3));
+    assert_eq!((outcome.text.as_deref(), written.count()), (Some("[a long text], third"), 3));
     let Fact::MessageReceived { message, .. } =
         &copied.iter().find(|one| matches!(one.event.fact, Fact::MessageReceived { .. })).unwrap().event.fact
     else {
@@ -96,9 +96,9 @@ async fn a_fork_goes_on_without_its_origin() {
     // A fork of a fork, at its beginning and at its end.
     let at = *ends(&engine, &fork).await.last().unwrap();
     let again = engine.thread(&fork).fork(at, "gus".into(), None).await.unwrap();
-    assert_eq!(say(&engine, &again, "fourth").await.data.as_deref(), Some("[a long text], third, fourth"));
+    assert_eq!(say(&engine, &again, "fourth").await.text.as_deref(), Some("[a long text], third, fourth"));
     let empty = engine.thread(&fork).fork(Seq(1), "gus".into(), None).await.unwrap();
-    assert_eq!(say(&engine, &empty, "anew").await.data.as_deref(), Some("anew"));
+    assert_eq!(say(&engine, &empty, "anew").await.text.as_deref(), Some("anew"));
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ fn a_process_that_dies_leaves_a_whole_fork_or_none() {
             assert_eq!(rows.len(), threads, "{fault:?}");
             for row in rows {
                 let outcome = say(&engine, &row.thread, "second").await;
-                assert_eq!(outcome.data.as_deref(), Some("first, second"), "{fault:?}");
+                assert_eq!(outcome.text.as_deref(), Some("first, second"), "{fault:?}");
             }
         });
     }

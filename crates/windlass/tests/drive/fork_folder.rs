@@ -239,7 +239,7 @@ async fn a_thread_whose_run_waits_for_a_person_is_forked() {
         let run = outcome.unwrap().run;
         let paused = engine.run(&run).wait().await.unwrap();
         assert_eq!(paused.status, Status::Paused);
-        let open = &paused.meta.interrupts[0].interrupt;
+        let open = &paused.interrupts[0].interrupt;
         engine.thread(&"t".into()).answer(open, Answer::Approve, party("ann")).await.unwrap();
         assert_eq!(engine.run(&run).wait().await.unwrap().status, Status::Done);
         engine.thread(&"t".into()).row().await.unwrap().head
@@ -250,7 +250,7 @@ async fn a_thread_whose_run_waits_for_a_person_is_forked() {
     let made = fork(&engine, "t", at).await.unwrap();
     assert_eq!(homes.texts(made.thread.as_str()), texts(&[("a.md", "new")]));
     // What the other thread waits for is not lost thereby.
-    let open = &paused.meta.interrupts[0].interrupt;
+    let open = &paused.interrupts[0].interrupt;
     engine.thread(&"t".into()).answer(open, Answer::Approve, party("ann")).await.unwrap();
     assert_eq!(engine.run(&run).wait().await.unwrap().status, Status::Done);
     assert_eq!(homes.texts("t"), texts(&[("a.md", "second")]));

@@ -36,7 +36,7 @@ async fn ask(engine: &Engine, thread: &str, text: &str) -> Outcome {
 }
 
 async fn reads(engine: &Engine, thread: &str) -> String {
-    ask(engine, thread, "read").await.data.unwrap()
+    ask(engine, thread, "read").await.text.unwrap()
 }
 
 // rows: ZE-H13
@@ -85,6 +85,6 @@ async fn what_is_too_long_is_not_kept_and_the_model_is_told() {
     ] {
         let engine =
             stored(&folder.path().join(size.to_string()), &script, keeps(size)).build().await.unwrap();
-        assert_eq!(ask(&engine, "t", "go").await.data.as_deref(), Some(wanted));
+        assert_eq!(ask(&engine, "t", "go").await.text.as_deref(), Some(wanted));
     }
 }

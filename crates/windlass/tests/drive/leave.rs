@@ -93,7 +93,7 @@ async fn a_model_call_is_left_at_once_and_counts_as_no_try() {
     let second = engine(base.path(), &says, &slow).await;
     second.run(&started.run).resume().await.unwrap();
     let outcome = second.run(&started.run).wait().await.unwrap();
-    assert_eq!((outcome.status, outcome.meta.turns), (Status::Done, 1), "{outcome:?}");
+    assert_eq!((outcome.status, outcome.figures.steps), (Status::Done, 1), "{outcome:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,7 +122,7 @@ async fn a_model_call_that_many_processes_leave_in_order_does_not_end_its_run() 
     let last = engine(base.path(), &says, &slow).await;
     last.run(&started.run).resume().await.unwrap();
     let outcome = last.run(&started.run).wait().await.unwrap();
-    assert_eq!((outcome.status, outcome.meta.turns), (Status::Done, 1), "{outcome:?}");
+    assert_eq!((outcome.status, outcome.figures.steps), (Status::Done, 1), "{outcome:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

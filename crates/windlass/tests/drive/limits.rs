@@ -71,11 +71,11 @@ async fn a_tool_that_panics_is_an_error_or_in_doubt() {
     };
     let pure = Annotations { read_only_hint: true, ..Annotations::default() };
     let (_, outcome) = run(&echo_result("bad"), registry([panics(pure)]), task("go")).await;
-    assert_eq!(outcome.data.as_deref(), Some("Stopped: it crashed: boom"));
+    assert_eq!(outcome.text.as_deref(), Some("Stopped: it crashed: boom"));
     // It may have changed the world before: a person is asked, and the model is told nothing yet.
     let (_, outcome) = run(&echo_result("bad"), registry([panics(Annotations::default())]), task("go")).await;
     assert_eq!(outcome.status, Status::Paused);
-    assert!(matches!(outcome.meta.interrupts[0].kind, windlass::machine::InterruptKind::InDoubt { .. }));
+    assert!(matches!(outcome.interrupts[0].kind, windlass::machine::InterruptKind::InDoubt { .. }));
 }
 
 // rows: WT-X8
@@ -102,7 +102,7 @@ async fn a_tool_that_panics_leaves_its_neighbours_alone() {
         _ => Line::Say(heard(call)),
     });
     let (_, outcome) = run(&models, tools, task("go")).await;
-    assert_eq!(outcome.data.as_deref(), Some("said xStopped: it crashed: boomsaid x"));
+    assert_eq!(outcome.text.as_deref(), Some("said xStopped: it crashed: boomsaid x"));
     assert_eq!((outcome.status, counter.count()), (Status::Done, 2));
 }
 
@@ -119,10 +119,10 @@ async fn a_model_that_panics_fails_the_run() {
         [ErrorInfo { code: code.clone(), message: message.clone(), retryable: false }]
     );
     // Whoever looks or watches later is told the same.
-    assert_eq!(engine.run(&outcome.run_id).status().await.unwrap().errors, outcome.errors);
-    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
+    assert_eq!(engine.run(&outcome.run).status().await.unwrap().errors, outcome.errors);
+    let events = engine.thread(&outcome.thread).events(Seq(0), 100).await.unwrap();
     let end = &events.last().unwrap().event;
-    assert_eq!(end.run.as_ref(), Some(&outcome.run_id));
+    assert_eq!(end.run.as_ref(), Some(&outcome.run));
     let Fact::RunFinished { status: RunStatus::Failed, error, .. } = &end.fact else { panic!("{end:?}") };
     assert_eq!(*error, Some(RunError { code, message, retryable: false }));
 }
@@ -140,12 +140,12 @@ async fn a_tool_that_hangs_is_stopped() {
     let limits = Limits { call_timeout_ms: 50, ..Limits::default() };
     let (_, outcome) =
         run(&echo_result("bad"), registry([hangs("bad", pure)]), limited(limits.clone())).await;
-    assert_eq!(outcome.data.as_deref(), Some("Stopped: it took longer than 50 ms"));
+    assert_eq!(outcome.text.as_deref(), Some("Stopped: it took longer than 50 ms"));
     // What may have changed the world is in doubt, and a person is asked.
     let once = hangs("bad", Annotations::default());
     let (_, outcome) = run(&echo_result("bad"), registry([once]), limited(limits)).await;
     assert_eq!(outcome.status, Status::Paused);
-    assert!(matches!(outcome.meta.interrupts[0].kind, windlass::machine::InterruptKind::InDoubt { .. }));
+    assert!(matches!(outcome.interrupts[0].kind, windlass::machine::InterruptKind::InDoubt { .. }));
 }
 
 // rows: ZE-X7
@@ -164,10 +164,10 @@ async fn a_tool_that_reports_progress_has_its_time_again() {
     };
     let limits = Limits { call_timeout_ms: 50, ..Limits::default() };
     let (_, outcome) = run(&echo_result("bad"), registry([slow(10, 40)]), limited(limits.clone())).await;
-    assert_eq!(outcome.data.as_deref(), Some("done"));
+    assert_eq!(outcome.text.as_deref(), Some("done"));
     // Longer than the time that a stopped tool has to end by itself.
     let (_, outcome) = run(&echo_result("bad"), registry([slow(2, 60_000)]), limited(limits)).await;
-    assert_eq!(outcome.data.as_deref(), Some("Stopped: it took longer than 50 ms without progress"));
+    assert_eq!(outcome.text.as_deref(), Some("Stopped: it took longer than 50 ms without progress"));
 }
 
 #[tokio::test]
@@ -202,7 +202,7 @@ async fn watchers_are_sent_no_more_of_a_tools_progress_than_a_few_lines() {
     };
     tokio::time::timeout(Duration::from_secs(20), all).await.expect("nothing is heard of it");
     end.notify_one();
-    assert_eq!(engine.run(&begun.run).wait().await.unwrap().data.as_deref(), Some("done"));
+    assert_eq!(engine.run(&begun.run).wait().await.unwrap().text.as_deref(), Some("done"));
     assert_eq!(told, ["\u{20ac}".repeat(4_096 / 3), "short".to_owned()]);
 }
 
@@ -217,10 +217,10 @@ async fn a_call_whose_outcome_the_tool_does_not_know_is_judged_by_its_class() {
     };
     let pure = Annotations { read_only_hint: true, ..Annotations::default() };
     let (_, outcome) = run(&echo_result("bad"), registry([lost(pure)]), task("go")).await;
-    assert_eq!(outcome.data.as_deref(), Some("Stopped: the connection broke"));
+    assert_eq!(outcome.text.as_deref(), Some("Stopped: the connection broke"));
     let (_, outcome) = run(&echo_result("bad"), registry([lost(Annotations::default())]), task("go")).await;
     assert_eq!(outcome.status, Status::Paused);
-    assert!(matches!(outcome.meta.interrupts[0].kind, windlass::machine::InterruptKind::InDoubt { .. }));
+    assert!(matches!(outcome.interrupts[0].kind, windlass::machine::InterruptKind::InDoubt { .. }));
 }
 
 // rows: LM-L6
@@ -230,10 +230,10 @@ async fn a_result_of_fifty_megabytes_is_shortened() {
         ToolOutput::text("x".repeat(50_000_000))
     });
     let (engine, outcome) = run(&echo_result("big"), registry([tool]), task("go")).await;
-    let data = outcome.data.unwrap();
+    let data = outcome.text.unwrap();
     assert_eq!(data.chars().count(), RESULT_MAX_CHARS);
     assert!(data.contains("49900000 of 50000000 characters left out"));
-    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
+    let events = engine.thread(&outcome.thread).events(Seq(0), 100).await.unwrap();
     let lines: Vec<usize> = events.iter().map(|recorded| recorded.event.encode().len()).collect();
     assert!(lines.iter().all(|bytes| *bytes < INLINE_MAX_BYTES), "large texts are stored apart: {lines:?}");
 }
@@ -246,11 +246,11 @@ async fn a_result_of_a_hundred_parts_is_shortened_as_one() {
         ToolOutput { parts: (0..100).map(part).collect(), ..ToolOutput::default() }
     });
     let (engine, outcome) = run(&echo_result("big"), registry([tool]), task("go")).await;
-    let data = outcome.data.unwrap();
+    let data = outcome.text.unwrap();
     assert_eq!(data.chars().count(), RESULT_MAX_CHARS);
     assert!(data.starts_with("<0>x") && data.ends_with('x'));
     assert!(data.contains("9900390 of 10000390 characters left out"), "{}", &data[74_000..76_000]);
-    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
+    let events = engine.thread(&outcome.thread).events(Seq(0), 100).await.unwrap();
     let parts = events.iter().find_map(|recorded| match &recorded.event.fact {
         Fact::ToolFinished { content, .. } => Some(content.len()),
         _ => None,
@@ -268,10 +268,10 @@ async fn a_result_of_a_hundred_thousand_parts_is_cut_and_says_so() {
         ToolOutput { parts: (0..100_000).map(part).collect(), ..ToolOutput::default() }
     });
     let (engine, outcome) = run(&echo_result("big"), registry([tool]), task("go")).await;
-    let data = outcome.data.unwrap();
+    let data = outcome.text.unwrap();
     assert!(data.starts_with("<0><2>") && data.contains("<126>[…") && !data.contains("<128>"), "{data}");
     assert!(data.ends_with("[… 99873 of 100000 parts left out …]"), "{data}");
-    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
+    let events = engine.thread(&outcome.thread).events(Seq(0), 100).await.unwrap();
     let parts = events.iter().find_map(|recorded| match &recorded.event.fact {
         Fact::ToolFinished { content, .. } => Some(content.len()),
         _ => None,
@@ -296,7 +296,7 @@ async fn what_a_crash_says_is_cut_and_says_so() {
     let (engine, outcome) = run(&models, registry([panics.annotations(pure)]), task("go")).await;
     let error = &outcome.errors[0];
     assert!(error.message.contains(" of 20000000 characters left out"), "{error:?}");
-    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
+    let events = engine.thread(&outcome.thread).events(Seq(0), 100).await.unwrap();
     let lines: Vec<usize> = events.iter().map(|recorded| recorded.event.encode().len()).collect();
     assert!(lines.iter().all(|bytes| *bytes < 2 * FAILURE_MAX_CHARS), "{lines:?}");
     let told = events.iter().any(|recorded| {
@@ -314,7 +314,7 @@ async fn five_hundred_calls_at_once_are_bounded() {
         all => Line::Say(format!("{all} results")),
     });
     let (_, outcome) = run(&models, registry([counter.tool("note", EffectClass::Pure)]), task("go")).await;
-    assert_eq!((outcome.data.as_deref(), counter.count()), (Some("500 results"), 128));
+    assert_eq!((outcome.text.as_deref(), counter.count()), (Some("500 results"), 128));
 }
 
 // rows: SK-L13
@@ -370,7 +370,7 @@ async fn the_same_call_for_ever_is_stopped() {
     let counter = Counter::default();
     let models = ScriptedModels::new(|_| Line::tool("note", r#"{"text":"x"}"#));
     let (_, outcome) = run(&models, registry([counter.tool("note", EffectClass::Once)]), task("go")).await;
-    assert_eq!((outcome.status, outcome.meta.turns, counter.count()), (Status::Failed, 4, 4));
+    assert_eq!((outcome.status, outcome.figures.steps, counter.count()), (Status::Failed, 4, 4));
     assert_eq!(outcome.errors[0].code, "ERR_STALLED");
 }
 
@@ -382,9 +382,9 @@ async fn calls_without_end_stop_at_the_step_limit() {
         Line::tool("note", &format!(r#"{{"text":"{}"}}"#, call.request.messages.len()))
     });
     let (_, outcome) = run(&models, registry([counter.tool("note", EffectClass::Once)]), task("go")).await;
-    assert_eq!((outcome.status, outcome.meta.turns, counter.count()), (Status::Failed, 25, 25));
+    assert_eq!((outcome.status, outcome.figures.steps, counter.count()), (Status::Failed, 25, 25));
     assert_eq!(outcome.errors[0].code, "ERR_MAX_TURNS");
-    assert!(outcome.meta.tokens_used.input.is_some_and(|tokens| tokens == 250));
+    assert!(outcome.figures.tokens.input.is_some_and(|tokens| tokens == 250));
 }
 
 // rows: LM-X3, ZE-X6
@@ -407,7 +407,7 @@ async fn a_run_ends_when_its_time_is_up() {
     }
     let outcome = waiting.await.unwrap();
     assert_eq!((outcome.status, outcome.errors[0].code.as_str()), (Status::Failed, "ERR_RUN_TIMEOUT"));
-    assert_eq!(outcome.meta.output.as_deref(), Some("thinking "));
+    assert_eq!(outcome.output.as_deref(), Some("thinking "));
 }
 
 // rows: LM-X7, LM-X8, LM-X9, LM-X10, LM-X11, LM-R11
@@ -418,7 +418,7 @@ async fn a_models_failures_have_codes() {
         let (_, outcome) = run(&models, windlass::registry(), task("go")).await;
         let error = &outcome.errors[0];
         assert_eq!((outcome.status, error.code.as_str(), error.retryable), (Status::Failed, code, retryable));
-        assert_eq!(outcome.meta.turns, 1);
+        assert_eq!(outcome.figures.steps, 1);
     };
     check(Line::fail(FailureClass::Auth), "ERR_AUTH", false).await;
     check(Line::fail(FailureClass::Config), "ERR_CONFIG", false).await;
@@ -454,7 +454,7 @@ async fn unknown_tools_and_bad_arguments_are_told_to_the_model() {
     });
     let (engine, outcome) =
         run(&models, registry([counter.tool("note", EffectClass::Once)]), task("go")).await;
-    let data = outcome.data.unwrap();
+    let data = outcome.text.unwrap();
     assert!(data.contains(r#"{"error":"Unknown tool: nope"}"#), "{data}");
     assert_eq!(data.matches("Invalid arguments: ").count(), 2, "{data}");
     assert!(
@@ -462,7 +462,7 @@ async fn unknown_tools_and_bad_arguments_are_told_to_the_model() {
         "{data}"
     );
     assert_eq!(counter.count(), 1);
-    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
+    let events = engine.thread(&outcome.thread).events(Seq(0), 100).await.unwrap();
     let started = events.iter().filter(|recorded| matches!(recorded.event.fact, Fact::ToolStarted { .. }));
     assert_eq!(started.count(), 1, "what cannot be run is not dispatched, and nobody is asked about it");
 }
@@ -471,8 +471,8 @@ async fn unknown_tools_and_bad_arguments_are_told_to_the_model() {
 async fn a_reply_of_many_megabytes_is_stored_apart_and_told_whole() {
     let models = ScriptedModels::new(|_| Line::Say("long ".repeat(400_000)));
     let (engine, outcome) = run(&models, windlass::registry(), task("go")).await;
-    assert_eq!(outcome.data.unwrap().len(), 2_000_000);
-    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
+    assert_eq!(outcome.text.unwrap().len(), 2_000_000);
+    let events = engine.thread(&outcome.thread).events(Seq(0), 100).await.unwrap();
     let blob = events.iter().any(|recorded| {
         matches!(&recorded.event.fact, Fact::StepReplied { message, .. }
             if message.texts().any(|text| text.size_bytes() == 2_000_000 && text.inline().is_none()))

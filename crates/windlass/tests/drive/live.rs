@@ -24,12 +24,12 @@ async fn answers_in_one_step() {
     let models = ScriptedModels::new(|_| Line::Say("hello there".into()));
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let outcome = engine.run_task(task("hi")).await.unwrap();
-    assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("hello there")));
-    assert_eq!((outcome.meta.turns, outcome.meta.tool_calls), (1, 0));
-    assert_eq!((outcome.meta.tokens_used.input, outcome.meta.tokens_used.output), (Some(10), Some(5)));
-    assert_eq!(outcome.meta.cost_usd, Some(0.00002));
-    assert_eq!(outcome.meta.output.as_deref(), Some("hello there"));
-    assert_eq!(engine.run(&outcome.run_id).status().await.unwrap().data, outcome.data);
+    assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Done, Some("hello there")));
+    assert_eq!((outcome.figures.steps, outcome.figures.calls), (1, 0));
+    assert_eq!((outcome.figures.tokens.input, outcome.figures.tokens.output), (Some(10), Some(5)));
+    assert_eq!(outcome.figures.cost, Some(MicroUsd(20)));
+    assert_eq!(outcome.output.as_deref(), Some("hello there"));
+    assert_eq!(engine.run(&outcome.run).status().await.unwrap().text, outcome.text);
 }
 
 // rows: LM-G10
@@ -55,7 +55,7 @@ async fn runs_tools_until_the_model_is_done() {
     let tools = registry([counter.tool("note", EffectClass::Once)]);
     let engine = memory(&models, tools).build().await.unwrap();
     let outcome = engine.run_task(task("go")).await.unwrap();
-    assert_eq!((outcome.status, outcome.meta.turns, outcome.meta.tool_calls), (Status::Done, 4, 3));
+    assert_eq!((outcome.status, outcome.figures.steps, outcome.figures.calls), (Status::Done, 4, 3));
     assert_eq!((counter.count(), models.calls()), (3, 4));
 }
 
@@ -70,14 +70,14 @@ async fn waits_for_an_approval_and_runs_what_was_approved() {
     let tools = registry([counter.tool("write", EffectClass::Once)]);
     let engine = memory(&models, tools).auto_run(AutoRun::Ask).build().await.unwrap();
     let outcome = engine.run_task(task("write")).await.unwrap();
-    assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Paused, Some(r#"{"text":"x"}"#)));
+    assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Paused, Some(r#"{"text":"x"}"#)));
     assert_eq!(counter.count(), 0);
-    let open = &outcome.meta.interrupts[0];
+    let open = &outcome.interrupts[0];
     assert!(matches!(open.kind, InterruptKind::Approval { .. }));
-    let thread = &outcome.meta.thread_id;
+    let thread = &outcome.thread;
     engine.thread(thread).answer(&open.interrupt, Answer::Approve, party("ann")).await.unwrap();
-    let outcome = engine.run(&outcome.run_id).wait().await.unwrap();
-    assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("written")));
+    let outcome = engine.run(&outcome.run).wait().await.unwrap();
+    assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Done, Some("written")));
     assert_eq!(counter.count(), 1);
 }
 
@@ -95,10 +95,10 @@ async fn tells_the_model_of_a_denial() {
     let engine = memory(&models, tools).auto_run(AutoRun::Ask).build().await.unwrap();
     let outcome = engine.run_task(task("write")).await.unwrap();
     let answer = Answer::Deny { reason: Some("not on a Friday".into()) };
-    let interrupt = &outcome.meta.interrupts[0].interrupt;
-    engine.thread(&outcome.meta.thread_id).answer(interrupt, answer, party("ann")).await.unwrap();
-    let outcome = engine.run(&outcome.run_id).wait().await.unwrap();
-    let heard = outcome.data.unwrap();
+    let interrupt = &outcome.interrupts[0].interrupt;
+    engine.thread(&outcome.thread).answer(interrupt, answer, party("ann")).await.unwrap();
+    let outcome = engine.run(&outcome.run).wait().await.unwrap();
+    let heard = outcome.text.unwrap();
     assert!(heard.contains("denied by the user") && heard.contains("not on a Friday"), "{heard}");
     assert_eq!(counter.count(), 0);
 }
@@ -212,7 +212,7 @@ async fn fragments_are_shown_and_never_recorded() {
     let mut recorded = Vec::new();
     for text in ["little", "much"] {
         let outcome = engine.run_task(task(text)).await.unwrap();
-        recorded.push(engine.thread(&outcome.meta.thread_id).events(Seq(0), 1000).await.unwrap().len());
+        recorded.push(engine.thread(&outcome.thread).events(Seq(0), 1000).await.unwrap().len());
     }
     assert_eq!(recorded[0], recorded[1], "a long reply is as many events as a short one");
 }
@@ -229,7 +229,7 @@ async fn a_run_is_sent_its_message_and_the_journal_knows_the_rest() {
     for text in ["one", "two", "three"] {
         let engine = super::stored(folder.path(), &heard, windlass::registry()).build().await.unwrap();
         let outcome = engine.run_task(Task { thread: Some("t1".into()), ..task(text) }).await.unwrap();
-        said.push(outcome.data.unwrap());
+        said.push(outcome.text.unwrap());
     }
     assert_eq!(said, ["one", "one|one|two", "one|one|two|one|one|two|three"]);
 }
@@ -252,8 +252,8 @@ async fn cached_tokens_are_recorded_and_shown() {
     let tools = registry([Counter::default().tool("note", EffectClass::Pure)]);
     let engine = memory(&models, tools).build().await.unwrap();
     let outcome = engine.run_task(task("go")).await.unwrap();
-    assert_eq!(outcome.meta.tokens_used.cache_read_input, Some(2_048));
-    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
+    assert_eq!(outcome.figures.tokens.cache_read_input, Some(2_048));
+    let events = engine.thread(&outcome.thread).events(Seq(0), 100).await.unwrap();
     let cached = events.iter().filter_map(|recorded| match &recorded.event.fact {
         Fact::StepReplied { usage, .. } => Some(usage.cached),
         _ => None,
@@ -276,7 +276,7 @@ async fn the_end_of_a_run_is_recorded_once_with_its_figures() {
     let tools = registry([Counter::default().tool("note", EffectClass::Pure)]);
     let engine = memory(&models, tools).clock(clock).build().await.unwrap();
     let outcome = engine.run_task(task("go")).await.unwrap();
-    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
+    let events = engine.thread(&outcome.thread).events(Seq(0), 100).await.unwrap();
     let ends = events.iter().filter_map(|recorded| match &recorded.event.fact {
         Fact::RunFinished { status, totals, .. } => Some((recorded.event.run.clone(), *status, *totals)),
         _ => None,
@@ -291,8 +291,8 @@ async fn the_end_of_a_run_is_recorded_once_with_its_figures() {
         ttft_ms: Some(700),
         ..Totals::default()
     };
-    assert_eq!(ends.collect::<Vec<_>>(), [(Some(outcome.run_id), RunStatus::Done, totals)]);
-    assert_eq!(outcome.meta.duration_ms, 1_400);
+    assert_eq!(ends.collect::<Vec<_>>(), [(Some(outcome.run), RunStatus::Done, totals)]);
+    assert_eq!(outcome.figures.duration_ms, 1_400);
 }
 
 /// A model that says a fragment every 100 ms of its clock.
@@ -338,7 +338,7 @@ async fn a_reply_says_how_long_each_of_its_thoughts_took() {
     let models = Slow(clock.clone(), Arc::default());
     let engine = windlass::builder().models(Arc::new(models)).clock(clock).build().await.unwrap();
     let outcome = engine.run_task(task("go")).await.unwrap();
-    let messages = engine.thread(&outcome.meta.thread_id).messages(None, 10).await.unwrap();
+    let messages = engine.thread(&outcome.thread).messages(None, 10).await.unwrap();
     assert_eq!(messages[1].thoughts_ms, [300, 100, 100]);
     assert_eq!((messages[1].ttft_ms, messages[1].duration_ms), (Some(100), Some(800)));
 }
@@ -354,8 +354,8 @@ async fn a_cancel_keeps_the_partial_text() {
     while !matches!(updates.next().await, Some(Ok(Update::Delta { number: 2, .. }))) {}
     engine.run(&started.run).cancel(Principal::from("ann")).await.unwrap();
     let outcome = engine.run(&started.run).wait().await.unwrap();
-    assert_eq!((outcome.status, outcome.meta.output.as_deref()), (Status::Cancelled, Some("half a ")));
-    assert!(outcome.meta.cancelled);
+    assert_eq!((outcome.status, outcome.output.as_deref()), (Status::Cancelled, Some("half a ")));
+    assert!(outcome.cancelled);
     assert_eq!(outcome.errors[0].code, "CANCELLED");
 }
 
@@ -391,10 +391,10 @@ async fn a_queued_message_runs_when_the_run_is_done() {
     gate.notify_one();
     engine.run(&first.run).wait().await.unwrap();
     let outcome = waiting.await.unwrap();
-    assert_eq!((&outcome.run_id, outcome.data.as_deref()), (&queued.run, Some("answer to second")));
+    assert_eq!((&outcome.run, outcome.text.as_deref()), (&queued.run, Some("answer to second")));
     let runs = engine.runs(&RunQuery::of(&first.thread, 10)).await.unwrap();
     assert_eq!(runs[0].view.run, queued.run);
-    assert_eq!(engine.run(&queued.run).wait().await.unwrap().data, outcome.data);
+    assert_eq!(engine.run(&queued.run).wait().await.unwrap().text, outcome.text);
 }
 
 /// An engine in which the first run of thread `t1` waits for a person.
@@ -419,9 +419,9 @@ async fn a_queued_run_whose_turn_does_not_come_is_said_to_be_queued() {
         async move { engine.run(&queued).wait().await }
     });
     tokio::task::yield_now().await;
-    engine.run(&first.run_id).cancel(Principal::from("ann")).await.unwrap();
+    engine.run(&first.run).cancel(Principal::from("ann")).await.unwrap();
     let outcome = waiting.await.unwrap().unwrap();
-    assert_eq!((outcome.status, &outcome.run_id), (Status::Queued, &queued));
+    assert_eq!((outcome.status, &outcome.run), (Status::Queued, &queued));
     engine.thread(&"t1".into()).queue().withdraw(&"m2".into(), "local".into()).await.unwrap();
     let gone = engine.run(&queued).wait().await.unwrap_err();
     assert_eq!(gone.to_string(), format!("run `{queued}` does not exist in this store"));
@@ -436,14 +436,14 @@ async fn a_run_stands_the_same_for_whoever_waits_and_whoever_looks() {
     let told = async |run| {
         (engine.run(run).wait().await.unwrap().status, engine.run(run).status().await.unwrap().status)
     };
-    assert_eq!(told(&first.run_id).await, (Status::Paused, Status::Paused));
+    assert_eq!(told(&first.run).await, (Status::Paused, Status::Paused));
     assert_eq!(engine.run(&queued).status().await.unwrap().status, Status::Queued);
     engine
         .thread(&"t1".into())
-        .answer(&first.meta.interrupts[0].interrupt, Answer::Approve, party("ann"))
+        .answer(&first.interrupts[0].interrupt, Answer::Approve, party("ann"))
         .await
         .unwrap();
-    assert_eq!(told(&first.run_id).await, (Status::Done, Status::Done));
+    assert_eq!(told(&first.run).await, (Status::Done, Status::Done));
     assert_eq!(told(&queued).await, (Status::Done, Status::Done));
 
     let models = ScriptedModels::new(|call| match results(call) {
@@ -458,7 +458,7 @@ async fn a_run_stands_the_same_for_whoever_waits_and_whoever_looks() {
     let told = async |run| {
         (engine.run(run).wait().await.unwrap().status, engine.run(run).status().await.unwrap().status)
     };
-    assert_eq!(told(&failing.run_id).await, (Status::Failed, Status::Failed));
+    assert_eq!(told(&failing.run).await, (Status::Failed, Status::Failed));
     assert_eq!(told(&hanging).await, (Status::Cancelled, Status::Cancelled));
 
     let (waited, looked) =
@@ -476,10 +476,10 @@ async fn a_message_that_steers_ends_with_the_run_that_takes_it() {
         async move { engine.run(&steering).wait().await.unwrap() }
     });
     tokio::task::yield_now().await;
-    let open = &first.meta.interrupts[0].interrupt;
+    let open = &first.interrupts[0].interrupt;
     engine.thread(&"t1".into()).answer(open, Answer::Approve, party("ann")).await.unwrap();
     let outcome = waiting.await.unwrap();
-    assert_eq!((&outcome.run_id, outcome.data.as_deref()), (&first.run_id, Some("4 messages")));
+    assert_eq!((&outcome.run, outcome.text.as_deref()), (&first.run, Some("4 messages")));
 }
 
 // rows: LM-X14
@@ -488,10 +488,10 @@ async fn what_comes_too_late_is_refused_with_words() {
     let models = ScriptedModels::new(|_| Line::Say("hello".into()));
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let outcome = engine.run_task(task("hi")).await.unwrap();
-    let thread = outcome.meta.thread_id.clone();
+    let thread = outcome.thread.clone();
     let before = engine.thread(&thread).events(Seq(0), 100).await.unwrap();
-    let late = engine.run(&outcome.run_id).cancel(Principal::from("ann")).await.unwrap_err();
-    assert_eq!(late.to_string(), format!("too late: run `{}` is closed", outcome.run_id));
+    let late = engine.run(&outcome.run).cancel(Principal::from("ann")).await.unwrap_err();
+    assert_eq!(late.to_string(), format!("too late: run `{}` is closed", outcome.run));
     let answer = engine.thread(&thread).answer(&"nonsense".into(), Answer::Approve, party("ann")).await;
     assert_eq!(answer.unwrap_err().to_string(), "an open interrupt `nonsense` does not exist in this thread");
     let nothing =

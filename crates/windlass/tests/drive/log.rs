@@ -52,8 +52,8 @@ impl Log {
 
     /// The lines within a run, the run itself named once, with ids and times left out.
     fn lines(&self, outcome: &Outcome) -> String {
-        let text = self.text().replace(outcome.run_id.as_str(), "RUN");
-        let text = text.replace(outcome.meta.thread_id.as_str(), "THREAD");
+        let text = self.text().replace(outcome.run.as_str(), "RUN");
+        let text = text.replace(outcome.thread.as_str(), "THREAD");
         let plain = |line: &str| {
             let words = line.split(' ').map(|word| match word.split_once("_ms=") {
                 Some((name, rest)) => {
@@ -127,10 +127,10 @@ async fn a_failed_step_and_a_denied_call_are_logged_as_such() {
     let engine = memory(&models, tools).auto_run(AutoRun::Ask).build().await.unwrap();
     let (log, _guard) = Log::listen(Level::INFO);
     let waiting = engine.run_task(task("go")).await.unwrap();
-    let open = &waiting.meta.interrupts[0].interrupt;
+    let open = &waiting.interrupts[0].interrupt;
     let deny = Answer::Deny { reason: None };
-    engine.thread(&waiting.meta.thread_id).answer(open, deny, party("ann")).await.unwrap();
-    let outcome = engine.run(&waiting.run_id).wait().await.unwrap();
+    engine.thread(&waiting.thread).answer(open, deny, party("ann")).await.unwrap();
+    let outcome = engine.run(&waiting.run).wait().await.unwrap();
     insta::assert_snapshot!(log.lines(&outcome), @r#"
     INFO run{}: run started
     INFO run{}:chat{gen_ai.operation.name="chat" gen_ai.request.model=test/scripted step=1 steps=25 attempt=1}: started
@@ -194,7 +194,7 @@ async fn a_provider_is_logged_without_the_key_and_without_content() {
         let engine = engine.build().await.unwrap();
         let (log, _guard) = Log::listen(level);
         let task = Task::new(AgentConfig::from("anthropic/claude-haiku-4-5"), "PLANTED");
-        assert_eq!(engine.run_task(task).await.unwrap().data.as_deref(), Some("Look."));
+        assert_eq!(engine.run_task(task).await.unwrap().text.as_deref(), Some("Look."));
         log.text()
     };
     let info = told(Level::INFO).await;

@@ -81,7 +81,7 @@ async fn messages_say_what_became_of_them() {
     assert_eq!(lines(&engine).await, expected);
 
     // Out of order: the second waits for its place, and results stand in the line's order.
-    let open = first.meta.interrupts;
+    let open = first.interrupts;
     let answer = async |at: usize, answer| {
         engine.thread(&thread).answer(&open[at].interrupt, answer, party("ann")).await.unwrap()
     };
@@ -91,7 +91,7 @@ async fn messages_say_what_became_of_them() {
     let message = Message::text(Role::User, "next, edited");
     engine.thread(&thread).queue().edit(&"m9".into(), message, "cy".into()).await.unwrap();
     answer(0, windlass::machine::Answer::Deny { reason: None }).await;
-    assert_eq!(engine.run(&first.run_id).wait().await.unwrap().status, Status::Done);
+    assert_eq!(engine.run(&first.run).wait().await.unwrap().status, Status::Done);
     let next = engine
         .runs(&RunQuery { thread: Some(thread.clone()), limit: 1, ..RunQuery::default() })
         .await
@@ -149,8 +149,8 @@ async fn a_run_that_did_not_end_well_says_so_with_its_last_message() {
     engine.run_task(to("fail")).await.unwrap();
     engine.run_task(to("refuse")).await.unwrap();
     let called = engine.run_task(to("call")).await.unwrap();
-    engine.run(&called.run_id).cancel("ann".into()).await.unwrap();
-    engine.run(&called.run_id).wait().await.unwrap();
+    engine.run(&called.run).cancel("ann".into()).await.unwrap();
+    engine.run(&called.run).wait().await.unwrap();
     let all = engine.thread(&thread).messages(None, 100).await.unwrap();
     let said = |message: &StoredMessage| {
         let ends = message.after.iter().map(|recorded| match &recorded.event.fact {

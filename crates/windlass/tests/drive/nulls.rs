@@ -25,8 +25,8 @@ async fn a_null_for_an_optional_argument_is_not_sent() {
     let engine = memory(&models, registry([say])).build().await.unwrap();
     let outcome = engine.run_task(task("go")).await.unwrap();
     let wanted = r#"x false (The arguments were corrected. What was sent: {"text":"x"})"#;
-    assert_eq!(outcome.data.as_deref(), Some(wanted));
-    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 100).await.unwrap();
+    assert_eq!(outcome.text.as_deref(), Some(wanted));
+    let events = engine.thread(&outcome.thread).events(Seq(0), 100).await.unwrap();
     let sent = events.iter().find_map(|recorded| match &recorded.event.fact {
         Fact::CallJudged { arguments, .. } => arguments.clone(),
         _ => None, // tidy: the verdict has what is sent

@@ -48,7 +48,7 @@ const SMALL: Offload = Offload { enabled: true, threshold_bytes: 100, max_previe
 async fn said(change: impl FnOnce(Builder) -> Builder, options: RunOptions, size: &'static str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let engine = change(stored(folder.path(), &models(size), tools())).build().await.unwrap();
-    engine.run_task(Task { options, ..task("go") }).await.unwrap().data.unwrap()
+    engine.run_task(Task { options, ..task("go") }).await.unwrap().text.unwrap()
 }
 
 fn wants(offload: Offload) -> RunOptions {
@@ -91,7 +91,7 @@ async fn a_result_is_summed_up_whole_before_it_would_be_cut() {
     let folder = tempfile::tempdir().unwrap();
     let engine = stored(folder.path(), &models("150000"), tools()).offload(SMALL).build().await.unwrap();
     let outcome = engine.run_task(task("go")).await.unwrap();
-    let events = engine.thread(&outcome.meta.thread_id).events(Seq(0), 1_000).await.unwrap();
+    let events = engine.thread(&outcome.thread).events(Seq(0), 1_000).await.unwrap();
     let (payload, summary) = events
         .iter()
         .find_map(|it| match &it.event.fact {
@@ -123,7 +123,7 @@ async fn what_was_summed_up_is_there_after_a_restart_and_in_its_own_thread_alone
         engine.build().await.unwrap()
     };
     let ask = async |engine: &Engine, thread: &str, text: &str| {
-        engine.run_task(Task { thread: Some(thread.into()), ..task(text) }).await.unwrap().data.unwrap()
+        engine.run_task(Task { thread: Some(thread.into()), ..task(text) }).await.unwrap().text.unwrap()
     };
     let engine = built().await;
     let summary = ask(&engine, "t", "list").await;
@@ -159,7 +159,7 @@ async fn a_program_sums_up_in_its_own_words_where_they_name_the_reference() {
             _ => Line::Say(crate::gate::told(call)),
         });
         let built = stored(folder.path(), &script, tools()).offload(SMALL).summarizer(Arc::new(words));
-        built.build().await.unwrap().run_task(task("go")).await.unwrap().data.unwrap()
+        built.build().await.unwrap().run_task(task("go")).await.unwrap().text.unwrap()
     };
     let own = summed(|of| {
         let SummaryOf { tool, arguments, text, reference, fetcher, max_preview_chars } = *of;

@@ -91,18 +91,18 @@ async fn a_waiting_message_is_changed_taken_back_and_sent_now() {
 
     engine.thread(&thread).queue().send_now(&"m4".into(), "cy".into()).await.unwrap();
     let outcome = engine.run(&waits.run).wait().await.unwrap();
-    assert_eq!(engine.run(&first.run_id).status().await.unwrap().status, Status::Cancelled);
+    assert_eq!(engine.run(&first.run).status().await.unwrap().status, Status::Cancelled);
     let said: Vec<_> = engine
         .runs(&RunQuery { thread: Some(thread.clone()), limit: 10, ..RunQuery::default() })
         .await
         .unwrap();
     let mut answers = Vec::new();
     for row in said.iter().rev() {
-        answers.push(engine.run(&row.view.run).status().await.unwrap().data.unwrap_or_default());
+        answers.push(engine.run(&row.view.run).status().await.unwrap().text.unwrap_or_default());
     }
     // The long text was told in full; the script is shown a mark in its place.
     assert_eq!(answers, ["", "heard: changed by its sender", "heard: [a long text]"]);
-    assert_eq!(outcome.data.as_deref(), Some("heard: [a long text]"));
+    assert_eq!(outcome.text.as_deref(), Some("heard: [a long text]"));
     assert_eq!(listed(&engine).await, []);
     let gone = engine.thread(&thread).queue().withdraw(&"m4".into(), "cy".into()).await.unwrap_err();
     assert_eq!(gone.to_string(), "a waiting message `m4` does not exist in this thread");

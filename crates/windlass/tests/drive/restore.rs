@@ -334,7 +334,7 @@ async fn check_after_death(root: &Path, store: &MemoryStore, (changed, nth): (bo
     let Some(row) = engine.runs(&RunQuery::of(&thread, 1)).await.unwrap().pop() else { return };
     let mut outcome = engine.run(&row.view.run).wait().await.unwrap();
     while outcome.status == Status::Paused {
-        for open in &outcome.meta.interrupts {
+        for open in &outcome.interrupts {
             engine.thread(&thread).answer(&open.interrupt, Answer::Retry, party("ann")).await.unwrap();
         }
         outcome = engine.run(&row.view.run).wait().await.unwrap();

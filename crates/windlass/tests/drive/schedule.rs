@@ -176,7 +176,7 @@ async fn work(engine: &Engine) {
     }
     for run in runs {
         let (outcome, _) = finish(engine, &run).await;
-        assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("done")));
+        assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Done, Some("done")));
     }
 }
 

@@ -33,10 +33,10 @@ async fn a_run_that_waits_is_answered_and_driven_by_another_process() {
     assert_eq!(outcome.status, Status::Paused);
     let b = stored(folder.path(), &models, registry([second.tool("write", EffectClass::Once)]));
     let b = b.auto_run(AutoRun::Ask).build().await.unwrap();
-    let (thread, open) = (&outcome.meta.thread_id, &outcome.meta.interrupts[0].interrupt);
+    let (thread, open) = (&outcome.thread, &outcome.interrupts[0].interrupt);
     b.thread(thread).answer(open, Answer::Approve, party("ann")).await.unwrap();
     // The first process sees it end, though it does not drive it.
-    assert_eq!(a.run(&outcome.run_id).wait().await.unwrap().data.as_deref(), Some("written"));
+    assert_eq!(a.run(&outcome.run).wait().await.unwrap().text.as_deref(), Some("written"));
     assert_eq!(first.count() + second.count(), 1);
     assert_eq!(models.calls(), 2, "the call that waited is not asked for again");
     let twice = b.thread(thread).answer(open, Answer::Approve, party("bob")).await.unwrap_err();
@@ -49,20 +49,16 @@ async fn an_answer_that_was_left_is_taken_up_by_a_server() {
     let tools = || registry([Counter::default().tool("write", EffectClass::Once)]);
     let ask = stored(folder.path(), &asks(), tools()).auto_run(AutoRun::Ask).build().await.unwrap();
     let outcome = ask.run_task(task("go")).await.unwrap();
-    let (thread, open) = (&outcome.meta.thread_id, &outcome.meta.interrupts[0].interrupt);
+    let (thread, open) = (&outcome.thread, &outcome.interrupts[0].interrupt);
     let given = Given { interrupt: open.clone(), answer: Answer::Approve, approval: None };
     ask.thread(thread).leave_answers(vec![given], party("ann")).await.unwrap();
-    assert_eq!(
-        ask.run(&outcome.run_id).status().await.unwrap().status,
-        Status::Paused,
-        "a row drives nothing"
-    );
+    assert_eq!(ask.run(&outcome.run).status().await.unwrap().status, Status::Paused, "a row drives nothing");
     let server = stored(folder.path(), &asks(), tools()).auto_run(AutoRun::Ask).attend(Attend::All);
     let server = server.build().await.unwrap();
     let mut updates = server.thread(thread).watch(Seq(0));
     let finished = |update: &Update| matches!(update, Update::Event(recorded) if matches!(recorded.event.fact, Fact::RunFinished { .. }));
     while !finished(&updates.next().await.unwrap().unwrap()) {}
-    assert_eq!(ask.run(&outcome.run_id).status().await.unwrap().data.as_deref(), Some("written"));
+    assert_eq!(ask.run(&outcome.run).status().await.unwrap().text.as_deref(), Some("written"));
 }
 
 #[test]
@@ -108,7 +104,7 @@ async fn a_thread_that_cannot_be_opened_is_left_to_others() {
     let mut database = sqlx::SqliteConnection::connect(&path).await.unwrap();
     let newer = "UPDATE events SET checksum = NULL, body = replace(body, '\"v\":1', '\"v\":99')";
     sqlx::raw_sql(newer).execute(&mut database).await.unwrap();
-    let again = Task { thread: Some(outcome.meta.thread_id.clone()), ..task("again") };
+    let again = Task { thread: Some(outcome.thread.clone()), ..task("again") };
     engine.start(again).await.unwrap_err();
     let holder: Option<String> =
         sqlx::query_scalar("SELECT node FROM threads").fetch_one(&mut database).await.unwrap();
@@ -163,8 +159,8 @@ fn a_dead_process_is_replaced_at_once() {
         let answers = ScriptedModels::new(|_| Line::Say("whole".into()));
         let b = stored(folder.path(), &answers, windlass::registry()).build().await.unwrap();
         let outcome = b.run(&started.run).wait().await.unwrap();
-        assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some("whole")));
-        assert_eq!(outcome.meta.turns, 1, "a lost model call is not a step");
+        assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Done, Some("whole")));
+        assert_eq!(outcome.figures.steps, 1, "a lost model call is not a step");
     });
 }
 

@@ -135,7 +135,7 @@ fn told(call: &ModelCall) -> String {
 
 async fn make(engine: &Engine, calls: Value) -> String {
     let calls = Task { thread: Some("t".into()), ..task(&calls.to_string()) };
-    engine.run_task(calls).await.unwrap().data.unwrap()
+    engine.run_task(calls).await.unwrap().text.unwrap()
 }
 
 fn k8s() -> [Far; 3] {
@@ -378,7 +378,7 @@ async fn a_run_has_tools_beside_the_engines_or_none_at_all() {
         (RunTools::Nothing, "has "),
     ] {
         let outcome = engine.run_task(Task { tools, ..task("go") }).await.unwrap();
-        assert_eq!(outcome.data.as_deref(), Some(wanted));
+        assert_eq!(outcome.text.as_deref(), Some(wanted));
     }
 }
 
@@ -426,7 +426,7 @@ async fn a_disabled_tool_is_had_by_no_way_at_all() {
     let outbound = crate::outbound::way(crate::outbound::inside(&[]), &[]);
     let tools = ApiCall::for_run(api, outbound, Arc::new(SystemClock::new())).unwrap();
     let asked = Task { thread: Some("t".into()), tools, ..task(&calls.to_string()) };
-    let told = engine.run_task(asked).await.unwrap().data.unwrap();
+    let told = engine.run_task(asked).await.unwrap().text.unwrap();
     let shown = caller.shown().join(" ");
     assert!(shown.contains("k8s_get") && shown.contains("s17_"), "{shown}");
     for name in names {

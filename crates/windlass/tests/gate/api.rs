@@ -75,12 +75,8 @@ async fn reads_run_and_what_changes_something_asks() {
     for lines in [vec!["GET /x"], vec!["GET /x", "POST /x"]] {
         assert_eq!(far.lines(), lines);
         let [interrupt] = &*open(&outcome) else { panic!("{outcome:?}") };
-        engine
-            .thread(&outcome.meta.thread_id)
-            .answer(interrupt, Answer::Approve, party("ann"))
-            .await
-            .unwrap();
-        outcome = engine.run(&outcome.run_id).wait().await.unwrap();
+        engine.thread(&outcome.thread).answer(interrupt, Answer::Approve, party("ann")).await.unwrap();
+        outcome = engine.run(&outcome.run).wait().await.unwrap();
     }
     assert_eq!(outcome.status, Status::Done, "{outcome:?}");
     assert_eq!(far.lines(), ["GET /x", "POST /x", "DELETE /x"]);
@@ -105,7 +101,7 @@ async fn a_request_that_was_lost_is_in_doubt_or_repeated_with_its_key() {
         let engine = asking(&store, &models, registry).ports(ports.clone(), ports.clone(), ports);
         let engine = engine.auto_run(AutoRun::Everything).build().await.unwrap();
         let outcome = engine.run_task(task("go")).await.unwrap();
-        assert!(matches!(outcome.meta.interrupts[0].kind, InterruptKind::InDoubt { .. }), "{outcome:?}");
+        assert!(matches!(outcome.interrupts[0].kind, InterruptKind::InDoubt { .. }), "{outcome:?}");
         let asked = far.asked().split_off(before);
         assert_eq!(asked.len(), requests);
         let key = asked[0].header("idempotency-key").unwrap();
@@ -131,7 +127,7 @@ async fn each_run_has_the_services_and_secrets_of_its_tenant() {
     let run = async |api: Option<Api>| {
         let tools = api.map_or(RunTools::Usual, own);
         let outcome = engine.run_task(Task { tools, ..task("go") }).await.unwrap();
-        outcome.data.unwrap()
+        outcome.text.unwrap()
     };
     let tenant = |token: &str| Some(api(&far, token, json!({})));
     assert!(run(tenant("tenant-token-1")).await.ends_with("by one"));
@@ -165,7 +161,7 @@ async fn a_run_that_another_process_takes_up_never_gets_somebody_elses_credentia
         let task = Task { tools: own(api(&far, "tenant-token", json!({}))), ..task("go") };
         let outcome = first.run_task(task).await.unwrap();
         let [interrupt] = &*open(&outcome) else { panic!("{outcome:?}") };
-        super::put_down(&first, &outcome.meta.thread_id).await;
+        super::put_down(&first, &outcome.thread).await;
         let node = memory.another_node();
         let builder = asking(&node, &models, registry(Some(api(&far, "engine-token", json!({})))));
         let again = match found {
@@ -176,15 +172,14 @@ async fn a_run_that_another_process_takes_up_never_gets_somebody_elses_credentia
             }
         };
         let again = again.build().await.unwrap();
-        let answered =
-            again.thread(&outcome.meta.thread_id).answer(interrupt, Answer::Approve, party("ann")).await;
+        let answered = again.thread(&outcome.thread).answer(interrupt, Answer::Approve, party("ann")).await;
         assert_eq!(answered.is_ok(), found.is_some(), "{answered:?}");
         if found.is_none() {
             // It waits for a process that has them.
             assert_eq!(far.asked().len(), before);
             continue;
         }
-        let outcome = again.run(&outcome.run_id).wait().await.unwrap();
+        let outcome = again.run(&outcome.run).wait().await.unwrap();
         assert_eq!(outcome.status, Status::Done, "{outcome:?}");
         let asked = far.asked().split_off(before);
         assert_eq!(asked.len(), 2, "{outcome:?}");
@@ -203,7 +198,7 @@ async fn a_start_that_failed_leaves_no_services_behind() {
     for id in [None, Some("named".into())] {
         let services = api(&far, "tenant-token", json!({}));
         let kept = Arc::downgrade(&services.secrets);
-        let thread = Some(waiting.meta.thread_id.clone());
+        let thread = Some(waiting.thread.clone());
         let when_busy = WhenBusy::Reject;
         let refused =
             engine.start(Task { tools: own(services), thread, when_busy, id, ..task("more") }).await;

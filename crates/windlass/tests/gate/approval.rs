@@ -43,7 +43,7 @@ async fn calls_are_approved_edited_and_denied_in_one_batch() {
     let waits = engine.run_task(task("go")).await.unwrap();
     let [a, b, c] = &*open(&waits) else { panic!("three questions at once") };
     let edit = |text: &str| Answer::Edit { arguments: format!(r#"{{"text":{text}}}"#).into() };
-    let thread = &waits.meta.thread_id;
+    let thread = &waits.thread;
     let before = seq(&engine, thread).await;
     // One that does not fit makes none of them count.
     let batch = vec![given(a, Answer::Approve), given(b, edit("7"))];
@@ -53,7 +53,7 @@ async fn calls_are_approved_edited_and_denied_in_one_batch() {
     let reason = Some("not today".to_owned());
     let batch = vec![given(c, Answer::Approve), given(a, Answer::Deny { reason }), given(b, edit(r#""B""#))];
     engine.thread(thread).answer_all(batch, party("ann")).await.unwrap();
-    let said = engine.run(&waits.run_id).wait().await.unwrap().data.unwrap();
+    let said = engine.run(&waits.run).wait().await.unwrap().text.unwrap();
     let [denied, edited, approved] = &*said.split(" | ").collect::<Vec<_>>() else { panic!("{said}") };
     assert!(
         denied.contains("denied by the user. Do not retry it") && denied.ends_with("not today"),
@@ -70,7 +70,7 @@ async fn strangers_and_other_workspaces_may_not_answer() {
     let tools = registry([written.tool("write", EffectClass::Once)]);
     let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).build().await.unwrap();
     let waits = engine.run_task(task("go")).await.unwrap();
-    let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+    let (thread, asked) = (&waits.thread, &open(&waits)[0]);
     let before = seq(&engine, thread).await;
     let elsewhere = Party { workspace: "other".into(), ..party("ann") };
     for (by, wanted) in [(elsewhere, "does not exist in this thread"), (plain("eve"), "`eve` may not answer")]
@@ -84,7 +84,7 @@ async fn strangers_and_other_workspaces_may_not_answer() {
     assert_eq!((seq(&engine, thread).await, written.count()), (before, 0));
     // Whoever the run works for may.
     engine.thread(thread).answer(asked, Answer::Approve, plain("local")).await.unwrap();
-    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().data.as_deref(), Some("said a"));
+    assert_eq!(engine.run(&waits.run).wait().await.unwrap().text.as_deref(), Some("said a"));
 }
 
 #[tokio::test]
@@ -95,13 +95,13 @@ async fn two_different_people_have_to_approve() {
     let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).rules(vec![asks("write", terms)]);
     let engine = engine.build().await.unwrap();
     let waits = engine.run_task(task("go")).await.unwrap();
-    let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+    let (thread, asked) = (&waits.thread, &open(&waits)[0]);
     let approve = |by: Party| engine.thread(thread).answer(asked, Answer::Approve, by);
     let vote = approve(plain("ann")).await.unwrap();
     assert_eq!(vote.closed, []);
-    let half = engine.run(&waits.run_id).status().await.unwrap();
+    let half = engine.run(&waits.run).status().await.unwrap();
     assert_eq!((half.status, written.count()), (Status::Paused, 0));
-    assert_eq!(half.meta.interrupts[0].approved_by, ["ann".into()]);
+    assert_eq!(half.interrupts[0].approved_by, ["ann".into()]);
     let again = approve(plain("ann")).await.unwrap_err().to_string();
     assert!(again.starts_with("too late") && again.contains("needs another's"), "{again}");
     // Neither whom the rule does not name, nor whoever the run works for.
@@ -112,7 +112,7 @@ async fn two_different_people_have_to_approve() {
     assert_eq!(written.count(), 0);
     let closing = approve(plain("bob")).await.unwrap();
     assert_eq!(closing.closed, std::slice::from_ref(asked));
-    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().data.as_deref(), Some("said a"));
+    assert_eq!(engine.run(&waits.run).wait().await.unwrap().text.as_deref(), Some("said a"));
     assert_eq!(written.count(), 1);
 }
 
@@ -126,7 +126,7 @@ async fn an_answer_with_a_folded_thread_does_not_fold_it_again() {
     let mut reads = Vec::new();
     for thread in ["folds", "folded", "stale"] {
         let waits = engine.run_task(task_in(thread, "go")).await.unwrap();
-        let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+        let (thread, asked) = (&waits.thread, &open(&waits)[0]);
         let approve = || vec![given(asked, Answer::Approve)];
         put_down(&engine, thread).await;
         let folded = engine.thread(thread).folded().await.unwrap();
@@ -159,11 +159,11 @@ async fn one_of_several_approvers_can_stop_a_call() {
     let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).rules(vec![asks("write", terms)]);
     let engine = engine.build().await.unwrap();
     let waits = engine.run_task(task("go")).await.unwrap();
-    let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+    let (thread, asked) = (&waits.thread, &open(&waits)[0]);
     engine.thread(thread).answer(asked, Answer::Approve, plain("ann")).await.unwrap();
     engine.thread(thread).answer(asked, Answer::Deny { reason: None }, plain("bob")).await.unwrap();
-    let ended = engine.run(&waits.run_id).wait().await.unwrap();
-    assert!(ended.data.unwrap().contains("denied by the user"));
+    let ended = engine.run(&waits.run).wait().await.unwrap();
+    assert!(ended.text.unwrap().contains("denied by the user"));
     assert_eq!(written.count(), 0);
 }
 
@@ -179,7 +179,7 @@ async fn of_racing_approvers_in_two_processes_one_starts_the_call() {
         };
         let (one, other) = (built().build().await.unwrap(), built().build().await.unwrap());
         let waits = one.run_task(task("go")).await.unwrap();
-        let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+        let (thread, asked) = (&waits.thread, &open(&waits)[0]);
         let race = (0..8).map(|nth| {
             let (engine, by) = (if nth % 2 == 0 { &one } else { &other }, party(&format!("p{nth}")));
             engine.thread(thread).answer(asked, Answer::Approve, by)
@@ -189,7 +189,7 @@ async fn of_racing_approvers_in_two_processes_one_starts_the_call() {
             answered.iter().filter_map(|answered| answered.as_ref().err().map(ToString::to_string)).collect();
         assert_eq!(late.len(), 7, "{answered:?}");
         assert!(late.iter().all(|late| late.starts_with("too late: interrupt")), "{late:?}");
-        assert_eq!(other.run(&waits.run_id).wait().await.unwrap().data.as_deref(), Some("said a"));
+        assert_eq!(other.run(&waits.run).wait().await.unwrap().text.as_deref(), Some("said a"));
         assert_eq!(written.count(), 1);
         let starts = facts(&one, thread).await;
         assert_eq!(starts.iter().filter(|fact| matches!(fact, Fact::ToolStarted { .. })).count(), 1);
@@ -204,7 +204,7 @@ async fn answers_that_come_late_twice_or_to_nothing_say_so_and_change_nothing() 
     let models = plan(&[&[("write", "a")], &[("write", "b")]]);
     let engine = asking(&store(), &models, tools).build().await.unwrap();
     let waits = engine.run_task(task_in("t", "go")).await.unwrap();
-    let thread = &waits.meta.thread_id;
+    let thread = &waits.thread;
     let first = open(&waits).remove(0);
     let refused = async |interrupt: &str, answer: Answer| {
         let before = seq(&engine, thread).await;
@@ -215,7 +215,7 @@ async fn answers_that_come_late_twice_or_to_nothing_say_so_and_change_nothing() 
     };
     // To nothing.
     assert!(refused("nope", Answer::Approve).await.ends_with("does not exist in this thread"));
-    let never = format!("{}.9.9.9", waits.run_id);
+    let never = format!("{}.9.9.9", waits.run);
     assert!(refused(&never, Answer::Approve).await.starts_with("too late"));
     // Of a kind that an approval does not take.
     let reply = Answer::Reply(Box::default());
@@ -231,7 +231,7 @@ async fn answers_that_come_late_twice_or_to_nothing_say_so_and_change_nothing() 
     engine.thread(thread).answer(&first, Answer::Approve, party("ann")).await.unwrap();
     assert!(refused(first.as_str(), Answer::Approve).await.starts_with("too late: interrupt"));
     // To a later question of the same run, the answer of an earlier one says nothing.
-    let waits = engine.run(&waits.run_id).wait().await.unwrap();
+    let waits = engine.run(&waits.run).wait().await.unwrap();
     assert!(refused(first.as_str(), Answer::Deny { reason: None }).await.starts_with("too late"));
     // In another thread.
     let second = open(&waits).remove(0);
@@ -240,8 +240,8 @@ async fn answers_that_come_late_twice_or_to_nothing_say_so_and_change_nothing() 
     assert!(other.to_string().ends_with("does not exist in this thread"), "{other}");
     assert_eq!(written.count(), 1);
     // When the run is over.
-    engine.run(&waits.run_id).cancel("ann".into()).await.unwrap();
-    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().status, Status::Cancelled);
+    engine.run(&waits.run).cancel("ann".into()).await.unwrap();
+    assert_eq!(engine.run(&waits.run).wait().await.unwrap().status, Status::Cancelled);
     assert!(refused(second.as_str(), Answer::Approve).await.starts_with("too late"));
     assert_eq!(written.count(), 1);
 }
@@ -274,16 +274,16 @@ async fn an_approval_expires_where_a_rule_says_so_and_nobody_holds_it_in_memory(
         let terms = Terms { expires_in_ms: Some(60_000), on_expiry, ..Terms::default() };
         let (clock, engine) = attended(&written, terms).await;
         let waits = engine.run_task(task("go")).await.unwrap();
-        let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
-        assert_eq!(waits.meta.interrupts[0].expires_at, Some(Timestamp(61_000)));
+        let (thread, asked) = (&waits.thread, &open(&waits)[0]);
+        assert_eq!(waits.interrupts[0].expires_at, Some(Timestamp(61_000)));
         put_down(&engine, thread).await;
         move_on(&clock, &engine, thread, 59_000).await;
-        assert_eq!(engine.run(&waits.run_id).status().await.unwrap().status, Status::Paused);
+        assert_eq!(engine.run(&waits.run).status().await.unwrap().status, Status::Paused);
         move_on(&clock, &engine, thread, 3_000).await;
-        let ended = engine.run(&waits.run_id).status().await.unwrap();
+        let ended = engine.run(&waits.run).status().await.unwrap();
         assert_eq!((ended.status, written.count()), (Status::Done, count));
         let wanted = ["was not approved: nobody answered in time. Do not retry it", "said a"][count as usize];
-        assert!(ended.data.as_ref().unwrap().contains(wanted), "{ended:?}");
+        assert!(ended.text.as_ref().unwrap().contains(wanted), "{ended:?}");
         let late =
             engine.thread(thread).answer(asked, Answer::Approve, party("ann")).await.unwrap_err().to_string();
         assert!(late.starts_with("too late"), "{late}");
@@ -300,17 +300,17 @@ async fn a_wall_clock_that_jumps_ahead_approves_nothing() {
     let written = Counter::default();
     let (clock, engine) = attended(&written, given_in_time()).await;
     let waits = engine.run_task(task("go")).await.unwrap();
-    let thread = &waits.meta.thread_id;
+    let thread = &waits.thread;
     put_down(&engine, thread).await;
     clock.set(Timestamp(86_400_000));
     move_on(&clock, &engine, thread, 3_000).await;
-    let again = engine.run(&waits.run_id).status().await.unwrap();
+    let again = engine.run(&waits.run).status().await.unwrap();
     assert_eq!((again.status, written.count()), (Status::Paused, 0));
     assert_ne!(open(&again), open(&waits), "it is asked about again");
     move_on(&clock, &engine, thread, 50_000).await;
     assert_eq!(written.count(), 0, "the whole time has to pass");
     move_on(&clock, &engine, thread, 20_000).await;
-    let ended = engine.run(&waits.run_id).status().await.unwrap();
+    let ended = engine.run(&waits.run).status().await.unwrap();
     assert_eq!((ended.status, written.count()), (Status::Done, 1), "{ended:?}");
 }
 
@@ -326,21 +326,18 @@ async fn a_process_that_has_not_seen_the_whole_time_asks_again_before_time_appro
     };
     let first = built(&store).await;
     let waits = first.run_task(task("go")).await.unwrap();
-    let thread = &waits.meta.thread_id;
+    let thread = &waits.thread;
     put_down(&first, thread).await;
     move_on(&clock, &first, thread, 30_000).await;
     drop(first);
     store = store.restarted();
     let second = built(&store).await;
     move_on(&clock, &second, thread, 40_000).await;
-    let again = second.run(&waits.run_id).status().await.unwrap();
+    let again = second.run(&waits.run).status().await.unwrap();
     assert_eq!((again.status, written.count()), (Status::Paused, 0));
     assert_ne!(open(&again), open(&waits));
     move_on(&clock, &second, thread, 70_000).await;
-    assert_eq!(
-        (second.run(&waits.run_id).status().await.unwrap().status, written.count()),
-        (Status::Done, 1)
-    );
+    assert_eq!((second.run(&waits.run).status().await.unwrap().status, written.count()), (Status::Done, 1));
 }
 
 #[tokio::test]
@@ -350,7 +347,7 @@ async fn people_are_reminded_and_others_told_while_nobody_holds_the_run() {
     let terms = Terms { remind_in_ms, escalate_in_ms, escalate_to, ..Terms::default() };
     let (clock, engine) = attended(&Counter::default(), terms).await;
     let waits = engine.run_task(task("go")).await.unwrap();
-    let thread = &waits.meta.thread_id;
+    let thread = &waits.thread;
     let said = async || {
         let told = |fact: &Fact| match fact {
             Fact::InterruptReminded { .. } => Some("reminded"),
@@ -365,11 +362,7 @@ async fn people_are_reminded_and_others_told_while_nobody_holds_the_run() {
     assert_eq!(said().await, ["reminded"]);
     move_on(&clock, &engine, thread, 60_000).await;
     assert_eq!(said().await, ["reminded", "escalated"]);
-    assert_eq!(
-        engine.run(&waits.run_id).status().await.unwrap().status,
-        Status::Paused,
-        "it does not expire"
-    );
+    assert_eq!(engine.run(&waits.run).status().await.unwrap().status, Status::Paused, "it does not expire");
 }
 
 // rows: ZE-H3, LM-R13, OV-3
@@ -385,14 +378,14 @@ async fn a_run_is_answered_by_another_process_after_ninety_days() {
     };
     let first = built().build().await.unwrap();
     let waits = first.run_task(task("go")).await.unwrap();
-    put_down(&first, &waits.meta.thread_id).await;
+    put_down(&first, &waits.thread).await;
     drop(first);
     clock.advance_ms(90 * 86_400_000);
     let second = built().build().await.unwrap();
     second.recover().await.unwrap();
-    let waits = second.run(&waits.run_id).status().await.unwrap();
+    let waits = second.run(&waits.run).status().await.unwrap();
     let asked = open(&waits).remove(0);
-    second.thread(&waits.meta.thread_id).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
-    let ended = second.run(&waits.run_id).wait().await.unwrap();
-    assert_eq!((ended.data.as_deref(), written.count()), (Some("said a"), 1));
+    second.thread(&waits.thread).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
+    let ended = second.run(&waits.run).wait().await.unwrap();
+    assert_eq!((ended.text.as_deref(), written.count()), (Some("said a"), 1));
 }

@@ -66,14 +66,14 @@ async fn hammer(engines: [&Engine; 2], journal: &dyn Journal, options: &RunOptio
     assert!(row.used <= DOLLAR + one_call, "{row:?}");
     assert!(row.used > DOLLAR / 2, "{row:?}");
     assert_eq!(row.reserved, 0, "{row:?}");
-    let spent: f64 = outcomes.iter().map(|outcome| outcome.meta.cost_usd.unwrap()).sum();
-    assert_eq!((spent * 1e6).round() as u64, row.used, "what runs say they cost is what was booked");
+    let spent: u64 = outcomes.iter().map(|outcome| outcome.figures.cost.unwrap().0).sum();
+    assert_eq!(spent, row.used, "what runs say they cost is what was booked");
     outcomes
 }
 
 fn is_limit(outcome: &Outcome) -> bool {
     let limit = |open: &windlass::OpenInterrupt| matches!(open.kind, InterruptKind::Limit(_));
-    outcome.status == Status::Paused && outcome.meta.interrupts.iter().all(limit)
+    outcome.status == Status::Paused && outcome.interrupts.iter().all(limit)
 }
 
 fn failed_at_limit(outcome: &Outcome) -> bool {
@@ -131,9 +131,9 @@ async fn sixteen_runs_do_not_overspend_a_dollar_and_wait_at_it() {
 
 /// Answers what a run waits for, and waits for it again.
 async fn answer(engine: &Engine, outcome: &Outcome, answer: Answer) -> Outcome {
-    let open = &outcome.meta.interrupts[0].interrupt;
-    engine.thread(&outcome.meta.thread_id).answer(open, answer, party("ann")).await.unwrap();
-    engine.run(&outcome.run_id).wait().await.unwrap()
+    let open = &outcome.interrupts[0].interrupt;
+    engine.thread(&outcome.thread).answer(open, answer, party("ann")).await.unwrap();
+    engine.run(&outcome.run).wait().await.unwrap()
 }
 
 #[tokio::test]
@@ -145,28 +145,28 @@ async fn a_budget_is_raised_for_one_run_or_for_all() {
     let chat = RunOptions { surface: Surface::Chat, ..RunOptions::default() };
     let asked = |thread: &str| Task { options: chat.clone(), ..task_in(thread, "go") };
     let first = engine.run_task(asked("a")).await.unwrap();
-    assert!(is_limit(&first) && first.meta.turns == 1, "{first:?}");
+    assert!(is_limit(&first) && first.figures.steps == 1, "{first:?}");
     let second = engine.run_task(asked("b")).await.unwrap();
-    assert!(is_limit(&second) && second.meta.turns == 0, "no room for the very first step: {second:?}");
+    assert!(is_limit(&second) && second.figures.steps == 0, "no room for the very first step: {second:?}");
     // Nothing was raised: there is still no room.
     let still = answer(&engine, &second, Answer::Retry).await;
-    assert!(is_limit(&still) && still.meta.interrupts != second.meta.interrupts, "{still:?}");
+    assert!(is_limit(&still) && still.interrupts != second.interrupts, "{still:?}");
     // What is no raise is refused, and changes nothing.
-    let open = &still.meta.interrupts[0].interrupt;
+    let open = &still.interrupts[0].interrupt;
     for to in [0, 1_000, 40_000] {
         let refused = engine.thread(&"b".into()).answer(open, Answer::Raise { to }, party("ann")).await;
         assert!(refused.unwrap_err().to_string().contains("is not more"));
     }
     // For this run alone.
     let done = answer(&engine, &first, Answer::Raise { to: 300_000 }).await;
-    assert_eq!((done.status, done.meta.turns), (Status::Done, 6));
+    assert_eq!((done.status, done.figures.steps), (Status::Done, 6));
     assert!(is_limit(&answer(&engine, &still, Answer::Retry).await));
     // For everybody: the program is started with a larger one.
     let engine = {
         drop(engine);
         built(DOLLAR).build().await.unwrap()
     };
-    let waiting = engine.run(&second.run_id).status().await.unwrap();
+    let waiting = engine.run(&second.run).status().await.unwrap();
     assert_eq!(answer(&engine, &waiting, Answer::Retry).await.status, Status::Done);
     let [row] = &*store.budgets("").await.unwrap() else { panic!("one budget") };
     assert_eq!((row.reserved, row.used), (0, 12 * (16_384 * 2 + 10)));
@@ -187,7 +187,7 @@ async fn a_budget_of_a_day_has_room_again_the_next() {
     assert!(is_limit(&waiting));
     clock.advance_ms(86_400_000);
     let done = answer(&engine, &waiting, Answer::Retry).await;
-    assert_eq!((done.status, done.meta.turns), (Status::Done, 2));
+    assert_eq!((done.status, done.figures.steps), (Status::Done, 2));
     let days: Vec<String> = store.budgets("").await.unwrap().into_iter().map(|row| row.budget).collect();
     assert_eq!(days, ["default/workspace//usd/2026-11-21", "default/workspace//usd/2026-11-22"]);
 }
@@ -218,7 +218,7 @@ async fn a_run_has_limits_of_its_own() {
         let agent = AgentConfig { limits, ..AgentConfig::from("test/scripted") };
         let outcome = engine.run_task(Task { agent, ..task("go") }).await.unwrap();
         assert!(failed_at_limit(&outcome), "{outcome:?}");
-        assert_eq!(outcome.meta.turns, turns);
+        assert_eq!(outcome.figures.steps, turns);
     };
     let cost = |micro| Limits { max_cost: MicroUsd(micro), ..Limits::default() };
     check(cost(80_000), vec![], 2).await;

@@ -82,17 +82,17 @@ async fn an_approved_call_of_a_tool_that_changed_in_the_append_of_its_start_is_a
     let shop = Shop::new(&older, &newer);
     let engine = engine(&shop).build().await.unwrap();
     let waits = engine.run_task(task("go")).await.unwrap();
-    let thread = &waits.meta.thread_id;
+    let thread = &waits.thread;
     let first = open(&waits).remove(0);
     shop.changes_in.store(1, Ordering::SeqCst);
     engine.thread(thread).answer(&first, Answer::Approve, party("ann")).await.unwrap();
-    let waits = engine.run(&waits.run_id).wait().await.unwrap();
+    let waits = engine.run(&waits.run).wait().await.unwrap();
     let second = open(&waits).remove(0);
     assert_ne!(first, second);
     assert_eq!((older.count(), newer.count()), (0, 0), "the new tool is not approved yet");
     engine.thread(thread).answer(&second, Answer::Approve, party("ann")).await.unwrap();
-    let ended = engine.run(&waits.run_id).wait().await.unwrap();
-    assert_eq!((ended.status, ended.data.as_deref()), (Status::Done, Some("paid a")));
+    let ended = engine.run(&waits.run).wait().await.unwrap();
+    assert_eq!((ended.status, ended.text.as_deref()), (Status::Done, Some("paid a")));
     assert_eq!((older.count(), newer.count()), (0, 1));
 }
 
@@ -104,9 +104,9 @@ async fn an_allowed_call_of_a_tool_that_changed_in_the_append_of_its_start_is_ju
     // The second append is the one of the reply, its verdict and its start.
     shop.changes_in.store(2, Ordering::SeqCst);
     let ended = engine.run_task(task("go")).await.unwrap();
-    assert_eq!((ended.status, ended.data.as_deref()), (Status::Done, Some("paid a")));
+    assert_eq!((ended.status, ended.text.as_deref()), (Status::Done, Some("paid a")));
     assert_eq!((older.count(), newer.count()), (0, 1));
-    let facts = facts(&engine, &ended.meta.thread_id).await;
+    let facts = facts(&engine, &ended.thread).await;
     let judged = facts.iter().filter(|fact| matches!(fact, Fact::CallJudged { .. })).count();
     let taken_back = facts.iter().filter(|fact| matches!(fact, Fact::ToolUndispatched { .. })).count();
     assert_eq!((judged, taken_back), (2, 1));
@@ -125,8 +125,8 @@ async fn a_call_that_is_approved_and_cancelled_in_one_round_is_cancelled_and_not
     engine.thread(&thread).leave_answers(approves, party("ann")).await.unwrap();
     let cancel = Input::Cancel { run: None, by: "ann".into() };
     store.post(&thread, &"cancel".into(), &cancel).await.unwrap();
-    engine.run(&waits.run_id).resume().await.unwrap();
-    let ended = engine.run(&waits.run_id).wait().await.unwrap();
+    engine.run(&waits.run).resume().await.unwrap();
+    let ended = engine.run(&waits.run).wait().await.unwrap();
     let facts = facts(&engine, &thread).await;
     let Some(Fact::RunFinished { totals, .. }) = facts.last() else { panic!("{ended:?}") };
     assert_eq!((paid.count(), totals.calls, totals.approved), (0, 0, 0));
@@ -159,8 +159,8 @@ async fn a_preview_is_made_only_by_the_tool_that_was_judged() {
     // The second append is the one of the reply and its verdict.
     shop.changes_in.store(2, Ordering::SeqCst);
     let waits = engine.run_task(task("go")).await.unwrap();
-    assert_eq!(waits.meta.interrupts[0].preview.as_deref(), Some("pays a"));
-    let recorded = facts(&engine, &waits.meta.thread_id).await;
+    assert_eq!(waits.interrupts[0].preview.as_deref(), Some("pays a"));
+    let recorded = facts(&engine, &waits.thread).await;
     let judged = recorded.iter().filter(|fact| matches!(fact, Fact::CallJudged { .. })).count();
     assert_eq!((judged, looks.count()), (2, 1), "{recorded:#?}");
 }

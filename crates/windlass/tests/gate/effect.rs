@@ -61,12 +61,12 @@ async fn finish(
         }
         if case.elsewhere {
             // A process that waits for people holds nothing, as soon as it has put the thread down.
-            while asked.thread(&outcome.meta.thread_id).is_driven() {
+            while asked.thread(&outcome.thread).is_driven() {
                 tokio::task::yield_now().await;
             }
             asked = engine(&store.another_node(), bank, case).await;
         }
-        let [open] = &*outcome.meta.interrupts else { panic!("one at a time: {outcome:?}") };
+        let [open] = &*outcome.interrupts else { panic!("one at a time: {outcome:?}") };
         let answer = match &open.kind {
             InterruptKind::Approval { .. } => Answer::Approve,
             InterruptKind::InDoubt { .. } => {
@@ -78,7 +78,7 @@ async fn finish(
             }
             other => panic!("{other:?}"),
         };
-        asked.thread(&outcome.meta.thread_id).answer(&open.interrupt, answer, party("ann")).await.unwrap();
+        asked.thread(&outcome.thread).answer(&open.interrupt, answer, party("ann")).await.unwrap();
     }
 }
 
@@ -127,7 +127,7 @@ fn go_on(store: &MemoryStore, bank: &Bank, case: Case, place: Place) {
         };
         let (outcome, doubts) = finish(store, bank, (next, &row.view.run), case).await;
         assert_eq!(
-            (outcome.status, outcome.data.as_deref()),
+            (outcome.status, outcome.text.as_deref()),
             (Status::Done, Some("done")),
             "{case:?} {place:?}"
         );

@@ -56,7 +56,7 @@ async fn a_grant_that_comes_with_an_approval_lets_the_next_call_through() {
     let (_, grants) =
         engine.answer_and_grant(&folded, answers, vec![draft(Some(1))], None, party("ann")).await.unwrap();
     // The second is let through, and the third is asked about.
-    let waits = engine.run(&waits.run_id).wait().await.unwrap();
+    let waits = engine.run(&waits.run).wait().await.unwrap();
     assert_eq!((open(&waits).len(), written.count(), uses(&facts(&engine, &"t".into()).await)), (1, 2, 1));
     let left = engine.policy().grants(None).await.unwrap();
     assert_eq!((left[0].0.as_str(), &left[0].1.id, left[0].1.remaining), ("local", &grants[0].id, Some(0)));
@@ -71,7 +71,7 @@ async fn a_grant_that_comes_with_an_approval_counts_for_the_calls_beside_it() {
     let answers = vec![given(&open(&waits)[0], Answer::Approve)];
     let folded = engine.thread(&"t".into()).folded().await.unwrap();
     engine.answer_and_grant(&folded, answers, vec![draft(None)], None, party("ann")).await.unwrap();
-    let ended = engine.run(&waits.run_id).wait().await.unwrap();
+    let ended = engine.run(&waits.run).wait().await.unwrap();
     assert_eq!(
         (ended.status, written.count(), uses(&facts(&engine, &"t".into()).await)),
         (Status::Done, 3, 2)
@@ -224,7 +224,7 @@ async fn budgets_and_modes_go_with_their_run_and_thread() {
     };
     engine.policy().set_auto_run(&Whose::Thread("t".into()), Some(AutoRun::Ask)).await.unwrap();
     let waits = engine.run_task(task_in("t", "go")).await.unwrap();
-    let run = waits.run_id.as_str();
+    let run = waits.run.as_str();
     let all = |used| {
         let own = [("run", run), ("thread", "t"), ("user", "local")];
         own.map(|(per, whose)| (format!("default/{per}/{whose}/steps"), used)).to_vec()
@@ -232,7 +232,7 @@ async fn budgets_and_modes_go_with_their_run_and_thread() {
     assert_eq!(names().await, all(1));
     let asked = open(&waits).remove(0);
     engine.thread(&"t".into()).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
-    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().status, Status::Done);
+    assert_eq!(engine.run(&waits.run).wait().await.unwrap().status, Status::Done);
     assert_eq!(names().await, all(2)[1..]);
     put_down(&engine, &"t".into()).await;
     engine.thread(&"t".into()).delete().await.unwrap();

@@ -50,9 +50,9 @@ async fn run(text: &str, written: &Counter) -> (windlass::Engine, Outcome) {
 async fn a_hook_lets_calls_pass_stops_them_or_has_people_look() {
     let written = Counter::default();
     let (_, passed) = run("allow", &written).await;
-    assert_eq!((passed.data.as_deref(), written.count()), (Some("said allow"), 1));
+    assert_eq!((passed.text.as_deref(), written.count()), (Some("said allow"), 1));
     let (_, stopped) = run("deny", &written).await;
-    let said = stopped.data.unwrap();
+    let said = stopped.text.unwrap();
     assert!(said.contains("denied by policy (`hook`)") && said.contains("look at it"), "{said}");
     for (text, why) in
         [("ask", "look at it"), ("panic", "the hook crashed"), ("hang", "the hook took longer than 10000 ms")]
@@ -60,10 +60,10 @@ async fn a_hook_lets_calls_pass_stops_them_or_has_people_look() {
         let written = Counter::default();
         let (engine, waits) = run(text, &written).await;
         let asked = open(&waits).remove(0);
-        let InterruptKind::Hook { reason, .. } = &waits.meta.interrupts[0].kind else { panic!("{waits:?}") };
+        let InterruptKind::Hook { reason, .. } = &waits.interrupts[0].kind else { panic!("{waits:?}") };
         assert_eq!((reason.as_str(), written.count()), (why, 0));
-        engine.thread(&waits.meta.thread_id).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
-        let ended = engine.run(&waits.run_id).wait().await.unwrap();
+        engine.thread(&waits.thread).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
+        let ended = engine.run(&waits.run).wait().await.unwrap();
         assert_eq!((ended.status, written.count()), (Status::Done, 1));
     }
     assert_eq!(written.count(), 1);
@@ -77,9 +77,9 @@ async fn people_may_reply_in_place_of_a_call_that_a_hook_stopped() {
     let asked = open(&waits).remove(0);
     let text = Some("use the other one".to_owned());
     let reply = Answer::Reply(Box::new(Reply { text, ..Reply::default() }));
-    engine.thread(&waits.meta.thread_id).answer(&asked, reply, party("ann")).await.unwrap();
-    let ended = engine.run(&waits.run_id).wait().await.unwrap();
-    assert_eq!((ended.data.as_deref(), written.count()), (Some("use the other one"), 0));
+    engine.thread(&waits.thread).answer(&asked, reply, party("ann")).await.unwrap();
+    let ended = engine.run(&waits.run).wait().await.unwrap();
+    assert_eq!((ended.text.as_deref(), written.count()), (Some("use the other one"), 0));
 }
 
 #[tokio::test]
@@ -114,12 +114,12 @@ async fn the_key_of_a_call_is_hidden_from_the_model_and_from_whoever_approves() 
     });
     let engine = asking(&store(), &models, tools(&bank, Wire::Function, Pays::Keyed)).build().await.unwrap();
     let waits = engine.run_task(task("go")).await.unwrap();
-    let shown: Vec<_> = waits.meta.interrupts.iter().map(|open| open.arguments.clone().unwrap()).collect();
+    let shown: Vec<_> = waits.interrupts.iter().map(|open| open.arguments.clone().unwrap()).collect();
     assert_eq!(shown[0], r#"{"order":"a"}"#);
     for asked in open(&waits) {
-        engine.thread(&waits.meta.thread_id).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
+        engine.thread(&waits.thread).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
     }
-    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().data.as_deref(), Some("paid a | paid b"));
+    assert_eq!(engine.run(&waits.run).wait().await.unwrap().text.as_deref(), Some("paid a | paid b"));
     let keys = bank.keys();
     assert!(keys.iter().all(|key| key.starts_with("wl-") && key.len() == 35), "{keys:?}");
     assert_ne!(keys[0], keys[1]);
@@ -158,9 +158,9 @@ async fn the_class_that_an_administrator_gives_a_tool_decides_what_follows_a_los
         engine.build().await.unwrap().run_task(task("go")).await.unwrap()
     };
     let told = run(None).await;
-    assert!(told.data.unwrap().contains("repeating it is safe"));
+    assert!(told.text.unwrap().contains("repeating it is safe"));
     let doubt = run(Some(EffectClass::Once)).await;
-    assert!(matches!(doubt.meta.interrupts[0].kind, InterruptKind::InDoubt { .. }), "{doubt:?}");
+    assert!(matches!(doubt.interrupts[0].kind, InterruptKind::InDoubt { .. }), "{doubt:?}");
 }
 
 /// A tool whose own word about a call cannot be had.

@@ -94,7 +94,7 @@ fn a_call_that_is_put_off_for_days_is_a_row_and_goes_on_in_another_process() {
         assert!(row.view.deadline.unwrap().since(Timestamp(1_000)) >= 100 * DAY_MS);
         assert_eq!(row.view.interrupts, 0);
         let outcome = engine.run(&started.run).status().await.unwrap();
-        assert_eq!((outcome.status, outcome.data), (Status::Running, None));
+        assert_eq!((outcome.status, outcome.text), (Status::Running, None));
         started.run
     });
     drop(first);
@@ -114,8 +114,8 @@ fn a_call_that_is_put_off_for_days_is_a_row_and_goes_on_in_another_process() {
     });
     assert_eq!(seen.starts(), ["0", "1 page 1", "2 page 2"]);
     // Two hundred days are more than a run may take; asleep it takes none of it.
-    assert_eq!((ended.status, ended.data.as_deref()), (Status::Done, Some("came back with page 2")));
-    assert_eq!(ended.meta.tool_calls, 1);
+    assert_eq!((ended.status, ended.text.as_deref()), (Status::Done, Some("came back with page 2")));
+    assert_eq!(ended.figures.calls, 1);
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn the_policy_of_the_time_at_which_a_call_goes_on_counts() {
                 () = settle() => clock.advance_ms(1_000),
             }
         };
-        assert!(ended.data.as_ref().unwrap().starts_with(says), "{ended:?}");
+        assert!(ended.text.as_ref().unwrap().starts_with(says), "{ended:?}");
         let outcome = facts(&engine, &started.thread).await.into_iter().find_map(|fact| match fact {
             Fact::ToolFinished { outcome, .. } => Some(outcome),
             _ => None,
@@ -235,9 +235,7 @@ async fn a_call_that_cannot_go_on_is_in_doubt_and_not_a_mere_error() {
             None => {
                 assert_eq!(told, None);
                 let outcome = engine.run(&started.run).status().await.unwrap();
-                let InterruptKind::InDoubt { .. } = outcome.meta.interrupts[0].kind else {
-                    panic!("{outcome:?}")
-                };
+                let InterruptKind::InDoubt { .. } = outcome.interrupts[0].kind else { panic!("{outcome:?}") };
             }
         }
     }

@@ -59,9 +59,9 @@ async fn answer_in(engine: &Engine, waits: Outcome, order: &[usize]) -> Outcome 
     let asked = open(&waits);
     for nth in order {
         let (interrupt, by) = (&asked[*nth], party("ann"));
-        engine.thread(&waits.meta.thread_id).answer(interrupt, Answer::Approve, by).await.unwrap();
+        engine.thread(&waits.thread).answer(interrupt, Answer::Approve, by).await.unwrap();
     }
-    engine.run(&waits.run_id).wait().await.unwrap()
+    engine.run(&waits.run).wait().await.unwrap()
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn calls_keep_their_places_in_whatever_order_people_answer() {
             let waits = engine.run_task(task_in("t", "go")).await.unwrap();
             assert_eq!(open(&waits).len(), asks, "all are asked at once: {calls:?}");
             let ended = answer_in(&engine, waits, &order_of_answers).await;
-            assert_eq!(ended.data.as_deref(), Some(said), "{calls:?} {order_of_answers:?}");
+            assert_eq!(ended.text.as_deref(), Some(said), "{calls:?} {order_of_answers:?}");
             let found = order(&facts(&engine, &"t".into()).await);
             assert_eq!(found, started, "{calls:?} {order_of_answers:?}");
         }
@@ -91,7 +91,7 @@ async fn a_denied_call_lets_those_behind_it_go() {
     let waits = engine.run_task(task_in("t", "go")).await.unwrap();
     let (deny, by) = (Answer::Deny { reason: None }, party("ann"));
     engine.thread(&"t".into()).answer(&open(&waits)[0], deny, by).await.unwrap();
-    let said = engine.run(&waits.run_id).wait().await.unwrap().data.unwrap();
+    let said = engine.run(&waits.run).wait().await.unwrap().text.unwrap();
     assert!(said.starts_with("Tool call was denied by the user") && said.ends_with(" | said b"), "{said}");
     assert_eq!(order(&facts(&engine, &"t".into()).await), ">0<1>1");
 }
@@ -118,7 +118,7 @@ async fn reads_beside_each_other_are_told_in_their_places() {
             }
         }
         assert_eq!(
-            engine.run(&started.run).wait().await.unwrap().data.as_deref(),
+            engine.run(&started.run).wait().await.unwrap().text.as_deref(),
             Some("let go | let go | let go")
         );
         let wanted: String = ended.iter().map(|nth| format!(">{nth}")).collect();
@@ -152,7 +152,7 @@ async fn a_thread_may_run_all_its_calls_one_by_one() {
     for (options, wanted) in [(options, "<0>0<1>1<2>2"), (RunOptions::default(), "<0<1<2>0>1>2")] {
         let engine = engine(&store(), &models).await;
         let ended = engine.run_task(Task { options, ..task_in("t", "go") }).await.unwrap();
-        assert_eq!(ended.data.as_deref(), Some("said a | said b | said c"));
+        assert_eq!(ended.text.as_deref(), Some("said a | said b | said c"));
         let found = order(&facts(&engine, &"t".into()).await);
         let starts = |order: &str| order.split('>').next().map(str::to_owned);
         assert_eq!(starts(&found), starts(wanted), "{found}");
@@ -225,7 +225,7 @@ fn the_line_keeps_its_order_wherever_the_process_dies() {
                 engine.recover().await.unwrap();
                 let Some(row) = engine.runs(&RunQuery::newest(1)).await.unwrap().pop() else { return };
                 let ended = drive(&engine, &row.view.run).await;
-                assert_eq!(ended.data, Some(said.join(" | ")), "{calls:?} {fault:?} {nth}");
+                assert_eq!(ended.text, Some(said.join(" | ")), "{calls:?} {fault:?} {nth}");
                 check_line(calls, &order(&facts(&engine, &"t".into()).await));
             });
         }

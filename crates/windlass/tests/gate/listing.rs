@@ -58,7 +58,7 @@ async fn each_person_finds_what_their_threads_ask() {
     let [a, b] = &*open(&runs[1]) else { panic!("two questions") };
     let batch = vec![given(a, Answer::Approve), given(b, Answer::Deny { reason: None })];
     engine.thread(&"t2".into()).answer_all(batch, party("ann")).await.unwrap();
-    engine.run(&runs[1].run_id).wait().await.unwrap();
+    engine.run(&runs[1].run).wait().await.unwrap();
     assert_eq!(waiting(&engine, &of_owner("ann")).await, [("t1".to_owned(), None, true)]);
 }
 
@@ -83,7 +83,7 @@ async fn what_people_say_is_counted_in_the_figures() {
         };
         let batch = open(&waits).iter().zip(answers.chars()).map(answer).collect();
         engine.thread(&thread).answer_all(batch, party("ann")).await.unwrap();
-        let outcome = engine.run(&waits.run_id).wait().await.unwrap();
+        let outcome = engine.run(&waits.run).wait().await.unwrap();
         let row = engine.runs(&RunQuery::of(&thread, 1)).await.unwrap().remove(0);
         ended.push((outcome.status, row.view.totals.approved, row.view.totals.denied));
         // The first reply is calls alone, of which the scripted model tells no fragment.
@@ -107,7 +107,7 @@ async fn what_people_say_is_counted_in_the_figures() {
 async fn a_journal_is_read_from_its_end() {
     let engine = asking(&store(), &plan(&[]), registry([])).build().await.unwrap();
     let outcome = engine.run_task(of("ann", "t1")).await.unwrap();
-    let thread = outcome.meta.thread_id;
+    let thread = outcome.thread;
     let all = engine.thread(&thread).events(Seq(0), 100).await.unwrap();
     let mut pages = Vec::new();
     let mut before = Seq(u64::MAX);

@@ -118,10 +118,10 @@ async fn waits_for(tool: &str, builder: Builder, clock: &Arc<ManualClock>, run: 
     })
     .await;
     let outcome = told.unwrap();
-    assert_eq!(outcome.meta.capabilities_missing, [tool]);
+    assert_eq!(outcome.missing_tools, [tool]);
     let told = format!("a process that has its own tools: `{tool}`");
-    assert!(outcome.data.unwrap().contains(&told));
-    assert!(outcome.meta.interrupts.is_empty());
+    assert!(outcome.text.unwrap().contains(&told));
+    assert!(outcome.interrupts.is_empty());
     let before = facts(&engine, &"t".into()).await.len();
     for _ in 0..5 {
         clock.advance_ms(30_000);
@@ -138,7 +138,7 @@ async fn waits_for(tool: &str, builder: Builder, clock: &Arc<ManualClock>, run: 
             () = settle() => clock.advance_ms(1_000),
         }
     };
-    assert_eq!((waited.status, waited.meta.capabilities_missing), (Status::Paused, vec![tool.to_owned()]));
+    assert_eq!((waited.status, waited.missing_tools), (Status::Paused, vec![tool.to_owned()]));
 }
 
 /// A process that has the tool: the run goes on there by itself.
@@ -151,11 +151,11 @@ async fn goes_on(builder: Builder, clock: &Arc<ManualClock>, tool: Arc<dyn Tool>
     pass(clock, async || status(&engine).await == ThreadStatus::Idle).await;
     let outcome = engine.run(run).status().await.unwrap();
     assert_eq!(
-        (outcome.status, outcome.data.as_deref()),
+        (outcome.status, outcome.text.as_deref()),
         (Status::Done, Some("the run's own")),
         "{outcome:?}"
     );
-    assert!(outcome.meta.capabilities_missing.is_empty());
+    assert!(outcome.missing_tools.is_empty());
 }
 
 // rows: LM-I7
@@ -199,7 +199,7 @@ fn a_call_that_was_lost_waits_where_it_may_be_repeated_and_is_in_doubt_elsewhere
                 let engine = built(folder.path(), &clock).build().await.unwrap();
                 pass(&clock, async || status(&engine).await == ThreadStatus::Waiting).await;
                 let outcome = engine.run(&run).status().await.unwrap();
-                assert!(matches!(outcome.meta.interrupts[0].kind, InterruptKind::InDoubt { .. }));
+                assert!(matches!(outcome.interrupts[0].kind, InterruptKind::InDoubt { .. }));
             });
             continue;
         }
@@ -293,7 +293,7 @@ fn a_run_that_can_only_talk_waits_for_nothing_that_its_conversation_has_loaded()
         });
         let engine = built(&models).build().await.unwrap();
         let loaded = engine.run_task(task_in("t", "go")).await.unwrap();
-        assert_eq!(loaded.data.as_deref(), Some("loaded"));
+        assert_eq!(loaded.text.as_deref(), Some("loaded"));
         let talk = Task { tools: RunTools::Nothing, ..task_in("t", "talk") };
         engine.start(talk).await.unwrap().run
     });
@@ -306,6 +306,6 @@ fn a_run_that_can_only_talk_waits_for_nothing_that_its_conversation_has_loaded()
         pass(&clock, async || status(&engine).await == ThreadStatus::Idle).await;
         let outcome = engine.run(&run).status().await.unwrap();
         let told = r#"{"error":"Unknown tool: own"}"#;
-        assert_eq!((outcome.status, outcome.data.as_deref()), (Status::Done, Some(told)));
+        assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Done, Some(told)));
     });
 }

@@ -118,7 +118,7 @@ fn store() -> MemoryStore {
 /// The interrupts that are open in a run, by their ids.
 fn open(outcome: &Outcome) -> Vec<InterruptId> {
     assert_eq!(outcome.status, Status::Paused, "{outcome:?}");
-    outcome.meta.interrupts.iter().map(|open| open.interrupt.clone()).collect()
+    outcome.interrupts.iter().map(|open| open.interrupt.clone()).collect()
 }
 
 /// Waits until nobody in this process drives a thread.

@@ -220,10 +220,10 @@ async fn an_approval_is_for_the_file_that_people_were_asked_about() {
     assert_eq!(["mid/sub/a", "yes/a"].map(|path| desk.text(path)), ["here: mid/sub/a\n", "here: yes/a\n"]);
     let recorded = facts(&engine, &"t".into()).await;
     assert!(!recorded.iter().any(|fact| matches!(fact, Fact::ToolStarted { .. })), "{recorded:?}");
-    let again = open(&engine.run(&paused.run_id).wait().await.unwrap()).remove(0);
+    let again = open(&engine.run(&paused.run).wait().await.unwrap()).remove(0);
     assert_ne!(again, asked);
     engine.thread(&"t".into()).answer(&again, Answer::Approve, party("ann")).await.unwrap();
-    assert_eq!(engine.run(&paused.run_id).wait().await.unwrap().status, Status::Done);
+    assert_eq!(engine.run(&paused.run).wait().await.unwrap().status, Status::Done);
     assert_eq!(["mid/sub/a", "yes/a"].map(|path| desk.text(path)), ["here: mid/sub/a\n", "x"]);
 }
 
@@ -425,7 +425,7 @@ async fn compare(seed: u64, turning: bool) -> BTreeMap<&'static str, u32> {
             let _ =
                 engine.thread(&"t".into()).answer(&asked, Answer::Deny { reason: None }, party("ann")).await;
         }
-        outcome = engine.run(&outcome.run_id).wait().await.unwrap();
+        outcome = engine.run(&outcome.run).wait().await.unwrap();
     }
     let told = told(&engine, &"t".into()).await;
     let files = desk.files();

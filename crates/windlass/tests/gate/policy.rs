@@ -63,7 +63,7 @@ impl Behind {
         let started = engine.start(task_in("t", "go")).await.unwrap();
         held.begun.notified().await;
         let status = engine.run(&started.run).status().await.unwrap();
-        for asked in &status.meta.interrupts {
+        for asked in &status.interrupts {
             let by = party("ann");
             engine.thread(&started.thread).answer(&asked.interrupt, Answer::Approve, by).await.unwrap();
         }
@@ -95,11 +95,11 @@ async fn a_rule_that_was_tightened_counts_for_a_call_that_was_approved_and_has_n
     let behind = Behind::new(nothing).await;
     behind.engine.policy().replace(rules(vec![rule(Verdict::Deny, "write")], AutoRun::Ask));
     let ended = behind.let_go().await;
-    assert!(ended.data.as_ref().unwrap().contains("denied by policy (`r`)"), "{ended:?}");
+    assert!(ended.text.as_ref().unwrap().contains("denied by policy (`r`)"), "{ended:?}");
     assert_eq!(behind.written.count(), 0);
     // Without a change it runs.
     let behind = Behind::new(nothing).await;
-    assert_eq!(behind.let_go().await.data.as_deref(), Some("let go | said a"));
+    assert_eq!(behind.let_go().await.text.as_deref(), Some("let go | said a"));
 }
 
 /// What was decided first is not written, because the budget has no room for the step that would follow.
@@ -198,13 +198,13 @@ async fn a_rule_that_was_tightened_counts_for_a_call_that_waits() {
     let tools = registry([written.tool("write", EffectClass::Once)]);
     let engine = asking(&store(), &plan(&[&[("write", "a")]]), tools).build().await.unwrap();
     let waits = engine.run_task(task("go")).await.unwrap();
-    let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+    let (thread, asked) = (&waits.thread, &open(&waits)[0]);
     engine.policy().replace(rules(vec![rule(Verdict::Deny, "write")], AutoRun::Ask));
     let late =
         engine.thread(thread).answer(asked, Answer::Approve, party("ann")).await.unwrap_err().to_string();
     assert!(late.starts_with("too late"), "{late}");
-    let ended = engine.run(&waits.run_id).wait().await.unwrap();
-    assert!(ended.data.unwrap().contains("denied by policy (`r`)"));
+    let ended = engine.run(&waits.run).wait().await.unwrap();
+    assert!(ended.text.unwrap().contains("denied by policy (`r`)"));
     assert_eq!(written.count(), 0);
 }
 
@@ -217,11 +217,11 @@ async fn a_rule_that_was_loosened_lets_a_call_go_that_waits() {
     let waits = engine.run_task(task("go")).await.unwrap();
     engine.policy().replace(rules(vec![rule(Verdict::Allow, "write")], AutoRun::Ask));
     // Whoever looks after the thread next sees it.
-    engine.run(&waits.run_id).resume().await.unwrap();
-    while engine.run(&waits.run_id).status().await.unwrap().status == Status::Paused {
+    engine.run(&waits.run).resume().await.unwrap();
+    while engine.run(&waits.run).status().await.unwrap().status == Status::Paused {
         tokio::task::yield_now().await;
     }
-    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().data.as_deref(), Some("said a"));
+    assert_eq!(engine.run(&waits.run).wait().await.unwrap().text.as_deref(), Some("said a"));
 }
 
 #[tokio::test]
@@ -267,10 +267,10 @@ async fn a_grant_of_two_lets_two_calls_through_in_one_step_or_in_three() {
         let waits = engine.run_task(task("go")).await.unwrap();
         let asked = open(&waits);
         assert_eq!((asked.len(), written.count()), (1, 2), "{waits:?}");
-        assert_eq!(waits.meta.interrupts[0].arguments.as_deref(), Some(r#"{"text":"c"}"#));
+        assert_eq!(waits.interrupts[0].arguments.as_deref(), Some(r#"{"text":"c"}"#));
         assert_eq!(remaining(&engine).await, Some(0));
-        engine.thread(&waits.meta.thread_id).answer(&asked[0], Answer::Approve, party("ann")).await.unwrap();
-        assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().status, Status::Done);
+        engine.thread(&waits.thread).answer(&asked[0], Answer::Approve, party("ann")).await.unwrap();
+        assert_eq!(engine.run(&waits.run).wait().await.unwrap().status, Status::Done);
     }
 }
 
@@ -283,7 +283,7 @@ async fn race(engines: [&Engine; 2], written: &Counter) {
     for outcome in outcomes {
         let outcome = outcome.unwrap();
         assert_eq!(outcome.status, Status::Paused, "{outcome:?}");
-        used += uses(&facts(engines[0], &outcome.meta.thread_id).await);
+        used += uses(&facts(engines[0], &outcome.thread).await);
     }
     assert_eq!((used, written.count(), remaining(engines[1]).await), (2, 2, Some(0)));
 }
@@ -350,15 +350,15 @@ async fn an_answer_that_was_left_is_judged_by_the_rules_of_when_it_is_taken() {
     let tools = || registry([written.tool("write", EffectClass::Once)]);
     let engine = asking(&store, &plan(&[&[("write", "a")]]), tools()).build().await.unwrap();
     let waits = engine.run_task(task("go")).await.unwrap();
-    let (thread, asked) = (&waits.meta.thread_id, &open(&waits)[0]);
+    let (thread, asked) = (&waits.thread, &open(&waits)[0]);
     engine.thread(thread).leave_answers(vec![given(asked, Answer::Approve)], party("ann")).await.unwrap();
     let server = asking(&store.another_node(), &plan(&[&[("write", "a")]]), tools())
         .rules(vec![rule(Verdict::Deny, "write")])
         .attend(Attend::All);
     let server = server.build().await.unwrap();
-    server.run(&waits.run_id).resume().await.unwrap();
-    let ended = server.run(&waits.run_id).wait().await.unwrap();
-    assert!(ended.data.unwrap().contains("denied by policy"));
+    server.run(&waits.run).resume().await.unwrap();
+    let ended = server.run(&waits.run).wait().await.unwrap();
+    assert!(ended.text.unwrap().contains("denied by policy"));
     assert_eq!(written.count(), 0);
 }
 
@@ -408,6 +408,6 @@ async fn a_role_that_was_taken_away_counts_for_a_call_that_waits_for_its_place()
     assert_eq!(open(&waits).len(), 1);
     roles.lock().unwrap().clear();
     engine.thread(&"t".into()).answer(&open(&waits)[0], Answer::Approve, party("ann")).await.unwrap();
-    let waits = engine.run(&waits.run_id).wait().await.unwrap();
+    let waits = engine.run(&waits.run).wait().await.unwrap();
     assert_eq!((open(&waits).len(), counter.count()), (1, 1));
 }

@@ -87,13 +87,13 @@ async fn engine(store: &MemoryStore, world: &World) -> Engine {
 }
 
 fn shown(outcome: &Outcome) -> &str {
-    outcome.meta.interrupts[0].preview.as_deref().unwrap()
+    outcome.interrupts[0].preview.as_deref().unwrap()
 }
 
 async fn answer(engine: &Engine, waits: &Outcome, answer: Answer) -> Outcome {
     let asked = open(waits).remove(0);
-    engine.thread(&waits.meta.thread_id).answer(&asked, answer, party("ann")).await.unwrap();
-    engine.run(&waits.run_id).wait().await.unwrap()
+    engine.thread(&waits.thread).answer(&asked, answer, party("ann")).await.unwrap();
+    engine.run(&waits.run).wait().await.unwrap()
 }
 
 #[tokio::test]
@@ -103,8 +103,8 @@ async fn what_a_call_would_do_is_shown_and_looked_up_again() {
     let waits = engine.run_task(task("go")).await.unwrap();
     assert_eq!((shown(&waits), world.value().as_str(), world.looks()), ("old -> new", "old", 1));
     let ended = answer(&engine, &waits, Answer::Approve).await;
-    assert_eq!((ended.data.as_deref(), world.value().as_str(), world.looks()), (Some("said new"), "new", 2));
-    let told = facts(&engine, &ended.meta.thread_id).await;
+    assert_eq!((ended.text.as_deref(), world.value().as_str(), world.looks()), (Some("said new"), "new", 2));
+    let told = facts(&engine, &ended.thread).await;
     let looked = told.iter().filter_map(|fact| match fact {
         Fact::CallPreviewed { digest, .. } => Some(*digest),
         _ => None,
@@ -192,7 +192,7 @@ fn a_process_that_dies_while_it_looks_changes_nothing_and_another_looks_again() 
     runtime().block_on(async {
         let engine = engine(&store.restarted(), &world).await;
         engine.recover().await.unwrap();
-        let ended = engine.run(&waits.run_id).wait().await.unwrap();
+        let ended = engine.run(&waits.run).wait().await.unwrap();
         assert_eq!((ended.status, world.value().as_str()), (Status::Done, "new"), "approved is approved");
     });
 }
@@ -212,16 +212,16 @@ async fn an_approval_of_something_else_is_stale() {
     let engine = engine(&store(), &world).await;
     let waits = engine.run_task(task("go")).await.unwrap();
     let interrupt = open(&waits).remove(0);
-    let InterruptKind::Approval { approval, .. } = waits.meta.interrupts[0].kind else { panic!("{waits:?}") };
+    let InterruptKind::Approval { approval, .. } = waits.interrupts[0].kind else { panic!("{waits:?}") };
     let with = |seen: Digest| {
         let given = Given { interrupt: interrupt.clone(), answer: Answer::Approve, approval: Some(seen) };
-        engine.thread(&waits.meta.thread_id).answer_all(vec![given], party("ann"))
+        engine.thread(&waits.thread).answer_all(vec![given], party("ann"))
     };
     let stale = with(Digest::of(b"another")).await.unwrap_err();
     assert!(matches!(stale, EngineError::Rejected(Reject::Stale { .. })), "{stale}");
     assert_eq!(world.value(), "old");
     with(approval).await.unwrap();
-    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().status, Status::Done);
+    assert_eq!(engine.run(&waits.run).wait().await.unwrap().status, Status::Done);
 }
 
 /// A file that somebody else changes between the approval and the call.

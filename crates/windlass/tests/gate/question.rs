@@ -44,8 +44,8 @@ async fn asked(question: Value, answer: Answer) -> (Outcome, String) {
     let waits = engine.run_task(task("go")).await.unwrap();
     assert_eq!(written.count(), 0, "a later call of the step waits for the answer");
     let asked = open(&waits).remove(0);
-    engine.thread(&waits.meta.thread_id).answer(&asked, answer, party("ann")).await.unwrap();
-    let said = engine.run(&waits.run_id).wait().await.unwrap().data.unwrap();
+    engine.thread(&waits.thread).answer(&asked, answer, party("ann")).await.unwrap();
+    let said = engine.run(&waits.run).wait().await.unwrap().text.unwrap();
     let (answered, after) = said.split_once(" | ").unwrap();
     assert_eq!((after, written.count()), ("said after", 1));
     (waits, answered.to_owned())
@@ -64,7 +64,7 @@ async fn the_model_asks_people_and_reads_what_they_said() {
     });
     let check = async |answer, wanted: Value| {
         let (waits, said) = asked(question.clone(), answer).await;
-        let InterruptKind::Question(shown) = &waits.meta.interrupts[0].kind else { panic!("{waits:?}") };
+        let InterruptKind::Question(shown) = &waits.interrupts[0].kind else { panic!("{waits:?}") };
         let whole = Question {
             checkpoint: Some("send".into()),
             summary: "Send the invoice?".into(),
@@ -74,7 +74,7 @@ async fn the_model_asks_people_and_reads_what_they_said() {
             schema: None,
         };
         assert_eq!(**shown, whole);
-        assert_eq!(waits.meta.interrupts[0].expires_at, None);
+        assert_eq!(waits.interrupts[0].expires_at, None);
         assert_eq!(serde_json::from_str::<Value>(&said).unwrap(), wanted);
     };
     let yes = |overrides: Value, selected: Value, free_input: Value| json!({"approved": true, "overrides": overrides, "selected": selected, "free_input": free_input});
@@ -99,7 +99,7 @@ async fn a_question_without_its_parts_is_told_to_the_model_and_nobody_is_asked()
         let engine = asking(&store(), &model(question), tools(&written, None)).auto_run(AutoRun::Everything);
         let ended = engine.build().await.unwrap().run_task(task("go")).await.unwrap();
         let wanted = r#"{"error":"checkpoint and summary are required"} | said after"#;
-        assert_eq!(ended.data.as_deref(), Some(wanted));
+        assert_eq!(ended.text.as_deref(), Some(wanted));
     }
 }
 
@@ -129,8 +129,8 @@ async fn refused(question: Value, why: &str) {
     let engine = engine.build().await.unwrap();
     let ended = engine.run_task(task("go")).await.unwrap();
     let told = json!({ "error": format!("the question {why}") });
-    assert_eq!(ended.data, Some(format!("{told} | said after")));
-    let events = engine.thread(&ended.meta.thread_id).events(Seq(0), 1_000).await.unwrap();
+    assert_eq!(ended.text, Some(format!("{told} | said after")));
+    let events = engine.thread(&ended.thread).events(Seq(0), 1_000).await.unwrap();
     for recorded in events {
         assert_eq!(Event::decode(&recorded.event.encode()).unwrap(), recorded.event);
     }
@@ -144,9 +144,9 @@ async fn a_reply_that_the_question_does_not_take_is_refused() {
     });
     let engine = engine.build().await.unwrap();
     let waits = engine.run_task(task("go")).await.unwrap();
-    let asked = waits.meta.interrupts[0].interrupt.clone();
+    let asked = waits.interrupts[0].interrupt.clone();
     let refused = async |answer, wanted: &str| {
-        let refused = engine.thread(&waits.meta.thread_id).answer(&asked, answer, party("ann")).await;
+        let refused = engine.thread(&waits.thread).answer(&asked, answer, party("ann")).await;
         assert_eq!(refused.unwrap_err().to_string(), wanted);
     };
     let selected = Some("y".to_owned());
@@ -172,15 +172,13 @@ async fn one_question_may_follow_another() {
     let mut outcome = engine.run_task(task("go")).await.unwrap();
     for checkpoint in ["first", "second"] {
         let asked = open(&outcome).remove(0);
-        let InterruptKind::Question(question) = &outcome.meta.interrupts[0].kind else {
-            panic!("{outcome:?}")
-        };
+        let InterruptKind::Question(question) = &outcome.interrupts[0].kind else { panic!("{outcome:?}") };
         assert_eq!(question.checkpoint.as_deref(), Some(checkpoint));
-        let thread = &outcome.meta.thread_id;
+        let thread = &outcome.thread;
         engine.thread(thread).answer(&asked, reply(Reply::default()), party("ann")).await.unwrap();
-        outcome = engine.run(&outcome.run_id).wait().await.unwrap();
+        outcome = engine.run(&outcome.run).wait().await.unwrap();
     }
-    assert_eq!(outcome.data.as_deref(), Some("done"));
+    assert_eq!(outcome.text.as_deref(), Some("done"));
 }
 
 // rows: WT-H4, WT-H10, OV-3
@@ -194,22 +192,21 @@ async fn a_question_that_nobody_answers_is_declined_after_its_time() {
     let engine = engine.clock(clock.clone()).attend(Attend::All).build().await.unwrap();
     let waits = engine.run_task(task("go")).await.unwrap();
     let asked = open(&waits).remove(0);
-    put_down(&engine, &waits.meta.thread_id).await;
+    put_down(&engine, &waits.thread).await;
     clock.advance_ms(1_799_000);
     tokio::task::yield_now().await;
-    assert_eq!(engine.run(&waits.run_id).status().await.unwrap().status, Status::Paused);
+    assert_eq!(engine.run(&waits.run).status().await.unwrap().status, Status::Paused);
     clock.advance_ms(2_000);
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }
-    let ended = engine.run(&waits.run_id).wait().await.unwrap();
+    let ended = engine.run(&waits.run).wait().await.unwrap();
     assert_eq!(ended.status, Status::Done, "{ended:?}");
-    let (said, after) = ended.data.as_ref().unwrap().split_once(" | ").unwrap();
+    let (said, after) = ended.text.as_ref().unwrap().split_once(" | ").unwrap();
     let wanted = json!({"approved": false, "cancelled": true, "reason": "nobody answered in time"});
     assert_eq!(serde_json::from_str::<Value>(said).unwrap(), wanted);
     assert_eq!((after, written.count()), ("said after", 1));
-    let late =
-        engine.thread(&waits.meta.thread_id).answer(&asked, reply(Reply::default()), party("ann")).await;
+    let late = engine.thread(&waits.thread).answer(&asked, reply(Reply::default()), party("ann")).await;
     assert!(late.unwrap_err().to_string().starts_with("too late"));
 }
 
@@ -254,7 +251,7 @@ async fn with_measure(store: &MemoryStore, starts: &Counter) -> Engine {
 
 async fn size(engine: &Engine, outcome: &Outcome, asked: &InterruptId, values: Value) -> Result<(), String> {
     let answer = reply(Reply { values: Some(values), ..Reply::default() });
-    let answered = engine.thread(&outcome.meta.thread_id).answer(asked, answer, party("ann")).await;
+    let answered = engine.thread(&outcome.thread).answer(asked, answer, party("ann")).await;
     answered.map(drop).map_err(|error| error.to_string())
 }
 
@@ -278,8 +275,8 @@ async fn a_tool_is_started_again_with_the_reply_also_by_another_process() {
     }
     assert_eq!(starts.count(), 1);
     size(&next, &waits, &asked, json!({"size": 7})).await.unwrap();
-    let ended = next.run(&waits.run_id).wait().await.unwrap();
-    assert_eq!((ended.data.as_deref(), starts.count()), (Some("begun 0, size 7"), 2));
+    let ended = next.run(&waits.run).wait().await.unwrap();
+    assert_eq!((ended.text.as_deref(), starts.count()), (Some("begun 0, size 7"), 2));
 }
 
 #[tokio::test]
@@ -289,8 +286,8 @@ async fn a_tool_hears_that_its_question_was_declined() {
     let waits = engine.run_task(task("go")).await.unwrap();
     let asked = open(&waits).remove(0);
     let deny = Answer::Deny { reason: Some("no".into()) };
-    engine.thread(&waits.meta.thread_id).answer(&asked, deny, party("ann")).await.unwrap();
-    let said = engine.run(&waits.run_id).wait().await.unwrap().data.unwrap();
+    engine.thread(&waits.thread).answer(&asked, deny, party("ann")).await.unwrap();
+    let said = engine.run(&waits.run).wait().await.unwrap().text.unwrap();
     assert!(said.starts_with("begun 0, Deny") && said.contains("no"), "{said}");
 }
 
@@ -332,19 +329,14 @@ async fn finish(engine: &Engine, run: &windlass::machine::RunId) -> String {
     loop {
         let outcome = engine.run(run).wait().await.unwrap();
         if outcome.status == Status::Done {
-            return outcome.data.unwrap();
+            return outcome.text.unwrap();
         }
         let asked = open(&outcome).remove(0);
-        match outcome.meta.interrupts[0].kind {
+        match outcome.interrupts[0].kind {
             InterruptKind::Question(_) => size(engine, &outcome, &asked, json!({"size": 7})).await.unwrap(),
             InterruptKind::InDoubt { .. } => {
                 let by = party("ann");
-                engine
-                    .thread(&outcome.meta.thread_id)
-                    .answer(&asked, Answer::Retry, by)
-                    .await
-                    .map(drop)
-                    .unwrap();
+                engine.thread(&outcome.thread).answer(&asked, Answer::Retry, by).await.map(drop).unwrap();
             }
             _ => panic!("{outcome:?}"),
         }

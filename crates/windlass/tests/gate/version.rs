@@ -65,16 +65,16 @@ async fn a_rule_that_comes_in_the_middle_of_a_round_counts_for_the_calls_that_th
     for (interrupt, answer) in [(erase, Answer::Approve), (mail, Answer::Raise { to: 1 })] {
         engine.thread(&"t".into()).leave_answers(vec![given(interrupt, answer)], party("ann")).await.unwrap();
     }
-    engine.run(&waits.run_id).resume().await.unwrap();
+    engine.run(&waits.run).resume().await.unwrap();
     // Whether mailing is asked about or not, nothing is paid.
-    let mut outcome = engine.run(&waits.run_id).wait().await.unwrap();
-    while !outcome.meta.interrupts.is_empty() {
-        let asked = outcome.meta.interrupts[0].interrupt.clone();
+    let mut outcome = engine.run(&waits.run).wait().await.unwrap();
+    while !outcome.interrupts.is_empty() {
+        let asked = outcome.interrupts[0].interrupt.clone();
         engine.thread(&"t".into()).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
-        outcome = engine.run(&waits.run_id).wait().await.unwrap();
+        outcome = engine.run(&waits.run).wait().await.unwrap();
     }
     assert_eq!(paid.count(), 0, "{:#?}", facts(&engine, &"t".into()).await);
-    assert!(outcome.data.as_ref().unwrap().contains("denied by policy (`Deny pay`)"), "{outcome:?}");
+    assert!(outcome.text.as_ref().unwrap().contains("denied by policy (`Deny pay`)"), "{outcome:?}");
 }
 
 /// What a tool takes by now.
@@ -111,7 +111,7 @@ fn what_a_newer_tool_does_not_take_is_not_sent() {
         held.go.notify_one();
         engine.recover().await.unwrap();
         let ended = engine.run(&run).wait().await.unwrap();
-        let said = ended.data.as_ref().unwrap();
+        let said = ended.text.as_ref().unwrap();
         assert!(said.contains("Invalid arguments") && said.contains("path"), "{said}");
         assert_eq!(sent.count(), 0);
     });
@@ -156,10 +156,10 @@ async fn a_tool_that_is_gone_leaves_its_call_asked() {
     let other = asking(&store.another_node(), &models, registry([])).build().await.unwrap();
     let refused = other.thread(&"t".into()).answer(&asked, Answer::Approve, party("ann")).await.unwrap_err();
     assert!(refused.to_string().contains("the tool is not available by now"), "{refused}");
-    assert_eq!(open(&other.run(&waits.run_id).status().await.unwrap()), std::slice::from_ref(&asked));
+    assert_eq!(open(&other.run(&waits.run).status().await.unwrap()), std::slice::from_ref(&asked));
     put_down(&other, &"t".into()).await;
     engine.thread(&"t".into()).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
-    assert_eq!(engine.run(&waits.run_id).wait().await.unwrap().status, Status::Done);
+    assert_eq!(engine.run(&waits.run).wait().await.unwrap().status, Status::Done);
     assert_eq!(paid.count(), 1);
 }
 
@@ -179,7 +179,7 @@ async fn a_read_for_an_outcome_that_hangs_is_given_up() {
     let limits = Limits { call_timeout_ms: 50, ..Limits::default() };
     let agent = AgentConfig { limits, ..AgentConfig::from("test/scripted") };
     let waits = engine.run_task(Task { agent, ..task_in("t", "go") }).await.unwrap();
-    let InterruptKind::InDoubt { .. } = waits.meta.interrupts[0].kind else { panic!("{waits:?}") };
+    let InterruptKind::InDoubt { .. } = waits.interrupts[0].kind else { panic!("{waits:?}") };
     let told = facts(&engine, &"t".into()).await;
     let reason = told.iter().find_map(|fact| match fact {
         Fact::ToolInDoubt { reason, .. } => Some(reason.as_str()),
@@ -211,7 +211,7 @@ async fn a_call_that_hung_is_not_repeated_where_it_is_forbidden_by_now() {
         let limits = Limits { call_timeout_ms: 50, ..Limits::default() };
         let agent = AgentConfig { limits, ..AgentConfig::from("test/scripted") };
         let waits = built.run_task(Task { agent, ..task_in("t", "go") }).await.unwrap();
-        let InterruptKind::InDoubt { .. } = waits.meta.interrupts[0].kind else { panic!("{waits:?}") };
+        let InterruptKind::InDoubt { .. } = waits.interrupts[0].kind else { panic!("{waits:?}") };
         assert_eq!(sent.load(Ordering::SeqCst), wanted, "{after:?}");
     }
 }

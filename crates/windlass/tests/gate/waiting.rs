@@ -33,7 +33,7 @@ async fn a_server_over_many_waiting_runs_drives_none_until_one_is_answered() {
         last = Some(first.run_task(task("go")).await.unwrap());
     }
     let last = last.unwrap();
-    put_down(&first, &last.meta.thread_id).await;
+    put_down(&first, &last.thread).await;
     drop(first);
     let server = built().attend(Attend::All).build().await.unwrap();
     let all = ThreadQuery { limit: RUNS + 1, ..ThreadQuery::default() };
@@ -52,8 +52,8 @@ async fn a_server_over_many_waiting_runs_drives_none_until_one_is_answered() {
         assert_eq!(store.head(&row.thread).await.unwrap().unwrap().epoch, Epoch(1));
     }
     let asked = open(&last).remove(0);
-    server.thread(&last.meta.thread_id).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
-    assert_eq!(server.run(&last.run_id).wait().await.unwrap().status, Status::Done);
+    server.thread(&last.thread).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
+    assert_eq!(server.run(&last.run).wait().await.unwrap().status, Status::Done);
     assert_eq!(written.count(), 1);
 }
 
@@ -122,13 +122,13 @@ async fn a_run_goes_on_as_the_agent_that_it_was_started_with_whatever_the_progra
     let after = asking(&store.another_node(), &models, tools("other")).build().await.unwrap();
     let yes = open(&waits).remove(0);
     after.thread(&"t".into()).answer(&yes, Answer::Approve, party("ann")).await.unwrap();
-    let done = after.run(&waits.run_id).wait().await.unwrap();
-    assert_eq!(done.data.as_deref(), Some("test/old You are old. look+write"));
+    let done = after.run(&waits.run).wait().await.unwrap();
+    assert_eq!(done.text.as_deref(), Some("test/old You are old. look+write"));
 
     let waits = after.run_task(Task { agent: agent("new"), ..task_in("u", "go") }).await.unwrap();
     after.thread(&"u".into()).answer(&open(&waits).remove(0), Answer::Approve, party("ann")).await.unwrap();
-    let done = after.run(&waits.run_id).wait().await.unwrap();
-    assert_eq!(done.data.as_deref(), Some("test/new You are new. other+write"));
+    let done = after.run(&waits.run).wait().await.unwrap();
+    assert_eq!(done.text.as_deref(), Some("test/new You are new. other+write"));
 }
 
 /// An update that a run waits may be read after the answer.

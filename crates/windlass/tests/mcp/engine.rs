@@ -45,15 +45,15 @@ async fn a_question_of_a_server_outlives_the_process_that_asked() {
     let (first, hub) = engine(&store, &stage, &models).await;
     let waiting = first.run_task(task("go")).await.unwrap();
     assert_eq!(waiting.status, Status::Paused);
-    let InterruptKind::Question(question) = &waiting.meta.interrupts[0].kind else { panic!("{waiting:?}") };
+    let InterruptKind::Question(question) = &waiting.interrupts[0].kind else { panic!("{waiting:?}") };
     assert_eq!(question.summary, "The server `shop` asks: How many?");
     drop((first, hub));
     let (second, _hub) = engine(&store, &stage, &models).await;
     let by = Party { principal: "local".into(), workspace: "default".into(), roles: vec!["admin".into()] };
-    let asked = &waiting.meta.interrupts[0].interrupt;
-    second.thread(&waiting.meta.thread_id).answer(asked, values(json!({ "n": 3 })), by).await.unwrap();
-    let done = second.run(&waiting.run_id).wait().await.unwrap();
-    assert_eq!(done.data.as_deref(), Some("bought 3"), "{done:?}");
+    let asked = &waiting.interrupts[0].interrupt;
+    second.thread(&waiting.thread).answer(asked, values(json!({ "n": 3 })), by).await.unwrap();
+    let done = second.run(&waiting.run).wait().await.unwrap();
+    assert_eq!(done.text.as_deref(), Some("bought 3"), "{done:?}");
     assert_eq!(stage.asked("tools/call").len(), 2);
 }
 
@@ -108,7 +108,7 @@ async fn an_untrusted_server_cannot_make_its_tool_keyed_by_the_name_of_an_argume
         });
         let engine = memory(&models, registry).build().await.unwrap();
         let waits = engine.run_task(task("go")).await.unwrap();
-        let InterruptKind::InDoubt { .. } = &waits.meta.interrupts[0].kind else { panic!("{waits:?}") };
+        let InterruptKind::InDoubt { .. } = &waits.interrupts[0].kind else { panic!("{waits:?}") };
         let calls = stage.asked("tools/call");
         let key = &calls[0].params()["arguments"]["client_request_id"];
         assert_eq!((calls.len(), key == "mine"), (sent, !is_trusted), "{key}");
@@ -199,7 +199,7 @@ async fn a_rule_for_a_server_holds_for_its_resources_as_well() {
         });
         let rule = Rule { servers: vec![server.into()], ..Rule::new(Verdict::Deny) };
         let engine = memory(&models, registry).rules(vec![rule]).build().await.unwrap();
-        let said = engine.run_task(task("go")).await.unwrap().data.unwrap();
+        let said = engine.run_task(task("go")).await.unwrap().text.unwrap();
         assert_eq!(said == "a secret", server == "another", "{server}: {said}");
     }
     assert_eq!(stage.asked("resources/read").len(), 1);

@@ -149,14 +149,14 @@ async fn a_run_whose_server_is_killed_in_the_middle_of_a_call_is_in_doubt_and_go
     tokio::time::timeout(Duration::from_secs(30), at_work).await.unwrap();
     kill("killed-run");
     let paused = engine.run(&started.run).wait().await.unwrap();
-    let asked = &paused.meta.interrupts[0];
+    let asked = &paused.interrupts[0];
     assert!(matches!(asked.kind, InterruptKind::InDoubt { .. }), "{paused:?}");
     back(&hub).await;
     let by = Party { principal: "local".into(), workspace: "default".into(), roles: vec!["admin".into()] };
     let failed = Answer::Fail { reason: Some("it was killed".into()) };
-    engine.thread(&paused.meta.thread_id).answer(&asked.interrupt, failed, by).await.unwrap();
+    engine.thread(&paused.thread).answer(&asked.interrupt, failed, by).await.unwrap();
     let done = engine.run(&started.run).wait().await.unwrap();
-    assert_eq!(done.data.as_deref(), Some("Echo: hi"), "{done:?}");
+    assert_eq!(done.text.as_deref(), Some("Echo: hi"), "{done:?}");
 }
 
 #[tokio::test]

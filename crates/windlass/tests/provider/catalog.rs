@@ -85,7 +85,7 @@ async fn an_engine_without_options() {
     }
     let engine = windlass::builder().build().await.unwrap();
     let task = Task::new(AgentConfig::from("anthropic/claude-haiku-4-5"), "Look.");
-    assert_eq!(engine.run_task(task).await.unwrap().data.as_deref(), Some("Look."));
+    assert_eq!(engine.run_task(task).await.unwrap().text.as_deref(), Some("Look."));
 }
 
 #[test]

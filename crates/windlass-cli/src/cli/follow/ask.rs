@@ -198,10 +198,10 @@ fn waits(
     backgrounds: &BTreeMap<InterruptId, Background>,
 ) {
     let flags = place.ground.same_flags();
-    let run = &outcome.run_id;
+    let run = &outcome.run;
     let light = Light { folder: &place.ground.folder, now: now(), paint: console.paint };
     console.note(&format!("{} the run waits for an answer", console.paint.yellow("waiting:")));
-    for open in &outcome.meta.interrupts {
+    for open in &outcome.interrupts {
         let background = backgrounds.get(&open.interrupt).cloned().unwrap_or_default();
         let card = Card::of(open, &background, light);
         console.note(&format!("  {} {}", card.word, console.paint.bold(&card.title)));

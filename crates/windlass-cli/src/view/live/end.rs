@@ -1,6 +1,6 @@
 //! How a run ended: its answer, its error with what to do about it, and its figures.
 
-use windlass::{Outcome, Status};
+use windlass::{Figures, Outcome, Status};
 use windlass_server::text::shown;
 
 use super::{Line, Live, Show};
@@ -11,7 +11,7 @@ impl Live {
     /// Shows how the run stands at the end.
     pub fn end(&mut self, outcome: &Outcome) {
         let paint = self.console.paint;
-        let text = outcome.meta.output.as_deref().unwrap_or_default();
+        let text = outcome.output.as_deref().unwrap_or_default();
         let is_shown = self.answer == text;
         self.start(Line::Empty);
         match (self.show, outcome.status) {
@@ -34,18 +34,18 @@ impl Live {
                 self.hint(&error.code, &error.message);
             }
         }
-        let meta = &outcome.meta;
+        let Figures { steps, calls, tokens, cost, duration_ms, .. } = outcome.figures;
         let mut figures = vec![
-            format!("{} {}", meta.turns, plural(meta.turns as usize, "step")),
-            format!("{} {}", meta.tool_calls, plural(meta.tool_calls as usize, "call")),
+            format!("{steps} {}", plural(steps as usize, "step")),
+            format!("{calls} {}", plural(calls as usize, "call")),
         ];
-        if let (Some(input), Some(output)) = (meta.tokens_used.input, meta.tokens_used.output) {
+        if let (Some(input), Some(output)) = (tokens.input, tokens.output) {
             figures.push(format!("{input} + {output} tokens"));
         }
-        if let Some(cost) = meta.cost_usd.filter(|cost| *cost > 0.0) {
-            figures.push(format!("${cost:.4}"));
+        if let Some(cost) = cost.filter(|cost| cost.0 > 0) {
+            figures.push(format!("${:.4}", cost.0 as f64 / 1e6));
         }
-        figures.push(seconds(meta.duration_ms));
+        figures.push(seconds(duration_ms));
         self.note(&paint.dim(&figures.join(" · ")));
         self.pause();
     }

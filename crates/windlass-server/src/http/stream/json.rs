@@ -4,6 +4,8 @@ use serde_json::{Map, Value, json};
 use windlass::port::model::Delta;
 use windlass::{Engine, EngineError, Outcome, Update};
 
+use crate::http::outcome::RunOutcome;
+
 /// An update as one JSON object.
 pub async fn update(engine: &Engine, update: &Update) -> Result<Value, EngineError> {
     Ok(match update {
@@ -42,5 +44,5 @@ fn part(delta: &Delta) -> Value {
 
 /// The last line: how the run stands.
 pub fn outcome(outcome: &Outcome) -> Value {
-    json!({"type": "outcome", "outcome": outcome})
+    json!({"type": "outcome", "outcome": RunOutcome::from(outcome.clone())})
 }

@@ -111,7 +111,7 @@ async fn ruled(
 async fn a_server_is_answered_by_a_run_without_tools_that_its_person_pays_for() {
     let (engine, outcome) = ran(true).await;
     assert_eq!(outcome.status, Status::Done, "{outcome:?}");
-    assert_eq!(outcome.data.as_deref(), Some("thought: answer to What is best?"));
+    assert_eq!(outcome.text.as_deref(), Some("thought: answer to What is best?"));
     let query = ThreadQuery { owner: Some("ann".into()), ..ThreadQuery::default() };
     let threads = engine.threads(&query).await.unwrap();
     let run = engine.runs(&windlass::port::journal::RunQuery::default()).await.unwrap();
@@ -124,7 +124,7 @@ async fn a_server_is_answered_by_a_run_without_tools_that_its_person_pays_for() 
 async fn a_server_that_may_not_ask_gets_nothing() {
     let (engine, outcome) = ran(false).await;
     assert!(
-        outcome.data.as_deref().unwrap_or_default().contains("wants something that it does not get"),
+        outcome.text.as_deref().unwrap_or_default().contains("wants something that it does not get"),
         "{outcome:?}"
     );
     assert_eq!(engine.threads(&ThreadQuery::default()).await.unwrap().len(), 1);
@@ -146,7 +146,7 @@ async fn rules_say_which_servers_are_answered() {
     ] {
         let agent = AgentConfig::from("test/scripted");
         let (_, outcome) = ruled(vec![rule(verdict, server)], (true, agent, 1)).await;
-        assert!(outcome.data.as_deref().unwrap_or_default().contains(told), "{told}: {outcome:?}");
+        assert!(outcome.text.as_deref().unwrap_or_default().contains(told), "{told}: {outcome:?}");
     }
 }
 
@@ -164,7 +164,7 @@ async fn rules_see_the_run_that_a_completion_is_asked_for() {
     ] {
         let agent = AgentConfig { name: "reporter".into(), ..AgentConfig::from("test/scripted") };
         let (_, outcome) = ruled(vec![rule.clone()], (true, agent, 1)).await;
-        assert!(outcome.data.as_deref().unwrap_or_default().contains(told), "{rule:?}: {outcome:?}");
+        assert!(outcome.text.as_deref().unwrap_or_default().contains(told), "{rule:?}: {outcome:?}");
     }
 }
 
@@ -193,10 +193,10 @@ async fn a_run_gets_so_many_completions_and_no_more() {
         engine.threads(&ThreadQuery { limit: 100, ..ThreadQuery::default() }).await.unwrap().len()
     };
     let (engine, outcome) = asked(true, agent(), TIMES_MAX).await;
-    assert_eq!(outcome.data.as_deref(), Some("thought: answer to What is best?"));
+    assert_eq!(outcome.text.as_deref(), Some("thought: answer to What is best?"));
     assert_eq!(threads(&engine).await, 1 + 25);
     let (engine, outcome) = asked(true, agent(), TIMES_MAX + 1).await;
-    assert!(outcome.data.as_deref().unwrap_or_default().contains("25 completions at most"), "{outcome:?}");
+    assert!(outcome.text.as_deref().unwrap_or_default().contains("25 completions at most"), "{outcome:?}");
     assert_eq!(threads(&engine).await, 1 + 25);
 }
 
@@ -204,7 +204,7 @@ async fn a_run_gets_so_many_completions_and_no_more() {
 #[tokio::test]
 async fn completions_use_what_the_asking_run_has_left_of_its_limits() {
     let (_, whole) = asked(true, AgentConfig::from("test/scripted"), 8).await;
-    assert_eq!(whole.data.as_deref(), Some("thought: answer to What is best?"));
+    assert_eq!(whole.text.as_deref(), Some("thought: answer to What is best?"));
     for bounded in [
         |agent: &mut AgentConfig| agent.limits.max_cost.0 = 20_000,
         |agent: &mut AgentConfig| agent.limits.max_tokens = 20_000,
