@@ -10,7 +10,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass::machine::{ADMIN, Annotations, Party, ToolSpec};
-use windlass::port::tool::{CallContext, Tool, ToolOutput, ToolSource};
+use windlass::port::tool::{CallContext, Tool, ToolOutcome, ToolSource};
 use windlass::{Consent, Trial, Tried};
 
 use super::quantile;
@@ -54,8 +54,8 @@ impl Tool for Far {
     fn server(&self) -> Option<&str> {
         Some(&self.1)
     }
-    async fn call(&self, _: CallContext, _: Value) -> ToolOutput {
-        ToolOutput::error("never called")
+    async fn call(&self, _: CallContext, _: Value) -> ToolOutcome {
+        ToolOutcome::error("never called")
     }
 }
 

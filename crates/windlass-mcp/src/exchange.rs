@@ -13,7 +13,7 @@ use rmcp::model::{
 use rmcp::service::{PeerRequestOptions, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::{Value, json};
-use windlass_engine::port::tool::{Ask, CallContext, Later, ToolOutput};
+use windlass_engine::port::tool::{Ask, CallContext, Deferral, ToolOutcome};
 use windlass_machine::Rest;
 
 use super::ask::{self, Known, Parked};
@@ -62,9 +62,9 @@ impl Next {
     }
 
     /// Goes on when the server is back: people have answered, and are not asked the same again.
-    fn put_off(&self, after_ms: u64) -> ToolOutput {
+    fn put_off(&self, after_ms: u64) -> ToolOutcome {
         let state = Some(self.parked().written());
-        ToolOutput::later(Later { after_ms, state, rest: Rest::AsTheCall })
+        ToolOutcome::defer(Deferral { after_ms, state, rest: Rest::AsTheCall })
     }
 }
 
@@ -93,7 +93,7 @@ const URL_ELICITATION_REQUIRED: ErrorCode = ErrorCode(-32042);
 
 impl Exchange<'_> {
     /// Makes the request, or goes on with it where it waits. The error is the result for the model, or what is asked.
-    pub async fn made(&self) -> Result<ServerResult, ToolOutput> {
+    pub async fn made(&self) -> Result<ServerResult, ToolOutcome> {
         let (mut next, held) = match self.resumed()? {
             Resumed::First => (Next::default(), None),
             Resumed::Next(next) => (next, None),
@@ -139,7 +139,7 @@ impl Exchange<'_> {
                 Outcome::Pages(pages) => return Err(self.page(pages)),
                 Outcome::Unreached(_) if next.goes_on() => return Err(next.put_off(self.away_ms())),
                 Outcome::Unreached(why) | Outcome::NotDone(why) => {
-                    return Err(ToolOutput::error(format!("Tool error: {why}")));
+                    return Err(ToolOutcome::error(format!("Tool error: {why}")));
                 }
                 Outcome::Lost(why) => {
                     connection = match over {
@@ -148,7 +148,7 @@ impl Exchange<'_> {
                     };
                     may_repeat = false;
                     if connection.is_none() {
-                        return Err(ToolOutput::lost(format!("{}: {why}", self.server())));
+                        return Err(ToolOutcome::unknown(format!("{}: {why}", self.server())));
                     }
                 }
                 Outcome::Input(input) => {
@@ -156,7 +156,7 @@ impl Exchange<'_> {
                 }
             }
         }
-        Err(ToolOutput::error(format!(
+        Err(ToolOutcome::error(format!(
             "Tool error: {} wants one input after another; given up",
             self.server()
         )))
@@ -172,7 +172,7 @@ impl Exchange<'_> {
         state: Option<String>,
         requests: BTreeMap<String, Value>,
         answers: InputResponses,
-    ) -> Result<Next, ToolOutput> {
+    ) -> Result<Next, ToolOutcome> {
         let open = requests.iter().find(|(name, _)| !answers.contains_key(*name));
         let Some((asked, request)) = open.map(|(name, request)| (name.clone(), request.clone())) else {
             let responses = Some(answers).filter(|answers| !answers.is_empty());
@@ -183,7 +183,7 @@ impl Exchange<'_> {
     }
 
     /// Answers what a server wants where nobody has to be asked, and asks for the rest.
-    async fn answered(&self, input: InputRequiredResult) -> Result<Next, ToolOutput> {
+    async fn answered(&self, input: InputRequiredResult) -> Result<Next, ToolOutcome> {
         let requests = input.input_requests.unwrap_or_default();
         let written = ask::written(&requests, &self.core.masks).map_err(|why| self.refused(&why))?;
         let answers = self.answered_without_people(&written).await;
@@ -217,17 +217,17 @@ impl Exchange<'_> {
     }
 
     /// A wish of the server that is not met.
-    fn refused(&self, why: &str) -> ToolOutput {
-        ToolOutput::error(format!(
+    fn refused(&self, why: &str) -> ToolOutcome {
+        ToolOutcome::error(format!(
             "Tool error: {} wants something that it does not get: {why}",
             self.server()
         ))
     }
 
-    pub(super) fn asked(&self, parameters: &Value, again: Option<&str>, parked: &Parked) -> ToolOutput {
+    pub(super) fn asked(&self, parameters: &Value, again: Option<&str>, parked: &Parked) -> ToolOutcome {
         match ask::question(&self.core.config.name, parameters, again, parked) {
-            Ok(ask) => ToolOutput::ask(ask),
-            Err(why) => ToolOutput::error(format!(
+            Ok(ask) => ToolOutcome::ask(ask),
+            Err(why) => ToolOutcome::error(format!(
                 "Tool error: {} asks for what cannot be asked: {why}",
                 self.server()
             )),
@@ -235,9 +235,9 @@ impl Exchange<'_> {
     }
 
     /// Asks people in the middle of a call that the server is at work on. What cannot be asked gives it up.
-    pub(super) async fn asked_midway(&self, parameters: &Value, parked: &Parked) -> ToolOutput {
+    pub(super) async fn asked_midway(&self, parameters: &Value, parked: &Parked) -> ToolOutcome {
         match ask::question(&self.core.config.name, parameters, None, parked) {
-            Ok(ask) => ToolOutput::ask(ask),
+            Ok(ask) => ToolOutcome::ask(ask),
             Err(why) => {
                 let why = format!("it asks for what cannot be asked: {why}");
                 self.given_up(&parked.written(), &why).await
@@ -246,22 +246,22 @@ impl Exchange<'_> {
     }
 
     /// Asks people to open the first of some pages.
-    pub(super) fn page(&self, mut pages: Vec<Value>) -> ToolOutput {
+    pub(super) fn page(&self, mut pages: Vec<Value>) -> ToolOutcome {
         let first = pages.remove(0);
         self.asked(&first, None, &Parked::Pages { left: pages })
     }
 
     /// Asks somebody to sign in before a request is made. Answers wait where nobody can.
-    async fn refuses(&self, next: &Next) -> ToolOutput {
+    async fn refuses(&self, next: &Next) -> ToolOutcome {
         match asked_to_sign_in(self.core, &next.parked()).await {
-            Ok(ask) => ToolOutput::ask(ask),
+            Ok(ask) => ToolOutcome::ask(ask),
             Err(_) if next.goes_on() => next.put_off(self.away_ms()),
-            Err(why) => ToolOutput::error(format!("Tool error: {why}")),
+            Err(why) => ToolOutcome::error(format!("Tool error: {why}")),
         }
     }
 
     /// The connection, or what its absence means. A call that goes on waits for it a little, and is then put off.
-    async fn connection(&self, next: &Next) -> Result<Arc<Connection>, ToolOutput> {
+    async fn connection(&self, next: &Next) -> Result<Arc<Connection>, ToolOutcome> {
         let link = match self.core.connection().await {
             Ok(connection) => return Ok(connection),
             Err(link) => link,
@@ -283,13 +283,13 @@ impl Exchange<'_> {
             Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. } if goes_on => {
                 next.put_off(self.away_ms())
             }
-            other => ToolOutput::unavailable(away(self.core, &other)),
+            other => ToolOutcome::unavailable(away(self.core, &other)),
         })
     }
 
     /// What becomes of a call whose server will not be back.
-    pub(super) fn out(&self) -> ToolOutput {
-        ToolOutput::lost(format!("{} was switched off or taken out in the middle of it", self.server()))
+    pub(super) fn out(&self) -> ToolOutcome {
+        ToolOutcome::unknown(format!("{} was switched off or taken out in the middle of it", self.server()))
     }
 
     /// Goes on with a call that an older server holds open, and says over which connection; `None`: nobody has it any

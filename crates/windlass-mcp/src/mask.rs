@@ -11,7 +11,7 @@ use reqwest::Url;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use windlass_engine::port::tool::{OutputPart, ToolOutput};
+use windlass_engine::port::tool::{OutputPart, ToolOutcome, ToolOutput};
 use windlass_outbound::secret::{Mask, Secret};
 
 use super::config::{McpServer, Transport};
@@ -129,29 +129,34 @@ impl Masks {
         String::from_utf8_lossy(&mask.cut_bytes(&text.as_bytes()[..end])).into_owned()
     }
 
-    /// What a model is told, without them.
+    /// An answer without them.
     pub fn output(&self, mut output: ToolOutput) -> ToolOutput {
-        let (reasons, results) = (self.reasons(), self.results());
-        let mask = if output.error { &reasons } else { &results };
-        output.parts = output.parts.into_iter().map(|part| masked_part(mask, part)).collect();
-        output.lost = output.lost.map(|why| reasons.text(&why));
+        let mask = if output.error { self.reasons() } else { self.results() };
+        output.parts = output.parts.into_iter().map(|part| masked_part(&mask, part)).collect();
         output
     }
 
-    /// The same for a call that may have to wait. The error says why it cannot.
-    pub fn waiting(&self, output: ToolOutput) -> Result<ToolOutput, String> {
-        let (mut output, results) = (self.output(output), self.results());
+    /// The outcome of a call without them. The error says why it cannot wait.
+    pub fn outcome(&self, outcome: ToolOutcome) -> Result<ToolOutcome, String> {
         // What the server wants back is recorded until then, and without the value it would not be what it wants.
-        let asked = output.ask.iter().map(|ask| &ask.state);
-        let mut states = asked.chain(output.later.iter().map(|later| &later.state)).flatten();
-        if states.any(|state| is_told(&results, state)) {
-            return Err(UNRECORDED.into());
-        }
-        if let Some(ask) = &mut output.ask {
-            let kind = self.said(ask.kind.clone());
-            ask.kind = kind.map_err(|why| format!("what is asked cannot be asked: {why}"))?;
-        }
-        Ok(output)
+        let records = |state: &Option<String>| match state {
+            Some(state) if is_told(&self.results(), state) => Err(UNRECORDED.to_owned()),
+            Some(_) | None => Ok(()),
+        };
+        Ok(match outcome {
+            ToolOutcome::Done(output) => self.output(output).into(),
+            ToolOutcome::Unknown { reason } => ToolOutcome::unknown(self.reasons().text(&reason)),
+            ToolOutcome::Defer(deferral) => {
+                records(&deferral.state)?;
+                ToolOutcome::Defer(deferral)
+            }
+            ToolOutcome::Ask(mut ask) => {
+                records(&ask.state)?;
+                let kind = self.said(ask.kind.clone());
+                ask.kind = kind.map_err(|why| format!("what is asked cannot be asked: {why}"))?;
+                ToolOutcome::Ask(ask)
+            }
+        })
     }
 }
 
@@ -241,7 +246,7 @@ mod tests {
     use super::super::client::{OAuth, Secrets};
     use super::super::config::{Http, Stdio};
     use super::*;
-    use windlass_engine::port::tool::{Ask, Later};
+    use windlass_engine::port::tool::{Ask, Deferral};
 
     #[test]
     fn what_was_given_is_not_said_back_and_what_is_no_secret_stays_in_results() {
@@ -298,14 +303,15 @@ mod tests {
             terms: Terms::default(),
             state: Some(state.into()),
         };
-        let asked = masks.waiting(ToolOutput::ask(asks(r#"{"state":"plain"}"#))).unwrap();
-        assert_eq!(asked.ask.map(|ask| ask.kind), Some(kind("https://a/[masked]")));
-        let later = |state: &str| Later { after_ms: 1, state: Some(state.into()), rest: Rest::AsTheCall };
+        let asked = masks.outcome(ToolOutcome::ask(asks(r#"{"state":"plain"}"#))).unwrap();
+        let ToolOutcome::Ask(asked) = asked else { panic!("{asked:?}") };
+        assert_eq!(asked.kind, kind("https://a/[masked]"));
+        let later = |state: &str| Deferral { after_ms: 1, state: Some(state.into()), rest: Rest::AsTheCall };
         for state in
             [r#"{"state":"{\"to\":\"\\u0053ENTINEL-1\"}"}"#, r#"{"SENTINEL-1":1}"#, "no JSON: SENTINEL-1"]
         {
-            for output in [ToolOutput::ask(asks(state)), ToolOutput::later(later(state))] {
-                assert_eq!(masks.waiting(output), Err(UNRECORDED.to_owned()), "{state}");
+            for output in [ToolOutcome::ask(asks(state)), ToolOutcome::defer(later(state))] {
+                assert_eq!(masks.outcome(output), Err(UNRECORDED.to_owned()), "{state}");
             }
         }
     }

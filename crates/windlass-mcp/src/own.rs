@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use windlass_engine::port::tool::{CallContext, Tool, ToolOutput, ToolSource};
+use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome, ToolSource};
 use windlass_machine::{EffectClass, ToolSpec};
 
 use super::hub::McpHub;
@@ -64,7 +64,7 @@ impl Tool for OwnTool {
         self.tool.unavailable()
     }
 
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         self.tool.call(context, arguments).await
     }
 

@@ -10,7 +10,7 @@ use rmcp::service::ServiceError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass_engine::port::tool::{CallContext, OutputPart, Tool, ToolOutput};
+use windlass_engine::port::tool::{CallContext, OutputPart, Tool, ToolOutcome, ToolOutput};
 use windlass_engine::tool::crashing_masked;
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 use windlass_schema::schema_for;
@@ -211,7 +211,7 @@ impl Tool for ListResources {
         named(arguments)
     }
 
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         let Some(shared) = self.shared.upgrade() else { return gone() };
         let Ok(ListArguments { server }) = serde_json::from_value(arguments) else { return gone() };
         let Some(server) = server else {
@@ -219,23 +219,23 @@ impl Tool for ListResources {
             let having = shared.cores().into_iter().filter(|core| core.has_resources());
             let servers: Vec<String> = having.map(|core| core.config.name.clone()).collect();
             let hint = "call again with one of these as `server`";
-            return ToolOutput::text(json!({ "servers": servers, "hint": hint }).to_string());
+            return ToolOutcome::text(json!({ "servers": servers, "hint": hint }).to_string());
         };
         let core = match shared.core(&server) {
             Ok(core) => core,
             Err(error) => {
-                return ToolOutput::error(format!("Tool error: {error}. There are: {}", names(&shared)));
+                return ToolOutcome::error(format!("Tool error: {error}. There are: {}", names(&shared)));
             }
         };
         let listed = crashing_masked(Box::pin(resources(&core)), || core.masks.reasons());
         let listed = tokio::select! {
             biased;
-            () = context.cancel.cancelled() => return ToolOutput::error("Tool error: the call was stopped"),
+            () = context.cancel.cancelled() => return ToolOutcome::error("Tool error: the call was stopped"),
             listed = listed => listed,
         };
         match listed {
-            Ok(found) => ToolOutput::text(json!({ "resources": found }).to_string()),
-            Err(error) => ToolOutput::error(format!("Tool error: {error}")),
+            Ok(found) => ToolOutcome::text(json!({ "resources": found }).to_string()),
+            Err(error) => ToolOutcome::error(format!("Tool error: {error}")),
         }
     }
 }
@@ -259,13 +259,13 @@ impl Tool for ReadResource {
         named(arguments)
     }
 
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         let Some(shared) = self.shared.upgrade() else { return gone() };
         let Ok(ReadArguments { server, uri }) = serde_json::from_value(arguments) else { return gone() };
         let core = match shared.core(&server) {
             Ok(core) => core,
             Err(error) => {
-                return ToolOutput::error(format!("Tool error: {error}. There are: {}", names(&shared)));
+                return ToolOutcome::error(format!("Tool error: {error}. There are: {}", names(&shared)));
             }
         };
         crashing_masked(Box::pin(self.read(&core, &context, &uri)), || core.masks.reasons()).await
@@ -273,7 +273,7 @@ impl Tool for ReadResource {
 }
 
 impl ReadResource {
-    async fn read(&self, core: &Arc<Core>, context: &CallContext, uri: &str) -> ToolOutput {
+    async fn read(&self, core: &Arc<Core>, context: &CallContext, uri: &str) -> ToolOutcome {
         let request = |responses, state| {
             let mut params = ReadResourceRequestParams::new(uri);
             (params.input_responses, params.request_state) = (responses, state);
@@ -288,9 +288,9 @@ impl ReadResource {
                     parts if parts.is_empty() => ToolOutput::text("(The resource is empty)"),
                     parts => ToolOutput { parts, ..ToolOutput::default() },
                 };
-                core.masks.output(output)
+                core.masks.output(output).into()
             }
-            Ok(_) => ToolOutput::error("Tool error: the server's answer is no resource"),
+            Ok(_) => ToolOutcome::error("Tool error: the server's answer is no resource"),
             Err(output) => exchange.masked(output).await,
         }
     }
@@ -306,6 +306,6 @@ fn names(shared: &Shared) -> String {
     names.join(", ")
 }
 
-fn gone() -> ToolOutput {
-    ToolOutput::error("Tool error: the servers are being ended")
+fn gone() -> ToolOutcome {
+    ToolOutcome::error("Tool error: the servers are being ended")
 }

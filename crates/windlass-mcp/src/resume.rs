@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use rmcp::model::{CancelTaskParams, InputResponses};
 use serde_json::Value;
-use windlass_engine::port::tool::ToolOutput;
+use windlass_engine::port::tool::ToolOutcome;
 use windlass_machine::Answer;
 
 use super::ask::{self, Known, Parked};
@@ -67,15 +67,16 @@ pub(super) async fn let_go(core: &Core, state: &str) {
 
 impl Exchange<'_> {
     /// A result, or what a call waits for, without what the server was given. One that cannot wait is given up.
-    pub(super) async fn masked(&self, output: ToolOutput) -> ToolOutput {
-        let asked = output.ask.as_ref().map(|ask| &ask.state);
-        let state = asked.or(output.later.as_ref().map(|later| &later.state)).cloned().flatten();
-        match self.core.masks.waiting(output) {
-            Ok(mut output) => {
-                let asked = output.ask.iter_mut().map(|ask| &mut ask.state);
-                let later = output.later.iter_mut().map(|later| &mut later.state);
-                asked.chain(later).for_each(|state| from_here(self.core, state));
-                output
+    pub(super) async fn masked(&self, outcome: ToolOutcome) -> ToolOutcome {
+        let state = outcome.state().map(str::to_owned);
+        match self.core.masks.outcome(outcome) {
+            Ok(mut outcome) => {
+                match &mut outcome {
+                    ToolOutcome::Ask(ask) => from_here(self.core, &mut ask.state),
+                    ToolOutcome::Defer(deferral) => from_here(self.core, &mut deferral.state),
+                    ToolOutcome::Done(_) | ToolOutcome::Unknown { .. } => {}
+                }
+                outcome
             }
             Err(why) => self.given_up(&state.unwrap_or_default(), &why).await,
         }
@@ -83,13 +84,13 @@ impl Exchange<'_> {
 
     /// Gives a call up that cannot go on, and stops what it has left at work. Unless nothing was done, nobody knows how
     /// that has ended. (Promise 2)
-    pub(super) async fn given_up(&self, state: &str, why: &str) -> ToolOutput {
+    pub(super) async fn given_up(&self, state: &str, why: &str) -> ToolOutcome {
         tokio::select! {
             () = Box::pin(let_go(self.core, state)) => {}
             () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => {}
         }
         match serde_json::from_str::<Parked>(state) {
-            Ok(Parked::SignIn | Parked::Pages { .. }) => ToolOutput::error(format!("Tool error: {why}")),
+            Ok(Parked::SignIn | Parked::Pages { .. }) => ToolOutcome::error(format!("Tool error: {why}")),
             Ok(
                 Parked::Input { .. }
                 | Parked::Held { .. }
@@ -98,26 +99,26 @@ impl Exchange<'_> {
                 | Parked::TaskInput { .. }
                 | Parked::TaskReady { .. },
             )
-            | Err(_) => ToolOutput::lost(format!("{}: {why}", self.server())),
+            | Err(_) => ToolOutcome::unknown(format!("{}: {why}", self.server())),
         }
     }
 
     /// Where the call goes on. The error is what is asked first, or the result.
-    pub(super) fn resumed(&self) -> Result<Resumed, ToolOutput> {
+    pub(super) fn resumed(&self) -> Result<Resumed, ToolOutcome> {
         let (state, answer) = match (&self.context.reply, &self.context.resumed) {
             (Some(reply), _) => (&reply.state, Some(&reply.answer)),
             (None, Some(resumed)) => (&resumed.state, None),
             (None, None) => return Ok(Resumed::First),
         };
         if state.as_deref().is_some_and(|state| !is_from_here(self.core, state)) {
-            return Err(ToolOutput::lost(format!(
+            return Err(ToolOutcome::unknown(format!(
                 "the call was waiting for another server than {}",
                 self.server()
             )));
         }
         let parked = state.as_deref().and_then(|state| serde_json::from_str(state).ok());
         let parked: Parked =
-            parked.ok_or_else(|| ToolOutput::lost("what the call was waiting with cannot be read"))?;
+            parked.ok_or_else(|| ToolOutcome::unknown("what the call was waiting with cannot be read"))?;
         match (parked, answer) {
             // A task goes on, whoever has signed in.
             (Parked::Task(task), answer) => {
@@ -148,10 +149,12 @@ impl Exchange<'_> {
                 }
             }
             (Parked::SignIn | Parked::Ready { .. } | Parked::Pages { .. }, _) => {
-                Err(ToolOutput::error(format!("Tool error: nobody signed in at {}", self.server())))
+                Err(ToolOutcome::error(format!("Tool error: nobody signed in at {}", self.server())))
             }
             (parked, Some(answer)) => self.answer(parked, answer),
-            (_, None) => Err(ToolOutput::lost("the call was waiting for people, and goes on without them")),
+            (_, None) => {
+                Err(ToolOutcome::unknown("the call was waiting for people, and goes on without them"))
+            }
         }
     }
 
@@ -169,7 +172,7 @@ impl Exchange<'_> {
     }
 
     /// Where a call goes on whose question was answered; one that does not fit is asked again.
-    fn answer(&self, parked: Parked, answer: &Answer) -> Result<Resumed, ToolOutput> {
+    fn answer(&self, parked: Parked, answer: &Answer) -> Result<Resumed, ToolOutcome> {
         let parameters = match &parked {
             Parked::Held { asked, .. } => asked.clone(),
             Parked::Input { requests, asked, .. } | Parked::TaskInput { requests, asked, .. } => {

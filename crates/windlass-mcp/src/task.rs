@@ -12,7 +12,7 @@ use rmcp::model::{
 use rmcp::service::ServiceError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use windlass_engine::port::tool::{Later, ToolOutput};
+use windlass_engine::port::tool::{Deferral, ToolOutcome};
 use windlass_machine::Rest;
 
 use super::ask::{self, Parked};
@@ -68,7 +68,7 @@ impl Watched {
 
     /// Looks again when the time has come: a call may be put off 10,000 times, so that one that takes long is looked
     /// after less often, and the last look is some weeks after the first.
-    pub fn later(&self, times: u32) -> ToolOutput {
+    pub fn later(&self, times: u32) -> ToolOutcome {
         let at_least_ms = match times {
             0..100 => 0,
             100..1_000 => 10_000,
@@ -77,14 +77,14 @@ impl Watched {
         self.after(self.interval_ms.max(at_least_ms))
     }
 
-    fn after(&self, after_ms: u64) -> ToolOutput {
+    fn after(&self, after_ms: u64) -> ToolOutcome {
         put_off(&Parked::Task(self.clone()), after_ms)
     }
 }
 
 /// Goes on with a task later; what is done again of it changes nothing more.
-fn put_off(parked: &Parked, after_ms: u64) -> ToolOutput {
-    ToolOutput::later(Later { after_ms, state: Some(parked.written()), rest: Rest::Repeatable })
+fn put_off(parked: &Parked, after_ms: u64) -> ToolOutcome {
+    ToolOutcome::defer(Deferral { after_ms, state: Some(parked.written()), rest: Rest::Repeatable })
 }
 
 /// A task that is to be given what it wanted.
@@ -94,7 +94,7 @@ fn ready(task: Watched, requests: &BTreeMap<String, Value>, answers: &InputRespo
 
 impl Exchange<'_> {
     /// Looks after a task. The error says what is to be done next, or how the task has failed.
-    pub(super) async fn looked_after(&self, task: Watched) -> Result<ServerResult, ToolOutput> {
+    pub(super) async fn looked_after(&self, task: Watched) -> Result<ServerResult, ToolOutcome> {
         let connection = match self.core.connection().await {
             Ok(connection) => connection,
             Err(Link::SignIn { .. }) => return Err(self.task_signs_in(task, Parked::Task).await),
@@ -109,7 +109,7 @@ impl Exchange<'_> {
             () = self.context.cancel.cancelled() => {
                 // Asked to stop, as far as it can be asked; the call is in doubt either way.
                 let _ = connection.peer.cancel_task(CancelTaskParams::new(task.id)).await;
-                return Err(ToolOutput::lost("the run was stopped while the server was at work"));
+                return Err(ToolOutcome::unknown("the run was stopped while the server was at work"));
             }
             looked = connection.peer.get_task(params) => looked,
             () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => {
@@ -137,13 +137,13 @@ impl Exchange<'_> {
             }
             TaskPayload::Failed { error } => {
                 let message = error.get("message").and_then(Value::as_str).unwrap_or("it does not say why");
-                Err(ToolOutput::error(format!("Tool error: the server's task has failed: {message}")))
+                Err(ToolOutcome::error(format!("Tool error: the server's task has failed: {message}")))
             }
             TaskPayload::Cancelled if self.repeats => {
-                Err(ToolOutput::error("Tool error: the server has given its task up"))
+                Err(ToolOutcome::error("Tool error: the server has given its task up"))
             }
             // How far it had come by then, it does not say.
-            TaskPayload::Cancelled => Err(ToolOutput::lost("the server has given its task up")),
+            TaskPayload::Cancelled => Err(ToolOutcome::unknown("the server has given its task up")),
             _ => Err(task.later(self.looks())),
         }
     }
@@ -159,22 +159,22 @@ impl Exchange<'_> {
     }
 
     /// Leaves a task alone whose server is away, longer each time until it was there again.
-    fn left_alone(&self, task: Watched, parked: impl FnOnce(Watched) -> Parked) -> ToolOutput {
+    fn left_alone(&self, task: Watched, parked: impl FnOnce(Watched) -> Parked) -> ToolOutcome {
         let after_ms = away_ms(task.away, self.looks());
         put_off(&parked(Watched { away: task.away.saturating_add(1), ..task }), after_ms)
     }
 
     /// Gives a task up that wants what it does not get.
-    async fn task_given_up(&self, task: Watched, why: &str) -> ToolOutput {
+    async fn task_given_up(&self, task: Watched, why: &str) -> ToolOutcome {
         let why = format!("its task wants something that it does not get: {why}");
         self.given_up(&Parked::Task(task).written(), &why).await
     }
 
     /// What it means that a server does not tell of its task.
-    async fn not_found(&self, task: Watched, error: &ServiceError) -> ToolOutput {
+    async fn not_found(&self, task: Watched, error: &ServiceError) -> ToolOutcome {
         match error {
             // It has forgotten it, with its outcome. Any other error says nothing of the task. (SEP-2663)
-            ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => ToolOutput::lost(
+            ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => ToolOutcome::unknown(
                 format!("the server no longer knows its task `{}`: {}", task.id, error.message),
             ),
             error if failed_over_http(error, is_sign_in) => self.task_signs_in(task, Parked::Task).await,
@@ -188,10 +188,10 @@ impl Exchange<'_> {
     }
 
     /// Asks somebody to sign in, so that a task can be looked after. It is at work whether or not anybody can.
-    async fn task_signs_in(&self, task: Watched, parked: impl Fn(Watched) -> Parked) -> ToolOutput {
+    async fn task_signs_in(&self, task: Watched, parked: impl Fn(Watched) -> Parked) -> ToolOutcome {
         let asked = parked(task.clone());
         match asked_to_sign_in(self.core, &asked).await {
-            Ok(ask) => ToolOutput::ask(ask),
+            Ok(ask) => ToolOutcome::ask(ask),
             Err(why) => {
                 let why = self.core.masks.reasons().text(&why);
                 tracing::debug!(why, "a task waits for other credentials");
@@ -206,7 +206,7 @@ impl Exchange<'_> {
         connection: &Connection,
         task: Watched,
         mut requests: BTreeMap<String, Value>,
-    ) -> ToolOutput {
+    ) -> ToolOutcome {
         requests.retain(|name, _| !task.answered.contains(name));
         if requests.is_empty() {
             return task.later(self.looks());
@@ -223,7 +223,7 @@ impl Exchange<'_> {
         task: Watched,
         requests: BTreeMap<String, Value>,
         answers: InputResponses,
-    ) -> ToolOutput {
+    ) -> ToolOutcome {
         match self.core.connection().await {
             Ok(connection) => self.told(&connection, task, requests, answers).await,
             Err(Link::SignIn { .. }) => {
@@ -244,7 +244,7 @@ impl Exchange<'_> {
         mut task: Watched,
         requests: BTreeMap<String, Value>,
         answers: InputResponses,
-    ) -> ToolOutput {
+    ) -> ToolOutcome {
         let open = requests.iter().find(|(name, _)| !answers.contains_key(*name));
         if let Some((asked, request)) = open.map(|(name, request)| (name.clone(), request.clone())) {
             let parameters = ask::elicitation(&request).cloned().unwrap_or_default();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult};
 use serde_json::Value;
-use windlass_engine::port::tool::{CallContext, Tool, ToolOutput};
+use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome};
 use windlass_engine::tool::crashing_masked;
 use windlass_machine::{EffectClass, ToolSpec};
 
@@ -103,7 +103,7 @@ impl Tool for McpTool {
         &self.remote
     }
 
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         crashing_masked(Box::pin(self.called(context, arguments)), || self.core.masks.reasons()).await
     }
 
@@ -113,7 +113,7 @@ impl Tool for McpTool {
 }
 
 impl McpTool {
-    async fn called(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn called(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         let arguments = arguments.as_object().cloned().unwrap_or_default();
         let request = |responses, state| {
             let mut params =
@@ -133,8 +133,10 @@ impl McpTool {
             Err(output) => return exchange.masked(output).await,
         };
         match answer {
-            Some(answer) => self.core.masks.output(result::output(&answer, self.output_schema.as_ref())),
-            None => ToolOutput::error(
+            Some(answer) => {
+                self.core.masks.output(result::output(&answer, self.output_schema.as_ref())).into()
+            }
+            None => ToolOutcome::error(
                 "Tool error: the server's answer is no result of a tool. It may have done its work",
             ),
         }

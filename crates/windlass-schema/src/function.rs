@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use windlass_engine::port::background::Background;
-use windlass_engine::port::tool::{CallContext, Tool, ToolOutput};
+use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome, ToolOutput};
 use windlass_machine::{Annotations, Area, EffectClass, ToolSpec};
 
 /// A tool made of a Rust function.
@@ -48,7 +48,7 @@ pub struct FunctionTool {
 
 type Preview = dyn Fn(CallContext, Value) -> BoxFuture<'static, Result<String, String>> + Send + Sync;
 
-type Function = dyn Fn(CallContext, Value) -> BoxFuture<'static, ToolOutput> + Send + Sync;
+type Function = dyn Fn(CallContext, Value) -> BoxFuture<'static, ToolOutcome> + Send + Sync;
 
 impl FunctionTool {
     /// Makes a tool of a function from a call's context and typed arguments to an answer.
@@ -59,7 +59,7 @@ impl FunctionTool {
         A: JsonSchema + DeserializeOwned,
         F: Fn(CallContext, A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = O> + Send + 'static,
-        O: IntoToolOutput + 'static,
+        O: IntoToolOutcome + 'static,
     {
         let spec = ToolSpec {
             name: name.into(),
@@ -69,8 +69,8 @@ impl FunctionTool {
             withheld: Vec::new(),
         };
         let function = move |context, arguments| match serde_json::from_value::<A>(arguments) {
-            Ok(arguments) => function(context, arguments).map(O::into_tool_output).boxed(),
-            Err(problem) => ready(ToolOutput::error(format!("Invalid arguments: {problem}"))).boxed(),
+            Ok(arguments) => function(context, arguments).map(O::into_tool_outcome).boxed(),
+            Err(problem) => ready(ToolOutcome::error(format!("Invalid arguments: {problem}"))).boxed(),
         };
         let function = Box::new(function);
         Self {
@@ -196,7 +196,7 @@ impl Tool for FunctionTool {
         }
     }
 
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         (self.function)(context, arguments).await
     }
 }
@@ -211,32 +211,38 @@ impl fmt::Debug for FunctionTool {
 }
 
 /// What a function tool may return.
-pub trait IntoToolOutput {
-    /// Turns the value into what the model sees.
-    fn into_tool_output(self) -> ToolOutput;
+pub trait IntoToolOutcome {
+    /// Turns the value into the outcome of the call.
+    fn into_tool_outcome(self) -> ToolOutcome;
 }
 
-impl IntoToolOutput for ToolOutput {
-    fn into_tool_output(self) -> ToolOutput {
+impl IntoToolOutcome for ToolOutcome {
+    fn into_tool_outcome(self) -> ToolOutcome {
         self
     }
 }
 
-impl IntoToolOutput for String {
-    fn into_tool_output(self) -> ToolOutput {
-        ToolOutput::text(self)
+impl IntoToolOutcome for ToolOutput {
+    fn into_tool_outcome(self) -> ToolOutcome {
+        self.into()
     }
 }
 
-impl IntoToolOutput for &'static str {
-    fn into_tool_output(self) -> ToolOutput {
-        ToolOutput::text(self)
+impl IntoToolOutcome for String {
+    fn into_tool_outcome(self) -> ToolOutcome {
+        ToolOutcome::text(self)
     }
 }
 
-impl IntoToolOutput for Value {
-    fn into_tool_output(self) -> ToolOutput {
-        ToolOutput::text(self.to_string())
+impl IntoToolOutcome for &'static str {
+    fn into_tool_outcome(self) -> ToolOutcome {
+        ToolOutcome::text(self)
+    }
+}
+
+impl IntoToolOutcome for Value {
+    fn into_tool_outcome(self) -> ToolOutcome {
+        ToolOutcome::text(self.to_string())
     }
 }
 
@@ -244,20 +250,20 @@ impl IntoToolOutput for Value {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Json<T>(pub T);
 
-impl<T: Serialize> IntoToolOutput for Json<T> {
-    fn into_tool_output(self) -> ToolOutput {
+impl<T: Serialize> IntoToolOutcome for Json<T> {
+    fn into_tool_outcome(self) -> ToolOutcome {
         match serde_json::to_string(&self.0) {
-            Ok(json) => ToolOutput::text(json),
-            Err(problem) => ToolOutput::error(format!("the answer is not JSON: {problem}")),
+            Ok(json) => ToolOutcome::text(json),
+            Err(problem) => ToolOutcome::error(format!("the answer is not JSON: {problem}")),
         }
     }
 }
 
-impl<T: IntoToolOutput, E: fmt::Display> IntoToolOutput for Result<T, E> {
-    fn into_tool_output(self) -> ToolOutput {
+impl<T: IntoToolOutcome, E: fmt::Display> IntoToolOutcome for Result<T, E> {
+    fn into_tool_outcome(self) -> ToolOutcome {
         match self {
-            Ok(output) => output.into_tool_output(),
-            Err(problem) => ToolOutput::error(problem.to_string()),
+            Ok(output) => output.into_tool_outcome(),
+            Err(problem) => ToolOutcome::error(problem.to_string()),
         }
     }
 }

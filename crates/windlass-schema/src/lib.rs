@@ -7,5 +7,5 @@ mod function;
 mod typed;
 
 pub use self::check::JsonSchemas;
-pub use self::function::{FunctionTool, IntoToolOutput, Json, schema_for};
+pub use self::function::{FunctionTool, IntoToolOutcome, Json, schema_for};
 pub use self::typed::{ContentKind, Typed, TypedContent};

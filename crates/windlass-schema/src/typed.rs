@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::function::IntoToolOutput;
-use windlass_engine::port::tool::ToolOutput;
+use super::function::IntoToolOutcome;
+use windlass_engine::port::tool::ToolOutcome;
 
 /// A result with typed content. (ZE-H15)
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,12 +92,12 @@ impl Typed {
     }
 }
 
-impl IntoToolOutput for Typed {
-    fn into_tool_output(self) -> ToolOutput {
+impl IntoToolOutcome for Typed {
+    fn into_tool_outcome(self) -> ToolOutcome {
         match serde_json::to_string(&self) {
-            Ok(text) if self.success => ToolOutput::text(text),
-            Ok(text) => ToolOutput::error(text),
-            Err(problem) => ToolOutput::error(format!("the answer is not JSON: {problem}")),
+            Ok(text) if self.success => ToolOutcome::text(text),
+            Ok(text) => ToolOutcome::error(text),
+            Err(problem) => ToolOutcome::error(format!("the answer is not JSON: {problem}")),
         }
     }
 }
@@ -112,14 +112,15 @@ mod tests {
     fn a_typed_result_is_a_text_that_says_what_it_is() {
         let mut typed = Typed::shown("Wrote a page", ContentKind::Html, "<p>hi</p>");
         typed.file_path = Some("a.html".into());
-        let output = typed.clone().into_tool_output();
+        let ToolOutcome::Done(output) = typed.clone().into_tool_outcome() else { panic!("it is done") };
         let [OutputPart::Text(text)] = &*output.parts else { panic!("{output:?}") };
         assert_eq!(
             text,
             r#"{"success":true,"message":"Wrote a page","content":{"type":"html","data":"<p>hi</p>"},"file_path":"a.html"}"#
         );
         assert_eq!((Typed::read(text), output.error), (Some(typed.clone()), false));
-        assert!(Typed { success: false, ..typed }.into_tool_output().error);
+        let failed = Typed { success: false, ..typed }.into_tool_outcome();
+        assert!(matches!(failed, ToolOutcome::Done(output) if output.error));
         let all = r#"{"success":true,"message":"m","content":{"type":"code","data":"x","language":"rust","title":"t","meta":{"lines":1}}}"#;
         let content = Typed::read(all).unwrap().content.unwrap();
         assert_eq!((content.kind.word(), content.language.as_deref()), ("code", Some("rust")));

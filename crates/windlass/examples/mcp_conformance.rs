@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use windlass::machine::{Answer, CallKey, EffectId, InterruptKind, RunId, ThreadId};
 use windlass::mcp::{Health, Http, HubConfig, McpHub, McpServer, OAuth, SignInReturn, Timeouts, Transport};
-use windlass::port::tool::{Ask, CallContext, ProgressSender, Tool, ToolOutput, ToolReply, ToolSource};
+use windlass::port::tool::{Ask, CallContext, ProgressSender, Tool, ToolOutcome, ToolReply, ToolSource};
 
 type Failure = Box<dyn Error>;
 
@@ -60,7 +60,7 @@ struct Client {
 struct Called {
     tool: Arc<dyn Tool>,
     arguments: Value,
-    output: ToolOutput,
+    outcome: ToolOutcome,
 }
 
 impl Client {
@@ -114,19 +114,19 @@ impl Client {
         let mut open = Vec::new();
         for (tool, arguments) in wanted {
             if tool.server().is_some() {
-                let output = call(&*tool, arguments.clone(), None).await?;
-                open.push(Called { tool, arguments, output });
+                let outcome = call(&*tool, arguments.clone(), None).await?;
+                open.push(Called { tool, arguments, outcome });
             }
         }
         let mut failed = None;
         for mut called in open {
-            while let Some(ask) = called.output.ask.take() {
-                let reply = self.answered(&ask).await?;
-                called.output = call(&*called.tool, called.arguments.clone(), Some(reply)).await?;
+            while let ToolOutcome::Ask(ask) = &called.outcome {
+                let reply = self.answered(ask).await?;
+                called.outcome = call(&*called.tool, called.arguments.clone(), Some(reply)).await?;
             }
-            println!("{}: {:?}", called.tool.spec().name, called.output.parts);
-            if let Some(why) = called.output.lost {
-                failed = Some(why);
+            println!("{}: {:?}", called.tool.spec().name, called.outcome);
+            if let ToolOutcome::Unknown { reason } = called.outcome {
+                failed = Some(reason);
             }
         }
         failed.map_or(Ok(()), |why| Err(why.into()))
@@ -157,7 +157,7 @@ impl Client {
     }
 }
 
-async fn call(tool: &dyn Tool, arguments: Value, reply: Option<ToolReply>) -> Result<ToolOutput, Failure> {
+async fn call(tool: &dyn Tool, arguments: Value, reply: Option<ToolReply>) -> Result<ToolOutcome, Failure> {
     let (thread, run, call) = (ThreadId::from("thread"), RunId::from("run"), CallKey { step: 1, index: 0 });
     let context = CallContext {
         workspace: "default".into(),

@@ -49,7 +49,7 @@ pub fn registry() -> Registry {
 pub mod tool {
     pub use windlass_engine::tool::*;
     pub use windlass_schema::{
-        ContentKind, FunctionTool, IntoToolOutput, Json, JsonSchemas, Typed, TypedContent, schema_for,
+        ContentKind, FunctionTool, IntoToolOutcome, Json, JsonSchemas, Typed, TypedContent, schema_for,
     };
     #[cfg(target_os = "linux")]
     pub use windlass_tools::sandbox;

@@ -1,7 +1,7 @@
 //! The tool port: a shape, an effect class, and a call.
 //!
 //! A tool never decides whether it may run and never retries itself. What the model should see is
-//! a [`ToolOutput`], also when it went wrong.
+//! a [`ToolOutput`], also when it went wrong; a call that has no answer yet says so with a [`ToolOutcome`].
 
 use std::sync::Arc;
 
@@ -140,7 +140,7 @@ pub trait Tool: Send + Sync {
 
     /// Runs one call. `arguments` satisfy the schema. Panics and hangs are contained by the driver. So is a call that
     /// blocks its thread, on a runtime of several threads; one that is killed then goes on until it next awaits.
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput;
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome;
 
     /// Told once that a call which was put off, or has asked something, never goes on, because its run has ended: what it
     /// left at work elsewhere may be stopped. `state` is what the tool wanted back. Nothing of it is recorded, and where
@@ -228,10 +228,10 @@ pub struct ToolResumed {
     pub state: Option<String>,
 }
 
-/// A call that goes on later. Until then nothing of it is held: no task, no memory, no process. It may be put off 10,000
-/// times, and for a year at once; a longer time is cut to that, and the tool finds itself early.
+/// When a deferred call continues. Until then nothing of it is held: no task, no memory, no process. It may be deferred
+/// 10,000 times, and for a year at once; a longer time is cut to that, and the tool finds itself early.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Later {
+pub struct Deferral {
     /// How long from now, in milliseconds.
     pub after_ms: u64,
     /// What the tool wants back; recorded.
@@ -270,6 +270,71 @@ impl ProgressSender {
     }
 }
 
+/// How a call ended, or what it waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToolOutcome {
+    /// It has an answer, which may be an error.
+    Done(ToolOutput),
+    /// People have to reply first. The call is started again with the reply.
+    Ask(Box<Ask>),
+    /// It continues later. The call is started again at that time. A run that is cancelled meanwhile starts nothing: the
+    /// call is then in doubt, unless it is pure.
+    Defer(Box<Deferral>),
+    /// It was sent and no answer came, so that its outcome is unknown. What that means is decided by its effect class, as
+    /// for a call that was killed; one that was deferred is not looked after again.
+    Unknown {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl ToolOutcome {
+    /// A text answer.
+    pub fn text(text: impl Into<String>) -> Self {
+        ToolOutput::text(text).into()
+    }
+
+    /// An error that the model can read and react to.
+    pub fn error(text: impl Into<String>) -> Self {
+        ToolOutput::error(text).into()
+    }
+
+    /// An error, because what carries the tool out is not there: nothing was done.
+    pub fn unavailable(text: impl Into<String>) -> Self {
+        ToolOutput::unavailable(text).into()
+    }
+
+    /// People have to reply first.
+    pub fn ask(ask: Ask) -> Self {
+        Self::Ask(Box::new(ask))
+    }
+
+    /// The call continues later.
+    pub fn defer(deferral: Deferral) -> Self {
+        Self::Defer(Box::new(deferral))
+    }
+
+    /// What the tool wants back when the call is started again.
+    pub fn state(&self) -> Option<&str> {
+        match self {
+            Self::Ask(ask) => ask.state.as_deref(),
+            Self::Defer(deferral) => deferral.state.as_deref(),
+            Self::Done(_) | Self::Unknown { .. } => None,
+        }
+    }
+
+    /// The call was sent, and its outcome is unknown.
+    pub fn unknown(reason: impl Into<String>) -> Self {
+        Self::Unknown { reason: reason.into() }
+    }
+}
+
+impl From<ToolOutput> for ToolOutcome {
+    fn from(output: ToolOutput) -> Self {
+        Self::Done(output)
+    }
+}
+
 /// What a call answered, for the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
@@ -277,17 +342,9 @@ pub struct ToolOutput {
     pub parts: Vec<OutputPart>,
     /// Whether it went wrong.
     pub error: bool,
-    /// What has to be asked first. The call then has no answer yet: it is started again with the reply.
-    pub ask: Option<Box<Ask>>,
-    /// When it goes on. The call then has no answer yet: it is started again at that time. A run that is cancelled
-    /// meanwhile starts nothing: the call is then in doubt, unless it is pure.
-    pub later: Option<Box<Later>>,
     /// What the tool keeps with the thread from now on, at most 256 KiB; `None`: what it has kept before. It counts
     /// together with the answer, or not at all, so that a call which does nothing else may be repeated.
     pub keep: Option<String>,
-    /// Why nobody knows what became of the call: it was sent, and no answer came. What that means is decided by its
-    /// effect class, as for a call that was killed; one that was put off is not looked after again.
-    pub lost: Option<String>,
     /// Whether nothing was done, because what carries the tool out is not there; the run then says that it lacked it.
     pub unavailable: bool,
 }
@@ -320,22 +377,10 @@ impl ToolOutput {
     pub fn text(text: impl Into<String>) -> Self {
         Self { parts: vec![OutputPart::Text(text.into())], ..Self::default() }
     }
-    /// No answer yet: people have to be asked first.
-    pub fn ask(ask: Ask) -> Self {
-        Self { ask: Some(Box::new(ask)), ..Self::default() }
-    }
-    /// No answer yet: the call goes on at a time.
-    pub fn later(later: Later) -> Self {
-        Self { later: Some(Box::new(later)), ..Self::default() }
-    }
-    /// The same, and this is kept with the thread from now on.
+    /// The same answer, and this is kept with the thread from now on.
     pub fn keeping(mut self, value: impl Into<String>) -> Self {
         self.keep = Some(value.into());
         self
-    }
-    /// No answer, and none will come: the call was sent, and what became of it is not known.
-    pub fn lost(reason: impl Into<String>) -> Self {
-        Self { lost: Some(reason.into()), ..Self::default() }
     }
     /// An error, because what carries the tool out is not there: nothing was done.
     pub fn unavailable(text: impl Into<String>) -> Self {

@@ -11,7 +11,7 @@ use windlass_machine::{Area, EffectClass, Glob, ToolSpec};
 use windlass_outbound::secret::{Mask, Secret};
 
 use crate::port::tool::{
-    Ask, CallContext, Conduct, OutputPart, ProgressSender, Tool, ToolOutput, ToolSource,
+    Ask, CallContext, Conduct, OutputPart, ProgressSender, Tool, ToolOutcome, ToolOutput, ToolSource,
 };
 use crate::tool::crashing_masked;
 
@@ -224,14 +224,14 @@ impl Tool for HiddenTool {
         told.map(|text| mask.text(&text)).map_err(|text| mask.text(&text))
     }
 
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         match self.filled(&context.workspace, arguments).await {
             Ok((arguments, mask)) => {
                 let called = self.inner.call(masked_progress(context, &mask), arguments);
                 let output = crashing_masked(called, || mask.clone()).await;
                 masked(output, &mask)
             }
-            Err(why) => ToolOutput::error(why),
+            Err(why) => ToolOutcome::error(why),
         }
     }
 
@@ -262,8 +262,26 @@ fn masked_progress(context: CallContext, mask: &Mask) -> CallContext {
     CallContext { progress, ..context }
 }
 
-/// An answer without the values that were filled in.
-fn masked(mut output: ToolOutput, mask: &Mask) -> ToolOutput {
+/// An outcome without the values that were filled in.
+fn masked(outcome: ToolOutcome, mask: &Mask) -> ToolOutcome {
+    // What a tool wants back would be recorded, and without the value it would not be what it wants.
+    let wants_back = match &outcome {
+        ToolOutcome::Done(_) | ToolOutcome::Unknown { .. } => None,
+        ToolOutcome::Ask(ask) => serde_json::to_string(&(&ask.kind, &ask.terms, &ask.state)).ok(),
+        ToolOutcome::Defer(deferral) => serde_json::to_string(&deferral.state).ok(),
+    };
+    if wants_back.is_some_and(|text| mask.text(&text) != text) {
+        return ToolOutcome::error("Tool error: the call wants to keep a value that may not be recorded");
+    }
+    match outcome {
+        ToolOutcome::Done(output) => masked_output(output, mask).into(),
+        ToolOutcome::Unknown { reason } => ToolOutcome::unknown(mask.text(&reason)),
+        ToolOutcome::Ask(_) | ToolOutcome::Defer(_) => outcome,
+    }
+}
+
+/// An answer without them.
+fn masked_output(mut output: ToolOutput, mask: &Mask) -> ToolOutput {
     for part in &mut output.parts {
         match part {
             OutputPart::Text(text) => *text = mask.text(text),
@@ -273,14 +291,6 @@ fn masked(mut output: ToolOutput, mask: &Mask) -> ToolOutput {
             }
         }
     }
-    output.lost = output.lost.map(|reason| mask.text(&reason));
     output.keep = output.keep.map(|text| mask.text(&text));
-    // What a tool wants back would be recorded, and without the value it would not be what it wants.
-    let asked = output.ask.iter().map(|ask| serde_json::to_string(&(&ask.kind, &ask.terms, &ask.state)));
-    let later = output.later.iter().map(|later| serde_json::to_string(&later.state));
-    let leaks = asked.chain(later).any(|text| text.is_ok_and(|text| mask.text(&text) != text));
-    if leaks {
-        return ToolOutput::error("Tool error: the call wants to keep a value that may not be recorded");
-    }
     output
 }

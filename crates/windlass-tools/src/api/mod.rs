@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass_engine::RunTools;
 use windlass_engine::port::clock::Clock;
-use windlass_engine::port::tool::{CallContext, Conduct, Tool, ToolOutput};
+use windlass_engine::port::tool::{CallContext, Conduct, Tool, ToolOutcome};
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 use windlass_outbound::Outbound;
 use windlass_outbound::secret::{Secret, SecretSource};
@@ -191,10 +191,13 @@ impl Tool for ApiCall {
         Conduct { annotations, class, added: added.into_iter().collect() }
     }
 
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         match serde_json::from_value::<Arguments>(arguments) {
-            Ok(arguments) => self.carry_out(&context, arguments).await.unwrap_or_else(ToolOutput::lost),
-            Err(error) => ToolOutput::error(format!("Invalid arguments: {error}")),
+            Ok(arguments) => match self.carry_out(&context, arguments).await {
+                Ok(output) => output.into(),
+                Err(reason) => ToolOutcome::unknown(reason),
+            },
+            Err(error) => ToolOutcome::error(format!("Invalid arguments: {error}")),
         }
     }
 }

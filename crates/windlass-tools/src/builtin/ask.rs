@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass_engine::port::tool::{Ask, CallContext, Tool, ToolOutput};
+use windlass_engine::port::tool::{Ask, CallContext, Tool, ToolOutcome};
 use windlass_machine::{
     Annotations, Answer, Area, EffectClass, InterruptKind, Question, Reply, Terms, ToolSpec,
 };
@@ -76,10 +76,10 @@ impl Tool for RequestHumanApproval {
         Some(Ask { kind: question(arguments).ok()?, terms, state: None })
     }
 
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         match (context.reply, question(&arguments)) {
-            (None, Err(why)) => ToolOutput::error(json!({ "error": why }).to_string()),
-            (reply, _) => ToolOutput::text(result(reply.map(|reply| reply.answer)).to_string()),
+            (None, Err(why)) => ToolOutcome::error(json!({ "error": why }).to_string()),
+            (reply, _) => ToolOutcome::text(result(reply.map(|reply| reply.answer)).to_string()),
         }
     }
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use windlass_engine::port::tool::{CallContext, Tool, ToolOutput};
+use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome};
 use windlass_machine::{EffectClass, ToolSpec};
 use windlass_schema::schema_for;
 
@@ -71,18 +71,18 @@ impl Tool for FetchData {
         true
     }
 
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         let asked = match serde_json::from_value::<FetchArguments>(arguments) {
             Ok(asked) => asked,
-            Err(problem) => return ToolOutput::error(format!("Invalid arguments: {problem}")),
+            Err(problem) => return ToolOutcome::error(format!("Invalid arguments: {problem}")),
         };
         let text = match context.results.text(&asked.reference).await {
             Ok(text) => text,
-            Err(why) => return ToolOutput::error(why),
+            Err(why) => return ToolOutcome::error(why),
         };
         match part(&text, &asked) {
-            Ok(part) => ToolOutput::text(part),
-            Err(Refusal(why)) => ToolOutput::error(why),
+            Ok(part) => ToolOutcome::text(part),
+            Err(Refusal(why)) => ToolOutcome::error(why),
         }
     }
 }

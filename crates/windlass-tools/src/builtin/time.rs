@@ -8,7 +8,7 @@ use jiff::tz::{Offset, TimeZone};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use windlass_engine::port::tool::{CallContext, Later, ToolOutput};
+use windlass_engine::port::tool::{CallContext, Deferral, ToolOutcome, ToolOutput};
 use windlass_machine::{Annotations, EffectClass, Rest, Timestamp};
 use windlass_schema::FunctionTool;
 
@@ -37,7 +37,7 @@ struct TimeArguments {
 /// Makes the tool `Sleep`: the run goes on after a time, of a second or a year. (LM-T11)
 pub fn sleep() -> FunctionTool {
     FunctionTool::new("Sleep", SLEEP, |context: CallContext, arguments: SleepArguments| async move {
-        slept(&context, &arguments).unwrap_or_else(|Refusal(reason)| ToolOutput::error(reason))
+        slept(&context, &arguments).unwrap_or_else(|Refusal(reason)| ToolOutcome::error(reason))
     })
     .annotations(read_only())
     .effect_class(EffectClass::Pure)
@@ -61,7 +61,7 @@ const TIME: &str = "Tells the time now, with date, weekday and offset, in a time
 /// The longest sleep: what a call may be put off for at once.
 const MAX_MS: u64 = 366 * 24 * 3_600_000;
 
-fn slept(context: &CallContext, arguments: &SleepArguments) -> Answer {
+fn slept(context: &CallContext, arguments: &SleepArguments) -> Result<ToolOutcome, Refusal> {
     let until = match context.resumed.as_ref().and_then(|resumed| resumed.state.as_deref()) {
         Some(state) => state.parse().map(Timestamp).map_err(|_| Refusal::new("the wait lost its end"))?,
         None if context.resumed.is_some() => return Err(Refusal::new("the wait lost its end")),
@@ -70,10 +70,10 @@ fn slept(context: &CallContext, arguments: &SleepArguments) -> Answer {
     let left_ms = until.since(context.now);
     if left_ms == 0 {
         let now = shown(context.now, &zone(context, None)?)?;
-        return Ok(ToolOutput::text(format!("The wait is over: it is {now}")));
+        return Ok(ToolOutcome::text(format!("The wait is over: it is {now}")));
     }
     // Where a clock was set back meanwhile, the rest is waited for again.
-    Ok(ToolOutput::later(Later {
+    Ok(ToolOutcome::defer(Deferral {
         after_ms: left_ms,
         state: Some(until.0.to_string()),
         rest: Rest::Repeatable,

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use windlass_engine::port::tool::{CallContext, Conduct, OutputPart, Tool, ToolOutput};
+use windlass_engine::port::tool::{CallContext, Conduct, OutputPart, Tool, ToolOutcome, ToolOutput};
 use windlass_engine::tool::image_type;
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 use windlass_outbound::{End, HopCheck, Host, Limits, Outbound, Redirects, Request, Response, Url};
@@ -90,16 +90,16 @@ impl Tool for WebFetch {
         Conduct { annotations, class: EffectClass::Pure, added: Vec::new() }
     }
 
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         let arguments: Arguments = match serde_json::from_value(arguments) {
             Ok(arguments) => arguments,
-            Err(error) => return ToolOutput::error(format!("Invalid arguments: {error}")),
+            Err(error) => return ToolOutcome::error(format!("Invalid arguments: {error}")),
         };
         let cancel = context.cancel.clone();
         tokio::select! {
             biased;
-            () = cancel.cancelled() => ToolOutput::error("the call was cancelled"),
-            shown = self.fetch(arguments, cancel.clone()) => shown.unwrap_or_else(ToolOutput::error),
+            () = cancel.cancelled() => ToolOutcome::error("the call was cancelled"),
+            shown = self.fetch(arguments, cancel.clone()) => shown.unwrap_or_else(ToolOutput::error).into(),
         }
     }
 }

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
-use windlass_engine::port::tool::{CallContext, Conduct, Tool, ToolOutput};
+use windlass_engine::port::tool::{CallContext, Conduct, Tool, ToolOutcome};
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 use windlass_outbound::secret::{Mask, Secret, SecretSource};
 use windlass_outbound::{Limits, Outbound, Redirects, Refusal, Request, Response, Url};
@@ -188,15 +188,15 @@ impl Tool for WebSearch {
         Conduct { annotations, class: EffectClass::Pure, added: Vec::new() }
     }
 
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         let arguments: Arguments = match serde_json::from_value(arguments) {
             Ok(arguments) => arguments,
-            Err(error) => return ToolOutput::error(format!("Invalid arguments: {error}")),
+            Err(error) => return ToolOutcome::error(format!("Invalid arguments: {error}")),
         };
         tokio::select! {
             biased;
-            () = context.cancel.cancelled() => ToolOutput::error("the call was cancelled"),
-            said = self.search(arguments, context.cancel.clone()) => said.map_or_else(ToolOutput::error, ToolOutput::text),
+            () = context.cancel.cancelled() => ToolOutcome::error("the call was cancelled"),
+            said = self.search(arguments, context.cancel.clone()) => said.map_or_else(ToolOutcome::error, ToolOutcome::text),
         }
     }
 }

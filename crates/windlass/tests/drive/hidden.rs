@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use windlass::machine::{Annotations, Seq, ToolSpec};
-use windlass::port::tool::{CallContext, Later, Tool, ToolOutput, ToolSource};
+use windlass::port::tool::{CallContext, Deferral, Tool, ToolOutcome, ToolOutput, ToolSource};
 use windlass::secret::Secret;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{Hidden, HiddenArguments, HiddenSource};
@@ -38,21 +38,21 @@ impl Tool for Deploy {
         "deploy"
     }
 
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         self.given.lock().unwrap().push(arguments.clone());
         let token = arguments["token"].as_str().unwrap_or_default().to_owned();
         context.progress.report(format!("with {token}"));
         let encoded: String = token.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let base = STANDARD.encode(format!("bot:{token}"));
         match arguments["job"].as_str() {
-            Some("asks") => ToolOutput::later(Later {
+            Some("asks") => ToolOutcome::defer(Deferral {
                 after_ms: 1,
                 state: Some(arguments.to_string()),
                 rest: windlass::machine::Rest::Repeatable,
             }),
-            Some("fails") => ToolOutput::error(format!("401: {token} was refused")),
-            Some("is lost") => ToolOutput::lost(format!("no answer to {encoded}")),
-            _ => ToolOutput::text(format!("{token} {encoded} {base} {arguments}")),
+            Some("fails") => ToolOutcome::error(format!("401: {token} was refused")),
+            Some("is lost") => ToolOutcome::unknown(format!("no answer to {encoded}")),
+            _ => ToolOutcome::text(format!("{token} {encoded} {base} {arguments}")),
         }
     }
 }

@@ -15,7 +15,7 @@ use windlass::machine::{
 use windlass::models::{KnownModel, ProviderCatalog, ProviderConfig};
 use windlass::port::journal::{Recorded, RunQuery};
 use windlass::port::model::{ModelError, Reply};
-use windlass::port::tool::{CallContext, OutputPart, ToolOutput};
+use windlass::port::tool::{CallContext, OutputPart, ToolOutcome, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{FunctionTool, Registry};
 use windlass::{AgentConfig, Engine, ErrorInfo, Outcome, Status, Task, Update};
@@ -211,7 +211,7 @@ async fn watchers_are_sent_no_more_of_a_tools_progress_than_a_few_lines() {
 async fn a_call_whose_outcome_the_tool_does_not_know_is_judged_by_its_class() {
     let lost = |hints| {
         FunctionTool::new("bad", "loses its server", |_, _: Text| async {
-            ToolOutput::lost("the connection broke")
+            ToolOutcome::unknown("the connection broke")
         })
         .annotations(hints)
     };

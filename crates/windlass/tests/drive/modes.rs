@@ -8,7 +8,7 @@ use windlass::machine::{
     Annotations, Area, EffectClass, Fact, Mode, PartKind, RunOptions, Seq, ThreadId, ToolSpec, WhenBusy,
     estimate_tokens,
 };
-use windlass::port::tool::{CallContext, Conduct, Tool, ToolOutput};
+use windlass::port::tool::{CallContext, Conduct, Tool, ToolOutcome, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::tool::builtin::{builtin_toolsets, desk_tools, file_tools, request_human_approval};
 use windlass::tool::{Adjustment, Registry};
@@ -69,8 +69,8 @@ impl Tool for Both {
         let annotations = Annotations { read_only_hint: reads, ..Annotations::default() };
         Conduct { annotations, class, added: Vec::new() }
     }
-    async fn call(&self, _: CallContext, _: Value) -> ToolOutput {
-        ToolOutput::text("ran")
+    async fn call(&self, _: CallContext, _: Value) -> ToolOutcome {
+        ToolOutcome::text("ran")
     }
 }
 

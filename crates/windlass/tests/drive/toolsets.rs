@@ -12,7 +12,7 @@ use windlass::clock::SystemClock;
 use windlass::machine::{Annotations, Block, EffectClass, Role, ToolSpec};
 use windlass::outbound::Reach;
 use windlass::port::model::ModelCall;
-use windlass::port::tool::{CallContext, Tool, ToolOutput, ToolSource};
+use windlass::port::tool::{CallContext, Tool, ToolOutcome, ToolOutput, ToolSource};
 use windlass::secret::Secret;
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::tool::api::{Api, ApiCall};
@@ -56,8 +56,8 @@ impl Tool for Far {
     fn toolset(&self) -> Option<&str> {
         self.tag.as_deref()
     }
-    async fn call(&self, _: CallContext, _: Value) -> ToolOutput {
-        ToolOutput::text(format!("{} was called", self.spec.name))
+    async fn call(&self, _: CallContext, _: Value) -> ToolOutcome {
+        ToolOutcome::text(format!("{} was called", self.spec.name))
     }
 }
 

@@ -180,7 +180,7 @@ impl windlass::port::tool::Tool for Broken {
         &self,
         context: windlass::port::tool::CallContext,
         arguments: serde_json::Value,
-    ) -> windlass::port::tool::ToolOutput {
+    ) -> windlass::port::tool::ToolOutcome {
         self.0.call(context, arguments).await
     }
 }

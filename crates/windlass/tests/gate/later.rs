@@ -9,7 +9,7 @@ use windlass::machine::{
     AutoRun, EffectClass, Fact, Glob, InterruptKind, Outcome, Policy, Rest, Rule, Timestamp, Verdict,
 };
 use windlass::port::journal::ThreadStatus;
-use windlass::port::tool::{CallContext, Later, ToolOutput};
+use windlass::port::tool::{CallContext, Deferral, ToolOutcome, ToolOutput};
 use windlass::tool::FunctionTool;
 use windlass::{Attend, Builder, Engine, Status};
 
@@ -37,10 +37,10 @@ impl Seen {
                 let state = context.resumed.and_then(|resumed| resumed.state).unwrap_or_default();
                 seen.0.lock().unwrap().push(format!("{times} {state}").trim().to_owned());
                 if times == often {
-                    return ToolOutput::text(format!("came back with {state}"));
+                    return ToolOutcome::text(format!("came back with {state}"));
                 }
                 let state = Some(format!("page {}", times + 1));
-                ToolOutput::later(Later { after_ms, state, rest: Rest::AsTheCall })
+                ToolOutcome::defer(Deferral { after_ms, state, rest: Rest::AsTheCall })
             }
         });
         tool.effect_class(class)

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use windlass::clock::ManualClock;
 use windlass::machine::{AutoRun, EffectClass, Fact, InterruptKind, RunId, Timestamp, ToolSpec};
 use windlass::port::journal::ThreadStatus;
-use windlass::port::tool::{CallContext, Later, Tool, ToolOutput};
+use windlass::port::tool::{CallContext, Deferral, Tool, ToolOutcome, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::FunctionTool;
 use windlass::{Attend, Builder, RunTools, Status, Task};
@@ -42,9 +42,9 @@ impl Own {
                 match own.after_ms.filter(|_| context.resumed.is_none()) {
                     Some(after_ms) => {
                         let rest = windlass::machine::Rest::AsTheCall;
-                        ToolOutput::later(Later { after_ms, state: None, rest })
+                        ToolOutcome::defer(Deferral { after_ms, state: None, rest })
                     }
-                    None => ToolOutput::text("the run's own"),
+                    None => ToolOutcome::text("the run's own"),
                 }
             }
         });
@@ -70,7 +70,7 @@ impl Tool for OfServer {
     fn server(&self) -> Option<&str> {
         Some("crm")
     }
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         self.0.call(context, arguments).await
     }
 }

@@ -9,7 +9,7 @@ use windlass::machine::{
 };
 use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::journal::RunQuery;
-use windlass::port::tool::{Ask, CallContext, ToolOutput};
+use windlass::port::tool::{Ask, CallContext, ToolOutcome, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::builtin::request_human_approval;
 use windlass::tool::{FunctionTool, Registry};
@@ -226,7 +226,7 @@ fn measures(starts: &Counter) -> FunctionTool {
                 let summary = "How large?".to_owned();
                 let question = Question { summary, schema: Some(schema), ..Question::default() };
                 let kind = InterruptKind::Question(Box::new(question));
-                return ToolOutput::ask(Ask {
+                return ToolOutcome::ask(Ask {
                     kind,
                     terms: Terms::default(),
                     state: Some(format!("begun {nth}")),
@@ -235,9 +235,9 @@ fn measures(starts: &Counter) -> FunctionTool {
             let state = reply.state.unwrap();
             match reply.answer {
                 Answer::Reply(reply) => {
-                    ToolOutput::text(format!("{state}, size {}", reply.values.unwrap()["size"]))
+                    ToolOutcome::text(format!("{state}, size {}", reply.values.unwrap()["size"]))
                 }
-                other => ToolOutput::text(format!("{state}, {other:?}")),
+                other => ToolOutcome::text(format!("{state}, {other:?}")),
             }
         }
     })

@@ -9,7 +9,7 @@ use windlass::machine::{EffectClass, Fact, Input, Machine, Rest, Seq, ThreadId, 
 use windlass::memory::MemoryStore;
 use windlass::port::clock::Clock;
 use windlass::port::journal::{Journal, ThreadStatus};
-use windlass::port::tool::{CallContext, Later, Tool, ToolOutput};
+use windlass::port::tool::{CallContext, Deferral, Tool, ToolOutcome, ToolOutput};
 use windlass::testing::thread_view;
 use windlass::tool::FunctionTool;
 use windlass::{Attend, Engine, RunTools, Task};
@@ -33,10 +33,12 @@ impl Deferring {
             let is_first = context.resumed.is_none();
             async move {
                 match is_first {
-                    true => {
-                        ToolOutput::later(Later { after_ms: MINUTE_MS, state: None, rest: Rest::AsTheCall })
-                    }
-                    false => ToolOutput::text("done"),
+                    true => ToolOutcome::defer(Deferral {
+                        after_ms: MINUTE_MS,
+                        state: None,
+                        rest: Rest::AsTheCall,
+                    }),
+                    false => ToolOutcome::text("done"),
                 }
             }
         });

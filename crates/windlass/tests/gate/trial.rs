@@ -9,7 +9,7 @@ use windlass::machine::{
     Rule, Terms, ToolSpec, Verdict,
 };
 use windlass::port::hook::{Hook, HookCall};
-use windlass::port::tool::{Ask, CallContext, Later, OutputPart, Tool, ToolOutput};
+use windlass::port::tool::{Ask, CallContext, Deferral, OutputPart, Tool, ToolOutcome, ToolOutput};
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::tool::builtin::request_human_approval;
 use windlass::tool::{FunctionTool, Registry};
@@ -118,8 +118,8 @@ impl Tool for Weather {
         let before = if arguments["text"] == "long" { "x".repeat(100_000) } else { format!("{class:?} ") };
         Ok(format!("{before}weather {}", self.0.load(Ordering::SeqCst)))
     }
-    async fn call(&self, _: CallContext, _: Value) -> ToolOutput {
-        ToolOutput::text("done")
+    async fn call(&self, _: CallContext, _: Value) -> ToolOutcome {
+        ToolOutcome::text("done")
     }
 }
 
@@ -240,7 +240,7 @@ async fn whatever_a_tool_does_the_call_comes_to_an_end() {
                 }),
                 FunctionTool::new("later", "", |_: CallContext, _: Text| async move {
                     let rest = windlass::machine::Rest::AsTheCall;
-                    ToolOutput::later(Later { after_ms: 5, state: None, rest })
+                    ToolOutcome::defer(Deferral { after_ms: 5, state: None, rest })
                 }),
                 FunctionTool::new("long", "", |_: CallContext, _: Text| async move {
                     ToolOutput::text("x".repeat(1_000_000))
@@ -262,7 +262,7 @@ async fn whatever_a_tool_does_the_call_comes_to_an_end() {
     let tools = tools.add(Arc::new(request_human_approval(None))).unwrap();
     let engine = builder(tools).build().await.unwrap();
     let call = async |tool: &str| engine.tools().try_tool(trial(tool, "a", Consent::NotYet)).await.unwrap();
-    let unknown = "failed by annotations: Nobody knows what became of the call: ";
+    let unknown = "failed by annotations: The outcome of the call is unknown: ";
     assert_eq!(told(&call("hang").await), format!("{unknown}it took longer than 2000 ms"));
     assert_eq!(told(&call("crash").await), format!("{unknown}it crashed: boom"));
     assert_eq!(told(&call("talk").await), format!("{unknown}it took longer than 9000 ms in all"));
@@ -301,16 +301,16 @@ impl Tool for Waits {
         &self.spec
     }
 
-    async fn call(&self, _: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, _: CallContext, arguments: Value) -> ToolOutcome {
         let state = Some("state".to_owned());
-        let ask = |kind| ToolOutput::ask(Ask { kind, terms: Terms::default(), state: state.clone() });
+        let ask = |kind| ToolOutcome::ask(Ask { kind, terms: Terms::default(), state: state.clone() });
         let sign_in = |message: Option<&str>| InterruptKind::SignIn {
             server: "far".into(),
             url: "https://far.example/in".into(),
             message: message.map(str::to_owned),
         };
         match arguments["text"].as_str().unwrap() {
-            "task" => ToolOutput::later(Later { after_ms: 5, state, rest: Rest::Repeatable }),
+            "task" => ToolOutcome::defer(Deferral { after_ms: 5, state, rest: Rest::Repeatable }),
             "sign in" => ask(sign_in(None)),
             "page" => ask(sign_in(Some("Pay here"))),
             _ => ask(InterruptKind::Question(Box::new(Question {
@@ -338,10 +338,10 @@ async fn a_call_that_waits_is_given_up_and_says_for_what_it_waited() {
     let tools = windlass::registry().add(Arc::new(Waits { spec, gone: gone.clone() })).unwrap();
     let engine = builder(tools).build().await.unwrap();
     for (nth, (what, wanted)) in [
-        ("task", "goes on later"),
+        ("task", "continues later"),
         ("question", "Which branch?"),
         ("page", "wants a page to be opened first, https://far.example/in: Pay here"),
-        ("sign in", "Somebody has to sign in at the server `far` first, at https://far.example/in"),
+        ("sign in", "Sign in at the server `far` first, at https://far.example/in"),
     ]
     .into_iter()
     .enumerate()

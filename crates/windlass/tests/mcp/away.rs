@@ -9,7 +9,7 @@ use windlass::Status;
 use windlass::clock::ManualClock;
 use windlass::machine::Timestamp;
 use windlass::mcp::{Health, Http, HubConfig, McpError, McpHub, McpServer, OAuth, Timeouts, Transport};
-use windlass::port::tool::{CallContext, ToolOutput, ToolSource as _};
+use windlass::port::tool::{CallContext, ToolOutcome, ToolSource as _};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::FunctionTool;
 
@@ -166,7 +166,7 @@ async fn tools_of_a_server_that_is_away_say_how_it_comes_back() {
 async fn a_run_whose_tools_are_away_ends_and_says_which() {
     let (hub, _) = known_and_away().await;
     let here =
-        FunctionTool::new("here", "is here", |_: CallContext, _: Text| async { ToolOutput::error("no") });
+        FunctionTool::new("here", "is here", |_: CallContext, _: Text| async { ToolOutcome::error("no") });
     let tools =
         windlass::registry().add_all(hub.tools().iter().cloned()).unwrap().add(Arc::new(here)).unwrap();
     let models = ScriptedModels::new(|call| match results(call) {

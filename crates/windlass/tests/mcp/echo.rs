@@ -14,12 +14,12 @@ use windlass::mcp::{
     Transport,
 };
 use windlass::port::tool::{
-    CallContext, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply, ToolResumed,
+    CallContext, OutputPart, ProgressSender, Tool, ToolOutcome, ToolOutput, ToolReply, ToolResumed,
 };
 
 use super::secrets::forms;
 use super::stage::{Asked, Said, Stage, Step, legacy, modern, tool};
-use super::{call, called, context, find, names, resumed, shown, values};
+use super::{answer_of, ask_of, call, called, context, deferral_of, find, names, resumed, shown, values};
 
 const SECRET: &str = "sentinel-hdr/6a+99f";
 
@@ -69,21 +69,24 @@ async fn echoing(answer: impl Fn(&Asked, &str) -> Said + Send + Sync + 'static) 
 }
 
 /// All of an output, with what is recorded of a call that waits.
-fn all(output: &ToolOutput) -> String {
-    let texts = output.parts.iter().map(|part| match part {
+fn all(output: &ToolOutcome) -> String {
+    let parts = match output {
+        ToolOutcome::Done(output) => &*output.parts,
+        ToolOutcome::Ask(_) | ToolOutcome::Defer(_) | ToolOutcome::Unknown { .. } => &[],
+    };
+    let texts = parts.iter().map(|part| match part {
         OutputPart::Text(_) => String::new(),
         OutputPart::Image { bytes, .. } | OutputPart::File { bytes, .. } => {
             String::from_utf8_lossy(bytes).into_owned()
         }
     });
-    let states = [output.ask.as_ref().map(|ask| &ask.state), output.later.as_ref().map(|later| &later.state)];
-    let states = states.into_iter().flatten().flatten().cloned();
+    let states = output.state().map(str::to_owned);
     format!("{output:?} {}", texts.chain(states).collect::<Vec<_>>().join(" "))
 }
 
 /// The same of one that nobody is told.
 #[track_caller]
-fn untold(output: &ToolOutput) -> String {
+fn untold(output: &ToolOutcome) -> String {
     let told = all(output);
     assert_none(&told);
     told
@@ -202,7 +205,7 @@ async fn resources_and_prompts_are_told_without_it() {
     assert!(listed.contains("note://[masked]/{n}"), "{listed}");
     for (uri, is_there) in [("note://1", true), ("note://none", false)] {
         let output = call(&read, json!({ "server": "stage", "uri": uri })).await;
-        assert_eq!(output.error, !is_there);
+        assert_eq!(answer_of(&output).error, !is_there);
         assert!(untold(&output).contains("[masked]"), "{output:?}");
     }
     let list = format!("{:?}", hub.resources("stage").await.unwrap());
@@ -215,7 +218,7 @@ async fn resources_and_prompts_are_told_without_it() {
     assert_eq!(parts.len(), 2);
     let filled = ToolOutput { parts, ..ToolOutput::default() };
     let none = hub.prompt("stage", "none", serde_json::Map::new()).await.unwrap_err().to_string();
-    for told in [list, all(&read), refused, prompts, all(&filled), none] {
+    for told in [list, all(&read.into()), refused, prompts, all(&filled.into()), none] {
         assert!(told.contains("[masked]"), "{told}");
         assert_none(&told);
     }
@@ -226,7 +229,7 @@ async fn resources_and_prompts_are_told_without_it() {
     });
     let list = find(&hub, "ListMcpResources");
     let refused = call(&list, json!({ "server": "stage" })).await;
-    assert!(refused.error && untold(&refused).contains("[masked]"), "{refused:?}");
+    assert!(answer_of(&refused).error && untold(&refused).contains("[masked]"), "{refused:?}");
 }
 
 #[tokio::test]
@@ -244,7 +247,8 @@ async fn pictures_and_files_are_told_without_it() {
     .await;
     let (hub, _) = hub_of(&stage).await;
     let output = call(&find(&hub, "say"), json!({})).await;
-    assert!(!output.error && output.parts.len() == 4, "{output:?}");
+    let answer = answer_of(&output);
+    assert!(!answer.error && answer.parts.len() == 4, "{output:?}");
     assert!(untold(&output).contains("%PDF & \\ [masked]"), "{output:?}");
 }
 
@@ -281,7 +285,7 @@ async fn what_a_call_waits_with_is_recorded_without_it() {
     let said = async |text: &str| call(&say, json!({ "text": text })).await;
     let asks = said("form").await;
     assert!(untold(&asks).contains("opaque"), "{asks:?}");
-    let InterruptKind::Question(question) = &asks.ask.as_ref().unwrap().kind else { panic!("{asks:?}") };
+    let InterruptKind::Question(question) = &ask_of(&asks).kind else { panic!("{asks:?}") };
     assert!(question.summary.starts_with("The server `stage` asks: [masked]"), "{question:?}");
     // What does not fit is asked again, and a default that is masked is no answer.
     let again = resumed(&say, &asks, values(json!({ "n": "x" }))).await;
@@ -291,11 +295,12 @@ async fn what_a_call_waits_with_is_recorded_without_it() {
     assert_eq!(shown(&done), format!("ok: \"opaque\" {wanted}"));
     // What has to go back as it is, is not recorded.
     let state = said("state").await;
-    assert!(state.ask.is_none() && untold(&state).contains("may not be recorded"), "{state:?}");
-    assert!(state.lost.is_some(), "how far the server has come, nobody knows: {state:?}");
+    assert!(untold(&state).contains("may not be recorded"), "{state:?}");
+    let is_unknown = matches!(state, ToolOutcome::Unknown { .. });
+    assert!(is_unknown, "how far the server has come, is not known: {state:?}");
     for way in ["named", "request", "page", "pages that are named"] {
         let refused = said(way).await;
-        assert!(refused.error && refused.ask.is_none(), "{way}: {refused:?}");
+        assert!(answer_of(&refused).error, "{way}: {refused:?}");
         assert!(untold(&refused).contains("holds a value that may not be told"), "{way}: {refused:?}");
     }
     let first = said("pages").await;
@@ -337,8 +342,8 @@ async fn a_task_says_nothing_of_it() {
     let (hub, _) = hub_of(&stage).await;
     let say = find(&hub, "say");
     let heard = Arc::<Mutex<Vec<String>>>::default();
-    let looked = async |output: &ToolOutput| {
-        let state = output.later.as_ref().unwrap_or_else(|| panic!("{output:?}")).state.clone();
+    let looked = async |output: &ToolOutcome| {
+        let state = deferral_of(output).state.clone();
         let hears = heard.clone();
         let progress = ProgressSender::new(move |text| hears.lock().unwrap().push(text));
         let resumed = Some(ToolResumed { times: 1, state });
@@ -359,9 +364,9 @@ async fn a_task_says_nothing_of_it() {
     assert_none(&heard);
     // By this name alone it could be looked after.
     let named = call(&say, json!({ "text": SECRET })).await;
-    assert!(named.later.is_none() && untold(&named).contains("may not be recorded"), "{named:?}");
+    assert!(untold(&named).contains("may not be recorded"), "{named:?}");
     // It is at work: the model is not to call again, and the server is told to stop.
-    assert!(named.lost.is_some() && named.parts.is_empty(), "{named:?}");
+    assert!(matches!(named, ToolOutcome::Unknown { .. }), "{named:?}");
     assert_eq!(stage.asked("tasks/cancel")[0].params()["taskId"], SECRET);
 }
 
@@ -432,7 +437,7 @@ async fn older_servers_ask_without_it() {
     let asks = call(&say, json!({ "text": "x" })).await;
     assert!(shown(&asks).starts_with("asks: The server `stage` asks: [masked]"), "{asks:?}");
     untold(&asks);
-    let state = asks.ask.as_ref().unwrap().state.clone();
+    let state = ask_of(&asks).state.clone();
     let reply = Some(ToolReply { answer: values(json!({ "n": 3 })), state });
     assert_eq!(shown(&called(&say, CallContext { reply, ..context() }, json!({})).await), "ok: done");
     // A question that cannot be told is answered as one that nobody wants to answer.

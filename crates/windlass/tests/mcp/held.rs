@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use windlass::machine::{Answer, Rest};
 use windlass::mcp::{HubConfig, McpHub, McpServer, Timeouts};
-use windlass::port::tool::{CallContext, ToolResumed};
+use windlass::port::tool::{CallContext, ToolOutcome, ToolResumed};
 
 use super::stage::{Asked, Said, Stage, Step, legacy, tool};
-use super::{call, called, context, find, hub, hub_of, resumed, shown, trusted, values};
+use super::{call, called, context, deferral_of, find, hub, hub_of, resumed, shown, trusted, values};
 
 /// An older server whose tools ask for a number in the middle of a call, and say what they were told.
 struct Asking {
@@ -151,7 +151,7 @@ async fn a_held_call_whose_server_is_away_is_never_said_to_have_done_nothing() {
     assert!(lost.starts_with("lost: ") && lost.contains("the call that asked is gone"), "{lost}");
     // What may be made again waits for the server, with what people have said.
     let output = resumed(&find(&second, "set"), &set, values(json!({ "n": 3 }))).await;
-    let later = output.later.unwrap_or_else(|| panic!("it was not put off: {:?}", output.parts));
+    let later = deferral_of(&output).clone();
     assert_eq!((later.after_ms, later.rest), (30_000, Rest::AsTheCall));
     assert_eq!(asking.stage.asked("tools/call").len(), calls, "nothing was sent");
     let third = hub_of(&asking.stage).await;
@@ -308,7 +308,7 @@ async fn a_server_that_wants_a_page_opened_first_is_called_again_afterwards() {
     let hub = hub_of(&stage).await;
     let once = find(&hub, "once");
     let mut asks = call(&once, json!({})).await;
-    if asks.ask.is_none() {
+    if !matches!(asks, ToolOutcome::Ask(_)) {
         asks = call(&once, json!({})).await;
     }
     assert_eq!(shown(&asks), "signs in: https://in/1");

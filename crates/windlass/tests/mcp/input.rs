@@ -14,7 +14,7 @@ use windlass::mcp::{
 use windlass::port::tool::{CallContext, ToolResumed};
 
 use super::stage::{Asked, Said, Stage, Step, modern, tool};
-use super::{call, called, context, find, hub, hub_of, resumed, shown, trusted, values};
+use super::{ask_of, call, called, context, deferral_of, find, hub, hub_of, resumed, shown, trusted, values};
 
 fn wants(requests: Value, state: &str) -> Value {
     json!({ "resultType": "input_required", "inputRequests": requests, "requestState": state })
@@ -51,7 +51,7 @@ async fn a_call_that_asks_goes_on_in_another_process_with_the_exact_state() {
     let first = hub_of(&stage).await;
     let asks = call(&find(&first, "buy"), json!({ "text": "x" })).await;
     assert_eq!(shown(&asks), "asks: The server `stage` asks: How many?");
-    let InterruptKind::Question(question) = &asks.ask.as_ref().unwrap().kind else { panic!() };
+    let InterruptKind::Question(question) = &ask_of(&asks).kind else { panic!() };
     assert_eq!(question.schema.as_ref().unwrap()["required"], json!(["n"]));
     drop(first);
     // Days later, elsewhere.
@@ -90,7 +90,7 @@ async fn answers_wait_for_a_server_that_is_away() {
     hub.restart("stage").unwrap();
     hub.settled(20_000).await;
     let output = resumed(&buy, &asks, values(json!({ "n": 2 }))).await;
-    let later = output.later.clone().unwrap_or_else(|| panic!("it was not put off: {}", shown(&output)));
+    let later = deferral_of(&output).clone();
     assert_eq!((later.after_ms, later.rest), (30_000, Rest::AsTheCall));
     let tools = json!([tool("buy", json!({}))]);
     stage.says(move |asked| modern(asked, &tools).unwrap_or_else(|| answer(asked)));
@@ -325,7 +325,7 @@ async fn resources_are_listed_read_and_may_ask_as_well() {
     let unknown = shown(&call(&read, json!({ "server": "x", "uri": "a" })).await);
     assert_eq!(unknown, "error: Tool error: there is no server named `x`. There are: `stage`");
     let asks = call(&read, arguments("note://2")).await;
-    let state = asks.ask.as_ref().unwrap().state.clone();
+    let state = ask_of(&asks).state.clone();
     let reply = Some(windlass::port::tool::ToolReply { answer: values(json!({ "n": 7 })), state });
     let done =
         called(&read, windlass::port::tool::CallContext { reply, ..context() }, arguments("note://2")).await;

@@ -25,7 +25,8 @@ use tokio_util::sync::CancellationToken;
 use windlass::machine::{Answer, CallKey, EffectId, Reply, RunId, ThreadId};
 use windlass::mcp::{Http, HubConfig, McpHub, McpServer, Transport};
 use windlass::port::tool::{
-    CallContext, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply, ToolSource,
+    Ask, CallContext, Deferral, OutputPart, ProgressSender, Tool, ToolOutcome, ToolOutput, ToolReply,
+    ToolSource,
 };
 
 use self::stage::Stage;
@@ -85,18 +86,18 @@ fn context() -> CallContext {
 }
 
 /// Calls a tool; one that hangs fails the test instead of stopping it.
-pub async fn call(tool: &Arc<dyn Tool>, arguments: Value) -> ToolOutput {
+pub async fn call(tool: &Arc<dyn Tool>, arguments: Value) -> ToolOutcome {
     called(tool, context(), arguments).await
 }
 
-async fn called(tool: &Arc<dyn Tool>, context: CallContext, arguments: Value) -> ToolOutput {
+async fn called(tool: &Arc<dyn Tool>, context: CallContext, arguments: Value) -> ToolOutcome {
     let called = tokio::time::timeout(Duration::from_secs(60), tool.call(context, arguments)).await;
     called.expect("the call hangs")
 }
 
 /// Goes on with a call that has asked.
-async fn resumed(tool: &Arc<dyn Tool>, output: &ToolOutput, answer: Answer) -> ToolOutput {
-    let state = output.ask.as_ref().unwrap_or_else(|| panic!("nothing was asked: {output:?}")).state.clone();
+async fn resumed(tool: &Arc<dyn Tool>, output: &ToolOutcome, answer: Answer) -> ToolOutcome {
+    let state = ask_of(output).state.clone();
     called(
         tool,
         CallContext { reply: Some(ToolReply { answer, state }), ..context() },
@@ -109,18 +110,38 @@ fn values(values: Value) -> Answer {
     Answer::Reply(Box::new(Reply { values: Some(values), ..Reply::default() }))
 }
 
-/// A result in one line.
-pub fn shown(output: &ToolOutput) -> String {
-    if let Some(lost) = &output.lost {
-        return format!("lost: {lost}");
-    }
-    if let Some(ask) = &output.ask {
-        return match &ask.kind {
-            windlass::machine::InterruptKind::Question(question) => format!("asks: {}", question.summary),
-            windlass::machine::InterruptKind::SignIn { url, .. } => format!("signs in: {url}"),
-            other => format!("asks: {other:?}"),
-        };
-    }
+/// What a call asks.
+pub fn ask_of(outcome: &ToolOutcome) -> &Ask {
+    let ToolOutcome::Ask(ask) = outcome else { panic!("nothing was asked: {outcome:?}") };
+    ask
+}
+
+/// Until when a call waits.
+pub fn deferral_of(outcome: &ToolOutcome) -> &Deferral {
+    let ToolOutcome::Defer(deferral) = outcome else { panic!("it was not deferred: {outcome:?}") };
+    deferral
+}
+
+/// The answer of a call that is done.
+pub fn answer_of(outcome: &ToolOutcome) -> &ToolOutput {
+    let ToolOutcome::Done(output) = outcome else { panic!("it is not done: {outcome:?}") };
+    output
+}
+
+/// An outcome in one line.
+pub fn shown(outcome: &ToolOutcome) -> String {
+    let output = match outcome {
+        ToolOutcome::Done(output) => output,
+        ToolOutcome::Unknown { reason } => return format!("lost: {reason}"),
+        ToolOutcome::Defer(deferral) => return format!("deferred: {}", deferral.after_ms),
+        ToolOutcome::Ask(ask) => {
+            return match &ask.kind {
+                windlass::machine::InterruptKind::Question(question) => format!("asks: {}", question.summary),
+                windlass::machine::InterruptKind::SignIn { url, .. } => format!("signs in: {url}"),
+                other => format!("asks: {other:?}"),
+            };
+        }
+    };
     let parts = output.parts.iter().map(|part| match part {
         OutputPart::Text(text) => text.clone(),
         OutputPart::Image { media_type, bytes } => format!("<{media_type} {}>", bytes.len()),

@@ -11,7 +11,7 @@ use windlass::mcp::{Health, McpHub, McpServer, Stdio, Transport};
 use windlass::port::tool::{OutputPart, ProgressSender, ToolSource};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 
-use super::{call, called, context, find, hub, names, resumed, shown, values};
+use super::{answer_of, call, called, context, find, hub, names, resumed, shown, values};
 use crate::drive::{memory, task};
 
 fn installed() -> PathBuf {
@@ -50,7 +50,7 @@ async fn everything_is_called_read_asked_and_answered() {
     let sum = shown(&call(&find(&hub, "get-sum"), json!({ "a": 2, "b": 3 })).await);
     assert!(sum.contains('5'), "{sum}");
     let picture = call(&find(&hub, "get-tiny-image"), json!({})).await;
-    assert!(picture.parts.iter().any(|part| matches!(part, OutputPart::Image { media_type, bytes } if media_type == "image/png" && bytes.starts_with(b"\x89PNG"))));
+    assert!(answer_of(&picture).parts.iter().any(|part| matches!(part, OutputPart::Image { media_type, bytes } if media_type == "image/png" && bytes.starts_with(b"\x89PNG"))));
     let structured =
         shown(&call(&find(&hub, "get-structured-content"), json!({ "location": "Chicago" })).await);
     assert!(structured.contains("temperature") && !structured.contains("does not fit"), "{structured}");

@@ -8,11 +8,11 @@ use windlass::Update;
 use windlass::machine::{Fact, Rest, Rule, Seq, Verdict};
 use windlass::mcp::{McpHub, McpServer};
 use windlass::port::journal::Recorded;
-use windlass::port::tool::{CallContext, Later, Tool, ToolOutput, ToolResumed, ToolSource};
+use windlass::port::tool::{CallContext, Deferral, Tool, ToolOutcome, ToolResumed, ToolSource};
 use windlass::testing::scripted::{Line, ScriptedModels};
 
 use super::stage::{Asked, Said, Stage, modern, tool};
-use super::{call, called, context, find, hub_of, resumed, shown, trusted, values};
+use super::{call, called, context, deferral_of, find, hub_of, resumed, shown, trusted, values};
 use crate::drive::{memory, task as asked_to};
 
 /// A server whose calls become tasks, which are found as the test says, look by look.
@@ -40,19 +40,15 @@ fn task(status: &str, more: Value) -> Value {
     task
 }
 
-fn put_off(output: &ToolOutput) -> &Later {
-    output.later.as_ref().unwrap_or_else(|| panic!("it was not put off: {}", shown(output)))
-}
-
 /// The task that a call looks after.
-fn watched(output: &ToolOutput) -> String {
-    let state: Value = serde_json::from_str(put_off(output).state.as_deref().unwrap()).unwrap();
+fn watched(output: &ToolOutcome) -> String {
+    let state: Value = serde_json::from_str(deferral_of(output).state.as_deref().unwrap()).unwrap();
     state["id"].as_str().unwrap().to_owned()
 }
 
 /// Goes on with a call whose time has come.
-async fn looked(tool: &Arc<dyn Tool>, output: &ToolOutput, times: u32) -> ToolOutput {
-    let resumed = Some(ToolResumed { times, state: put_off(output).state.clone() });
+async fn looked(tool: &Arc<dyn Tool>, output: &ToolOutcome, times: u32) -> ToolOutcome {
+    let resumed = Some(ToolResumed { times, state: deferral_of(output).state.clone() });
     called(tool, CallContext { resumed, ..context() }, json!({ "text": "x" })).await
 }
 
@@ -72,12 +68,12 @@ async fn a_task_is_looked_after_in_other_processes_and_asks_people() {
     .await;
     let first = hub_of(&stage).await;
     let begun = call(&find(&first, "build"), json!({ "text": "x" })).await;
-    assert_eq!((put_off(&begun).after_ms, put_off(&begun).rest), (2_000, Rest::Repeatable));
+    assert_eq!((deferral_of(&begun).after_ms, deferral_of(&begun).rest), (2_000, Rest::Repeatable));
     drop(first);
     let second = hub_of(&stage).await;
     let build = find(&second, "build");
     let working = looked(&build, &begun, 1).await;
-    assert_eq!(put_off(&working).after_ms, 2_000);
+    assert_eq!(deferral_of(&working).after_ms, 2_000);
     let asks = looked(&build, &working, 150).await;
     assert_eq!(shown(&asks), "asks: The server `stage` asks: Which branch?");
     let wrong = resumed(&build, &asks, values(json!({ "n": "x" }))).await;
@@ -86,7 +82,7 @@ async fn a_task_is_looked_after_in_other_processes_and_asks_people() {
     assert_eq!(stage.asked("tasks/update")[0].params()["inputResponses"]["a"]["content"], json!({ "n": 4 }));
     let noticed = looked(&build, &given, 151).await;
     assert_eq!(
-        put_off(&noticed).after_ms,
+        deferral_of(&noticed).after_ms,
         10_000,
         "what takes long is looked after less often; nobody is asked twice"
     );
@@ -109,7 +105,7 @@ async fn what_a_call_waits_with_goes_to_no_other_server_that_has_come_to_its_nam
     let build = find(&hub, "build");
     let said = shown(&looked(&build, &begun, 1).await);
     assert_eq!(said, "lost: the call was waiting for another server than the server `other`");
-    build.let_go(put_off(&begun).state.as_deref().unwrap()).await;
+    build.let_go(deferral_of(&begun).state.as_deref().unwrap()).await;
     assert_eq!((other.asked("tasks/get").len(), other.asked("tasks/cancel").len()), (0, 0));
 }
 
@@ -161,7 +157,7 @@ async fn a_task_whose_inputs_are_refused_is_looked_at_again() {
     let begun = call(&build, json!({})).await;
     let asks = looked(&build, &begun, 1).await;
     let refused = resumed(&build, &asks, values(json!({ "n": 4 }))).await;
-    assert_eq!(put_off(&refused).after_ms, 500, "the task itself says how it stands");
+    assert_eq!(deferral_of(&refused).after_ms, 500, "the task itself says how it stands");
     // It still wants the input: people are asked, who know nothing of what was refused but that it was.
     let asks = looked(&build, &refused, 2).await;
     assert_eq!(shown(&asks), "asks: The server `stage` asks: Which branch?");
@@ -178,7 +174,7 @@ async fn a_server_that_fails_to_tell_of_a_task_has_not_forgotten_it() {
     let build = find(&hub, "build");
     let begun = call(&build, json!({})).await;
     let failed = looked(&build, &begun, 1).await;
-    assert_eq!((put_off(&failed).after_ms, watched(&failed)), (30_000, "t-1".to_owned()));
+    assert_eq!((deferral_of(&failed).after_ms, watched(&failed)), (30_000, "t-1".to_owned()));
 }
 
 #[tokio::test]
@@ -189,18 +185,18 @@ async fn a_look_that_fails_after_many_good_ones_is_soon_made_again() {
     let hub = hub_of(&stage).await;
     let build = find(&hub, "build");
     let mut output = call(&build, json!({})).await;
-    let begun = put_off(&output).state.clone();
+    let begun = deferral_of(&output).state.clone();
     let mut pauses = Vec::new();
     for failed in 0..120 {
         output = looked(&build, &output, 2_500 + failed).await;
-        pauses.push(put_off(&output).after_ms);
+        pauses.push(deferral_of(&output).after_ms);
     }
     assert_eq!(pauses, [vec![30_000; 100], vec![300_000; 20]].concat());
     // The server was there again: the next time that it is not is a first one.
     output = looked(&build, &output, 2_620).await;
-    assert_eq!((put_off(&output).after_ms, &put_off(&output).state), (300_000, &begun));
+    assert_eq!((deferral_of(&output).after_ms, &deferral_of(&output).state), (300_000, &begun));
     output = looked(&build, &output, 2_621).await;
-    assert_eq!(put_off(&output).after_ms, 30_000);
+    assert_eq!(deferral_of(&output).after_ms, 30_000);
 }
 
 #[tokio::test]
@@ -231,9 +227,9 @@ async fn a_task_of_a_server_that_is_away_is_looked_after_later() {
     let begun = call(&build, json!({})).await;
     stage.says(|_: &Asked| Said::Status(503));
     let away = looked(&build, &begun, 1).await;
-    assert_eq!((put_off(&away).after_ms, watched(&away)), (30_000, "t-1".to_owned()));
+    assert_eq!((deferral_of(&away).after_ms, watched(&away)), (30_000, "t-1".to_owned()));
     // It may be away for months: the call may be put off 10,000 times.
-    assert_eq!(put_off(&looked(&build, &begun, 9_000).await).after_ms, 3_600_000);
+    assert_eq!(deferral_of(&looked(&build, &begun, 9_000).await).after_ms, 3_600_000);
     // One that is stopped in the middle is cancelled at the server.
     stage.says(move |asked| match asked.rpc() {
         "tasks/get" => Said::Stream(vec![super::stage::Step::Until(Arc::default())]),
@@ -242,7 +238,7 @@ async fn a_task_of_a_server_that_is_away_is_looked_after_later() {
     });
     hub.restart("stage").unwrap();
     hub.ready("stage").await.unwrap();
-    let resumed = Some(ToolResumed { times: 1, state: put_off(&away).state.clone() });
+    let resumed = Some(ToolResumed { times: 1, state: deferral_of(&away).state.clone() });
     let context = CallContext { resumed, ..context() };
     let cancel = context.cancel.clone();
     let before = stage.asked("tasks/get").len();
@@ -271,7 +267,7 @@ async fn a_task_of_a_server_that_is_out_is_lost_and_one_of_a_process_that_ends_i
         hub.stop().await;
         let after = looked(&build, &begun, 1).await;
         assert_eq!(shown(&after) == lost, is_lost, "{after:?}");
-        assert_eq!(after.later.is_some(), !is_lost, "{after:?}");
+        assert_eq!(matches!(after, ToolOutcome::Defer(_)), !is_lost, "{after:?}");
     }
 }
 

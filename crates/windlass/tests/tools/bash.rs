@@ -16,7 +16,7 @@ use windlass::tool::builtin::{BashSettings, bash_tools};
 use windlass::tool::sandbox::{Isolation, Sandbox, Support, support};
 use windlass::tool::{Registry, WorkingFolder};
 
-use super::{context, run, show};
+use super::{context, run, show, shown};
 
 mod background;
 mod ends;
@@ -308,7 +308,7 @@ fn a_command_that_is_cancelled_is_asked_and_then_killed() {
             cancel.cancel();
             call.await.unwrap()
         });
-        let said = show(&said);
+        let said = shown(&said);
         assert!(said.starts_with("error: ") && said.ends_with(wanted), "{said}");
         gone(&marker);
     }
@@ -354,7 +354,7 @@ fn a_command_in_the_background_is_read_and_ended() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let call = |tool: &str, arguments: Value| {
         let (tool, context) = (shell.tool(tool), shell.context());
-        show(&runtime.block_on(async move { tool.call(context, arguments).await }))
+        shown(&runtime.block_on(async move { tool.call(context, arguments).await }))
     };
     let begun = call("Bash", json!({"command": command, "run_in_background": true}));
     assert!(begun.starts_with("ok: Runs in the background as `bash_"), "{begun}");

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use windlass::port::tool::{Tool, ToolOutput};
-use windlass::tool::{FunctionTool, IntoToolOutput, Json};
+use windlass::tool::{FunctionTool, IntoToolOutcome, Json};
 use windlass_machine::{Annotations, EffectClass};
 
 use super::{context, run, show};
@@ -59,7 +59,7 @@ fn the_schema_is_clean_and_has_no_references() {
 }
 
 #[track_caller]
-fn check<O: IntoToolOutput + Send + 'static>(
+fn check<O: IntoToolOutcome + Send + 'static>(
     answer: impl Fn(String) -> O + Send + Sync + 'static,
     expected: &str,
 ) {

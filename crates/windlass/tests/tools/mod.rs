@@ -27,7 +27,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use windlass::port::tool::{CallContext, OutputPart, ProgressSender, Tool, ToolOutput};
+use windlass::port::tool::{CallContext, OutputPart, ProgressSender, Tool, ToolOutcome, ToolOutput};
 use windlass::reader::Reader;
 use windlass::tool::{Registry, WorkingFolder, builtin};
 use windlass_machine::{CallKey, EffectId, Timestamp};
@@ -122,14 +122,28 @@ fn context(folder: Option<Arc<WorkingFolder>>, cancel: CancellationToken) -> Cal
     }
 }
 
-/// Runs a call; one that hangs fails the test instead of stopping it.
+/// The answer of a call.
 fn run(tool: &dyn Tool, context: CallContext, arguments: Value) -> ToolOutput {
+    match outcome(tool, context, arguments) {
+        ToolOutcome::Done(output) => output,
+        other => panic!("it has no answer: {other:?}"),
+    }
+}
+
+/// Runs a call; one that hangs fails the test instead of stopping it.
+fn outcome(tool: &dyn Tool, context: CallContext, arguments: Value) -> ToolOutcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let output = runtime.block_on(async {
         tokio::time::timeout(Duration::from_secs(60), tool.call(context, arguments)).await
     });
     runtime.shutdown_background();
     output.expect("the call hangs")
+}
+
+/// The outcome of a call that is done, as text.
+fn shown(outcome: &ToolOutcome) -> String {
+    let ToolOutcome::Done(output) = outcome else { panic!("it has no answer: {outcome:?}") };
+    show(output)
 }
 
 fn show(output: &ToolOutput) -> String {

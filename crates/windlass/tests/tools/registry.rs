@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use windlass::port::tool::{CallContext, Tool, ToolOutput};
+use windlass::port::tool::{CallContext, Tool, ToolOutcome, ToolOutput};
 use windlass::tool::{Adjustment, Registry, builtin};
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 
@@ -21,8 +21,8 @@ impl Tool for Strange {
     fn is_trusted(&self) -> bool {
         false
     }
-    async fn call(&self, _context: CallContext, _arguments: Value) -> ToolOutput {
-        ToolOutput::text("done")
+    async fn call(&self, _context: CallContext, _arguments: Value) -> ToolOutcome {
+        ToolOutcome::text("done")
     }
 }
 
@@ -31,8 +31,8 @@ impl Tool for Shape {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
-    async fn call(&self, _context: CallContext, _arguments: Value) -> ToolOutput {
-        ToolOutput::text("done")
+    async fn call(&self, _context: CallContext, _arguments: Value) -> ToolOutcome {
+        ToolOutcome::text("done")
     }
 }
 

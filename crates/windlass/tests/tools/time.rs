@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use windlass::machine::{Rest, Timestamp};
-use windlass::port::tool::{CallContext, Later, ToolResumed};
+use windlass::port::tool::{CallContext, Deferral, ToolOutcome, ToolResumed};
 use windlass::tool::builtin;
 
-use super::{context, run, show};
+use super::{context, outcome, show};
 
 /// 2026-11-21 04:43:00 UTC, a Saturday.
 const NOW: Timestamp = Timestamp(1_795_236_180_000);
@@ -18,14 +18,14 @@ fn call(tool: &str, arguments: Value, change: impl FnOnce(&mut CallContext)) -> 
     }
     let mut context = context(None, CancellationToken::new());
     change(&mut context);
-    let output = run(&*registry.get(tool).unwrap(), context, arguments);
-    match output.later {
-        Some(later) => {
-            let Later { after_ms, state, rest } = *later;
+    match outcome(&*registry.get(tool).unwrap(), context, arguments) {
+        ToolOutcome::Defer(deferral) => {
+            let Deferral { after_ms, state, rest } = *deferral;
             assert_eq!(rest, Rest::Repeatable);
             format!("later: {after_ms} ms, {}", state.unwrap())
         }
-        None => show(&output),
+        ToolOutcome::Done(output) => show(&output),
+        other => panic!("{other:?}"),
     }
 }
 

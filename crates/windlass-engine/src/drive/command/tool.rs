@@ -25,7 +25,8 @@ use crate::drive::thread::mail::Letter;
 use crate::port::bus::Signal;
 use crate::port::journal::StoreError;
 use crate::port::tool::{
-    Ask, CallContext, Later, OutputPart, ProgressSender, Tool, ToolOutput, ToolReply, ToolResumed,
+    Ask, CallContext, Deferral, OutputPart, ProgressSender, Tool, ToolOutcome, ToolOutput, ToolReply,
+    ToolResumed,
 };
 use crate::tool::panic_text;
 use crate::tool::{Registry, WorkingFolder, key_of};
@@ -168,30 +169,30 @@ async fn called(place: &Place, work: ToolWork, started: u64) -> Letter {
         }
         // What it lacks now says nothing of what it did before: that is for its effect class to judge.
         Err(reason) if has_begun(&work) => Err(reason),
-        Err(reason) => Ok(ToolOutput::error(reason)),
+        Err(reason) => Ok(ToolOutcome::error(reason)),
     };
     let duration_ms = place.services.clock.monotonic_ms().saturating_sub(started);
     let mut blobs = NewBlobs::default();
     let unstored = |error| format!("its result could not be stored: {error}");
     let input = match ended {
-        Ok(ToolOutput { ask: Some(ask), .. }) => {
+        Ok(ToolOutcome::Ask(ask)) => {
             let Ask { kind, terms, state } = *ask;
             match blobs.text_if(&place.services.contents, state).await {
                 Ok(state) => Input::ToolAsked { call, kind: Box::new(kind), terms, state },
                 Err(error) => stopped(call, unstored(error)),
             }
         }
-        Ok(ToolOutput { later: Some(later), .. }) => {
-            let Later { after_ms, state, rest } = *later;
+        Ok(ToolOutcome::Defer(deferral)) => {
+            let Deferral { after_ms, state, rest } = *deferral;
             match blobs.text_if(&place.services.contents, state).await {
                 Ok(state) => Input::ToolDeferred { call, after_ms, state, rest },
                 Err(error) => stopped(call, unstored(error)),
             }
         }
-        Ok(ToolOutput { lost: Some(reason), .. }) => {
+        Ok(ToolOutcome::Unknown { reason }) => {
             Input::ToolStopped { call, reason, by_tool: true, view: View::default() }
         }
-        Ok(output) => match returned(place, &work, &sent, output, &mut blobs).await {
+        Ok(ToolOutcome::Done(output)) => match returned(place, &work, &sent, output, &mut blobs).await {
             Ok(Returned { content, error, unavailable, kept, offloaded }) => {
                 Input::ToolReturned { call, content, error, unavailable, duration_ms, kept, offloaded }
             }
@@ -341,14 +342,19 @@ async fn read(place: &Place, work: &ToolWork) -> Result<ToolOutput, String> {
     let (context, progressed) = context(place, work, folder).await?;
     let tool = registered.tool.clone();
     let patience = patience(place, work, &context, progressed);
-    let output = attend(async move { tool.call(context, arguments).await }, patience).await?;
+    let outcome = attend(async move { tool.call(context, arguments).await }, patience).await?;
+    let output = match outcome {
+        ToolOutcome::Done(output) => output,
+        ToolOutcome::Ask(_) => return Err(format!("`{}` asks people", spec.tool)),
+        ToolOutcome::Defer(_) => return Err(format!("`{}` has no answer yet", spec.tool)),
+        ToolOutcome::Unknown { reason } => return Err(format!("`{}`: {reason}", spec.tool)),
+    };
     let texts = output.parts.iter().filter_map(|part| match part {
         OutputPart::Text(text) => Some(text.as_str()),
         OutputPart::Image { .. } | OutputPart::File { .. } => None,
     });
     let text: String = texts.collect();
-    let is_answer = output.ask.is_none() && output.later.is_none() && output.lost.is_none();
-    if !output.error && is_answer && spec.is_found(&text) {
+    if !output.error && spec.is_found(&text) {
         return Ok(output);
     }
     let shown: String = text.chars().take(200).collect();

@@ -29,7 +29,7 @@ use crate::port::hook::{Hook, HookCall};
 use crate::port::journal::RunRow;
 use crate::port::offload::OffloadedResults;
 use crate::port::records::{RecordError, Records};
-use crate::port::tool::{CallContext, Conduct, OutputPart, ProgressSender, ToolOutput};
+use crate::port::tool::{CallContext, Conduct, OutputPart, ProgressSender, ToolOutcome, ToolOutput};
 use crate::tool::{Registered, Registry, WorkingFolder, key_of};
 use crate::trial::{Consent, Standing, Supposed, Trial, TrialResult, Tried};
 
@@ -335,51 +335,49 @@ impl Trials {
             }
         };
         let duration_ms = self.clock.monotonic_ms().saturating_sub(started);
-        let given_up = ended.as_ref().is_ok_and(|output| output.ask.is_some() || output.later.is_some());
-        let output = match ended {
-            Ok(ToolOutput { lost: Some(why), .. }) | Err(why) => {
-                ToolOutput::error(format!("Nobody knows what became of the call: {why}"))
+        let (output, given_up) = match ended {
+            Ok(ToolOutcome::Done(output)) => (output, false),
+            Ok(ToolOutcome::Ask(ask)) => {
+                (self.give_up(registered, &reason_of(&ask.kind), ask.state.as_deref()).await, true)
             }
-            Ok(output) if given_up => self.given_up(registered, output).await,
-            Ok(output) => output,
+            Ok(ToolOutcome::Defer(deferral)) => {
+                let why = "The call had begun, and continues later, which takes a conversation.";
+                (self.give_up(registered, why, deferral.state.as_deref()).await, true)
+            }
+            Ok(ToolOutcome::Unknown { reason }) | Err(reason) => {
+                (ToolOutput::error(format!("The outcome of the call is unknown: {reason}")), false)
+            }
         };
         TrialResult { by, error: output.error, given_up, parts: bounded(output.parts), duration_ms }
     }
 
-    /// Lets go of a call that waits for people or for a time, and says what it waited for.
-    async fn given_up(&self, registered: &Registered, output: ToolOutput) -> ToolOutput {
-        let (ask, later) = (output.ask, output.later);
-        let kind = ask.as_ref().map(|ask| &ask.kind);
-        let why = match kind {
-            Some(InterruptKind::SignIn { server, url, message: None }) => {
-                format!(
-                    "Somebody has to sign in at the server `{server}` first, at {url}; then call it again."
-                )
-            }
-            Some(InterruptKind::SignIn { server, url, message: Some(message) }) => {
-                format!("The server `{server}` wants a page to be opened first, {url}: {message}")
-            }
-            Some(InterruptKind::Question(question)) => {
-                format!(
-                    "The call had begun, and asks people, which takes a conversation: {}",
-                    question.summary
-                )
-            }
-            Some(InterruptKind::Handoff { runner }) => {
-                format!("The runner `{runner}` has to do the call, which takes a conversation.")
-            }
-            Some(
-                InterruptKind::Approval { .. }
-                | InterruptKind::Hook { .. }
-                | InterruptKind::InDoubt { .. }
-                | InterruptKind::Limit(_),
-            ) => "The call asks people, which takes a conversation.".to_owned(),
-            None => "The call had begun, and goes on later, which takes a conversation.".to_owned(),
-        };
-        let state = ask.and_then(|ask| ask.state).or(later.and_then(|later| later.state));
+    /// Gives up a call that waits for people or for a time, and says why.
+    async fn give_up(&self, registered: &Registered, why: &str, state: Option<&str>) -> ToolOutput {
         let Some(state) = state else { return ToolOutput::error(why) };
-        let_go::tell(&*registered.tool, &state, &*self.clock).await;
-        ToolOutput::error(format!("{why}\nIt was given up: its tool was told that nobody comes back for it."))
+        let_go::tell(&*registered.tool, state, &*self.clock).await;
+        ToolOutput::error(format!("{why}\nIt was given up, and its tool was informed."))
+    }
+}
+
+/// Why a call that asks this cannot be tried outside of a conversation.
+fn reason_of(kind: &InterruptKind) -> String {
+    match kind {
+        InterruptKind::SignIn { server, url, message: None } => {
+            format!("Sign in at the server `{server}` first, at {url}; then call it again.")
+        }
+        InterruptKind::SignIn { server, url, message: Some(message) } => {
+            format!("The server `{server}` wants a page to be opened first, {url}: {message}")
+        }
+        InterruptKind::Question(question) => {
+            format!("The call had begun, and asks people, which takes a conversation: {}", question.summary)
+        }
+        InterruptKind::Handoff { runner } => {
+            format!("The runner `{runner}` has to do the call, which takes a conversation.")
+        }
+        InterruptKind::Approval { .. }
+        | InterruptKind::Hook { .. }
+        | InterruptKind::InDoubt { .. }
+        | InterruptKind::Limit(_) => "The call asks people, which takes a conversation.".to_owned(),
     }
 }
 

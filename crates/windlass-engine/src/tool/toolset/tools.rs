@@ -11,7 +11,7 @@ use windlass_machine::{Annotations, EffectClass, LOADED_TOOLS, ToolSpec};
 
 use super::Shelf;
 use super::loaded::Loaded;
-use crate::port::tool::{CallContext, Tool, ToolOutput};
+use crate::port::tool::{CallContext, Tool, ToolOutcome, ToolOutput};
 
 /// The names of these tools.
 pub(crate) const NAMES: [&str; 2] = ["load_toolset", "tool_search"];
@@ -67,18 +67,18 @@ impl Tool for LoadToolset {
     fn checks_arguments(&self) -> bool {
         true
     }
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         let toolset = arguments.get("toolset").map(shown).unwrap_or_default();
         let names: Vec<&str> = self.shelf.toolsets().map(|(name, _)| name).collect();
         if !names.contains(&&*toolset) {
-            return ToolOutput::error(format!(
+            return ToolOutcome::error(format!(
                 "Unknown toolset '{toolset}'. Available: {}",
                 names.join(", ")
             ));
         }
         let writes = match flag(&arguments) {
             Ok(writes) => writes,
-            Err(problem) => return ToolOutput::error(problem),
+            Err(problem) => return ToolOutcome::error(problem),
         };
         let mut loaded = Loaded::read(context.kept.as_deref(), &context.run);
         let before = loaded.clone();
@@ -93,7 +93,7 @@ impl Tool for LoadToolset {
                 format!("Toolset '{toolset}' loaded ({how}). You can now use {toolset} tools.")
             }
         };
-        if loaded == before { ToolOutput::text(text) } else { keep(text, &loaded) }
+        if loaded == before { ToolOutcome::text(text) } else { keep(text, &loaded) }
     }
 }
 
@@ -108,7 +108,7 @@ impl Tool for ToolSearch {
     fn keeps(&self) -> Option<&str> {
         Some(LOADED_TOOLS)
     }
-    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutput {
+    async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         let query = arguments["query"].as_str().unwrap_or_default();
         let limit = arguments["limit"].as_u64().unwrap_or(FOUND).min(FOUND_MAX);
         let writes = arguments["include_write_tools"].as_bool().unwrap_or_default();
@@ -126,24 +126,24 @@ impl Tool for ToolSearch {
             lines.push(format!("- {}{note} [{}]: {description}", shelved.spec.name, shelved.toolset));
         }
         if lines.is_empty() {
-            return ToolOutput::text(format!("No tool fits '{query}'. Try other words, or load_toolset."));
+            return ToolOutcome::text(format!("No tool fits '{query}'. Try other words, or load_toolset."));
         }
         let text = format!("{}\n\nThose that are loaded can be called in the next step.", lines.join("\n"));
-        if loaded == before { ToolOutput::text(text) } else { keep(text, &loaded) }
+        if loaded == before { ToolOutcome::text(text) } else { keep(text, &loaded) }
     }
 }
 
-fn keep(text: String, loaded: &Loaded) -> ToolOutput {
+fn keep(text: String, loaded: &Loaded) -> ToolOutcome {
     // Shapes of tools hold only what JSON takes.
     let kept = serde_json::to_string(loaded).unwrap_or_default();
     if kept.len() > LOADED_MAX_BYTES {
-        return ToolOutput::error(format!(
+        return ToolOutcome::error(format!(
             "Not loaded: the conversation's tools would take {} bytes, and {LOADED_MAX_BYTES} are the most. Load \
              fewer of them by name with tool_search",
             kept.len()
         ));
     }
-    ToolOutput::text(text).keeping(kept)
+    ToolOutput::text(text).keeping(kept).into()
 }
 
 /// Whether write tools are wanted; models say it as a text, too. (SK-C5)

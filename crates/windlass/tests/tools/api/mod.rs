@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use windlass::clock::SystemClock;
-use windlass::port::tool::{Tool, ToolOutput};
+use windlass::port::tool::{Tool, ToolOutcome, ToolOutput};
 use windlass::secret::Secret;
 use windlass::tool::api::{
     Api, ApiCall, ApiObserver, ApiRequest, ApiResponse, AuthCall, ResolveAuth, Service,
@@ -44,10 +44,11 @@ async fn call(tool: &Arc<ApiCall>, arguments: Value) -> Result<ToolOutput, Strin
     if let Err(problem) = registry.check_arguments("ApiCall", &arguments) {
         return Ok(ToolOutput::error(problem));
     }
-    let output = tool.call(context(None, CancellationToken::new()), arguments).await;
-    match output.lost {
-        Some(why) => Err(why),
-        None => Ok(output),
+    let outcome = tool.call(context(None, CancellationToken::new()), arguments).await;
+    match outcome {
+        ToolOutcome::Done(output) => Ok(output),
+        ToolOutcome::Unknown { reason } => Err(reason),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use windlass::clock::SystemClock;
 use windlass::machine::EffectClass;
-use windlass::port::tool::Tool;
+use windlass::port::tool::{Tool, ToolOutcome};
 use windlass::secret::Secret;
 use windlass::tool::api::{Api, ApiCall, AuthCall, ResolveAuth, Service};
 
@@ -329,7 +329,7 @@ async fn a_cancelled_read_ends_at_once() {
     cancel.cancel();
     let output =
         tool.call(context(None, cancel), json!({"service": "a", "method": "GET", "path": "/"})).await;
-    assert_eq!(super::show(&output), "error: the call was cancelled");
+    assert_eq!(output, ToolOutcome::error("the call was cancelled"));
     let output =
         call(&tool, json!({"service": "a", "method": "GET", "path": "/", "headers": {"a": 1}})).await;
     assert!(output.unwrap().error);
@@ -364,8 +364,7 @@ async fn nothing_is_sent_once_a_call_was_cancelled() {
         let arguments = json!({"service": "a", "method": method, "path": "/"});
         let output = tool.call(context(None, cancel), arguments);
         let output = tokio::time::timeout(Duration::from_secs(60), output).await.expect("it ends");
-        assert_eq!(super::show(&output), "error: the call was cancelled", "{method} {ends}");
-        assert_eq!(output.lost, None);
+        assert_eq!(output, ToolOutcome::error("the call was cancelled"), "{method} {ends}");
     }
     assert!(far.asked().is_empty(), "{:?}", far.lines());
 }

@@ -9,7 +9,7 @@ use windlass::machine::Timestamp;
 use windlass::port::tool::{CallContext, ProgressSender};
 use windlass::tool::builtin::{BashSettings, bash_tools};
 
-use super::super::show;
+use super::super::shown;
 use super::Shell;
 
 /// Calls at once: what is refused has not begun, or the model would have it done twice.
@@ -23,7 +23,7 @@ fn a_command_in_the_background_that_has_no_room_never_starts() {
                 let (tool, context) = (shell.tool("Bash"), shell.context());
                 let command = format!("echo x > began.{nth}; sleep 86397");
                 let arguments = json!({"command": command, "run_in_background": true});
-                tokio::spawn(async move { show(&tool.call(context, arguments).await) })
+                tokio::spawn(async move { shown(&tool.call(context, arguments).await) })
             })
             .collect();
         let mut said = Vec::new();
@@ -49,7 +49,7 @@ fn commands_of_many_conversations_are_not_remembered_for_ever() {
     let call = |nth: usize, tool: &str, arguments: Value| {
         let context = CallContext { thread: format!("thread {nth}").as_str().into(), ..shell.context() };
         let tool = shell.tool(tool);
-        show(&runtime.block_on(async move { tool.call(context, arguments).await }))
+        shown(&runtime.block_on(async move { tool.call(context, arguments).await }))
     };
     let ids: Vec<String> = (0..80)
         .map(|nth| {
@@ -100,7 +100,7 @@ fn a_command_that_says_nothing_shows_that_it_runs() {
             tokio::time::sleep(Duration::from_millis(1)).await; // tidy: sleep a real process is waited for
         }
         std::fs::write(end, "").unwrap();
-        show(&call.await.unwrap())
+        shown(&call.await.unwrap())
     });
     let heard = heard.lock().unwrap();
     assert_eq!(heard.iter().filter(|text| *text != QUIET).collect::<Vec<_>>(), ["begun\n"]);

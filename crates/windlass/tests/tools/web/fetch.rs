@@ -8,7 +8,7 @@ use windlass::outbound::Reach;
 use windlass::port::tool::Tool;
 use windlass::tool::web::{WebFetch, web_fetch};
 
-use super::super::{context, reader, show};
+use super::super::{context, reader, shown};
 use crate::outbound::{Asked, Far, Reply, inside, way};
 
 const PAGE: &str = "<!doctype html><html><head><title>A page</title></head><body><h1>Head</h1>\
@@ -53,7 +53,7 @@ fn answer(asked: &Asked, other: &str) -> Reply {
 }
 
 async fn fetched(tool: &WebFetch, arguments: Value) -> String {
-    show(&tool.call(context(None, CancellationToken::new()), arguments).await)
+    shown(&tool.call(context(None, CancellationToken::new()), arguments).await)
 }
 
 // rows: LM-T7

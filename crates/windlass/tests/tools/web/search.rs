@@ -8,7 +8,7 @@ use windlass::port::tool::Tool;
 use windlass::secret::Secret;
 use windlass::tool::web::{Provider, web_search};
 
-use super::super::{context, reader, show};
+use super::super::{context, reader, shown};
 use crate::outbound::{Asked, Far, Reply, inside, way};
 
 const KEY: &str = "key-SENTINEL-1";
@@ -106,7 +106,7 @@ async fn each_engine_is_asked_in_its_own_words() {
                 .unwrap();
         let output =
             tool.call(context(None, CancellationToken::new()), json!({"query": query, "count": count})).await;
-        show(&output)
+        shown(&output)
     };
     let first = "1. One\n   https://one.example/\n   First snippet\n2. Two\n   https://two.example/\n3. Echo [masked]\n   https://three.example/\n   xxx";
     let rows = [
