@@ -10,7 +10,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass::machine::{ADMIN, Annotations, Party, ToolSpec};
-use windlass::port::tool::{CallContext, Tool, ToolOutcome, ToolSource};
+use windlass::port::tool::{CallContext, Tool, ToolOutcome, ToolSource, ToolTraits};
 use windlass::{Consent, Trial, Tried};
 
 use super::quantile;
@@ -51,8 +51,8 @@ impl Tool for Far {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
-    fn server(&self) -> Option<&str> {
-        Some(&self.1)
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits { server: Some(&self.1), ..ToolTraits::default() }
     }
     async fn call(&self, _: CallContext, _: Value) -> ToolOutcome {
         ToolOutcome::error("never called")

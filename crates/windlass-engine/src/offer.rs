@@ -55,7 +55,7 @@ impl Engine {
     pub(crate) fn server_of(&self, tool: &str, arguments: &str) -> Option<String> {
         let tool = self.services.catalog.now().registry.get(tool)?;
         let Ok(arguments) = serde_json::from_str::<Value>(arguments) else {
-            return tool.server().map(str::to_owned);
+            return tool.traits().server.map(str::to_owned);
         };
         // A tool that panics when it is asked about a call says nothing of it.
         catch_unwind(AssertUnwindSafe(|| tool.server_for(&arguments))).ok().flatten()
@@ -137,12 +137,12 @@ fn listed(tools: &Offered) -> Vec<OfferedTool> {
             spec: registry.shown(registered),
             class: registry.effect_class(registered),
             trusted: registry.is_trusted(registered),
-            server: registered.tool.server().map(str::to_owned),
+            server: registered.tool.traits().server.map(str::to_owned),
             group: tools.shelf.group(spec.name.as_str()).map(str::to_owned),
             tokens: tokens_of(spec),
             toolset: tools.shelf.get(spec.name.as_str()).map(|shelved| shelved.toolset.clone()),
             unavailable: registered.tool.unavailable(),
-            previews: registered.tool.previews(),
+            previews: registered.tool.traits().previews,
         })
     });
     offered.collect()

@@ -69,7 +69,7 @@ impl Engine {
     fn bound(&self, tool: &ToolName) -> Result<AllowedTool, EngineError> {
         let offered = self.services.catalog.now();
         let known = offered.registry.known(tool).ok_or_else(|| EngineError::NoTool(tool.clone()))?;
-        let server = known.tool.server().map(str::to_owned);
+        let server = known.tool.traits().server.map(str::to_owned);
         Ok(AllowedTool { tool: tool.clone(), server, schema: Some(known.schema_digest) })
     }
 }

@@ -190,14 +190,14 @@ impl Engine {
     fn unseen(&self, since: &Since) -> Restored {
         let registry = &self.services.catalog.now().registry;
         let records = |name: &str| {
-            registry.known(&name.into()).is_some_and(|registered| registered.tool.records_changes())
+            registry.known(&name.into()).is_some_and(|registered| registered.tool.traits().records_changes)
         };
         let may = |name: &str, at: &(RunId, CallKey)| {
             let is_pure = since.classes.get(at) == Some(&EffectClass::Pure);
             let reads = || {
                 registry
                     .get(name)
-                    .is_some_and(|tool| tool.is_trusted() && tool.spec().annotations.read_only_hint)
+                    .is_some_and(|tool| !tool.traits().is_untrusted && tool.spec().annotations.read_only_hint)
             };
             !is_pure && !since.seen.contains(at) && !records(name) && !reads()
         };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome, ToolSource};
-use windlass_machine::{EffectClass, ToolSpec};
+use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome, ToolSource, ToolTraits};
+use windlass_machine::ToolSpec;
 
 use super::hub::McpHub;
 
@@ -36,28 +36,12 @@ impl Tool for OwnTool {
         self.tool.spec()
     }
 
-    fn effect_class(&self) -> EffectClass {
-        self.tool.effect_class()
-    }
-
-    fn is_trusted(&self) -> bool {
-        self.tool.is_trusted()
-    }
-
-    fn toolset(&self) -> Option<&str> {
-        self.tool.toolset()
-    }
-
-    fn server(&self) -> Option<&str> {
-        self.tool.server()
+    fn traits(&self) -> ToolTraits<'_> {
+        self.tool.traits()
     }
 
     fn server_for(&self, arguments: &Value) -> Option<String> {
         self.tool.server_for(arguments)
-    }
-
-    fn remote_name(&self) -> &str {
-        self.tool.remote_name()
     }
 
     fn unavailable(&self) -> Option<String> {

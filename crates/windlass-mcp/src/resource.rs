@@ -10,7 +10,7 @@ use rmcp::service::ServiceError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass_engine::port::tool::{CallContext, OutputPart, Tool, ToolOutcome, ToolOutput};
+use windlass_engine::port::tool::{CallContext, OutputPart, Tool, ToolOutcome, ToolOutput, ToolTraits};
 use windlass_engine::tool::crashing_masked;
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 use windlass_schema::schema_for;
@@ -251,8 +251,8 @@ impl Tool for ReadResource {
         &self.spec
     }
 
-    fn effect_class(&self) -> EffectClass {
-        EffectClass::Idempotent
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits { class: Some(EffectClass::Idempotent), ..ToolTraits::default() }
     }
 
     fn server_for(&self, arguments: &Value) -> Option<String> {
@@ -279,7 +279,7 @@ impl ReadResource {
             (params.input_responses, params.request_state) = (responses, state);
             ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
         };
-        let class = context.class.unwrap_or_else(|| self.effect_class());
+        let class = context.class.unwrap_or_else(|| self.traits().effect_class(&self.spec));
         let repeats = matches!(class, EffectClass::Pure | EffectClass::Idempotent);
         let exchange = Exchange { core, context, request: &request, repeats };
         match exchange.made().await {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult};
 use serde_json::Value;
-use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome};
+use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome, ToolTraits};
 use windlass_engine::tool::crashing_masked;
 use windlass_machine::{EffectClass, ToolSpec};
 
@@ -66,11 +66,15 @@ impl Tool for McpTool {
         &self.spec
     }
 
-    fn effect_class(&self) -> EffectClass {
-        if self.core.config.trusted {
-            EffectClass::from_annotations(self.spec.annotations)
-        } else {
-            EffectClass::Once
+    fn traits(&self) -> ToolTraits<'_> {
+        let (name, trusted) = (&self.core.config.name, self.core.config.trusted);
+        ToolTraits {
+            class: (!trusted).then_some(EffectClass::Once),
+            is_untrusted: !trusted,
+            server: Some(name),
+            remote_name: Some(&self.remote),
+            toolset: self.tag.as_deref(),
+            ..ToolTraits::default()
         }
     }
 
@@ -85,22 +89,6 @@ impl Tool for McpTool {
             Health::Disabled => "is switched off",
         };
         Some(format!("its server `{name}` {why}"))
-    }
-
-    fn is_trusted(&self) -> bool {
-        self.core.config.trusted
-    }
-
-    fn toolset(&self) -> Option<&str> {
-        self.tag.as_deref()
-    }
-
-    fn server(&self) -> Option<&str> {
-        Some(&self.core.config.name)
-    }
-
-    fn remote_name(&self) -> &str {
-        &self.remote
     }
 
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
@@ -122,7 +110,7 @@ impl McpTool {
             ClientRequest::CallToolRequest(CallToolRequest::new(params))
         };
         // What was recorded, not what the server says today: an administrator may know better than its hints.
-        let class = context.class.unwrap_or_else(|| self.effect_class());
+        let class = context.class.unwrap_or_else(|| self.traits().effect_class(&self.spec));
         let repeats = matches!(class, EffectClass::Pure | EffectClass::Idempotent);
         let exchange = Exchange { core: &self.core, context: &context, request: &request, repeats };
         let answer = match exchange.made().await {

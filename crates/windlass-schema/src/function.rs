@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use windlass_engine::port::background::Background;
-use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome, ToolOutput};
+use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome, ToolOutput, ToolTraits};
 use windlass_machine::{Annotations, Area, EffectClass, ToolSpec};
 
 /// A tool made of a Rust function.
@@ -132,13 +132,13 @@ impl FunctionTool {
         self
     }
 
-    /// Names an argument that is a path in the working folder, as a JSON pointer: see [`Tool::path_arguments`].
+    /// Names an argument that is a path in the working folder, as a JSON pointer: see [`ToolTraits::path_arguments`].
     pub fn path_argument(mut self, pointer: &'static str) -> Self {
         self.paths.push(pointer);
         self
     }
 
-    /// Declares that the tool changes files only through the call's folder: see [`Tool::records_changes`].
+    /// Declares that the tool changes files only through the call's folder: see [`ToolTraits::records_changes`].
     pub fn records_changes(mut self) -> Self {
         self.records_changes = true;
         self
@@ -157,36 +157,24 @@ impl Tool for FunctionTool {
         &self.spec
     }
 
-    fn effect_class(&self) -> EffectClass {
-        self.effect_class.unwrap_or_else(|| EffectClass::from_annotations(self.spec.annotations))
-    }
-
-    fn keeps(&self) -> Option<&str> {
-        self.keeps
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits {
+            class: self.effect_class,
+            path_arguments: &self.paths,
+            area: self.area,
+            records_changes: self.records_changes,
+            keeps: self.keeps,
+            previews: self.preview.is_some(),
+            ..ToolTraits::default()
+        }
     }
 
     fn background(&self) -> Option<Arc<dyn Background>> {
         self.background.clone()
     }
 
-    fn path_arguments(&self) -> &[&'static str] {
-        &self.paths
-    }
-
-    fn area(&self) -> Area {
-        self.area
-    }
-
-    fn records_changes(&self) -> bool {
-        self.records_changes
-    }
-
     fn outlives(&self, arguments: &Value) -> bool {
         (self.outlives)(arguments)
-    }
-
-    fn previews(&self) -> bool {
-        self.preview.is_some()
     }
 
     async fn preview(&self, context: CallContext, arguments: Value) -> Result<String, String> {

@@ -113,7 +113,7 @@ impl Client {
         };
         let mut open = Vec::new();
         for (tool, arguments) in wanted {
-            if tool.server().is_some() {
+            if tool.traits().server.is_some() {
                 let outcome = call(&*tool, arguments.clone(), None).await?;
                 open.push(Called { tool, arguments, outcome });
             }

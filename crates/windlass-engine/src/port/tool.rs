@@ -23,21 +23,16 @@ pub trait Tool: Send + Sync {
     /// Name, description, schema and annotations; the same for the tool's life.
     fn spec(&self) -> &ToolSpec;
 
-    /// What may be done again when the outcome was lost. Annotations of built-in tools are trusted.
-    fn effect_class(&self) -> EffectClass {
-        EffectClass::from_annotations(self.spec().annotations)
+    /// What the tool says of itself beside its spec; the same for the tool's life.
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits::default()
     }
 
     /// What a call with these arguments does. It differs from what the tool's own shape says only for a tool that does
     /// different things by its arguments, such as one that reads and writes. It reads nothing but what it is given.
     fn conduct(&self, _arguments: &Value) -> Conduct {
-        Conduct { annotations: self.spec().annotations, class: self.effect_class(), added: Vec::new() }
-    }
-
-    /// Which arguments are paths in the working folder, as JSON pointers. Rules judge the files that they lead to, an
-    /// approval is for those files, and the call's folder opens no others under these paths.
-    fn path_arguments(&self) -> &[&'static str] {
-        &[]
+        let spec = self.spec();
+        Conduct { annotations: spec.annotations, class: self.traits().effect_class(spec), added: Vec::new() }
     }
 
     /// Why its calls can do nothing at the moment: its server is away, for example. For people who list tools.
@@ -45,53 +40,10 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// What it is about: some modes have nothing of an area.
-    fn area(&self) -> Area {
-        Area::Work
-    }
-
-    /// Whether some of its calls only read, by their arguments, although its own shape does not say so: modes that change
-    /// nothing then show it, and refuse the other calls.
-    fn reads_too(&self) -> bool {
-        false
-    }
-
-    /// Whether the hints are believed. A server's are where an administrator has said so.
-    fn is_trusted(&self) -> bool {
-        true
-    }
-
-    /// The server that the tool belongs to, where it is not the engine's own.
-    fn server(&self) -> Option<&str> {
-        None
-    }
-
-    /// The server that a call with these arguments goes to: another than [`Tool::server`] only for a tool of the engine that
-    /// reaches several. Rules for a server hold for it. It reads nothing but what it is given.
+    /// The server that a call with these arguments goes to: another than
+    /// [`ToolTraits::server`] only for a tool of the engine that reaches several. Rules for a server hold for it. It reads nothing but what it is given.
     fn server_for(&self, _arguments: &Value) -> Option<String> {
-        self.server().map(str::to_owned)
-    }
-
-    /// The name that its server knows it by: another than its own where two servers have tools of one name.
-    fn remote_name(&self) -> &str {
-        self.spec().name.as_str()
-    }
-
-    /// Whether the tool changes files only through the call's folder, which records each change. A call of any other tool
-    /// that is not pure may have changed files without a record, so that a restore reports it.
-    fn records_changes(&self) -> bool {
-        false
-    }
-
-    /// The name under which the tool keeps something with the thread, which all tools of that name share. It goes with
-    /// the thread's journal: forks have it, and a rollback takes it back.
-    fn keeps(&self) -> Option<&str> {
-        None
-    }
-
-    /// The group that it belongs to by its own word, where it has one.
-    fn toolset(&self) -> Option<&str> {
-        None
+        self.traits().server.map(str::to_owned)
     }
 
     /// Whether runs of a workspace are shown the tool. A call of one that they are not shown is the tool's to answer.
@@ -99,19 +51,9 @@ pub trait Tool: Send + Sync {
         true
     }
 
-    /// Whether the tool itself says what is wrong with arguments that do not fit its schema: they get to it, then.
-    fn checks_arguments(&self) -> bool {
-        false
-    }
-
     /// What it keeps at work beside its calls, where it does.
     fn background(&self) -> Option<Arc<dyn Background>> {
         None
-    }
-
-    /// Whether the tool reads results that the model has seen summaries of. What it answers is never summed up.
-    fn fetches(&self) -> bool {
-        false
     }
 
     /// What a call asks people, where asking is what the tool is for: it is asked at once, and the call starts with the
@@ -126,13 +68,8 @@ pub trait Tool: Send + Sync {
         false
     }
 
-    /// Whether the tool can tell beforehand what a call would do.
-    fn previews(&self) -> bool {
-        false
-    }
-
-    /// Tells what a call would do, for the people who are asked to approve it: a difference, a plan, a price. Changes
-    /// nothing. The same state of the world gives the same text: it is asked for again before an approved call starts,
+    /// Tells what a call would do, for the people who approve it, if [`ToolTraits::previews`]: a difference, a plan, a
+    /// price. Changes nothing. The same state of the world gives the same text: it is asked for again before an approved call starts,
     /// and another text asks people again.
     async fn preview(&self, _context: CallContext, _arguments: Value) -> Result<String, String> {
         Err(format!("the tool `{}` cannot tell what it would do", self.spec().name))
@@ -146,6 +83,49 @@ pub trait Tool: Send + Sync {
     /// left at work elsewhere may be stopped. `state` is what the tool wanted back. Nothing of it is recorded, and where
     /// the process dies nobody is told.
     async fn let_go(&self, _state: &str) {}
+}
+
+/// What a tool says of itself beside its spec. A tool names the fields in which it differs from
+/// [`default`](ToolTraits::default).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ToolTraits<'a> {
+    /// What may be done again when the outcome of a call was lost; `None`: as its annotations say.
+    pub class: Option<EffectClass>,
+    /// Which arguments are paths in the working folder, as JSON pointers. Rules judge the files that they lead to, an
+    /// approval is for those files, and the call's folder opens no others under these paths.
+    pub path_arguments: &'a [&'static str],
+    /// What it is about: some modes have nothing of an area.
+    pub area: Area,
+    /// Whether some of its calls only read, by their arguments, although its own shape does not say so: modes that change
+    /// nothing then show it, and refuse the other calls.
+    pub reads_too: bool,
+    /// Whether its annotations are not believed: those of a server, unless an administrator has said so.
+    pub is_untrusted: bool,
+    /// The server that the tool belongs to; `None` for the engine's own.
+    pub server: Option<&'a str>,
+    /// The name that its server knows it by, if that differs from the spec's: two servers may have tools of one name.
+    pub remote_name: Option<&'a str>,
+    /// Whether the tool changes files only through the call's folder, which records each change. A call of any other tool
+    /// that is not pure may have changed files without a record, so that a restore reports it.
+    pub records_changes: bool,
+    /// The name under which the tool keeps something with the thread, which all tools of that name share. It goes with
+    /// the thread's journal: forks have it, and a rollback takes it back.
+    pub keeps: Option<&'a str>,
+    /// The group that it belongs to by its own word.
+    pub toolset: Option<&'a str>,
+    /// Whether the tool itself says what is wrong with arguments that do not fit its schema: it is then called with them.
+    pub checks_arguments: bool,
+    /// Whether the tool reads results that the model has seen summaries of. What it answers is never summed up.
+    pub fetches: bool,
+    /// Whether the tool can tell beforehand what a call would do: see [`Tool::preview`].
+    pub previews: bool,
+}
+
+impl ToolTraits<'_> {
+    /// What may be done again when the outcome of a call of a tool with this spec was lost.
+    pub fn effect_class(&self, spec: &ToolSpec) -> EffectClass {
+        self.class.unwrap_or_else(|| EffectClass::from_annotations(spec.annotations))
+    }
 }
 
 /// What one call does.

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use serde_json::Value;
-use windlass_machine::{Area, EffectClass, Glob, ToolSpec};
+use windlass_machine::{Glob, ToolSpec};
 use windlass_outbound::secret::{Mask, Secret};
 
 use crate::port::tool::{
     Ask, CallContext, Conduct, OutputPart, ProgressSender, Tool, ToolOutcome, ToolOutput, ToolSource,
+    ToolTraits,
 };
 use crate::tool::crashing_masked;
 
@@ -41,9 +42,10 @@ pub struct Hidden {
 impl Hidden {
     fn is_of(&self, tool: &dyn Tool) -> bool {
         // The name that it is shown by may have got a prefix, because another server's tool has the same.
-        let names = [tool.spec().name.as_str(), tool.remote_name()];
-        let is_named = |glob: &Glob| names.into_iter().any(|name| glob.matches(name));
-        tool.server() == Some(&self.server) && (self.tools.is_empty() || self.tools.iter().any(is_named))
+        let traits = tool.traits();
+        let names = [Some(tool.spec().name.as_str()), traits.remote_name];
+        let is_named = |glob: &Glob| names.into_iter().flatten().any(|name| glob.matches(name));
+        traits.server == Some(&self.server) && (self.tools.is_empty() || self.tools.iter().any(is_named))
     }
 }
 
@@ -145,48 +147,16 @@ impl Tool for HiddenTool {
         &self.spec
     }
 
-    fn effect_class(&self) -> EffectClass {
-        self.inner.effect_class()
+    fn traits(&self) -> ToolTraits<'_> {
+        self.inner.traits()
     }
 
     fn conduct(&self, arguments: &Value) -> Conduct {
         self.inner.conduct(arguments)
     }
 
-    fn path_arguments(&self) -> &[&'static str] {
-        self.inner.path_arguments()
-    }
-
-    fn area(&self) -> Area {
-        self.inner.area()
-    }
-
-    fn reads_too(&self) -> bool {
-        self.inner.reads_too()
-    }
-
-    fn is_trusted(&self) -> bool {
-        self.inner.is_trusted()
-    }
-
-    fn server(&self) -> Option<&str> {
-        self.inner.server()
-    }
-
     fn server_for(&self, arguments: &Value) -> Option<String> {
         self.inner.server_for(arguments)
-    }
-
-    fn remote_name(&self) -> &str {
-        self.inner.remote_name()
-    }
-
-    fn keeps(&self) -> Option<&str> {
-        self.inner.keeps()
-    }
-
-    fn toolset(&self) -> Option<&str> {
-        self.inner.toolset()
     }
 
     fn is_offered(&self, workspace: &str) -> bool {
@@ -197,24 +167,12 @@ impl Tool for HiddenTool {
         self.inner.unavailable()
     }
 
-    fn checks_arguments(&self) -> bool {
-        self.inner.checks_arguments()
-    }
-
-    fn fetches(&self) -> bool {
-        self.inner.fetches()
-    }
-
     fn asks(&self, arguments: &Value) -> Option<Ask> {
         self.inner.asks(arguments)
     }
 
     fn outlives(&self, arguments: &Value) -> bool {
         self.inner.outlives(arguments)
-    }
-
-    fn previews(&self) -> bool {
-        self.inner.previews()
     }
 
     async fn preview(&self, context: CallContext, arguments: Value) -> Result<String, String> {

@@ -136,9 +136,9 @@ fn without_key(schema: &mut Value) -> Option<String> {
 /// tool into another; of ours the schema alone, for our words change with each version.
 fn digest_of(tool: &dyn Tool) -> Digest {
     let spec = tool.spec();
-    match tool.server() {
+    match tool.traits().server {
         Some(_) => Digest::default().chain(&(
-            tool.remote_name(),
+            tool.traits().remote_name.unwrap_or(tool.spec().name.as_str()),
             &spec.description,
             &spec.input_schema,
             spec.annotations,
@@ -186,7 +186,9 @@ impl Registry {
         let adjusted = self.adjustments.get(&tool.spec().name);
         match adjusted.and_then(|adjusted| adjusted.effect_class) {
             Some(class) => class == EffectClass::Keyed,
-            None => adjusted.and_then(|adjusted| adjusted.trusted).unwrap_or_else(|| tool.is_trusted()),
+            None => {
+                adjusted.and_then(|adjusted| adjusted.trusted).unwrap_or_else(|| !tool.traits().is_untrusted)
+            }
         }
     }
 
@@ -241,7 +243,7 @@ impl Registry {
 
     /// What may be done again when the outcome of a tool's call was lost, as far as the tool alone tells it.
     pub(crate) fn effect_class(&self, registered: &Registered) -> EffectClass {
-        self.adjusted(registered, registered.tool.effect_class())
+        self.adjusted(registered, registered.tool.traits().effect_class(registered.tool.spec()))
     }
 
     /// What an administrator says of a class that the tool itself has given.
@@ -262,16 +264,16 @@ impl Registry {
     pub(crate) fn shown(&self, registered: &Registered) -> ToolSpec {
         let (tool, spec) = (&registered.tool, &registered.spec);
         let trust = if self.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted };
-        let reads = tool.reads_too() && trust == Trust::Trusted
+        let reads = tool.traits().reads_too && trust == Trust::Trusted
             || only_reads(self.effect_class(registered), spec.annotations, trust);
-        let withheld = Mode::ALL.into_iter().filter(|mode| !mode.has(tool.area(), reads)).collect();
+        let withheld = Mode::ALL.into_iter().filter(|mode| !mode.has(tool.traits().area, reads)).collect();
         ToolSpec { withheld, ..spec.clone() }
     }
 
     /// Whether a tool's hints are believed.
     pub(crate) fn is_trusted(&self, registered: &Registered) -> bool {
         let adjusted = self.adjustments.get(&registered.spec.name).and_then(|adjusted| adjusted.trusted);
-        adjusted.unwrap_or_else(|| registered.tool.is_trusted())
+        adjusted.unwrap_or_else(|| !registered.tool.traits().is_untrusted)
     }
 
     /// How the lost outcome of a tool's calls is looked up.
@@ -287,7 +289,7 @@ impl Registry {
     /// The tool by which summed up results are read, where there is one.
     pub(crate) fn fetcher(&self) -> Option<&ToolName> {
         let enabled = self.tools.iter().filter(|(name, _)| !self.disabled.contains(*name));
-        enabled.filter(|(_, registered)| registered.tool.fetches()).map(|(name, _)| name).next()
+        enabled.filter(|(_, registered)| registered.tool.traits().fetches).map(|(name, _)| name).next()
     }
 
     /// Takes a name out, whether its tool is added before, after or never. It wins over everything.
@@ -321,7 +323,7 @@ impl Registry {
         let Some(registered) = self.enabled(name) else {
             return Err(format!("there is no tool named `{}`", shorten(name, MAX_SHOWN_CHARS)));
         };
-        if registered.tool.checks_arguments() {
+        if registered.tool.traits().checks_arguments {
             return Ok(());
         }
         let faults = registered.validator().faults(arguments, MAX_FAULTS);
@@ -344,7 +346,7 @@ impl Registry {
     /// Removes `null` members that the schema neither allows nor requires: models write `null` for optional arguments.
     /// Returns whether any was removed. Copies the arguments at most once.
     pub fn leave_out_nulls(&self, name: &str, arguments: &mut Value) -> bool {
-        let registered = self.enabled(name).filter(|registered| !registered.tool.checks_arguments());
+        let registered = self.enabled(name).filter(|registered| !registered.tool.traits().checks_arguments);
         let Some(validator) = registered.map(|registered| registered.validator()) else { return false };
         let faults = validator.faults(arguments, MAX_NULLS);
         let mut nulls: Vec<Member> = faults

@@ -81,8 +81,8 @@ impl Toolset {
     fn names(&self, registered: &Registered) -> bool {
         let tool = &registered.tool;
         self.tools.iter().any(|glob| glob.matches(registered.spec.name.as_str()))
-            || tool.server().is_some_and(|server| self.servers.iter().any(|named| named == server))
-            || tool.toolset().is_some_and(|tag| self.tags.iter().any(|named| named == tag))
+            || tool.traits().server.is_some_and(|server| self.servers.iter().any(|named| named == server))
+            || tool.traits().toolset.is_some_and(|tag| self.tags.iter().any(|named| named == tag))
     }
 }
 
@@ -97,7 +97,7 @@ impl Shelf {
         own: &BTreeSet<ToolName>,
     ) -> Self {
         let unnamed = |registered: &&Registered| {
-            registered.tool.server().is_some() && !toolsets.iter().any(|set| set.names(registered))
+            registered.tool.traits().server.is_some() && !toolsets.iter().any(|set| set.names(registered))
         };
         let all = registry.all().map(|registered| &**registered);
         let tokens = all.clone().filter(unnamed).map(|registered| tokens_of(&registered.spec));
@@ -113,7 +113,7 @@ impl Shelf {
                 None => (implied(registered), if fits { Shown::All } else { Shown::Nothing }),
             };
             let is_own = own.contains(&registered.spec.name);
-            let shown = if is_own && registered.tool.server().is_none() { Shown::All } else { shown };
+            let shown = if is_own && registered.tool.traits().server.is_none() { Shown::All } else { shown };
             if let Some(name) = &name {
                 shelf.members.insert(registered.spec.name.clone(), name.clone());
             }
@@ -225,8 +225,8 @@ impl Shelf {
 
 /// The group of a tool that no toolset names; none for the engine's own.
 fn implied(registered: &Registered) -> Option<String> {
-    let server = registered.tool.server()?;
-    Some(registered.tool.toolset().unwrap_or(server).to_owned())
+    let server = registered.tool.traits().server?;
+    Some(registered.tool.traits().toolset.unwrap_or(server).to_owned())
 }
 
 /// Estimated tokens that a tool's shape takes in a request.

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass_engine::RunTools;
 use windlass_engine::port::clock::Clock;
-use windlass_engine::port::tool::{CallContext, Conduct, Tool, ToolOutcome};
+use windlass_engine::port::tool::{CallContext, Conduct, Tool, ToolOutcome, ToolTraits};
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 use windlass_outbound::Outbound;
 use windlass_outbound::secret::{Secret, SecretSource};
@@ -177,9 +177,10 @@ impl Tool for ApiCall {
         &self.spec
     }
 
-    fn reads_too(&self) -> bool {
+    fn traits(&self) -> ToolTraits<'_> {
         let reads = |method: &Method| conduct_of(method.as_str(), false).0.read_only_hint;
-        self.services.iter().any(|service| service.methods.iter().any(reads))
+        let reads_too = self.services.iter().any(|service| service.methods.iter().any(reads));
+        ToolTraits { reads_too, ..ToolTraits::default() }
     }
 
     fn conduct(&self, arguments: &Value) -> Conduct {

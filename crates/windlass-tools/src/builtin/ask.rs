@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass_engine::port::tool::{Ask, CallContext, Tool, ToolOutcome};
+use windlass_engine::port::tool::{Ask, CallContext, Tool, ToolOutcome, ToolTraits};
 use windlass_machine::{
     Annotations, Answer, Area, EffectClass, InterruptKind, Question, Reply, Terms, ToolSpec,
 };
@@ -63,12 +63,8 @@ impl Tool for RequestHumanApproval {
         &self.spec
     }
 
-    fn effect_class(&self) -> EffectClass {
-        EffectClass::Pure
-    }
-
-    fn area(&self) -> Area {
-        Area::People
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits { class: Some(EffectClass::Pure), area: Area::People, ..ToolTraits::default() }
     }
 
     fn asks(&self, arguments: &Value) -> Option<Ask> {

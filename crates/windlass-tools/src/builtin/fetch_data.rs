@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome};
+use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome, ToolTraits};
 use windlass_machine::{EffectClass, ToolSpec};
 use windlass_schema::schema_for;
 
@@ -63,12 +63,8 @@ impl Tool for FetchData {
         &self.spec
     }
 
-    fn effect_class(&self) -> EffectClass {
-        EffectClass::Pure
-    }
-
-    fn fetches(&self) -> bool {
-        true
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits { class: Some(EffectClass::Pure), fetches: true, ..ToolTraits::default() }
     }
 
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {

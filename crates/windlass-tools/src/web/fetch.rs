@@ -14,7 +14,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-use windlass_engine::port::tool::{CallContext, Conduct, OutputPart, Tool, ToolOutcome, ToolOutput};
+use windlass_engine::port::tool::{
+    CallContext, Conduct, OutputPart, Tool, ToolOutcome, ToolOutput, ToolTraits,
+};
 use windlass_engine::tool::image_type;
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 use windlass_outbound::{End, HopCheck, Host, Limits, Outbound, Redirects, Request, Response, Url};
@@ -79,8 +81,8 @@ impl Tool for WebFetch {
         &self.spec
     }
 
-    fn effect_class(&self) -> EffectClass {
-        EffectClass::Pure
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits { class: Some(EffectClass::Pure), ..ToolTraits::default() }
     }
 
     fn conduct(&self, arguments: &Value) -> Conduct {

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
-use windlass_engine::port::tool::{CallContext, Conduct, Tool, ToolOutcome};
+use windlass_engine::port::tool::{CallContext, Conduct, Tool, ToolOutcome, ToolTraits};
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 use windlass_outbound::secret::{Mask, Secret, SecretSource};
 use windlass_outbound::{Limits, Outbound, Redirects, Refusal, Request, Response, Url};
@@ -179,8 +179,8 @@ impl Tool for WebSearch {
         &self.spec
     }
 
-    fn effect_class(&self) -> EffectClass {
-        EffectClass::Pure
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits { class: Some(EffectClass::Pure), ..ToolTraits::default() }
     }
 
     fn conduct(&self, _arguments: &Value) -> Conduct {

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use windlass::machine::{Annotations, Seq, ToolSpec};
-use windlass::port::tool::{CallContext, Deferral, Tool, ToolOutcome, ToolOutput, ToolSource};
+use windlass::port::tool::{CallContext, Deferral, Tool, ToolOutcome, ToolSource, ToolTraits};
 use windlass::secret::Secret;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::{Hidden, HiddenArguments, HiddenSource};
@@ -29,13 +29,8 @@ impl Tool for Deploy {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
-
-    fn server(&self) -> Option<&str> {
-        Some("ops")
-    }
-
-    fn remote_name(&self) -> &str {
-        "deploy"
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits { server: Some("ops"), remote_name: Some("deploy"), ..ToolTraits::default() }
     }
 
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {

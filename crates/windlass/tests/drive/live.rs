@@ -9,14 +9,19 @@ use futures::{FutureExt, StreamExt};
 use windlass::clock::ManualClock;
 use windlass::machine::{
     Answer, AutoRun, Block, EffectClass, Fact, FailureClass, InterruptKind, MicroUsd, ModelName, Principal,
-    RunStatus, Seq, StopReason, Timestamp, ToolCall, Totals, Usage, WhenBusy,
+    RunId, RunStatus, Seq, StopReason, Timestamp, ToolCall, Totals, Usage, WhenBusy,
 };
 use windlass::port::journal::{RunQuery, StoreError, ThreadStatus};
 use windlass::port::model::{Delta, Model, ModelCall, ModelError, ModelEvent, ModelInfo, Models, Reply};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
-use windlass::{Status, Task, Update};
+use windlass::{Engine, Status, Task, Update};
 
 use super::{Counter, memory, party, registry, task};
+
+/// What a wait and a look say.
+async fn statuses(engine: &Engine, run: &RunId) -> (Status, Status) {
+    (engine.run(run).wait().await.unwrap().status, engine.run(run).status().await.unwrap().status)
+}
 
 // rows: LM-R1, LM-R3, LM-R4, LM-R5, LM-G1, LM-G3, SK-G3
 #[tokio::test]
@@ -433,18 +438,15 @@ async fn a_run_stands_the_same_for_whoever_waits_and_whoever_looks() {
     let (engine, first, second) = busy().await;
     let by = || Principal::from("ann");
     let queued = engine.start(second).await.unwrap().run;
-    let told = async |run| {
-        (engine.run(run).wait().await.unwrap().status, engine.run(run).status().await.unwrap().status)
-    };
-    assert_eq!(told(&first.run).await, (Status::Paused, Status::Paused));
+    assert_eq!(statuses(&engine, &first.run).await, (Status::Paused, Status::Paused));
     assert_eq!(engine.run(&queued).status().await.unwrap().status, Status::Queued);
     engine
         .thread(&"t1".into())
         .answer(&first.interrupts[0].interrupt, Answer::Approve, party("ann"))
         .await
         .unwrap();
-    assert_eq!(told(&first.run).await, (Status::Done, Status::Done));
-    assert_eq!(told(&queued).await, (Status::Done, Status::Done));
+    assert_eq!(statuses(&engine, &first.run).await, (Status::Done, Status::Done));
+    assert_eq!(statuses(&engine, &queued).await, (Status::Done, Status::Done));
 
     let models = ScriptedModels::new(|call| match results(call) {
         0 if call.request.messages.len() == 1 => Line::fail(FailureClass::Auth),
@@ -455,14 +457,11 @@ async fn a_run_stands_the_same_for_whoever_waits_and_whoever_looks() {
     let hanging = engine.start(Task { thread: Some("t2".into()), ..task("hang") }).await.unwrap().run;
     assert_eq!(engine.run(&hanging).status().await.unwrap().status, Status::Running);
     engine.run(&hanging).cancel(by()).await.unwrap();
-    let told = async |run| {
-        (engine.run(run).wait().await.unwrap().status, engine.run(run).status().await.unwrap().status)
-    };
-    assert_eq!(told(&failing.run).await, (Status::Failed, Status::Failed));
-    assert_eq!(told(&hanging).await, (Status::Cancelled, Status::Cancelled));
+    assert_eq!(statuses(&engine, &failing.run).await, (Status::Failed, Status::Failed));
+    assert_eq!(statuses(&engine, &hanging).await, (Status::Cancelled, Status::Cancelled));
 
-    let (waited, looked) =
-        (engine.run(&"no-run".into()).wait().await, engine.run(&"no-run".into()).status().await);
+    let none = "no-run".into();
+    let (waited, looked) = (engine.run(&none).wait().await, engine.run(&none).status().await);
     assert_eq!(waited.unwrap_err().to_string(), "run `no-run` does not exist in this store");
     assert_eq!(looked.unwrap_err().to_string(), "run `no-run` does not exist in this store");
 }

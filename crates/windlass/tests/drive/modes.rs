@@ -8,7 +8,7 @@ use windlass::machine::{
     Annotations, Area, EffectClass, Fact, Mode, PartKind, RunOptions, Seq, ThreadId, ToolSpec, WhenBusy,
     estimate_tokens,
 };
-use windlass::port::tool::{CallContext, Conduct, Tool, ToolOutcome, ToolOutput};
+use windlass::port::tool::{CallContext, Conduct, Tool, ToolOutcome, ToolTraits};
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::tool::builtin::{builtin_toolsets, desk_tools, file_tools, request_human_approval};
 use windlass::tool::{Adjustment, Registry};
@@ -57,11 +57,8 @@ impl Tool for Both {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
-    fn area(&self) -> Area {
-        self.1
-    }
-    fn reads_too(&self) -> bool {
-        true
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits { area: self.1, reads_too: true, ..ToolTraits::default() }
     }
     fn conduct(&self, arguments: &Value) -> Conduct {
         let reads = arguments["writes"] != true;

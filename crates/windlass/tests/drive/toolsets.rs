@@ -12,7 +12,7 @@ use windlass::clock::SystemClock;
 use windlass::machine::{Annotations, Block, EffectClass, Role, ToolSpec};
 use windlass::outbound::Reach;
 use windlass::port::model::ModelCall;
-use windlass::port::tool::{CallContext, Tool, ToolOutcome, ToolOutput, ToolSource};
+use windlass::port::tool::{CallContext, Tool, ToolOutcome, ToolOutput, ToolSource, ToolTraits};
 use windlass::secret::Secret;
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::tool::api::{Api, ApiCall};
@@ -47,14 +47,13 @@ impl Tool for Far {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
-    fn effect_class(&self) -> EffectClass {
-        EffectClass::Pure
-    }
-    fn server(&self) -> Option<&str> {
-        Some(&self.server)
-    }
-    fn toolset(&self) -> Option<&str> {
-        self.tag.as_deref()
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits {
+            class: Some(EffectClass::Pure),
+            server: Some(&self.server),
+            toolset: self.tag.as_deref(),
+            ..ToolTraits::default()
+        }
     }
     async fn call(&self, _: CallContext, _: Value) -> ToolOutcome {
         ToolOutcome::text(format!("{} was called", self.spec.name))

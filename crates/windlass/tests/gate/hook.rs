@@ -172,7 +172,7 @@ impl windlass::port::tool::Tool for Broken {
         self.0.spec()
     }
 
-    fn previews(&self) -> bool {
+    fn asks(&self, _: &serde_json::Value) -> Option<windlass::port::tool::Ask> {
         panic!("no idea")
     }
 

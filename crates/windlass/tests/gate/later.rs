@@ -9,7 +9,7 @@ use windlass::machine::{
     AutoRun, EffectClass, Fact, Glob, InterruptKind, Outcome, Policy, Rest, Rule, Timestamp, Verdict,
 };
 use windlass::port::journal::ThreadStatus;
-use windlass::port::tool::{CallContext, Deferral, ToolOutcome, ToolOutput};
+use windlass::port::tool::{CallContext, Deferral, ToolOutcome};
 use windlass::tool::FunctionTool;
 use windlass::{Attend, Builder, Engine, Status};
 

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use windlass::clock::ManualClock;
 use windlass::machine::{AutoRun, EffectClass, Fact, InterruptKind, RunId, Timestamp, ToolSpec};
 use windlass::port::journal::ThreadStatus;
-use windlass::port::tool::{CallContext, Deferral, Tool, ToolOutcome, ToolOutput};
+use windlass::port::tool::{CallContext, Deferral, Tool, ToolOutcome, ToolTraits};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::FunctionTool;
 use windlass::{Attend, Builder, RunTools, Status, Task};
@@ -64,11 +64,8 @@ impl Tool for OfServer {
     fn spec(&self) -> &ToolSpec {
         self.0.spec()
     }
-    fn effect_class(&self) -> EffectClass {
-        self.0.effect_class()
-    }
-    fn server(&self) -> Option<&str> {
-        Some("crm")
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits { class: self.0.traits().class, server: Some("crm"), ..ToolTraits::default() }
     }
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         self.0.call(context, arguments).await

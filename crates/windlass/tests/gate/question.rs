@@ -9,7 +9,7 @@ use windlass::machine::{
 };
 use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::journal::RunQuery;
-use windlass::port::tool::{Ask, CallContext, ToolOutcome, ToolOutput};
+use windlass::port::tool::{Ask, CallContext, ToolOutcome};
 use windlass::testing::scripted::{Line, ScriptedModels, results};
 use windlass::tool::builtin::request_human_approval;
 use windlass::tool::{FunctionTool, Registry};

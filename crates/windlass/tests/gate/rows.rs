@@ -9,7 +9,7 @@ use windlass::machine::{EffectClass, Fact, Input, Machine, Rest, Seq, ThreadId, 
 use windlass::memory::MemoryStore;
 use windlass::port::clock::Clock;
 use windlass::port::journal::{Journal, ThreadStatus};
-use windlass::port::tool::{CallContext, Deferral, Tool, ToolOutcome, ToolOutput};
+use windlass::port::tool::{CallContext, Deferral, Tool, ToolOutcome};
 use windlass::testing::thread_view;
 use windlass::tool::FunctionTool;
 use windlass::{Attend, Engine, RunTools, Task};

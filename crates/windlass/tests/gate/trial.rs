@@ -9,7 +9,9 @@ use windlass::machine::{
     Rule, Terms, ToolSpec, Verdict,
 };
 use windlass::port::hook::{Hook, HookCall};
-use windlass::port::tool::{Ask, CallContext, Deferral, OutputPart, Tool, ToolOutcome, ToolOutput};
+use windlass::port::tool::{
+    Ask, CallContext, Deferral, OutputPart, Tool, ToolOutcome, ToolOutput, ToolTraits,
+};
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::tool::builtin::request_human_approval;
 use windlass::tool::{FunctionTool, Registry};
@@ -103,15 +105,12 @@ impl Tool for Weather {
     fn spec(&self) -> &ToolSpec {
         &self.1
     }
-    fn effect_class(&self) -> EffectClass {
-        EffectClass::Once
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits { class: Some(EffectClass::Once), previews: true, ..ToolTraits::default() }
     }
     /// The arguments say which server.
     fn server_for(&self, arguments: &Value) -> Option<String> {
         arguments["text"].as_str().map(str::to_owned)
-    }
-    fn previews(&self) -> bool {
-        true
     }
     async fn preview(&self, context: CallContext, arguments: Value) -> Result<String, String> {
         let class = context.class.ok_or("nobody has said what class the call is of")?;

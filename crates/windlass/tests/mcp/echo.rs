@@ -151,7 +151,7 @@ async fn schemas_are_told_without_it_and_a_tool_whose_names_hold_it_is_left_out(
     assert!(status.software.as_ref().unwrap().contains("[masked]"), "{status:?}");
     let known = serde_json::to_string(&hub.known()).unwrap();
     assert!(known.contains("[masked]"), "{known}");
-    [format!("{:?} {:?}", say.spec(), say.toolset()), format!("{status:?}"), known]
+    [format!("{:?} {:?}", say.spec(), say.traits().toolset), format!("{status:?}"), known]
         .iter()
         .for_each(|told| assert_none(told));
 }

@@ -23,10 +23,14 @@ async fn tools_are_listed_with_what_can_be_believed_of_them() {
     let stage = stage(json!([reads, tool("write", json!({})), { "name": "k8s_get" }])).await;
     let hub = hub_of(&stage).await;
     assert_eq!(names(&hub), ["ListMcpResources", "ReadMcpResource", "k8s_get", "look", "write"]);
-    assert_eq!(find(&hub, "look").effect_class(), EffectClass::Pure);
-    assert_eq!(find(&hub, "write").effect_class(), EffectClass::Once);
+    let class = |name: &str| {
+        let tool = find(&hub, name);
+        tool.traits().effect_class(tool.spec())
+    };
+    assert_eq!(class("look"), EffectClass::Pure);
+    assert_eq!(class("write"), EffectClass::Once);
     let look = find(&hub, "look");
-    assert_eq!((look.server(), look.is_trusted()), (Some("stage"), true));
+    assert_eq!((look.traits().server, !look.traits().is_untrusted), (Some("stage"), true));
     let status = hub.server("stage").unwrap();
     assert_eq!(status.protocol.as_deref(), Some("2026-07-28"));
     assert_eq!(status.software.as_deref(), Some("stage 1"));
@@ -38,14 +42,14 @@ async fn tools_are_listed_with_what_can_be_believed_of_them() {
     let hub = super::hub(at("stage", &stage.url)).await;
     let look = find(&hub, "look");
     assert_eq!(
-        (look.is_trusted(), look.effect_class()),
+        (!look.traits().is_untrusted, look.traits().effect_class(look.spec())),
         (false, EffectClass::Once),
         "nobody trusts the server"
     );
     // A run that has the server for itself has the same tools.
     let own = hub.into_tools();
     let own = own.iter().find(|tool| tool.spec().name.as_str() == "k8s_get").unwrap();
-    assert_eq!((own.toolset(), own.server()), (Some("k8s"), Some("stage")));
+    assert_eq!((own.traits().toolset, own.traits().server), (Some("k8s"), Some("stage")));
 }
 
 #[tokio::test]
@@ -172,7 +176,7 @@ async fn names_that_clash_get_their_servers_name_and_keep_it() {
     let other = McpHub::new(HubConfig { reserved: vec!["ask".into()], known, ..HubConfig::default() });
     other.start(vec![at("two", nowhere), at("one", nowhere)]).await.unwrap();
     assert_eq!(rest(&other), ["find", "two__ask", "two__find"]);
-    assert_eq!(find(&other, "find").server(), Some("one"));
+    assert_eq!(find(&other, "find").traits().server, Some("one"));
 }
 
 #[tokio::test]
@@ -185,7 +189,11 @@ async fn only_the_wanted_tools_are_taken() {
     assert_eq!(names(&hub), ["ListMcpResources", "ReadMcpResource", "s__get_a"]);
     let source: Arc<dyn ToolSource> = Arc::new(hub);
     assert_eq!(source.tools().len(), 3);
-    let own: Vec<_> = source.tools().iter().map(|tool| tool.remote_name().to_owned()).collect();
+    let own: Vec<_> = source
+        .tools()
+        .iter()
+        .map(|tool| tool.traits().remote_name.unwrap_or(tool.spec().name.as_str()).to_owned())
+        .collect();
     assert!(own.contains(&"get_a".to_owned()), "{own:?}");
 }
 
@@ -247,12 +255,12 @@ async fn a_tool_that_is_put_into_another_group_is_in_that_group() {
     let stage = Stage::start(move |asked| modern(asked, &before).unwrap_or(Said::Status(404))).await;
     let hub = hub_of(&stage).await;
     let mut changed = hub.changed();
-    assert_eq!(find(&hub, "get").toolset(), Some("reports"));
+    assert_eq!(find(&hub, "get").traits().toolset, Some("reports"));
     let after = tagged("secrets");
     stage.says(move |asked| modern(asked, &after).unwrap_or(Said::Status(404)));
     changed.mark_unchanged();
     hub.restart("stage").unwrap();
     tokio::time::timeout(std::time::Duration::from_secs(20), changed.changed()).await.unwrap().unwrap();
     hub.ready("stage").await.unwrap();
-    assert_eq!(find(&hub, "get").toolset(), Some("secrets"));
+    assert_eq!(find(&hub, "get").traits().toolset, Some("secrets"));
 }

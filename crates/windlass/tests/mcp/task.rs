@@ -8,7 +8,7 @@ use windlass::Update;
 use windlass::machine::{Fact, Rest, Rule, Seq, Verdict};
 use windlass::mcp::{McpHub, McpServer};
 use windlass::port::journal::Recorded;
-use windlass::port::tool::{CallContext, Deferral, Tool, ToolOutcome, ToolResumed, ToolSource};
+use windlass::port::tool::{CallContext, Tool, ToolOutcome, ToolResumed, ToolSource};
 use windlass::testing::scripted::{Line, ScriptedModels};
 
 use super::stage::{Asked, Said, Stage, modern, tool};

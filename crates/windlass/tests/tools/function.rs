@@ -95,8 +95,9 @@ fn arguments_of_another_shape_are_an_error_for_the_model() {
 fn the_effect_class_follows_the_hints_unless_set() {
     let tool = || FunctionTool::new("echo", "Echoes", |_, echo: Echo| async move { echo.text });
     let reads = Annotations { read_only_hint: true, ..Annotations::default() };
-    assert_eq!(Tool::effect_class(&tool()), EffectClass::Once);
-    assert_eq!(Tool::effect_class(&tool().annotations(reads)), EffectClass::Pure);
+    let class = |tool: &FunctionTool| tool.traits().effect_class(tool.spec());
+    assert_eq!(class(&tool()), EffectClass::Once);
+    assert_eq!(class(&tool().annotations(reads)), EffectClass::Pure);
     let keyed = tool().annotations(reads).effect_class(EffectClass::Keyed);
-    assert_eq!(Tool::effect_class(&keyed), EffectClass::Keyed);
+    assert_eq!(class(&keyed), EffectClass::Keyed);
 }

@@ -161,12 +161,16 @@ fn lists_are_changed_by_one_call_at_a_time() {
         let name = tool.spec().name.as_str();
         let changes = ["TaskCreate", "TaskUpdate", "write_todos"].contains(&name);
         let class = if changes { EffectClass::Idempotent } else { EffectClass::Pure };
-        assert_eq!((tool.effect_class(), tool.spec().annotations.read_only_hint), (class, true), "{name}");
+        assert_eq!(
+            (tool.traits().effect_class(tool.spec()), tool.spec().annotations.read_only_hint),
+            (class, true),
+            "{name}"
+        );
         let keeps = match name {
             "write_todos" | "read_todos" => Some("todos"),
             name if name.starts_with("Task") => Some("tasks"),
             _ => None,
         };
-        assert_eq!(tool.keeps(), keeps, "{name}");
+        assert_eq!(tool.traits().keeps, keeps, "{name}");
     }
 }

@@ -80,7 +80,7 @@ impl Desk {
     fn preview(&self, tool: &str, arguments: Value) -> Result<String, String> {
         let context = context(Some(self.folder.clone()), CancellationToken::new());
         let tool = self.registry.get(tool).unwrap();
-        assert!(tool.previews());
+        assert!(tool.traits().previews);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(tool.preview(context, arguments))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use windlass::port::tool::{CallContext, Tool, ToolOutcome, ToolOutput};
+use windlass::port::tool::{CallContext, Tool, ToolOutcome, ToolTraits};
 use windlass::tool::{Adjustment, Registry, builtin};
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 
@@ -18,8 +18,8 @@ impl Tool for Strange {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
-    fn is_trusted(&self) -> bool {
-        false
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits { is_untrusted: true, ..ToolTraits::default() }
     }
     async fn call(&self, _context: CallContext, _arguments: Value) -> ToolOutcome {
         ToolOutcome::text("done")
@@ -135,7 +135,10 @@ fn the_file_tools_say_what_may_be_repeated() {
     let classes: Vec<_> = registry
         .catalogue()
         .iter()
-        .map(|spec| (spec.name.to_string(), registry.get(spec.name.as_str()).unwrap().effect_class()))
+        .map(|spec| {
+            let tool = registry.get(spec.name.as_str()).unwrap();
+            (spec.name.to_string(), tool.traits().effect_class(tool.spec()))
+        })
         .collect();
     let expected = [
         ("Edit", EffectClass::Once),

@@ -214,9 +214,13 @@ fn has_all(tools: &[Arc<dyn Tool>], own: &[ToolName]) -> bool {
 /// Whether a server's tool has a name that is the engine's: what loads tools is not the server's to say.
 fn takes_a_place(tool: &dyn Tool) -> bool {
     let name = tool.spec().name.as_str();
-    let takes = tool.server().is_some() && SHELF_NAMES.contains(&name);
+    let takes = tool.traits().server.is_some() && SHELF_NAMES.contains(&name);
     if takes {
-        tracing::warn!(name, server = tool.server(), "a run's tool is left out: its name is the engine's");
+        tracing::warn!(
+            name,
+            server = tool.traits().server,
+            "a run's tool is left out: its name is the engine's"
+        );
     }
     takes
 }

@@ -118,7 +118,7 @@ impl Tools {
         names: &[ToolName],
         tools: Vec<Arc<dyn Tool>>,
     ) -> Result<Offered, RegistryError> {
-        let of_servers = tools.iter().any(|tool| tool.server().is_some());
+        let of_servers = tools.iter().any(|tool| tool.traits().server.is_some());
         if of_servers || names.iter().any(|name| base.shelf.group(name.as_str()).is_some()) {
             let own: BTreeSet<_> = tools.iter().map(|tool| tool.spec().name.clone()).collect();
             // Those that load bring what the engine has, and the run has others.
@@ -157,7 +157,11 @@ impl Tools {
         for tool in self.sources.iter().flat_map(|source| source.tools().to_vec()) {
             let name = tool.spec().name.as_str();
             if SHELF_NAMES.contains(&name) {
-                tracing::warn!(name, server = tool.server(), "a tool is left out: its name is the engine's");
+                tracing::warn!(
+                    name,
+                    server = tool.traits().server,
+                    "a tool is left out: its name is the engine's"
+                );
                 continue;
             }
             add(&mut registry, &before.registry, tool);
@@ -217,7 +221,7 @@ fn add(registry: &mut Registry, before: &Registry, tool: Arc<dyn Tool>) -> bool 
         registry.add_known(known.clone());
         return true;
     }
-    let server = tool.server().unwrap_or_default().to_owned();
+    let server = tool.traits().server.unwrap_or_default().to_owned();
     match registry.insert(tool) {
         Ok(()) => true,
         Err(error) => {

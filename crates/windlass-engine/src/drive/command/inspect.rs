@@ -224,7 +224,7 @@ impl CallInspector {
             // Arguments that cannot be read start nothing.
             let value = value.as_deref().unwrap_or(&Value::Null);
             let spelled = spelled(&**tool, value);
-            (asks, tool.previews(), tool.conduct(value), tool.server_for(value), spelled)
+            (asks, tool.traits().previews, tool.conduct(value), tool.server_for(value), spelled)
         }));
         let (ask, previews, conduct, server, spelled) = told.ok()?;
         let paths = self.paths_of(looked, spelled).await;
@@ -237,7 +237,7 @@ impl CallInspector {
             class: registry.adjusted(registered, conduct.class),
             annotations: conduct.annotations,
             trust: if registry.is_trusted(registered) { Trust::Trusted } else { Trust::Untrusted },
-            area: registered.tool.area(),
+            area: registered.tool.traits().area,
             server,
             schema: registered.schema_digest,
             arguments,
@@ -264,7 +264,7 @@ impl CallInspector {
         for index in calls {
             let call = &line.calls[index];
             let Some(registered) = tools.registry.enabled(call.tool.as_str()) else { continue };
-            if registered.tool.path_arguments().is_empty() {
+            if registered.tool.traits().path_arguments.is_empty() {
                 continue;
             }
             let key = CallKey { step: run.attempt.step, index: index as u32 };

@@ -47,7 +47,7 @@ pub(in crate::drive) async fn offload(
     let contents = &*place.services.contents;
     let wanted = place.offload.or(*default).filter(|offload| offload.enabled && !output.error);
     let (Some(offload), Some(fetcher)) = (wanted, place.tools.registry.fetcher()) else { return Ok(None) };
-    if place.tools.registry.get(answered.tool).is_some_and(|tool| tool.fetches()) {
+    if place.tools.registry.get(answered.tool).is_some_and(|tool| tool.traits().fetches) {
         return Ok(None);
     }
     let size: usize = texts(output).map(str::len).sum();

@@ -12,7 +12,7 @@ use crate::tool::WorkingFolder;
 
 /// The paths among a call's arguments as they are spelled, with the arguments' names.
 pub(super) fn spelled(tool: &dyn Tool, arguments: &Value) -> Vec<(String, String)> {
-    let texts = tool.path_arguments().iter().filter_map(|pointer| {
+    let texts = tool.traits().path_arguments.iter().filter_map(|pointer| {
         let text = arguments.pointer(pointer)?.as_str()?;
         Some(((*pointer).to_owned(), text.to_owned()))
     });

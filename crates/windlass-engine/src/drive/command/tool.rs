@@ -235,7 +235,7 @@ async fn returned(
     blobs: &mut NewBlobs,
 ) -> Result<Returned, StoreError> {
     let known = place.tools.registry.get(work.tool.as_str());
-    let name = known.and_then(|tool| tool.keeps().map(str::to_owned));
+    let name = known.and_then(|tool| tool.traits().keeps.map(str::to_owned));
     let keep = output.keep.take();
     let too_long = keep.as_ref().map(String::len).filter(|size| *size > KEPT_MAX_BYTES);
     if let Some(size) = too_long {

@@ -159,7 +159,7 @@ impl Trials {
         }
         let usual = Conduct {
             annotations: registered.spec.annotations,
-            class: registered.tool.effect_class(),
+            class: registered.tool.traits().effect_class(registered.tool.spec()),
             added: Vec::new(),
         };
         // A tool that crashes when it is asked about a call says nothing of it.
@@ -170,7 +170,7 @@ impl Trials {
         });
         let told = catch_unwind(asked).ok().flatten();
         let (conduct, server, spelled) =
-            told.unwrap_or_else(|| (usual, tool.server().map(str::to_owned), Vec::new()));
+            told.unwrap_or_else(|| (usual, tool.traits().server.map(str::to_owned), Vec::new()));
         // Without a thread, only a shared folder can be resolved.
         let paths = match self.folders.shared() {
             Some(folder) => self.resolved_in(Some(folder.clone()), spelled).await,
@@ -437,7 +437,7 @@ async fn preview(
     context: CallContext,
     trial: &Trial,
 ) -> Option<String> {
-    if !registered.tool.previews() {
+    if !registered.tool.traits().previews {
         return None;
     }
     let (tool, arguments) = (registered.tool.clone(), trial.arguments.clone());

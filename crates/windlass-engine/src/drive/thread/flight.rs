@@ -180,8 +180,8 @@ impl InFlight {
                         continue;
                     };
                     let tool = place.tools.registry.get(work.tool.as_str());
-                    let name = tool.as_ref().and_then(|tool| tool.keeps());
-                    if tool.as_ref().is_some_and(|tool| tool.fetches()) {
+                    let name = tool.as_ref().and_then(|tool| tool.traits().keeps);
+                    if tool.as_ref().is_some_and(|tool| tool.traits().fetches) {
                         work.offloaded = machine.state().offloaded.iter().cloned().collect();
                     }
                     work.approval = approval_of(run, work.call);

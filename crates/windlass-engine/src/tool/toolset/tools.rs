@@ -11,7 +11,7 @@ use windlass_machine::{Annotations, EffectClass, LOADED_TOOLS, ToolSpec};
 
 use super::Shelf;
 use super::loaded::Loaded;
-use crate::port::tool::{CallContext, Tool, ToolOutcome, ToolOutput};
+use crate::port::tool::{CallContext, Tool, ToolOutcome, ToolOutput, ToolTraits};
 
 /// The names of these tools.
 pub(crate) const NAMES: [&str; 2] = ["load_toolset", "tool_search"];
@@ -42,6 +42,11 @@ pub(crate) fn shelf_tools(shelf: &Arc<Shelf>) -> Vec<Arc<dyn Tool>> {
     tools
 }
 
+fn traits() -> ToolTraits<'static> {
+    // Not pure: two of them beside each other would not know of each other.
+    ToolTraits { class: Some(EffectClass::Idempotent), keeps: Some(LOADED_TOOLS), ..ToolTraits::default() }
+}
+
 struct LoadToolset {
     spec: ToolSpec,
     shelf: Arc<Shelf>,
@@ -57,15 +62,8 @@ impl Tool for LoadToolset {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
-    // Not pure: two of them beside each other would not know of each other.
-    fn effect_class(&self) -> EffectClass {
-        EffectClass::Idempotent
-    }
-    fn keeps(&self) -> Option<&str> {
-        Some(LOADED_TOOLS)
-    }
-    fn checks_arguments(&self) -> bool {
-        true
+    fn traits(&self) -> ToolTraits<'_> {
+        ToolTraits { checks_arguments: true, ..traits() }
     }
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         let toolset = arguments.get("toolset").map(shown).unwrap_or_default();
@@ -102,11 +100,8 @@ impl Tool for ToolSearch {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
-    fn effect_class(&self) -> EffectClass {
-        EffectClass::Idempotent
-    }
-    fn keeps(&self) -> Option<&str> {
-        Some(LOADED_TOOLS)
+    fn traits(&self) -> ToolTraits<'_> {
+        traits()
     }
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {
         let query = arguments["query"].as_str().unwrap_or_default();
