@@ -48,7 +48,7 @@ impl Engine {
 }
 
 impl ThreadHandle<'_> {
-    /// A thread's events from the first on, one line of JSON each, as [`event_json`](Self::event_json) writes them.
+    /// A thread's events from the first on, one line of JSON each, as [`Engine::event_json`] writes them.
     /// Events that are recorded meanwhile are among them. After an error there is nothing more.
     pub fn export(self) -> BoxStream<'static, Result<String, EngineError>> {
         let Self { engine, id: thread } = self;

@@ -212,9 +212,9 @@ impl Engine {
 }
 
 impl FilesHandle<'_> {
-    /// Forks a thread like [`ThreadHandle::fork`], and gives the new thread a folder with the files as they were at the event:
-    /// a copy of the other thread's folder in which recorded changes after `at` are undone. `folder` is what is recorded
-    /// of the new thread's folder; [`Builder::folders`](crate::Builder::folders) must find an empty one for it, or the
+    /// Forks a thread like [`ThreadHandle::fork`](crate::ThreadHandle::fork), and gives the new thread a folder with the files
+    /// as they were at the event: a copy of the other thread's folder in which recorded changes after `at` are undone.
+    /// `folder` is what is recorded of the new thread's folder; [`Builder::folders`](crate::Builder::folders) must find an empty one for it, or the
     /// same as before, which is then shared and left as it is.
     ///
     /// The other thread's folder is never changed. Refused while a call of the other thread is in flight, and if the
