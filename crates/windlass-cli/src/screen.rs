@@ -62,14 +62,27 @@ struct State {
     status: ChatStatus,
     /// What tools returned, for `/output`.
     outputs: Outputs,
-    menu: Vec<String>,
+    completion: Completion,
     /// Keys that answer at once while the input is empty.
     answers: String,
     /// For how many reads of the terminal nothing was typed since they were set, up to [`QUIET_READS`].
     quiet_reads: u8,
+    inputs: mpsc::Sender<Typed>,
+    terminal: Ownership,
+}
+
+/// What can be completed.
+#[derive(Debug)]
+struct Completion {
+    /// The completions that are shown.
+    menu: Vec<String>,
     commands: &'static [&'static str],
     folder: PathBuf,
-    inputs: mpsc::Sender<Typed>,
+}
+
+/// Whether the terminal is this program's, and what is drawn on it.
+#[derive(Debug, Default)]
+struct Ownership {
     /// The cursor's row in what is drawn; `None` if nothing is.
     drawn: Option<usize>,
     /// Whether the terminal belongs to another program.
@@ -105,15 +118,11 @@ impl ChatScreen {
             activity: String::new(),
             status: ChatStatus::default(),
             outputs: Outputs::default(),
-            menu: Vec::new(),
+            completion: Completion { menu: Vec::new(), commands, folder },
             answers: String::new(),
             quiet_reads: 0,
-            commands,
-            folder,
             inputs: sender,
-            drawn: None,
-            is_paused: false,
-            was_stopped: false,
+            terminal: Ownership::default(),
         };
         let state = Arc::new(Mutex::new(state));
         attend(&state);
@@ -205,14 +214,14 @@ impl ChatScreen {
         drop(self.reader.lock().unwrap_or_else(PoisonError::into_inner).take());
         let mut state = self.state();
         state.erase();
-        state.is_paused = true;
+        state.terminal.is_paused = true;
         terminal::leave();
     }
 
     /// Takes the terminal again.
     pub fn resume(&self) {
         let mut state = self.state();
-        state.is_paused = false;
+        state.terminal.is_paused = false;
         terminal::enter();
         state.draw("");
         drop(state);
@@ -248,14 +257,14 @@ fn attend(state: &Arc<Mutex<State>>) {
                 };
                 let Some(state) = state.upgrade() else { return };
                 let mut state = lock(&state);
-                let is_handled = was_stopped && std::mem::take(&mut state.was_stopped);
-                if was_stopped && !state.is_paused {
+                let is_handled = was_stopped && std::mem::take(&mut state.terminal.was_stopped);
+                if was_stopped && !state.terminal.is_paused {
                     // The shell has set the modes meanwhile.
                     terminal::enter();
                 }
-                if was_stopped && !is_handled && !state.is_paused {
+                if was_stopped && !is_handled && !state.terminal.is_paused {
                     // What was drawn has moved on.
-                    state.drawn = None;
+                    state.terminal.drawn = None;
                 }
                 state.draw("");
             }
@@ -322,7 +331,7 @@ impl State {
     }
 
     fn key(&mut self, key: KeyPress) {
-        self.menu.clear();
+        self.completion.menu.clear();
         let takes_answers = self.takes_answers();
         if self.quiet_reads < QUIET_READS {
             self.quiet_reads = 0;
@@ -347,12 +356,12 @@ impl State {
                 self.erase();
                 terminal::leave();
                 terminal::stop();
-                self.was_stopped = true;
+                self.terminal.was_stopped = true;
                 terminal::enter();
             }
             Action::Redraw => {
                 terminal::write("\x1b[H\x1b[2J");
-                self.drawn = None;
+                self.terminal.drawn = None;
             }
         }
         self.draw("");
@@ -369,13 +378,16 @@ impl State {
 
     fn complete(&mut self) {
         let (text, cursor) = (self.editor.text(), self.editor.cursor());
-        let Some(completion) = complete(text, cursor, self.commands, &self.folder) else { return };
+        let Some(completion) = complete(text, cursor, self.completion.commands, &self.completion.folder)
+        else {
+            return;
+        };
         self.editor.replace(completion.from, &completion.common);
-        self.menu = completion.candidates;
+        self.completion.menu = completion.candidates;
     }
 
     fn print(&mut self, text: &str) {
-        if self.is_paused {
+        if self.terminal.is_paused {
             terminal::write(text);
             return;
         }
@@ -390,7 +402,7 @@ impl State {
 
     /// The sequence that erases what is drawn; the cursor is then where it began.
     fn erasing(&mut self) -> String {
-        match self.drawn.take() {
+        match self.terminal.drawn.take() {
             None => String::new(),
             Some(0) => "\r\x1b[J".to_owned(),
             Some(rows) => format!("\x1b[{rows}A\r\x1b[J"),
@@ -409,7 +421,7 @@ impl State {
 
     /// Prints complete lines and draws the last lines below them, in one write.
     fn draw(&mut self, above: &str) {
-        if self.is_paused {
+        if self.terminal.is_paused {
             return;
         }
         let status = self.status.text();
@@ -420,7 +432,7 @@ impl State {
             activity: &self.activity,
             text: self.editor.text(),
             cursor: self.editor.cursor(),
-            menu: &self.menu,
+            menu: &self.completion.menu,
             status: &status,
         };
         let drawing = lay_out(bottom, terminal::size(), self.paint);
@@ -438,6 +450,6 @@ impl State {
         terminal::write(&format!(
             "\x1b[?2026h\x1b[?25l{erasing}{above}{lines}{up}\r{right}\x1b[?25h\x1b[?2026l"
         ));
-        self.drawn = Some(drawing.row);
+        self.terminal.drawn = Some(drawing.row);
     }
 }

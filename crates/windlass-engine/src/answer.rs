@@ -28,7 +28,7 @@ impl Engine {
         let drafted: Result<Vec<_>, _> = drafts.into_iter().map(|draft| self.drafted(draft)).collect();
         let new: Vec<_> = drafted?.into_iter().map(|(user, grant)| NewGrant { user, grant }).collect();
         let grants = new.iter().map(|new| new.grant.clone()).collect();
-        let letter = self.answers(answers, by, (new, note)).await?;
+        let letter = self.answers(answers, by, new, note).await?;
         let letter = Letter { folded: Some(folded.clone()), ..letter };
         Ok((self.give(folded.thread(), letter).await?, grants))
     }
@@ -46,7 +46,8 @@ impl Engine {
         &self,
         mut answers: Vec<Given>,
         by: Party,
-        (grants, note): (Vec<NewGrant>, Option<Note>),
+        grants: Vec<NewGrant>,
+        note: Option<Note>,
     ) -> Result<Letter, EngineError> {
         let mut blobs = NewBlobs::default();
         for given in &mut answers {
@@ -54,7 +55,7 @@ impl Engine {
                 *arguments = blobs.content(&self.services.contents, arguments.clone()).await?;
             }
         }
-        // Whoever takes it looks policy and tools up.
+        // The driver looks up policy and tools when it decides.
         let input = Input::Answered { answers, by, grants, note: note.map(Box::new), view: View::default() };
         Ok(Letter { blobs: blobs.0, ..Letter::plain(input) })
     }
@@ -75,7 +76,7 @@ impl ThreadHandle<'_> {
     /// Answers several interrupts of a thread: all answers count, or none.
     pub async fn answer_all(self, answers: Vec<Given>, by: Party) -> Result<Accepted, EngineError> {
         let Self { engine, id: thread } = self;
-        let letter = engine.answers(answers, by, (Vec::new(), None)).await?;
+        let letter = engine.answers(answers, by, Vec::new(), None).await?;
         engine.give(thread, letter).await
     }
 
@@ -86,7 +87,7 @@ impl ThreadHandle<'_> {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let id = InputId::from(engine.fresh("inp"));
-        let letter = engine.answers(answers, by, (Vec::new(), None)).await?;
+        let letter = engine.answers(answers, by, Vec::new(), None).await?;
         for (blob, bytes) in letter.blobs {
             engine.services.contents.put(&blob, bytes).await?;
         }

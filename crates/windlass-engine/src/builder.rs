@@ -40,6 +40,7 @@ pub enum Attend {
 
 /// Options of an engine.
 pub struct Builder {
+    // tidy: fields one for each option of a program
     store: Option<Box<dyn OpenStore>>,
     parts: Option<StoreParts>,
     bus: Option<Arc<dyn Bus>>,

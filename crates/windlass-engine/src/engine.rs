@@ -53,6 +53,7 @@ struct Replacement {
 
 /// A run that was started, or waits behind another.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Started {
     /// Its thread.
     pub thread: ThreadId,
@@ -276,7 +277,7 @@ impl Engine {
         Ok(self.services.store.journal.check().await?)
     }
 
-    /// The records beside the threads: grants, modes and whatever else a program keeps there.
+    /// The records beside the threads: grants, modes and what a program keeps there.
     pub fn records(&self) -> &Arc<dyn Records> {
         &self.services.records
     }
@@ -305,7 +306,7 @@ impl ThreadHandle<'_> {
             && !self.is_driven()
     }
 
-    /// Makes sure that somebody drives a thread whose run goes on.
+    /// Makes sure that a thread whose run is active has a driver.
     pub async fn tend(self) -> Result<(), EngineError> {
         let Self { engine, id: thread } = self;
         if self.is_left_to_others() {

@@ -26,6 +26,7 @@ const PAGE: usize = 512;
 
 /// A message of a thread, with what a client wants to know of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct StoredMessage {
     /// Position of the event with which it entered the history; of one that waits, since when it waits. It is the
     /// cursor of the page before.
@@ -98,6 +99,7 @@ pub enum MessageStatus {
 
 /// Where a tool call stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct StoredCall {
     /// Its step, and its place among the step's calls.
     #[serde(flatten)]

@@ -18,6 +18,7 @@ use crate::trial::{Standing, Supposed, Trial, Tried};
 
 /// A tool as it is listed.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct OfferedTool {
     /// Its shape as the model sees it.
     pub spec: ToolSpec,
@@ -41,6 +42,7 @@ pub struct OfferedTool {
 
 /// A group of tools as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OfferedToolset {
     /// What the model calls it.
     pub name: String,
@@ -121,7 +123,8 @@ impl PolicyHandle<'_> {
         self,
         wanted: &ToolName,
         server: &str,
-        (row, run): (&RunRow, &Run),
+        row: &RunRow,
+        run: &Run,
     ) -> Result<Standing, EngineError> {
         let engine = self.engine;
         engine.services.trials.wish(wanted, server, row, run).await

@@ -26,6 +26,7 @@ const PAGE: usize = 64;
 
 /// The request of a step, with what it is made of.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Prompt {
     /// The run.
     pub run: RunId,
@@ -74,7 +75,8 @@ impl Engine {
         &self,
         thread: &ThreadId,
         mut after: Seq,
-        (run, wanted): (&RunId, Attempt),
+        run: &RunId,
+        wanted: Attempt,
     ) -> Result<Option<Digest>, EngineError> {
         loop {
             let page = self.services.store.journal.read(thread, after, PAGE).await?;
@@ -185,7 +187,7 @@ impl ThreadHandle<'_> {
             parts.push(engine.shown(part, &mut left).await?);
         }
         Ok(Prompt {
-            replied: engine.replied(thread, step_started, (&run, attempt)).await?,
+            replied: engine.replied(thread, step_started, &run, attempt).await?,
             digest: machine.request_digest(),
             tokens: request.tokens(),
             at: started.event.at,

@@ -13,6 +13,7 @@ use crate::handle::QueueHandle;
 
 /// A message that waits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct QueuedMessage {
     /// The sender's id of it.
     pub id: InputId,

@@ -237,7 +237,7 @@ impl Engine {
             | FileImage::TooLarge { .. } => None,
         };
         let name = path.clone();
-        let work = move || put_back(&folder, &name, &changed, (kept, mode));
+        let work = move || put_back(&folder, &name, &changed, kept, mode);
         let done = tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()));
         let (fate, why) = done.unwrap_or_else(|why| (FileFate::Failed, Some(why)));
         Ok(RestoredFile { path, fate, why })
@@ -246,10 +246,10 @@ impl Engine {
 
 impl FilesHandle<'_> {
     /// Puts the files that tools of a thread changed after `at` back as they were there. Refused while a run is active in
-    /// the thread; none begins until it is done. It goes on with the next file where one cannot be put back, and says so.
+    /// the thread; none begins until it is done. A file that cannot be put back is reported, and the next one is tried.
     pub async fn restore(self, at: Seq, mode: RestoreMode) -> Result<Restored, EngineError> {
         let Self { engine, id: thread } = self;
-        // Whoever only looks keeps nobody waiting.
+        // A preview delays no run.
         let _aside = match mode {
             RestoreMode::Preview => None,
             RestoreMode::Spare | RestoreMode::Overwrite => Some(engine.set_aside(thread, is_idle).await?),
@@ -389,7 +389,8 @@ fn put_back(
     folder: &WorkingFolder,
     path: &str,
     changed: &Changed,
-    (kept, mode): (Option<Bytes>, RestoreMode),
+    kept: Option<Bytes>,
+    mode: RestoreMode,
 ) -> Done {
     let _turn = folder.take_turn();
     let failed = |error: FolderError| error.to_string();

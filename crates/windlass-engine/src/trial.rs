@@ -79,6 +79,7 @@ pub enum Tried {
 
 /// What a trial call answered.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TrialResult {
     /// What let it through, in the gate's words.
     pub by: String,

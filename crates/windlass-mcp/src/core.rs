@@ -38,14 +38,24 @@ pub(super) struct Core {
     pub log: Arc<Log>,
     pub masks: Arc<Masks>,
     pub held: Held,
-    pub stop: CancellationToken,
-    /// Told to try at once: somebody wants it, or has seen a call fail.
-    pub kick: Notify,
-    link: watch::Sender<Link>,
-    known: Mutex<Known>,
+    pub signals: Signals,
+    state: ServerState,
     numbers: AtomicU64,
+}
+
+/// What the task that keeps a server connected is to do.
+pub(super) struct Signals {
+    pub stop: CancellationToken,
+    /// To try at once: the server is wanted, or a call has failed.
+    pub kick: Notify,
     wants_restart: AtomicBool,
     is_out: AtomicBool,
+}
+
+/// How a server stands.
+struct ServerState {
+    link: watch::Sender<Link>,
+    known: Mutex<Known>,
     /// Counts how often the server was found to answer.
     checked: watch::Sender<u64>,
 }
@@ -97,24 +107,28 @@ impl Core {
             sampling,
             log: Arc::new(Log::masking(masks.clone())),
             masks,
-            stop,
-            kick: Notify::new(),
-            link: watch::Sender::new(link),
-            known: Mutex::default(),
+            signals: Signals {
+                stop,
+                kick: Notify::new(),
+                wants_restart: AtomicBool::new(false),
+                is_out: AtomicBool::new(false),
+            },
+            state: ServerState {
+                link: watch::Sender::new(link),
+                known: Mutex::default(),
+                checked: watch::Sender::new(0),
+            },
             numbers: AtomicU64::new(0),
-            wants_restart: AtomicBool::new(false),
-            is_out: AtomicBool::new(false),
-            checked: watch::Sender::new(0),
         }
     }
 
     pub fn link(&self) -> watch::Receiver<Link> {
-        self.link.subscribe()
+        self.state.link.subscribe()
     }
 
     pub fn known(&self) -> MutexGuard<'_, Known> {
         // Each change is one assignment.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the server last said of itself.
@@ -132,7 +146,7 @@ impl Core {
     }
 
     pub fn health(&self) -> Health {
-        match &*self.link.borrow() {
+        match &*self.state.link.borrow() {
             Link::Starting => Health::Starting,
             Link::Up { since, .. } => Health::Ready { since: *since },
             Link::Down { why, since, retry_at, .. } => {
@@ -165,8 +179,8 @@ impl Core {
 
     /// A connection after a call over one has failed: the same one where the server turns out to answer, or its next.
     pub async fn connection_after(&self, failed: u64) -> Option<Arc<Connection>> {
-        let (mut link, mut checked) = (self.link(), self.checked.subscribe());
-        self.kick.notify_one();
+        let (mut link, mut checked) = (self.link(), self.state.checked.subscribe());
+        self.signals.kick.notify_one();
         let found = async {
             loop {
                 let was_checked = checked.has_changed().unwrap_or(false);
@@ -208,7 +222,7 @@ impl Core {
 
     /// Says that what kept the server away is over: whoever asks now waits for it.
     pub fn comes_back(&self) {
-        self.link.send_if_modified(|link| {
+        self.state.link.send_if_modified(|link| {
             let is_away = matches!(link, Link::SignIn { .. } | Link::Down { .. });
             if is_away {
                 *link = Link::Starting;
@@ -219,26 +233,26 @@ impl Core {
 
     /// Says that the server was switched off or taken out.
     pub fn take_out(&self) {
-        self.is_out.store(true, Ordering::Relaxed);
+        self.signals.is_out.store(true, Ordering::Relaxed);
     }
 
     /// Whether it was, and its calls have nobody to go on with them. One that only ends with this process, or has given
     /// way to another of its name, may be there for them later.
     pub fn is_out(&self) -> bool {
-        self.is_out.load(Ordering::Relaxed)
+        self.signals.is_out.load(Ordering::Relaxed)
     }
 
     /// Connects anew, at once; whoever asks now waits for that.
     pub fn restart(&self) {
-        self.link.send_if_modified(|link| {
+        self.state.link.send_if_modified(|link| {
             let is_on = !matches!(link, Link::Disabled);
             if is_on {
                 *link = Link::Starting;
             }
             is_on
         });
-        self.wants_restart.store(true, Ordering::Relaxed);
-        self.kick.notify_one();
+        self.signals.wants_restart.store(true, Ordering::Relaxed);
+        self.signals.kick.notify_one();
     }
 }
 

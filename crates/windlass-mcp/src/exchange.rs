@@ -406,7 +406,7 @@ impl Exchange<'_> {
                 Outcome::NotDone(format!("{} ({})", error.message, error.code.0))
             }
             Err(ref error @ ServiceError::TransportSend(_)) => {
-                self.core.kick.notify_one();
+                self.core.signals.kick.notify_one();
                 if failed_over_http(error, is_sign_in) {
                     Outcome::SignIn
                 } else if never_left(error) {
@@ -422,7 +422,7 @@ impl Exchange<'_> {
                 }
             }
             Err(error) => {
-                self.core.kick.notify_one();
+                self.core.signals.kick.notify_one();
                 Outcome::Lost(told_service(&error))
             }
         }

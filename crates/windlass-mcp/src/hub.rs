@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -24,6 +24,7 @@ use super::list::RemoteTool;
 use super::mask::Masks;
 use super::name::Names;
 use super::oauth::{SignIn, SignInPage, SignInReturn};
+use super::offer::HubOffer;
 use super::resource::{ResourceTools, connected};
 use super::sampling::{Depths, Sampling};
 use super::tool::McpTool;
@@ -39,12 +40,7 @@ pub(super) struct Shared {
     /// What was known of servers in an earlier process.
     known: Mutex<Vec<KnownServer>>,
     servers: Mutex<BTreeMap<String, Entry>>,
-    names: Mutex<Names>,
-    tools: RwLock<Arc<[Arc<dyn Tool>]>>,
-    /// The same, as they were made: one that has not changed stays the same.
-    made: Mutex<BTreeMap<String, Arc<McpTool>>>,
-    resource_tools: [(String, Arc<dyn Tool>); 2],
-    version: watch::Sender<u64>,
+    offer: HubOffer,
     order: AtomicU64,
     /// Whether nobody waits any more for servers that have not answered yet.
     is_settled: AtomicBool,
@@ -78,11 +74,7 @@ impl McpHub {
             config,
             known,
             servers: Mutex::default(),
-            names: Mutex::new(names),
-            tools: RwLock::new(Arc::from([])),
-            made: Mutex::default(),
-            resource_tools: ResourceTools::of(me.clone()),
-            version: watch::Sender::new(0),
+            offer: HubOffer::new(names, me),
             order: AtomicU64::new(0),
             is_settled: AtomicBool::new(false),
             leaving: Mutex::default(),
@@ -180,7 +172,7 @@ impl McpHub {
     /// Lets go of a server, and forgets what an earlier process knew of it: one that comes under its name is another.
     pub fn remove(&self, name: &str) -> Result<(), McpError> {
         // Nobody puts a list together meanwhile, who would give the names of its tools once more.
-        let made = self.shared.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = self.shared.offer.made.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = self.shared.servers().remove(name);
         let entry = entry.ok_or_else(|| McpError::Unknown(name.to_owned()))?;
         self.shared.names().forget(name);
@@ -329,7 +321,7 @@ impl McpHub {
 
     /// Told whenever the tools are others.
     pub fn changed(&self) -> watch::Receiver<u64> {
-        self.shared.version.subscribe()
+        self.shared.offer.version.subscribe()
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -371,11 +363,11 @@ impl Drop for McpHub {
 
 impl ToolSource for McpHub {
     fn tools(&self) -> Arc<[Arc<dyn Tool>]> {
-        self.shared.tools.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.offer.tools.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn version(&self) -> u64 {
-        *self.shared.version.borrow()
+        *self.shared.offer.version.borrow()
     }
 }
 
@@ -392,15 +384,14 @@ impl Shared {
 
     /// Ends a server; its task is kept until it has ended, so that whoever stops the hub can wait for it.
     fn let_go(&self, entry: Entry) {
-        entry.core.stop.cancel();
+        entry.core.signals.stop.cancel();
         let mut leaving = self.leaving();
         leaving.retain(|task| !task.is_finished());
         leaving.extend(entry.task);
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
-        // A name is taken and given in one go.
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.offer.names()
     }
 
     /// The name of a tool; none yet where a server that came earlier may want it, and has not said so. (Whoever is first
@@ -445,7 +436,7 @@ impl Shared {
     /// Puts the list of tools together again.
     fn rebuild(&self) {
         // Before it is looked what there is: what is put together last is what was seen last.
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.offer.made.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cores: Vec<_> =
             self.servers().values().map(|entry| (entry.order, entry.core.clone())).collect();
         cores.sort_by_key(|(order, _)| *order);
@@ -465,10 +456,10 @@ impl Shared {
             has_resources |= core.has_resources();
         }
         if has_resources {
-            tools.extend(self.resource_tools.iter().cloned());
+            tools.extend(self.offer.resource_tools.iter().cloned());
         }
-        *self.tools.write().unwrap_or_else(PoisonError::into_inner) = tools.into_values().collect();
-        self.version.send_modify(|version| *version += 1);
+        *self.offer.tools.write().unwrap_or_else(PoisonError::into_inner) = tools.into_values().collect();
+        self.offer.version.send_modify(|version| *version += 1);
     }
 
     fn status_of(&self, core: &Core) -> ServerStatus {

@@ -33,6 +33,7 @@ mod list;
 mod mask;
 mod name;
 mod oauth;
+mod offer;
 mod own;
 mod pause;
 mod pending;

@@ -91,7 +91,7 @@ pub(super) async fn within<T>(
                 McpError::Refused { server, code: error.code.0, message }
             }
             error => {
-                core.kick.notify_one();
+                core.signals.kick.notify_one();
                 McpError::Unavailable { server, why: core.masks.reasons().text(&told_service(&error)) }
             }
         }),

@@ -168,7 +168,7 @@ impl Exchange<'_> {
     /// again before anybody is asked again.
     fn signed_in_elsewhere(&self) {
         self.core.comes_back();
-        self.core.kick.notify_one();
+        self.core.signals.kick.notify_one();
     }
 
     /// Where a call goes on whose question was answered; one that does not fit is asked again.

@@ -181,7 +181,7 @@ impl Exchange<'_> {
             error => {
                 let why = self.core.masks.reasons().text(&told_service(error));
                 tracing::debug!(why, "a task could not be looked after");
-                self.core.kick.notify_one();
+                self.core.signals.kick.notify_one();
                 self.left_alone(task, Parked::Task)
             }
         }
@@ -273,7 +273,7 @@ impl Exchange<'_> {
                 task.after(SHORTEST_INTERVAL_MS)
             }
             Some(Err(error)) if failed_over_http(&error, is_sign_in) => {
-                self.core.kick.notify_one();
+                self.core.signals.kick.notify_one();
                 let ready = |task| ready(task, &requests, &answers);
                 self.task_signs_in(task, ready).await
             }

@@ -90,12 +90,17 @@ pub struct Servers {
     tokens: Arc<SealedTokens>,
     sampling: Arc<EngineSampling>,
     engine: OnceLock<Engine>,
-    /// Whether this process stays, and so finishes what it begins.
+    role: Role,
+    /// The added servers as they were taken in. Held while they are read, so that what was read is what counts.
+    added: Mutex<BTreeMap<String, TakenIn>>,
+}
+
+/// What a process needs servers for.
+struct Role {
+    /// Whether it stays, and so finishes what it begins.
     stays: bool,
     /// The one server that it is for; `None`: all of them.
     only: Option<String>,
-    /// The added servers as they were taken in. Held while they are read, so that what was read is what counts.
-    added: Mutex<BTreeMap<String, TakenIn>>,
 }
 
 /// An added server as it was taken in.
@@ -202,8 +207,7 @@ impl Servers {
             tokens,
             sampling,
             engine: OnceLock::new(),
-            stays,
-            only,
+            role: Role { stays, only },
             added: Mutex::default(),
         });
         servers.begin(which).await?;
@@ -212,14 +216,14 @@ impl Servers {
 
     async fn begin(self: &Arc<Self>, which: Which<'_>) -> anyhow::Result<()> {
         let mut settings = self.settings.clone();
-        if let Some(only) = &self.only {
+        if let Some(only) = &self.role.only {
             // Before their secrets are read: those of the others are not needed.
             settings.mcp.retain(|name, _| name == only);
         }
         let servers = settings.mcp.values_mut();
         match which {
             Which::All => {}
-            Which::ServerOf(_) if self.only.is_none() => {}
+            Which::ServerOf(_) if self.role.only.is_none() => {}
             Which::Each | Which::ServerOf(_) => servers.for_each(|server| server.required = Some(false)),
             Which::One(_) => servers.for_each(|server| {
                 server.required = Some(false);
@@ -333,7 +337,9 @@ impl Servers {
     async fn take_in(&self, added: &mut BTreeMap<String, TakenIn>) -> Result<(), StoreError> {
         let kept = added::list(&*self.records, Some(&self.vault)).await?;
         let mut before = std::mem::take(added);
-        for kept in kept.into_iter().filter(|kept| self.only.as_ref().is_none_or(|only| *only == kept.name)) {
+        for kept in
+            kept.into_iter().filter(|kept| self.role.only.as_ref().is_none_or(|only| *only == kept.name))
+        {
             let (name, known) = (kept.name.clone(), before.remove(&kept.name));
             let taken_in = match known {
                 Some(known) if known.version == kept.version => known,

@@ -69,6 +69,7 @@ const DELETE_SNAPSHOT: &str = "DELETE FROM snapshots WHERE number = ?1";
 
 /// The prepared statements of every change.
 pub(super) struct Changes {
+    // tidy: fields one prepared statement for each change
     head: Statement,
     claim: Statement,
     create: Statement,

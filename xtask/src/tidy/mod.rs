@@ -14,6 +14,7 @@ mod leftovers;
 pub mod lexer;
 mod manifest;
 mod names;
+mod services;
 mod size;
 pub mod source;
 
@@ -36,6 +37,7 @@ type Rule = fn(&SourceFile, &mut Vec<Finding>);
 const RULES: &[Rule] = &[
     size::files,
     size::functions,
+    services::fields,
     names::modules,
     names::functions,
     docs::modules,

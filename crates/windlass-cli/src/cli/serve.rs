@@ -21,6 +21,7 @@ use windlass_server::http::connection::tls::Certificate;
 use windlass_server::http::state::limiter::Limiter;
 use windlass_server::http::state::metrics::Metrics;
 use windlass_server::http::state::origins::Origins;
+use windlass_server::http::state::{AppConfig, AppLimits, AppStreams, Monitoring};
 use windlass_server::http::{self, App, Terms};
 use windlass_server::trouble::{Exit, Trouble};
 
@@ -100,25 +101,23 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         engine: place.engine.clone(),
         models: place.models.clone(),
         accounts,
-        agent,
-        settings: place.ground.settings.clone(),
+        config: AppConfig {
+            settings: place.ground.settings.clone(),
+            agent,
+            policies: place.ground.policies.clone(),
+        },
         origins,
         homes: place.homes.clone(),
         integrations,
         servers,
-        policies: place.ground.policies.clone(),
-        uploading: Default::default(),
-        stopping: CancellationToken::new(),
-        titles: Default::default(),
-        limiter: Limiter::new(&server.limits),
-        metrics,
-        scrape,
-        frames: Default::default(),
+        limits: AppLimits::new(Limiter::new(&server.limits)),
+        streams: AppStreams { frames: Default::default(), stopping: CancellationToken::new() },
+        monitoring: Monitoring { metrics, scrape },
         dialects: windlass_compat::served(&server.dialect),
     };
     tokio::spawn(place.homes.clone().sweep_hourly(place.engine.clone()));
     let mut signals = Signals::listen()?;
-    let (stopping, within) = (app.stopping.clone(), server.limits.stop_timeout());
+    let (stopping, within) = (app.streams.stopping.clone(), server.limits.stop_timeout());
     let terms = Terms { limits: server.limits, proxies: server.proxies.unwrap_or_default(), certificate };
     let served = listening.serve(http::router(Arc::new(app)), stopping.clone(), terms);
     Ok(stop(&mut signals, &stopping, &place.engine, within, served).await)

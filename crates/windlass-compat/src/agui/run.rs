@@ -38,7 +38,7 @@ pub async fn run(
     headers: HeaderMap,
     Body(input): Body<RunInput>,
 ) -> Result<Response, Problem> {
-    Exchange::begin((&app, &histories), &caller, &headers, app.agent.clone())?.answer(input).await
+    Exchange::begin((&app, &histories), &caller, &headers, app.config.agent.clone())?.answer(input).await
 }
 
 /// A run with an agent by its name.

@@ -188,7 +188,7 @@ async fn start(
     let before = if session.row.is_none() { told(&history, HISTORY_TOLD) } else { None };
     let has_history = before.is_some();
     let blocks = [message.clone()].into_iter().chain(before).map(Block::text);
-    let mut task = Task::new(app.agent.clone(), "");
+    let mut task = Task::new(app.config.agent.clone(), "");
     task.message = Message { role: Role::User, blocks: blocks.collect() };
     task.thread = Some(session.thread.clone());
     // Out of steps, the agent says in plain words what it has (WT-L11); calls run one after another (WT-L5).

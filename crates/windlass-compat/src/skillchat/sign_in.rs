@@ -137,7 +137,7 @@ async fn welcome(
 
 /// Whether guests are admitted: the settings say so, and everybody may register anyway or the caller is on this machine.
 fn admits_guests(app: &Shared, parts: &request::Parts) -> bool {
-    let server = &app.settings.server;
+    let server = &app.config.settings.server;
     let is_here = || {
         let host = host(&parts.uri, &parts.headers).unwrap_or_default();
         let is_local = parts.extensions.get::<Client>().is_some_and(|client| client.local);
@@ -200,7 +200,7 @@ pub async fn register(
 ) -> Result<SignedIn, Problem> {
     let Register { email, password, display_name, invite } = body;
     let draft = Registrant { email, password, name: display_name.unwrap_or_default(), invite };
-    let registration = app.settings.server.registration();
+    let registration = app.config.settings.server.registration();
     let tokens = app.accounts.register_for(draft, registration, &client, FirstRefresh::Never).await?;
     Ok(signed_in(&base, &tokens))
 }

@@ -208,7 +208,7 @@ pub async fn register(
     let draft = Registrant { email, password, name: full_name.unwrap_or_default(), invite };
     let registered = match draft.invite.is_none() && is_first_open(&app).await? {
         true => app.accounts.register_first(draft, &client).await,
-        false => app.accounts.register(draft, app.settings.server.registration(), &client).await,
+        false => app.accounts.register(draft, app.config.settings.server.registration(), &client).await,
     };
     match registered {
         Ok(tokens) => Ok((StatusCode::CREATED, Json(told(&tokens.user)))),
@@ -225,7 +225,7 @@ pub async fn is_admin_user(State(app): State<Shared>) -> Result<Json<Value>, Pro
 
 /// Whether the settings let the first account register here, and there is none yet.
 async fn is_first_open(app: &Shared) -> Result<bool, Problem> {
-    let is_on = app.settings.server.dialect.skyflo.first_registration();
+    let is_on = app.config.settings.server.dialect.skyflo.first_registration();
     Ok(is_on && !app.accounts.is_registered().await?)
 }
 

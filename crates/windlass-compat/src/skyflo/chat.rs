@@ -87,7 +87,7 @@ pub async fn chat(
         Some(id) => Some(open(&app, &caller, id).await?),
         None => None,
     };
-    let mut task = Task::new(app.agent.clone(), text);
+    let mut task = Task::new(app.config.agent.clone(), text);
     task.thread = opened.as_ref().map(|(thread, _)| thread.clone());
     // A run that reaches a limit ends with an error that says so; the conversation can go on. (SK-G19)
     task.options = RunOptions { surface: Surface::Chat, at_limit: Some(AtLimit::Fail), ..Default::default() };
@@ -137,7 +137,7 @@ fn outward(run: &RunId, seq: Seq) -> String {
 }
 
 fn offer(app: &Shared) -> Offer {
-    Offer { tools: app.engine.tools().list().len(), max_steps: app.agent.limits.max_steps }
+    Offer { tools: app.engine.tools().list().len(), max_steps: app.config.agent.limits.max_steps }
 }
 
 /// An answer to what a call waits for. (SK-A9)

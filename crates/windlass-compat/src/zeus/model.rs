@@ -43,10 +43,10 @@ impl LlmConfig {
 
     /// The agent with the model that is named, and with the steps that the dialect allows. (ZE-X8)
     pub fn agent(&self, app: &Shared, caller: &Caller) -> Result<AgentConfig, Problem> {
-        let dialect = &app.settings.server.dialect.zeus;
+        let dialect = &app.config.settings.server.dialect.zeus;
         let mut agent = match &self.endpoint {
             None => {
-                let known = app.settings.models.iter().collect();
+                let known = app.config.settings.models.iter().collect();
                 let model = self.name.as_deref().map(|name| configured(known, name)).transpose()?;
                 choose(app, None, model.map(ModelName::as_str))?
             }
@@ -127,7 +127,7 @@ fn configured_at<'a>(app: &'a Shared, url: &str) -> Vec<&'a ModelName> {
         let address = providers.address(provider_of(model));
         address.is_some_and(|address| address.trim_end_matches('/') == url.trim_end_matches('/'))
     };
-    app.settings.models.iter().filter(is_there).collect()
+    app.config.settings.models.iter().filter(is_there).collect()
 }
 
 /// The configured model of a name, with or without its provider.

@@ -114,13 +114,13 @@ pub async fn reached(app: &Shared, caller: &Caller, servers: Vec<McpServer>) -> 
     if servers.is_empty() {
         return Ok(RunTools::Usual);
     }
-    let Some(_place) = app.limiter.reaching.try_take(caller.user().as_str()) else {
+    let Some(_place) = app.limits.limiter.reaching.try_take(caller.user().as_str()) else {
         let detail = "two requests of yours are reaching the servers of their `tools` already";
         return Err(Problem::new(http::StatusCode::TOO_MANY_REQUESTS, "busy", detail).retry_after(5));
     };
     let own = app.engine.tools().list().into_iter().map(|tool| tool.spec.name.to_string());
     let reserved = own.chain([API_CALL.to_owned()]).collect();
-    let reach = app.settings.outbound.reach();
+    let reach = app.config.settings.outbound.reach();
     let hub = McpHub::new(HubConfig { reach, reserved, ..HubConfig::default() });
     let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     hub.start(servers).await.map_err(|error| Problem::invalid(format!("`tools`: {error}")))?;

@@ -42,6 +42,7 @@ use crate::port::records::Records;
 
 /// What an engine is made of: its ports, and the program's options.
 pub(crate) struct Parts {
+    // tidy: fields on their way to the services
     pub journal: Arc<dyn Journal>,
     pub blobs: Arc<dyn Blobs>,
     pub records: Arc<dyn Records>,

@@ -14,6 +14,7 @@ const MAX_NAMED: usize = 1_000;
 
 /// A thread that was forked from another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ForkedThread {
     /// The new thread.
     pub thread: ThreadId,

@@ -163,7 +163,7 @@ impl Shelf {
     }
 
     /// Loads a toolset.
-    fn load(&self, loaded: &mut Loaded, (name, writes): (&str, bool), run: &RunId) {
+    fn load(&self, loaded: &mut Loaded, name: &str, writes: bool, run: &RunId) {
         for spec in self.of_toolset(name, true) {
             self.part(loaded, &spec.name, run).note(name, writes);
         }

@@ -33,7 +33,7 @@ pub(super) async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> E
     let Opened { connection, service, listed, lists_changed, end } = opened;
     let ttl_ms = learn(core, &connection, listed, relist);
     let since = core.clock.now();
-    core.link.send_replace(Link::Up { connection: connection.clone(), since });
+    core.state.link.send_replace(Link::Up { connection: connection.clone(), since });
     relist(core);
     tracing::info!(server = core.config.name, "a tool server is ready");
     core.log.push(&format!("[windlass] connected, revision {}", connection.info.protocol_version));
@@ -45,17 +45,17 @@ pub(super) async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> E
     let ended = loop {
         tokio::select! {
             biased;
-            () = core.stop.cancelled() => break Ended::Stopped,
+            () = core.signals.stop.cancelled() => break Ended::Stopped,
             _ = &mut running => {
                 is_over = true;
                 let why = core.with_last_words("the connection is closed".into(), &end).await;
                 break Ended::Broken(why);
             }
             () = told(core, &lists_changed, &mut changes, list.read_at_ms) => {}
-            () = core.kick.notified() => {}
+            () = core.signals.kick.notified() => {}
             () = core.clock.sleep_ms(list.lasts_ms) => {}
         }
-        if core.wants_restart.swap(false, Ordering::Relaxed) {
+        if core.signals.wants_restart.swap(false, Ordering::Relaxed) {
             break Ended::Restart;
         }
         if let Some(ended) = list.read_again(core, &connection, relist).await {
@@ -64,7 +64,7 @@ pub(super) async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> E
     };
     // Calls find the server away before its connection is.
     let now = core.clock.now();
-    core.link.send_if_modified(|link| {
+    core.state.link.send_if_modified(|link| {
         if matches!(link, Link::Up { .. }) {
             let why = match &ended {
                 Ended::Broken(why) => why.clone(),
@@ -214,9 +214,9 @@ impl List {
     fn is_away(&self, core: &Core, why: &str) {
         let (now, why) = (core.clock.now(), core.masks.reasons().text(why));
         let (retry_at, attempts) = (Timestamp(now.0 + self.lasts_ms), self.refusals);
-        core.link.send_if_modified(|link| {
+        core.state.link.send_if_modified(|link| {
             let since = match link {
-                Link::Starting if !core.wants_restart.load(Ordering::Relaxed) => now,
+                Link::Starting if !core.signals.wants_restart.load(Ordering::Relaxed) => now,
                 Link::Up { .. } => now,
                 Link::Down { since, .. } => *since,
                 Link::Starting | Link::SignIn { .. } | Link::Disabled => return false,
@@ -228,20 +228,20 @@ impl List {
 }
 
 fn is_up(core: &Core) -> bool {
-    matches!(*core.link.borrow(), Link::Up { .. })
+    matches!(*core.state.link.borrow(), Link::Up { .. })
 }
 
 /// Says that a connection leads to a server that answers.
 fn answers(core: &Core, connection: &Arc<Connection>) {
     let since = core.clock.now();
-    core.link.send_if_modified(|link| {
-        let is_back = !matches!(link, Link::Up { .. }) && !core.wants_restart.load(Ordering::Relaxed);
+    core.state.link.send_if_modified(|link| {
+        let is_back = !matches!(link, Link::Up { .. }) && !core.signals.wants_restart.load(Ordering::Relaxed);
         if is_back {
             *link = Link::Up { connection: connection.clone(), since };
         }
         is_back
     });
-    core.checked.send_modify(|count| *count += 1);
+    core.state.checked.send_modify(|count| *count += 1);
 }
 
 /// How it went to read the tools again.

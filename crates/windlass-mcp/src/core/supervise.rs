@@ -23,7 +23,7 @@ const GOOD_MS: u64 = 60_000;
 /// Keeps a server reachable until it is stopped; it is then ended in order.
 pub(crate) async fn supervise(core: Arc<Core>, relist: Relist) {
     kept(&core, &relist).await;
-    core.link.send_replace(Link::Disabled);
+    core.state.link.send_replace(Link::Disabled);
 }
 
 async fn kept(core: &Arc<Core>, relist: &Relist) {
@@ -32,13 +32,13 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
     let mut down_since: Option<Timestamp> = None;
     loop {
         // Whoever wanted a new connection until now is about to get one.
-        core.wants_restart.store(false, Ordering::Relaxed);
+        core.signals.wants_restart.store(false, Ordering::Relaxed);
         // Before it is tried: somebody may sign in while the server still says no.
         let signed_in = core.sign_in.as_ref().map(|sign_in| sign_in.finished());
         let mut up_since_ms = None;
         let reached = tokio::select! {
             biased;
-            () = core.stop.cancelled() => return,
+            () = core.signals.stop.cancelled() => return,
             reached = reached(core, &mut lifecycle) => reached,
         };
         let ended = match reached {
@@ -74,13 +74,13 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
         tracing::warn!(server = core.config.name, why, attempts, pause_ms, "a tool server is not available");
         core.log.push(&format!("[windlass] not available, tried again in {pause_ms} ms: {why}"));
         let retry_at = Timestamp(now.0 + pause_ms);
-        core.link.send_replace(Link::Down { why, since, retry_at, attempts });
+        core.state.link.send_replace(Link::Down { why, since, retry_at, attempts });
         // Those that came after it may have waited for its choice of names.
         relist(core);
         tokio::select! {
-            () = core.stop.cancelled() => return,
+            () = core.signals.stop.cancelled() => return,
             () = core.clock.sleep_ms(pause_ms) => {}
-            () = core.kick.notified() => {}
+            () = core.signals.kick.notified() => {}
         }
     }
 }
@@ -103,16 +103,16 @@ async fn wait_for_sign_in(core: &Arc<Core>, finished: Option<watch::Receiver<u64
     if finished.as_ref().is_some_and(|finished| finished.has_changed().unwrap_or(false)) {
         return;
     }
-    core.link.send_replace(Link::SignIn { since: core.clock.now() });
+    core.state.link.send_replace(Link::SignIn { since: core.clock.now() });
     relist(core);
     core.log.push("[windlass] somebody has to sign in");
     tracing::info!(server = core.config.name, "somebody has to sign in at a tool server");
     let Some(mut finished) = finished else {
         // No sign-in is configured: other headers may come with the time.
         tokio::select! {
-            () = core.stop.cancelled() => {}
+            () = core.signals.stop.cancelled() => {}
             () = core.clock.sleep_ms(LONGEST_PAUSE_MS) => {}
-            () = core.kick.notified() => {}
+            () = core.signals.kick.notified() => {}
         }
         return;
     };
@@ -123,9 +123,9 @@ async fn wait_for_sign_in(core: &Arc<Core>, finished: Option<watch::Receiver<u64
         }
     };
     tokio::select! {
-        () = core.stop.cancelled() => {}
+        () = core.signals.stop.cancelled() => {}
         _ = finished.changed() => {}
-        () = core.kick.notified() => {}
+        () = core.signals.kick.notified() => {}
         () = elsewhere => {}
     }
 }

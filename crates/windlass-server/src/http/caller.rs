@@ -45,7 +45,7 @@ impl FromRequestParts<Shared> for Caller {
         }
         identity.from =
             parts.extensions.get::<super::middleware::peer::Client>().map(|client| client.address);
-        app.limiter.admit(&identity, parts)?;
+        app.limits.limiter.admit(&identity, parts)?;
         Ok(Self(identity))
     }
 }

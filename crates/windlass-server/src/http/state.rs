@@ -37,10 +37,8 @@ pub struct App {
     pub models: Arc<Catalog>,
     /// The accounts of its store.
     pub accounts: Accounts,
-    /// The agent that new runs get.
-    pub agent: AgentConfig,
-    /// The settings that the server was started with.
-    pub settings: Settings,
+    /// What the server was started with.
+    pub config: AppConfig,
     /// The addresses that it answers at.
     pub origins: Origins,
     /// The folders of its people.
@@ -49,24 +47,57 @@ pub struct App {
     pub integrations: Arc<Integrations>,
     /// The tool servers.
     pub servers: Arc<Servers>,
-    /// The policy files that count, as they were when the server started.
-    pub policies: Vec<InForce>,
-    /// What keeps uploads within bounds.
-    pub uploading: Uploading,
-    /// Cancelled when the server is to end: streams close with a hint to come back, and nothing new is begun.
-    pub stopping: CancellationToken,
-    /// What bounds the making of titles.
-    pub titles: Titles,
-    /// What is counted against limits.
-    pub limiter: Limiter,
-    /// What is counted for whoever watches the server.
-    pub metrics: Arc<Metrics>,
-    /// What reads the metrics from elsewhere.
-    pub scrape: Option<Secret>,
+    /// What keeps requests within bounds.
+    pub limits: AppLimits,
+    /// What streams share.
+    pub streams: AppStreams,
+    /// What is counted, and who may read it.
+    pub monitoring: Monitoring,
     /// The outward dialects that are served.
     pub dialects: Vec<Arc<dyn Dialect>>,
-    /// What the readers of a thread share.
+}
+
+/// What a server was started with.
+pub struct AppConfig {
+    /// Its settings.
+    pub settings: Settings,
+    /// The agent that new runs get.
+    pub agent: AgentConfig,
+    /// The policy files that count, as they were when the server started.
+    pub policies: Vec<InForce>,
+}
+
+/// What keeps requests within bounds.
+pub struct AppLimits {
+    /// The requests of each caller.
+    pub limiter: Limiter,
+    /// Uploads.
+    pub uploading: Uploading,
+    /// The making of titles.
+    pub titles: Titles,
+}
+
+impl AppLimits {
+    /// The bounds of a server that has just started.
+    pub fn new(limiter: Limiter) -> Self {
+        Self { limiter, uploading: Uploading::default(), titles: Titles::default() }
+    }
+}
+
+/// What streams share.
+pub struct AppStreams {
+    /// The readers of each thread.
     pub frames: Frames,
+    /// Cancelled when the server is to end: streams close with a hint to come back, and nothing new is begun.
+    pub stopping: CancellationToken,
+}
+
+/// What is counted, and who may read it.
+pub struct Monitoring {
+    /// The figures.
+    pub metrics: Arc<Metrics>,
+    /// The token that reads them from elsewhere.
+    pub scrape: Option<Secret>,
 }
 
 impl App {
@@ -74,7 +105,7 @@ impl App {
     pub fn has_scrape_token(&self, headers: &HeaderMap) -> bool {
         let brought = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let (Some(brought), Some(token)) =
-            (brought.and_then(|value| value.strip_prefix("Bearer ")), &self.scrape)
+            (brought.and_then(|value| value.strip_prefix("Bearer ")), &self.monitoring.scrape)
         else {
             return false;
         };

@@ -76,7 +76,7 @@ impl Servers {
         // Another one of the same name is another one.
         seen.sign_ins.0.retain(|name, _| all.iter().any(|status| status.name == *name));
         for status in all {
-            if seen.sign_ins.has_come(&status.name, &status.health, self.stays)
+            if seen.sign_ins.has_come(&status.name, &status.health, self.role.stays)
                 && self.go_on(&status.name, &local()).await
             {
                 seen.sign_ins.goes_on(&status.name);

@@ -119,7 +119,7 @@ impl SamplingHandler for EngineSampling {
         let machine = engine.thread(&row.thread).folded().await.map_err(|error| inside(&error))?;
         let run = machine.state().run.as_ref().filter(|run| run.id == context.run);
         let run = run.ok_or("the run that it is asked for has ended")?;
-        let standing = engine.policy().wish(&WISH.into(), &context.server, (&row, run)).await;
+        let standing = engine.policy().wish(&WISH.into(), &context.server, &row, run).await;
         let standing = standing.map_err(|error| inside(&error))?;
         match standing.verdict {
             Verdict::Allow => {}

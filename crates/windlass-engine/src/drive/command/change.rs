@@ -71,11 +71,11 @@ impl ChangeRecorder for CallChanges {
         };
         let (before, bytes) = self.image(change.before);
         let change = FileChange { path: change.path, before, after };
-        let (told, heard) = sync_channel(1);
+        let (recorded, heard) = sync_channel(1);
         let (contents, mailbox, call) = (self.contents.clone(), self.mailbox.clone(), self.call);
         self.runtime.spawn(async move {
-            // Whoever does not wait any more makes no change.
-            let _ = told.send(record(&contents, &mailbox, call, change, bytes).await);
+            // A caller that no longer waits makes no change.
+            let _ = recorded.send(record(&contents, &mailbox, call, change, bytes).await);
         });
         match heard.recv_timeout(RECORDED_WITHIN) {
             Ok(recorded) => recorded,

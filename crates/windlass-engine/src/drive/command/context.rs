@@ -42,7 +42,7 @@ pub(in crate::drive) struct Place {
     pub tools: Arc<Offered>,
     /// Where the thread's tools work.
     pub folder: Arc<ThreadFolder>,
-    /// The time zone that the run is told the time in.
+    /// The time zone in which the run gets the time, as an offset from UTC in minutes.
     pub utc_offset_minutes: Option<i32>,
     /// Whether the run wants long results summed up.
     pub offload: Option<Offload>,

@@ -381,7 +381,7 @@ fn reason_of(kind: &InterruptKind) -> String {
     }
 }
 
-/// A call that the policy is asked about.
+/// A call that the policy judges.
 struct Considered<'a> {
     registry: &'a Registry,
     registered: &'a Registered,

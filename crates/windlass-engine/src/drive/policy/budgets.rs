@@ -58,7 +58,7 @@ impl BudgetService {
         all
     }
 
-    /// How a budget stands that has refused, as the machine is told.
+    /// How a budget stands that has refused, for the machine.
     pub(in crate::drive) fn refused(&self, budget: &str, taken: u64, wanted: u64) -> Refused {
         let unit = |budget: &str| budget.split('/').nth(3).map(str::to_owned);
         let per = |budget: &str| budget.split('/').nth(1).map(str::to_owned);

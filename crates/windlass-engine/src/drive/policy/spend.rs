@@ -53,7 +53,7 @@ impl Spending {
                 self.book(event, *attempt, Some((usage, cost)), drawn);
             }
             Fact::StepFailed { attempt, class, partial, .. } => {
-                // Whether the provider charges for what it did not finish, nobody knows: then all of it counts.
+                // Whether the provider charges for what it did not finish, is not known: then all of it counts.
                 let nothing = partial.is_none() && is_free(*class);
                 self.book(event, *attempt, nothing.then_some((&Usage::default(), Some(0))), drawn);
             }

@@ -29,12 +29,19 @@ impl Openings {
     }
 }
 
-/// The first and the longest delay after a failure that may pass. No sweep comes earlier than the first.
-pub(super) const PASSING_MS: (u64, u64) = (1_000, 60_000);
+/// The delays after failures in a row: each is twice the last.
+#[derive(Clone, Copy)]
+pub(super) struct Delays {
+    first_ms: u64,
+    longest_ms: u64,
+}
 
-/// The first and the longest delay after a failure that a retry is likely to meet again: damage, or an event of a newer
+/// The delays after a failure that may pass. No sweep comes earlier than the first.
+pub(super) const PASSING: Delays = Delays { first_ms: 1_000, longest_ms: 60_000 };
+
+/// The delays after a failure that a retry is likely to meet again: damage, or an event of a newer
 /// build.
-pub(super) const LASTING_MS: (u64, u64) = (60_000, 3_600_000);
+pub(super) const LASTING: Delays = Delays { first_ms: 60_000, longest_ms: 3_600_000 };
 
 /// Threads whose failures are remembered. Beyond that the next one due is forgotten, and so retried early.
 const BACKOFFS: usize = 4_096;
@@ -56,7 +63,8 @@ impl Backoffs {
     }
 
     /// Records a failure; returns whether it is the first in a row.
-    pub(super) fn add(&self, thread: &ThreadId, (first_ms, longest_ms): (u64, u64), now_ms: u64) -> bool {
+    pub(super) fn add(&self, thread: &ThreadId, delays: Delays, now_ms: u64) -> bool {
+        let Delays { first_ms, longest_ms } = delays;
         let mut all = self.all();
         let known = all.get(thread).copied();
         let delay_ms = known.map_or(first_ms, |known| longest_ms.min(first_ms.max(2 * known.delay_ms)));

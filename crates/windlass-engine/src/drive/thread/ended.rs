@@ -5,7 +5,7 @@
 use crate::port::journal::StoreError;
 
 /// Why a thread is not driven here.
-pub(super) const LEAVING: &str = "this process is about to end; another one goes on";
+pub(super) const LEAVING: &str = "this process is about to end; another one continues the thread";
 
 /// Why an actor ended.
 pub(super) enum Ended {

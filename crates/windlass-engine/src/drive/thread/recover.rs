@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use windlass_machine::ThreadId;
 
-use super::backoff::{LASTING_MS, OPENINGS, PASSING_MS};
+use super::backoff::{LASTING, OPENINGS, PASSING};
 use super::mail::Mail;
 use super::registry::ThreadRegistry;
 use super::sweep::BATCH;
@@ -77,8 +77,8 @@ impl ThreadRegistry {
     /// Delays the next try of a thread that cannot be opened or driven. Returns whether this is its first failure in a
     /// row, so that the log names a thread once.
     pub(super) fn back_off(&self, thread: &ThreadId, may_pass: bool) -> bool {
-        let delays_ms = if may_pass { PASSING_MS } else { LASTING_MS };
-        self.backoffs.add(thread, delays_ms, self.services.clock.monotonic_ms())
+        let delays = if may_pass { PASSING } else { LASTING };
+        self.backoffs.add(thread, delays, self.services.clock.monotonic_ms())
     }
 
     /// Forgets the failures of a thread whose driver has finished its work.

@@ -220,7 +220,7 @@ impl<'a> Walk<'a> {
                 continue;
             }
             match directory.symlink_metadata(&name) {
-                Ok(metadata) => self.entry(directory, (&name, at), &metadata, open)?,
+                Ok(metadata) => self.entry(directory, &name, at, &metadata, open)?,
                 // A command in the background may have deleted it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => self.leave_out(at, error),
@@ -232,7 +232,8 @@ impl<'a> Walk<'a> {
     fn entry(
         &mut self,
         directory: &Dir,
-        (name, at): (&OsStr, PathBuf),
+        name: &OsStr,
+        at: PathBuf,
         metadata: &Metadata,
         open: &mut Vec<PathBuf>,
     ) -> Result<(), CopyError> {
@@ -258,7 +259,7 @@ impl<'a> Walk<'a> {
                 Err(error) => self.leave_out(at, error),
             }
         } else if metadata.is_file() {
-            self.file(directory, (name, at), metadata)?;
+            self.file(directory, name, at, metadata)?;
         } else {
             self.leave_out(at, "a pipe, socket or device is not copied");
         }
@@ -268,7 +269,8 @@ impl<'a> Walk<'a> {
     fn file(
         &mut self,
         directory: &Dir,
-        (name, at): (&OsStr, PathBuf),
+        name: &OsStr,
+        at: PathBuf,
         metadata: &Metadata,
     ) -> Result<(), CopyError> {
         let max = self.limits.max_bytes;

@@ -83,7 +83,7 @@ impl Tool for LoadToolset {
         let had = self.shelf.has_loaded_set(&loaded, &toolset);
         // What was loaded with its write tools keeps them. (SK-C4)
         let writes = writes || loaded.toolset(&toolset).unwrap_or_default();
-        self.shelf.load(&mut loaded, (&toolset, writes), &context.run);
+        self.shelf.load(&mut loaded, &toolset, writes, &context.run);
         let how = if writes { "read and write" } else { "read-only" };
         let text = match had {
             Some(had) if had == writes => format!("Toolset '{toolset}' is already loaded ({how})."),

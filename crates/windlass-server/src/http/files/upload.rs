@@ -44,7 +44,7 @@ pub fn wrong_type(name: &str) -> Problem {
 async fn body(app: &Shared, request: Request) -> Result<Bytes, Problem> {
     let body = Bytes::from_request(request, app).await;
     body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => too_large(&app.settings.files),
+        StatusCode::PAYLOAD_TOO_LARGE => too_large(&app.config.settings.files),
         status => Problem::new(status, "bad_request", rejection.body_text()),
     })
 }
@@ -86,9 +86,9 @@ async fn put(
     find: impl FnOnce(&Shared) -> Result<(Folder, String), Problem> + Send + 'static,
     request: Request,
 ) -> Result<Entry, Problem> {
-    let _place = app.uploading.place(&home).await?;
+    let _place = app.limits.uploading.place(&home).await?;
     let bytes = body(app, request).await?;
-    let _turn = app.uploading.turn.lock().await;
+    let _turn = app.limits.uploading.turn.lock().await;
     let held = app.clone();
     blocking(move || {
         let (folder, path) = find(&held)?;

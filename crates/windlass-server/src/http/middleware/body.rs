@@ -69,8 +69,8 @@ pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> R
         return response;
     }
     let is_late = Arc::new(AtomicBool::new(false));
-    let grace = app.settings.server.limits.body_grace();
-    let pace = Pace::of(&request, grace, app.settings.files.max_bytes());
+    let grace = app.config.settings.server.limits.body_grace();
+    let pace = Pace::of(&request, grace, app.config.settings.files.max_bytes());
     let request = request.map(|body| match body.is_end_stream() {
         true => body,
         false => Body::new(Incoming::new(body, grace, pace, is_late.clone())),

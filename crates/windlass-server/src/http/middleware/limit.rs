@@ -23,7 +23,7 @@ pub async fn count(State(app): State<Shared>, mut request: Request, next: Next) 
         return next.run(request).await;
     }
     let address = address_of(client.address).to_string();
-    let limiter = &app.limiter;
+    let limiter = &app.limits.limiter;
     let tally = Tally::default();
     let brings_credential =
         [header::AUTHORIZATION, header::COOKIE].iter().any(|it| request.headers().contains_key(it));

@@ -38,7 +38,7 @@ pub struct Client {
 /// Finds out who makes a request.
 pub async fn find(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     if let Some(peer) = request.extensions().get::<Peer>().copied() {
-        let proxies = app.settings.server.proxies.as_deref().unwrap_or_default();
+        let proxies = app.config.settings.server.proxies.as_deref().unwrap_or_default();
         let client = client(peer, request.headers(), proxies);
         request.extensions_mut().insert(client);
     }

@@ -34,7 +34,7 @@ pub async fn trace(State(app): State<Shared>, request: Request, next: Next) -> R
     let status = response.status().as_u16();
     let problem = response.extensions().get::<Code>().map(|code| code.0.as_ref());
     span.in_scope(|| tracing::info!(status, took_ms, problem, "answered"));
-    app.metrics.answered(&route, &method, status, took_ms);
+    app.monitoring.metrics.answered(&route, &method, status, took_ms);
     let headers = response.headers_mut();
     // Ids are drawn or were checked to be plain letters.
     if let Ok(id) = HeaderValue::from_str(&id) {

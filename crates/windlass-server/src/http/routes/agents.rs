@@ -59,7 +59,7 @@ fn is_whole_for(caller: &Caller) -> bool {
 }
 
 fn shown(app: &Shared, caller: &Caller) -> Result<Agent, Problem> {
-    let AgentConfig { name, models, instructions, settings, limits, mode } = &app.agent;
+    let AgentConfig { name, models, instructions, settings, limits, mode } = &app.config.agent;
     let tools = app.engine.tools().list();
     let shapes: Vec<_> = tools.iter().map(|tool| &tool.spec).collect();
     let digest = Digest::default().chain(&(name, models, instructions, settings, limits, mode, shapes));
@@ -93,7 +93,7 @@ async fn one(
     Path(agent): Path<String>,
 ) -> Result<Response, Problem> {
     caller.reads()?;
-    if agent != app.agent.name {
+    if agent != app.config.agent.name {
         return Err(Problem::not_found(format!("agent `{agent}`")));
     }
     let agent = shown(&app, &caller)?;
@@ -130,7 +130,7 @@ struct Model {
 #[utoipa::path(get, path = "/models", tag = "agents", responses((status = 200, body = Page<Model>)))]
 async fn models(State(app): State<Shared>, caller: Caller) -> Result<Json<Page<Model>>, Problem> {
     caller.reads()?;
-    let all = app.settings.models.iter().map(|name| {
+    let all = app.config.settings.models.iter().map(|name| {
         let (info, reason) = match app.engine.model(name) {
             Ok(info) => (info, None),
             Err(error) => (Default::default(), Some(error.to_string())),

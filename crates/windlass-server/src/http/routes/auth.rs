@@ -54,7 +54,7 @@ struct Options {
 /// How people may sign in and register
 #[utoipa::path(get, path = "/auth/options", tag = "auth", responses((status = 200, body = Options)))]
 async fn options(State(app): State<Shared>) -> Result<Json<Options>, Problem> {
-    let server = &app.settings.server;
+    let server = &app.config.settings.server;
     Ok(Json(Options {
         registration: server.registration(),
         registered: app.accounts.is_registered().await?,
@@ -110,7 +110,7 @@ async fn register(
 ) -> Result<impl IntoResponse, Problem> {
     let RegisterBody { email, password, name, invite } = body;
     let draft = Registrant { email, password, name, invite };
-    let tokens = app.accounts.register(draft, app.settings.server.registration(), &client).await?;
+    let tokens = app.accounts.register(draft, app.config.settings.server.registration(), &client).await?;
     Ok((StatusCode::CREATED, signed_in(&app, &base, tokens).await?))
 }
 

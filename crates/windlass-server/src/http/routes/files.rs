@@ -105,7 +105,7 @@ async fn send(
     request: Request,
 ) -> Result<(StatusCode, Json<FileEntry>), Problem> {
     caller.runs()?;
-    let name = upload::checked_name(&app.settings.files, &name)?;
+    let name = upload::checked_name(&app.config.settings.files, &name)?;
     let entry = upload::keep(&app, home(&caller), name, request).await?;
     Ok((StatusCode::CREATED, Json(entry.into())))
 }
@@ -190,7 +190,7 @@ async fn send_to_thread(
     caller.runs()?;
     let view = caller.thread(&app, &thread).await?.view;
     may_be_changed(&thread, view.folder.as_deref())?;
-    if !app.settings.files.takes(&at.path) {
+    if !app.config.settings.files.takes(&at.path) {
         return Err(upload::wrong_type(&at.path));
     }
     let owner = Home::of(&view.workspace, &view.owner);

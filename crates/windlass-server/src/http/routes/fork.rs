@@ -158,7 +158,7 @@ async fn fork(
         (true, _) => row.view.folder.clone(),
         // A copy needs a folder of its own.
         (false, true) => Some(home.recorded()),
-        (false, false) => Some(home.folder(app.settings.files.folder())),
+        (false, false) => Some(home.folder(app.config.settings.files.folder())),
     };
     let by = caller.user().clone();
     let (fork, files) = if is_own {

@@ -146,7 +146,7 @@ impl Snapshot {
         Viewer {
             caller,
             run_started_at: run.map(|run| run.started_at).unwrap_or_default(),
-            vote_after_ms: app.settings.vote_after_ms,
+            vote_after_ms: app.config.settings.vote_after_ms,
         }
     }
 

@@ -29,6 +29,6 @@ async fn metrics(State(app): State<Shared>, request: Request) -> Result<Response
     if !is_local && !app.has_scrape_token(&parts.headers) {
         Caller::from_request_parts(&mut parts, &app).await?.administers()?;
     }
-    let text = app.metrics.text(&app.engine).await?;
+    let text = app.monitoring.metrics.text(&app.engine).await?;
     Ok(([(header::CONTENT_TYPE, MEDIA_TYPE), (header::CACHE_CONTROL, "no-store")], text).into_response())
 }

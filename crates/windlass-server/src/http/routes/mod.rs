@@ -52,7 +52,7 @@ pub fn api(app: &Shared) -> OpenApiRouter<Shared> {
         .merge(limits::routes())
         // Their answers have secrets in them, which are kept for nobody's second try.
         .merge(people())
-        .merge(files::routes(app.settings.files.max_bytes()))
+        .merge(files::routes(app.config.settings.files.max_bytes()))
         .merge(keyed().layer(once));
     OpenApiRouter::with_openapi(openapi::Document::openapi()).nest("/api/v1", v1)
 }

@@ -30,7 +30,7 @@ pub fn routes() -> OpenApiRouter<Shared> {
 
 fn provider(app: &Shared, name: &str) -> Result<Provider, Problem> {
     let missing = || Problem::not_found(format!("provider `{name}`"));
-    let file = app.settings.server.oidc.get(name).ok_or_else(missing)?;
+    let file = app.config.settings.server.oidc.get(name).ok_or_else(missing)?;
     let client_secret = match &file.client_secret {
         Some(reference) => {
             let place = format!("server.oidc.{name}.client_secret");

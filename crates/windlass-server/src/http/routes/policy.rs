@@ -63,7 +63,7 @@ impl From<&InForce> for PolicyFile {
 #[utoipa::path(get, path = "/policy", tag = "gate",
     responses((status = 200, body = Policy), (status = 403, body = Problem)))]
 async fn shown(State(app): State<Shared>, _: Operator) -> Json<Policy> {
-    Json(Policy { files: app.policies.iter().map(PolicyFile::from).collect() })
+    Json(Policy { files: app.config.policies.iter().map(PolicyFile::from).collect() })
 }
 
 /// A text of rules.

@@ -320,7 +320,7 @@ async fn invite(
     Body(body): Body<InviteBody>,
 ) -> Result<impl IntoResponse, Problem> {
     caller.administers()?;
-    if app.settings.server.registration() == crate::account::Registration::Closed {
+    if app.config.settings.server.registration() == crate::account::Registration::Closed {
         let detail = "nobody can register here; add the account with a password";
         return Err(Problem::conflict("registration_closed", detail));
     }

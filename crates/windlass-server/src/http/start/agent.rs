@@ -9,11 +9,11 @@ use crate::http::problem::Problem;
 
 /// The agent that a request names, or the configured one, with the model that it names.
 pub fn choose(app: &Shared, agent: Option<&str>, model: Option<&str>) -> Result<AgentConfig, Problem> {
-    if let Some(agent) = agent.filter(|agent| *agent != app.agent.name) {
+    if let Some(agent) = agent.filter(|agent| *agent != app.config.agent.name) {
         return Err(Problem::invalid(format!("there is no agent `{agent}`"))
-            .hint(format!("leave `agent` away, or name `{}`", app.agent.name)));
+            .hint(format!("leave `agent` away, or name `{}`", app.config.agent.name)));
     }
-    let mut chosen = app.agent.clone();
+    let mut chosen = app.config.agent.clone();
     if let Some(model) = model {
         let name = ModelName::from(model);
         if ClientEndpoints::names(&name) {

@@ -134,7 +134,7 @@ async fn block(app: &Shared, caller: &Caller, named: Named) -> Result<Block, Pro
             Named::Upload(upload) => (held.homes.uploads(&home)?, upload),
             Named::Path((thread, recorded), path) => (of_thread(&held, &thread, recorded.as_deref())?, path),
         };
-        let bytes = read(&folder, &path, held.settings.files.max_bytes())?;
+        let bytes = read(&folder, &path, held.config.settings.files.max_bytes())?;
         Ok((path, bytes))
     })
     .await?;

@@ -28,9 +28,9 @@ pub async fn begin_with(
     task.by = caller.user().clone();
     task.workspace = caller.workspace().to_owned();
     let home = Home::of(caller.workspace(), caller.user());
-    task.folder = Some(home.folder(app.settings.files.folder()));
+    task.folder = Some(home.folder(app.config.settings.files.folder()));
     // Kept until the run is in the store, where the next one finds it.
-    let _room = app.limiter.room_for_run(&app.engine, &task).await?;
+    let _room = app.limits.limiter.room_for_run(&app.engine, &task).await?;
     task.tools = tools.await?;
     let model = task.agent.models.first().cloned();
     let started = app.engine.start(task).await?;

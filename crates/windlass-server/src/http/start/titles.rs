@@ -27,7 +27,7 @@ struct Place {
 impl Place {
     /// Takes it; `None` where the conversation has one, or there are too many.
     fn take(app: &Shared, thread: &ThreadId) -> Option<Self> {
-        let mut waiting = app.titles.waiting();
+        let mut waiting = app.limits.titles.waiting();
         let is_taken = waiting.len() < WAITING_MAX && waiting.insert(thread.clone());
         is_taken.then(|| Self { app: app.clone(), thread: thread.clone() })
     }
@@ -35,13 +35,13 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.app.titles.waiting().remove(&self.thread);
+        self.app.limits.titles.waiting().remove(&self.thread);
     }
 }
 
 /// Has a title made in the background for a thread that a run has begun.
 pub fn begin(app: &Shared, started: &Started, model: Option<ModelName>) {
-    let model = match &app.settings.server.title_model {
+    let model = match &app.config.settings.server.title_model {
         TitleModel::Runs => model,
         TitleModel::Named(model) => Some(model.clone()),
         TitleModel::None => None,
@@ -55,7 +55,7 @@ pub fn begin(app: &Shared, started: &Started, model: Option<ModelName>) {
     let Some(place) = Place::take(app, &started.thread) else { return };
     let (app, started) = (app.clone(), started.clone());
     tokio::spawn(async move {
-        let stopping = app.stopping.clone();
+        let stopping = app.streams.stopping.clone();
         tokio::select! {
             biased;
             () = stopping.cancelled() => {}
@@ -66,7 +66,7 @@ pub fn begin(app: &Shared, started: &Started, model: Option<ModelName>) {
 }
 
 async fn make(app: &Shared, started: &Started, model: &ModelName) {
-    let Ok(_turn) = app.titles.at_once.acquire().await else { return };
+    let Ok(_turn) = app.limits.titles.at_once.acquire().await else { return };
     // Whether or not there is an answer by then.
     let _ = tokio::time::timeout(ANSWER_WAIT, answered(app, started)).await;
     if let Err(error) = app.engine.thread(&started.thread).make_title(model).await {

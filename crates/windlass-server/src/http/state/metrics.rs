@@ -41,6 +41,7 @@ type Durations = Family<Labels, Histogram, Seconds>;
 
 /// Everything that is counted.
 pub struct Metrics {
+    // tidy: fields one for each figure
     registry: Registry,
     requests: Family<Labels, Counter>,
     request_seconds: Durations,

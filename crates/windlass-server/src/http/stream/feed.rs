@@ -83,8 +83,8 @@ impl Feed {
             reader,
             thread: thread.clone(),
             position: after,
-            heartbeat: every(app.settings.server.limits.heartbeat()),
-            look_again: every(app.settings.server.limits.look_again()),
+            heartbeat: every(app.config.settings.server.limits.heartbeat()),
+            look_again: every(app.config.settings.server.limits.look_again()),
             is_over: false,
         }
     }
@@ -102,7 +102,7 @@ impl Feed {
         let item = loop {
             tokio::select! {
                 biased;
-                () = self.app.stopping.cancelled() => break Item::Stopping,
+                () = self.app.streams.stopping.cancelled() => break Item::Stopping,
                 _ = self.look_again.tick() => {
                     // On the heap for its moment: a stream's memory is that of its largest step.
                     if let Err(problem) = Box::pin(self.reader.look_again(&self.app, &self.thread)).await {

@@ -211,7 +211,7 @@ impl Live {
     ) -> Self {
         Self {
             feed,
-            frames: app.frames.of(thread),
+            frames: app.streams.frames.of(thread),
             app: app.clone(),
             format: wanted(headers),
             end,

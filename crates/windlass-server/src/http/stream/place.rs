@@ -19,12 +19,12 @@ pub struct StreamPlace {
 impl StreamPlace {
     /// Takes a place; refuses a caller who has all of theirs.
     pub fn take(app: &Shared, caller: &Caller) -> Result<Self, Problem> {
-        let place = app.limiter.streams.try_take(caller.user().as_str()).ok_or_else(|| {
+        let place = app.limits.limiter.streams.try_take(caller.user().as_str()).ok_or_else(|| {
             let detail = format!("`{}` has as many open streams as one may have", caller.user());
             Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail)
                 .hint("close some, or have an administrator raise `streams_per_user`")
                 .retry_after(5)
         })?;
-        Ok(Self { _place: place, _open: app.metrics.stream() })
+        Ok(Self { _place: place, _open: app.monitoring.metrics.stream() })
     }
 }

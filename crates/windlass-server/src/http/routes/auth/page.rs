@@ -83,7 +83,7 @@ async fn submit(
         }
         LinkUse::Invite { .. } => {
             let draft = Registrant { email, password, name, invite: Some(token.clone()) };
-            app.accounts.register(draft, app.settings.server.registration(), &client).await
+            app.accounts.register(draft, app.config.settings.server.registration(), &client).await
         }
     };
     match done {

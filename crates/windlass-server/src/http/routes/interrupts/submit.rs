@@ -22,7 +22,7 @@ pub async fn submit(
     given: Vec<Given>,
     (grants, beside): (Vec<(InterruptId, GrantDraft)>, Option<windlass::machine::Note>),
 ) -> Result<(Accepted, Vec<(InterruptId, Grant)>), EngineError> {
-    let (thread, before_ms) = (folded.thread(), app.settings.vote_after_ms);
+    let (thread, before_ms) = (folded.thread(), app.config.settings.vote_after_ms);
     given.iter().try_for_each(|given| require_settled(caller, before_ms, folded, given))?;
     let by = Note::by(&caller.0, ANSWERED);
     let notes: Vec<_> = given.iter().map(|given| entry_of(by.clone(), (thread, folded), given)).collect();

@@ -98,7 +98,7 @@ pub async fn call(
         return Err(Problem::not_found(format!("tool `{tool}`")));
     }
     let busy = |status, detail| Problem::new(status, "busy", detail).retry_after(5);
-    let Some(own) = app.limiter.trials.try_take(caller.user().as_str()) else {
+    let Some(own) = app.limits.limiter.trials.try_take(caller.user().as_str()) else {
         return Err(busy(StatusCode::TOO_MANY_REQUESTS, "you are making two trial calls already"));
     };
     let Ok(room) = AT_ONCE.try_acquire() else {
@@ -121,7 +121,7 @@ pub async fn call(
         at_most_ms: Some(TIMEOUT_MAX_S * 1_000),
         stop: CancellationToken::new(),
         // As with answers: an account that somebody else may have taken approves nothing in its owner's name.
-        counts_as_approver: is_settled(&caller, now(), app.settings.vote_after_ms),
+        counts_as_approver: is_settled(&caller, now(), app.config.settings.vote_after_ms),
     };
     // A client that hangs up stops nothing: the call has its room until it ends, and its end is noted.
     let made = tokio::spawn(made(app, caller, trial, (own, room)).in_current_span());
