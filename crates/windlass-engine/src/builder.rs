@@ -246,7 +246,8 @@ impl Builder {
     }
 
     /// Replaces long results by summaries for the model, unless a run says otherwise. It requires a tool that reads whole
-    /// results ([`ToolTraits::fetches`](crate::port::tool::ToolTraits::fetches)), such as the built-in `FetchData`; without one, no result is summarized.
+    /// results ([`ToolTraits::fetches`](crate::port::tool::ToolTraits::fetches)), such as the built-in `FetchData`; without
+    /// one, no result is summarized.
     pub fn offload(mut self, offload: Offload) -> Self {
         self.offload = Some(offload);
         self

@@ -227,9 +227,9 @@ impl Engine {
         self.services.registry.open_all().await
     }
 
-    /// Stops driving: no thread is taken any more, model calls are dropped and asked again by whoever goes on, and
-    /// tools at work may end within a time, so that no outcome is lost. Commands in the background are ended. Returns how many threads had a tool at work
-    /// even then; those end with the process, as in a crash.
+    /// Stops driving: no more threads are taken, model calls are dropped and repeated by the next process, and tools at
+    /// work may end within a time, so that no outcome is lost. Commands in the background are ended. Returns how many
+    /// threads had a tool at work even then; those end with the process, as in a crash.
     pub async fn hand_over(&self, within_ms: u64) -> usize {
         self.services.registry.leaving.cancel();
         // They have no time of their own beside the threads.

@@ -41,7 +41,8 @@ pub trait Tool: Send + Sync {
     }
 
     /// The server that a call with these arguments goes to: another than
-    /// [`ToolTraits::server`] only for a tool of the engine that reaches several. Rules for a server hold for it. It reads nothing but what it is given.
+    /// [`ToolTraits::server`] only for a tool of the engine that reaches several. Rules for a server hold for it. It reads
+    /// nothing but what it is given.
     fn server_for(&self, _arguments: &Value) -> Option<String> {
         self.traits().server.map(str::to_owned)
     }
@@ -69,8 +70,8 @@ pub trait Tool: Send + Sync {
     }
 
     /// Tells what a call would do, for the people who approve it, if [`ToolTraits::previews`]: a difference, a plan, a
-    /// price. Changes nothing. The same state of the world gives the same text: it is asked for again before an approved call starts,
-    /// and another text asks people again.
+    /// price. Changes nothing. The same state of the world gives the same text: the text is made again before an approved
+    /// call starts, and a different one asks people again.
     async fn preview(&self, _context: CallContext, _arguments: Value) -> Result<String, String> {
         Err(format!("the tool `{}` cannot tell what it would do", self.spec().name))
     }
@@ -86,7 +87,7 @@ pub trait Tool: Send + Sync {
 }
 
 /// What a tool says of itself beside its spec. A tool names the fields in which it differs from
-/// [`default`](ToolTraits::default).
+/// [`default`](ToolTraits::default) and ends with `..ToolTraits::default()`, so that a new field does not break it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolTraits<'a> {
     /// What may be done again when the outcome of a call was lost; `None`: as its annotations say.
