@@ -63,7 +63,7 @@ impl Engine {
         catch_unwind(AssertUnwindSafe(|| tool.server_for(&arguments))).ok().flatten()
     }
 
-    /// What is known of a model; an error where it cannot be called as things are configured.
+    /// Describes a model. Returns an error if the configuration does not allow calls of it.
     pub fn model(&self, name: &ModelName) -> Result<ModelInfo, ModelError> {
         Ok(self.services.models.resolve(name)?.info().clone())
     }

@@ -1,4 +1,4 @@
-//! What is known of a run: how it stands, what it said, and what it has used. (LM-R3)
+//! The outcome of a run: its status, its text, its figures and what it waits for. (LM-R3)
 //!
 //! It is a view of the journal and is stored nowhere. Programs that serve it choose its outward shape.
 
@@ -115,7 +115,7 @@ pub struct OpenInterrupt {
     pub approved_by: Vec<Principal>,
 }
 
-/// What is known of a call whose outcome is not.
+/// The evidence about a call with an unknown outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// Why its outcome is unknown.

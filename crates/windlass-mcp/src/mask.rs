@@ -153,7 +153,7 @@ impl Masks {
             ToolOutcome::Ask(mut ask) => {
                 records(&ask.state)?;
                 let kind = self.said(ask.kind.clone());
-                ask.kind = kind.map_err(|why| format!("what is asked cannot be asked: {why}"))?;
+                ask.kind = kind.map_err(|why| format!("the question cannot be recorded: {why}"))?;
                 ToolOutcome::Ask(ask)
             }
         })

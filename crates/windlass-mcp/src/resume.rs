@@ -149,11 +149,11 @@ impl Exchange<'_> {
                 }
             }
             (Parked::SignIn | Parked::Ready { .. } | Parked::Pages { .. }, _) => {
-                Err(ToolOutcome::error(format!("Tool error: nobody signed in at {}", self.server())))
+                Err(ToolOutcome::error(format!("Tool error: the sign-in was declined at {}", self.server())))
             }
             (parked, Some(answer)) => self.answer(parked, answer),
             (_, None) => {
-                Err(ToolOutcome::unknown("the call was waiting for people, and goes on without them"))
+                Err(ToolOutcome::unknown("the call waited for an answer and was started again without one"))
             }
         }
     }

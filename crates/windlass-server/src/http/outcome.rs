@@ -204,7 +204,7 @@ struct Interrupt<'a> {
     approved_by: &'a [Principal],
 }
 
-/// What is known of a call whose outcome is not.
+/// The evidence about a call with an unknown outcome.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CallEvidence<'a> {

@@ -98,7 +98,7 @@ async fn a_fork_goes_on_without_its_origin() {
     let again = engine.thread(&fork).fork(at, "gus".into(), None).await.unwrap();
     assert_eq!(say(&engine, &again, "fourth").await.text.as_deref(), Some("[a long text], third, fourth"));
     let empty = engine.thread(&fork).fork(Seq(1), "gus".into(), None).await.unwrap();
-    assert_eq!(say(&engine, &empty, "anew").await.text.as_deref(), Some("anew"));
+    assert_eq!(say(&engine, &empty, "again").await.text.as_deref(), Some("again"));
 }
 
 #[tokio::test]

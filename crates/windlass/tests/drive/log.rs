@@ -136,7 +136,7 @@ async fn a_failed_step_and_a_denied_call_are_logged_as_such() {
     INFO run{}:chat{gen_ai.operation.name="chat" gen_ai.request.model=test/scripted step=1 steps=25 attempt=1}: started
     INFO run{}:chat{gen_ai.operation.name="chat" gen_ai.request.model=test/scripted step=1 steps=25 attempt=1 gen_ai.response.finish_reasons="tool_calls" gen_ai.usage.input_tokens=10 gen_ai.usage.output_tokens=5 outcome="replied" duration_ms=N}: ended
     INFO run{}: waiting for an answer step=1 call=1 interrupt=RUN.1.0.0
-    INFO run{}: run taken up
+    INFO run{}: run resumed
     INFO run{}: answered interrupt=RUN.1.0.0 by=ann
     INFO run{}: call closed step=1 call=1 outcome="denied"
     INFO run{}:chat{gen_ai.operation.name="chat" gen_ai.request.model=test/scripted step=2 steps=25 attempt=1}: started

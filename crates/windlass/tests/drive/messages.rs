@@ -263,7 +263,7 @@ async fn pictures_are_shown_up_to_a_size() {
         assert_eq!(
             engine.thread(&"t1".into()).files().picture(&digest).await.unwrap(),
             None,
-            "nobody has named it yet"
+            "it has no title yet"
         );
         let mut task = to("look");
         task.message.blocks.push(block);

@@ -127,7 +127,7 @@ async fn whoever_drives_only_its_own_stays_with_a_call_that_is_put_off() {
     let engine = built(folder.path(), &clock, tool).build().await.unwrap();
     let started = engine.start(task_in("t", "go")).await.unwrap();
     pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
-    assert!(engine.thread(&"t".into()).is_driven(), "nobody else would wake it");
+    assert!(engine.thread(&"t".into()).is_driven(), "no other driver would wake it");
     clock.advance_ms(DAY_MS);
     let ended = engine.run(&started.run).wait().await.unwrap();
     assert_eq!((ended.status, seen.starts().len()), (Status::Done, 2));

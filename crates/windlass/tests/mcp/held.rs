@@ -315,7 +315,7 @@ async fn a_server_that_wants_a_page_opened_first_is_called_again_afterwards() {
     let asks = resumed(&once, &asks, Answer::Reply(Box::default())).await;
     assert_eq!(shown(&asks), "signs in: https://in/2");
     let declined = resumed(&once, &asks, Answer::Deny { reason: None }).await;
-    assert_eq!(shown(&declined), "error: Tool error: nobody signed in at the server `stage`");
+    assert_eq!(shown(&declined), "error: Tool error: the sign-in was declined at the server `stage`");
     let done = resumed(&once, &asks, Answer::Reply(Box::default())).await;
     assert_eq!(shown(&done), "ok: now it works");
 }

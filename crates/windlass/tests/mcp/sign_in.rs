@@ -208,7 +208,7 @@ async fn a_call_asks_for_the_sign_in_and_is_made_afterwards() {
     let said = shown(&asks);
     let url = said.strip_prefix("signs in: ").unwrap_or_else(|| panic!("{said}"));
     let declined = resumed(&once, &asks, Answer::Deny { reason: None }).await;
-    assert_eq!(shown(&declined), "error: Tool error: nobody signed in at the server `guarded`");
+    assert_eq!(shown(&declined), "error: Tool error: the sign-in was declined at the server `guarded`");
     hub.finish_sign_in("guarded", &guarded.back(url, "good")).await.unwrap();
     let done = resumed(&once, &asks, Answer::Reply(Box::default())).await;
     assert_eq!(shown(&done), "ok: in");

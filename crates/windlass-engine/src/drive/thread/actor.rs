@@ -128,7 +128,7 @@ impl Actor {
         let DrivenThread { services, thread, machine, spending, spans, .. } = &mut self.driven;
         if let Some(run) = &machine.state().run {
             spans.run = trace::run_span(thread, &run.id, &run.agent);
-            tracing::info!(parent: &spans.run, "run taken up");
+            tracing::info!(parent: &spans.run, "run resumed");
         }
         services.expiries.note_open(thread, machine.state(), services.clock.monotonic_ms());
         let unfinished = machine.unfinished();
@@ -353,7 +353,7 @@ async fn elapsed(timer: &mut Option<(Timestamp, BoxFuture<'static, ()>)>) {
     }
 }
 
-/// The report that something in flight is gone; what is known of it is looked up when it is decided.
+/// Reports a lost command. The driver adds the current policy when it decides the report.
 fn lost(command: Command) -> Letter {
     Letter::plain(Input::Lost { command, view: View::default() })
 }

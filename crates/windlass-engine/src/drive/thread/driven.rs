@@ -351,7 +351,7 @@ impl DrivenThread {
         }
     }
 
-    /// Appends a round; where it has to be decided anew, says why.
+    /// Appends a round. Returns the reason if the round must be decided again.
     async fn append(&mut self, expected: Seq, round: Round) -> Result<Option<Again>, Ended> {
         let events: Arc<[Event]> = round.events.into();
         let Drawn { reserve, settle } = round.drawn;

@@ -52,8 +52,8 @@ pub(super) struct Judging {
 }
 
 impl Judging {
-    /// Reports to the machine which of the run's own tools are not here. They are looked up once for each run, so that none
-    /// turns up in the middle of what was decided without it.
+    /// Reports to the machine which of the run's own tools are not here. They are looked up once for each run, so that the
+    /// set does not change during the run.
     pub(super) async fn know_tools(&mut self, catalog: &ToolCatalog, machine: &mut Machine) {
         let state = machine.state();
         let Some(run) = &state.run else {
