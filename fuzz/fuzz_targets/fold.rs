@@ -7,14 +7,14 @@ use windlass_machine::{Event, Fact, Input, Machine, ThreadId, Timestamp, View};
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
     let events: Vec<Event> = text.lines().filter_map(|line| Event::decode(line).ok()).collect();
-    let Ok(machine) = Machine::restore(thread_of(&events), None, events) else { return };
+    let Ok(mut machine) = Machine::restore(thread_of(&events), None, events) else { return };
     let _ = (machine.wants(), machine.deadline(), machine.request(), machine.request_digest());
     let snapshot = machine.snapshot();
     assert!(snapshot.is_usable());
     for command in machine.unfinished() {
-        let _ = machine.handle(&Input::Lost { command, view: View::default() }, Timestamp(0));
+        let _ = machine.clone().handle(&Input::Lost { command, view: View::default() }, Timestamp(0));
     }
-    for event in machine.handle(&Input::Tick, Timestamp(u64::MAX)).into_iter().flatten() {
+    for event in machine.handle(&Input::Tick { confirmed: Vec::new() }, Timestamp(u64::MAX)).into_iter().flatten() {
         assert!(Event::decode(&event.encode()).is_ok());
     }
 });

@@ -14,6 +14,29 @@ const WALL_ROUNDING_MS: u64 = 10;
 /// set back. Less may be a difference between the clocks of two machines.
 pub const CLOCK_SET_BACK_MS: u64 = 60_000;
 
+/// When an input is decided: the time of the thread, and what the wall clock shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The thread's time, see [`ThreadClock::now`].
+    pub at: Timestamp,
+    /// What the wall clock shows.
+    pub wall: Timestamp,
+}
+
+impl Moment {
+    /// The reading of the wall clock that an event of this moment records: where it differs from the thread's time.
+    pub(crate) fn wall_stamp(self) -> Option<Timestamp> {
+        Some(self.wall).filter(|wall| wall.plus_ms(WALL_ROUNDING_MS) < self.at)
+    }
+}
+
+/// A moment at which the wall clock agrees with the thread's time.
+impl From<Timestamp> for Moment {
+    fn from(at: Timestamp) -> Self {
+        Self { at, wall: at }
+    }
+}
+
 /// A driver's clock for one thread: a moment of thread time, and the reading of the monotonic clock at that moment.
 ///
 /// Thread time follows the wall clock, also where that jumps ahead, and never runs backwards. If the wall clock is set
@@ -37,14 +60,18 @@ impl ThreadClock {
         Self { at: wall.plus_ms(ahead_ms).max(state.at), monotonic_ms }
     }
 
-    /// The thread's time: the second argument of [`Machine::handle`].
+    /// The thread's time.
     pub fn now(&self, wall: Timestamp, monotonic_ms: u64) -> Timestamp {
         wall.max(self.at.plus_ms(monotonic_ms.saturating_sub(self.monotonic_ms)))
     }
 
-    /// Stamps an event that was decided when the clocks showed these readings, and continues from it.
-    pub fn stamp(&mut self, event: &mut Event, wall: Timestamp, monotonic_ms: u64) {
-        event.wall = Some(wall).filter(|wall| wall.plus_ms(WALL_ROUNDING_MS) < event.at);
+    /// The moment that these readings show: the second argument of [`Machine::handle`].
+    pub fn moment(&self, wall: Timestamp, monotonic_ms: u64) -> Moment {
+        Moment { at: self.now(wall, monotonic_ms), wall }
+    }
+
+    /// Continues from an event that was decided when the monotonic clock showed this reading.
+    pub fn advance(&mut self, event: &Event, monotonic_ms: u64) {
         *self = Self { at: event.at, monotonic_ms };
     }
 }

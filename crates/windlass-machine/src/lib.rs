@@ -53,13 +53,12 @@
 //! let mut now = Timestamp(1_000);
 //!
 //! while let Some(input) = mailbox.pop() {
-//!     // 1. Decide. A reject is an answer for the sender, and changes nothing.
+//!     // 1. Decide. The machine has applied what it returns. A reject is an answer for the sender, and changes nothing.
 //!     let events = machine.handle(&input, now).unwrap();
-//!     // 2. Append. Where this fails or its outcome is unknown, the machine is thrown away and the journal read again.
+//!     // 2. Append, and only then show or start anything. Where this fails or its outcome is unknown, the machine is
+//!     //    discarded and the journal read again.
 //!     journal.extend(events.iter().map(Event::encode));
-//!     // 3. Apply, and only then show or start anything.
-//!     events.iter().for_each(|event| machine.apply(event));
-//!     // 4. Act: start what is wanted and not in flight, drop what is in flight and no longer wanted.
+//!     // 3. Act: start what is wanted and not in flight, drop what is in flight and no longer wanted.
 //!     for command in machine.wants() {
 //!         match command {
 //!             Command::CallModel { attempt, .. } => {
@@ -113,15 +112,16 @@
 //! - It sends [`Input::Tick`] when [`Machine::deadline`] has come, and [`Input::Rejudge`] before a call starts whose
 //!   policy has changed since it was judged. A tick names the interrupts whose term has passed by a clock that never
 //!   jumps: an automatic approval on expiry requires this; without it, the term restarts.
-//! - **It gives [`Machine::handle`] the thread's time**, [`ThreadClock::now`], and sleeps [`Machine::due_in_ms`] by a clock
+//! - **It gives [`Machine::handle`] the moment of the thread's clock**, [`ThreadClock::moment`], and sleeps [`Machine::due_in_ms`] by a clock
 //!   that never jumps. With the wall clock alone a thread whose last event is from a time when that clock was ahead
 //!   would wait until it shows that time again.
 //! - It gives fresh ids. The machine refuses a run id that its state still knows, and knows only the last one.
 //!
 //! # Invariants
 //!
-//! 1. [`Machine::handle`] is total and a function: any input is decided or refused with a typed [`Reject`], and the
-//!    machine is unchanged either way. [`Machine::apply`] never fails, whatever the journal says.
+//! 1. [`Machine::handle`] is total and a function: any input is decided, and then the state is the fold of the journal
+//!    with the new events, or is refused with a typed [`Reject`], and then the machine is unchanged. [`Machine::apply`]
+//!    never fails, whatever the journal says.
 //! 2. `restore(snapshot, tail)` equals the fold of the whole journal; time in a journal never runs backwards.
 //! 3. A call has exactly one result, real or said by the engine, and an effect is never dispatched more often than its
 //!    starts are recorded: once, unless its class allows a repeat or a person asked for one.
@@ -141,13 +141,14 @@ mod input;
 mod machine;
 mod message;
 mod mode;
+mod observer;
 mod on;
 mod policy;
 mod reject;
 mod state;
 
 pub use agent::*;
-pub use clock::{CLOCK_SET_BACK_MS, ThreadClock};
+pub use clock::{CLOCK_SET_BACK_MS, Moment, ThreadClock};
 pub use command::{Command, Replied, Resumed};
 pub use context::{
     EMPTY_RETRIES, LOADED_TOOLS, ModelRequest, OVERRUN_RETRIES, Part, PartContent, PartKind, repair_arguments,
@@ -158,6 +159,7 @@ pub use input::*;
 pub use machine::{CorruptJournal, Machine, Snapshot};
 pub use message::*;
 pub use mode::{Area, Mode};
+pub use observer::Observer;
 pub use policy::*;
 pub use reject::Reject;
 pub use state::*;

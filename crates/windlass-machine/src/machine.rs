@@ -1,16 +1,18 @@
 //! The machine: decide, record, fold, want. Read this first.
 //!
-//! `handle` decides and changes nothing; the driver appends its events to the journal and only then
-//! folds them in with `apply`; `wants` says what should be in flight; `deadline` says when to send
+//! `handle` decides what an input means and applies each fact as it records it; the driver appends the events to the
+//! journal, and only then shows or starts anything; `wants` says what should be in flight; `deadline` says when to send
 //! [`Input::Tick`]. Nothing here does I/O, reads a clock or draws a random number.
 
 use std::collections::BTreeSet;
 
+use crate::clock::Moment;
 use crate::command::{Command, Replied, Resumed};
 use crate::context::{self, ModelRequest};
 use crate::event::Event;
 use crate::id::{CallKey, Digest, EffectId, Seq, ThreadId, Timestamp, ToolName};
 use crate::input::{Fork, Input};
+use crate::observer::Observer;
 use crate::on;
 use crate::reject::Reject;
 use crate::state::{Call, CallStatus, FOLD, Phase, Run, State};
@@ -70,10 +72,22 @@ impl Machine {
         }
     }
 
-    /// Decides what an input means; changes nothing. The events must be appended before they are applied. `now` is the
-    /// thread's time, see [`ThreadClock::now`](crate::ThreadClock::now).
-    pub fn handle(&self, input: &Input, now: Timestamp) -> Result<Vec<Event>, Reject> {
-        on::decide((&self.thread, &self.state, &self.lacks), input, now)
+    /// Decides what an input means, and applies each event as it records it. A reject changes nothing. The events must
+    /// be appended before anything is shown or started; where that fails, the machine is discarded and the journal is
+    /// read again. The moment is that of the thread's clock, see [`ThreadClock::moment`](crate::ThreadClock::moment).
+    pub fn handle(&mut self, input: &Input, moment: impl Into<Moment>) -> Result<Vec<Event>, Reject> {
+        self.handle_observed(input, moment, &mut ())
+    }
+
+    /// The same, with an observer that sees the state before and after each event.
+    pub fn handle_observed(
+        &mut self,
+        input: &Input,
+        moment: impl Into<Moment>,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Event>, Reject> {
+        let Self { thread, state, lacks } = self;
+        on::decide((thread, state, lacks), input, (moment.into(), observer))
     }
 
     /// Says which tools of the active run alone this process does not have: a call of one waits, as it stands, for a
@@ -96,7 +110,7 @@ impl Machine {
         open.map(|call| &call.tool).filter(|tool| self.lacks(tool)).collect()
     }
 
-    /// Folds one appended event in. Never fails.
+    /// Folds one event of the journal in. Never fails. What [`Self::handle`] has recorded is applied already.
     pub fn apply(&mut self, event: &Event) {
         self.state.apply(event);
     }
@@ -209,7 +223,7 @@ impl Machine {
 
     /// The request of the step at hand; `None` where no run is active.
     pub fn request(&self) -> Option<ModelRequest> {
-        context::request(&self.state)
+        ModelRequest::of(&self.state)
     }
 
     /// Digest of that request: requests of a thread with equal digests are equal. After a rollback equal requests may

@@ -30,7 +30,7 @@ use crate::mode::Mode;
 use crate::policy::Failures;
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 13;
+pub const FOLD: u32 = 14;
 
 /// Results that can still be fetched: their summaries have left most windows long before, and each takes some hundred
 /// bytes of every snapshot.
@@ -333,7 +333,8 @@ impl State {
             failures: Failures::default(),
             empties: 0,
             overruns: 0,
-            answer_from: None,
+            answer: None,
+            answer_continues: false,
             partial: None,
             stop: None,
             cancel: None,

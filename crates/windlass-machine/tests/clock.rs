@@ -37,10 +37,10 @@ impl Clocks {
 
     fn take(&mut self, machine: &mut Machine, input: &Input) {
         let (wall, monotonic_ms) = (self.wall, self.monotonic_ms);
-        for mut event in machine.handle(input, self.now(machine)).unwrap() {
-            self.thread(machine).stamp(&mut event, wall, monotonic_ms);
+        let moment = self.thread(machine).moment(wall, monotonic_ms);
+        for event in machine.handle(input, moment).unwrap() {
+            self.thread(machine).advance(&event, monotonic_ms);
             assert_eq!(Event::decode(&event.encode()).unwrap(), event);
-            machine.apply(&event);
         }
     }
 }

@@ -121,11 +121,8 @@ impl Case {
 
     /// Whether the input was accepted; what was started must have been decided.
     fn take(&mut self, input: &Input) -> bool {
-        let Ok(events) = self.machine.handle(input, Timestamp(1_000)) else { return false };
         let open: Vec<Asked> = self.open();
-        for event in &events {
-            self.machine.apply(event);
-        }
+        let Ok(events) = self.machine.handle(input, Timestamp(1_000)) else { return false };
         if let Input::Answered { answers, by, .. } = input {
             for given in answers {
                 let index: usize = given.interrupt.as_str().split('.').nth(2).unwrap().parse().unwrap();

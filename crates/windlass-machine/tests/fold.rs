@@ -76,9 +76,7 @@ fn the_words_of_a_nudge_are_those_of_the_journal() {
     let folded = |nudge: Option<&str>| {
         let mut machine = Machine::restore("t".into(), None, []).unwrap();
         let new = fixture::new_message("m", "Do it", "r", Arc::new(fixture::agent()));
-        for event in machine.handle(&Input::Message(Box::new(new)), Timestamp(1)).unwrap() {
-            machine.apply(&event);
-        }
+        machine.handle(&Input::Message(Box::new(new)), Timestamp(1)).unwrap();
         let (attempt, nudge) = (Attempt { step: 2, attempt: 1 }, nudge.map(str::to_owned));
         let fact = Fact::StepStarted { attempt, model: "test/a".into(), mode: StepMode::Continue, nudge };
         let line = Event { at: Timestamp(2), wall: None, run: Some("r".into()), fact }.encode();

@@ -7,9 +7,7 @@ use windlass_machine::*;
 use crate::fixture::{self, as_asked, known_call, reply};
 
 fn take(machine: &mut Machine, input: &Input) -> Vec<Event> {
-    let events = machine.handle(input, Timestamp(1_000)).unwrap();
-    events.iter().for_each(|event| machine.apply(event));
-    events
+    machine.handle(input, Timestamp(1_000)).unwrap()
 }
 
 /// A thread with a run in a mode that somebody has chosen, or not.

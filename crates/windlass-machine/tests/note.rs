@@ -18,11 +18,7 @@ fn notes(events: &[Event]) -> usize {
 #[test]
 fn a_note_is_recorded_with_its_message_or_answer() {
     let mut machine = Machine::restore("t".into(), None, []).unwrap();
-    let mut take = |input: &Input| {
-        let events = machine.handle(input, Timestamp(1_000));
-        events.iter().flatten().for_each(|event| machine.apply(event));
-        events
-    };
+    let mut take = |input: &Input| machine.handle(input, Timestamp(1_000));
     let message = |id: &str, data| NewMessage {
         note: note(data),
         ..new_message(id, "Do it", &format!("run-{id}"), Arc::new(agent()))

@@ -22,17 +22,18 @@ proptest! {
         for _ in 0..20 {
             let input = any_input(&mut dice, &machine);
             let now = Timestamp([0, 5_000, u64::MAX / 2][dice.below(3) as usize]);
-            let before = machine.clone();
+            let (mut folded, mut again) = (machine.clone(), machine.clone());
             let decided = machine.handle(&input, now);
-            prop_assert_eq!(&machine, &before);
-            prop_assert_eq!(&machine.handle(&input, now), &decided);
+            prop_assert_eq!(&again.handle(&input, now), &decided);
             for event in decided.into_iter().flatten() {
-                prop_assert!(event.at >= machine.state().at);
+                prop_assert!(event.at >= folded.state().at);
                 let decoded = Event::decode(&event.encode());
                 prop_assert!(decoded.is_ok(), "{decoded:?} of {event:?}");
                 prop_assert_eq!(&decoded.unwrap(), &event);
-                machine.apply(&event);
+                folded.apply(&event);
             }
+            // A reject has no events: then this is the state before.
+            prop_assert_eq!(&machine, &folded);
             let _ = (machine.wants(), machine.deadline(), machine.request(), machine.request_digest());
         }
     }
@@ -45,6 +46,8 @@ proptest! {
         let mut machine = Machine::restore("t".into(), None, []).unwrap();
         for _ in 0..journal.len() {
             machine.apply(&journal[dice.below(journal.len() as u64) as usize]);
+            let input = any_input(&mut dice, &machine);
+            let _ = machine.clone().handle(&input, Timestamp(5_000));
             let _ = (machine.wants(), machine.deadline(), machine.request(), machine.request_digest());
         }
     }
@@ -139,9 +142,7 @@ proptest! {
 }
 
 fn take(machine: &mut Machine, input: &Input) {
-    for event in machine.handle(input, Timestamp(1_000)).into_iter().flatten() {
-        machine.apply(&event);
-    }
+    let _ = machine.handle(input, Timestamp(1_000));
 }
 
 fn started(agent: Agent) -> Machine {
@@ -179,13 +180,12 @@ fn json_that_could_not_be_read_back_is_never_recorded() {
         for event in &events {
             assert_eq!(Event::decode(&event.encode()).unwrap(), *event);
         }
-        take(&mut machine, &input);
         assert!(machine.snapshot().is_usable(), "a snapshot nests deeper than an event");
         machine.state().run.as_ref().unwrap().open().count()
     };
     assert_eq!((opened(JSON_MAX_DEPTH), opened(JSON_MAX_DEPTH + 1), opened(125)), (1, 0, 0));
-    let machine = started(fixture::agent());
-    let noted = |levels| {
+    let mut machine = started(fixture::agent());
+    let mut noted = |levels| {
         let note = Input::Note { name: "n".into(), data: deep(levels) };
         machine.handle(&note, Timestamp(1_000))
     };
@@ -349,13 +349,12 @@ fn a_text_that_is_stored_apart_belongs_to_the_output() {
     assert!(
         matches!(&events[0].fact, Fact::StepReplied { message, .. } if message.texts().eq([&Content::Blob(blob)]))
     );
-    take(&mut machine, &input);
     assert!(machine.state().run.is_none());
 }
 
 #[test]
 fn a_message_cannot_carry_calls_or_results() {
-    let machine = Machine::restore("t".into(), None, []).unwrap();
+    let mut machine = Machine::restore("t".into(), None, []).unwrap();
     let mut new = fixture::new_message("m", "Do it", "r", Arc::new(fixture::agent()));
     let call = Message { role: Role::User, blocks: vec![fixture::call("c", "Pay", "{}")] };
     for message in [Message::text(Role::Assistant, "x"), Message::text(Role::Tool, "x"), call] {

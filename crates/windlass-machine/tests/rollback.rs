@@ -24,9 +24,7 @@ impl Thread {
     }
 
     fn take(&mut self, input: &Input) {
-        for event in self.machine.handle(input, Timestamp(1_000)).unwrap() {
-            self.machine.apply(&event);
-        }
+        self.machine.handle(input, Timestamp(1_000)).unwrap();
     }
 
     fn send(&mut self, name: &str, when_busy: WhenBusy) {

@@ -7,9 +7,7 @@ use windlass_machine::*;
 use crate::fixture::{self, as_asked, known, reply};
 
 fn take(machine: &mut Machine, input: &Input) {
-    for event in machine.handle(input, Timestamp(1_000)).unwrap() {
-        machine.apply(&event);
-    }
+    machine.handle(input, Timestamp(1_000)).unwrap();
 }
 
 /// What is known of the run's only call.
@@ -58,10 +56,9 @@ fn answer(interrupt: &str, answer: Answer) -> Input {
 
 /// What fits is recorded; one byte more is refused with both figures.
 fn check(machine: &Machine, say: impl Fn(String) -> Input) {
-    assert!(machine.handle(&say("x".repeat(INLINE_MAX_BYTES)), Timestamp(2_000)).is_ok());
-    let Err(Reject::Invalid { what }) =
-        machine.handle(&say("x".repeat(INLINE_MAX_BYTES + 1)), Timestamp(2_000))
-    else {
+    let handle = |size_bytes| machine.clone().handle(&say("x".repeat(size_bytes)), Timestamp(2_000));
+    assert!(handle(INLINE_MAX_BYTES).is_ok());
+    let Err(Reject::Invalid { what }) = handle(INLINE_MAX_BYTES + 1) else {
         panic!("recorded at any size");
     };
     assert!(what.contains("16385 bytes") && what.contains("16384"), "{what}");
@@ -120,7 +117,6 @@ fn what_a_failed_model_says_is_recorded_up_to_a_size() {
         let failed = fixture::failure(Attempt { step: 1, attempt }, FailureClass::Auth);
         let failed = Input::ModelFailed(Box::new(ModelFailed { message: page(), ..failed }));
         for event in machine.handle(&failed, Timestamp(1_000)).unwrap() {
-            machine.apply(&event);
             match event.fact {
                 Fact::StepFailed { message, .. } => said.push(message),
                 Fact::ModelSwitched { reason, .. } => said.push(reason),
@@ -254,7 +250,7 @@ fn a_call_is_put_off_for_a_year_at_most() {
     let year_ms = 366 * 24 * 3_600_000;
     for (asked_ms, put_off_ms) in [(0, 0), (year_ms, year_ms), (year_ms + 1, year_ms), (u64::MAX, year_ms)] {
         let view = fixture::view(vec![known(EffectClass::Pure, true, as_asked("{}"))]);
-        let machine = asking_about(view);
+        let mut machine = asking_about(view);
         let events = machine.handle(&put_off(asked_ms), Timestamp(2_000)).unwrap();
         let Fact::ToolDeferred { until, .. } = events[0].fact else { panic!("{events:?}") };
         assert_eq!(until.since(Timestamp(2_000)), put_off_ms);

@@ -74,10 +74,9 @@ impl Stage {
         let words = words(line);
         let mut out = String::new();
         for input in self.inputs(&words, &mut out) {
-            let before = self.machine.clone();
-            match self.machine.handle(&input, Timestamp(self.now)) {
+            let mut decided = self.machine.clone();
+            match decided.handle(&input, Timestamp(self.now)) {
                 Ok(events) => {
-                    assert_eq!(before, self.machine, "handle changes nothing");
                     self.learn(&input);
                     for event in events {
                         writeln!(out, "+ {}", told(&event.fact)).unwrap();
@@ -87,9 +86,10 @@ impl Stage {
                         self.machine.apply(&event);
                         self.journal.push(event);
                     }
+                    assert_eq!(decided, self.machine, "the state after a decision is the fold of its events");
                 }
                 Err(reject) => {
-                    assert_eq!(before, self.machine, "a reject changes nothing");
+                    assert_eq!(decided, self.machine, "a reject changes nothing");
                     writeln!(out, "! {reject}").unwrap();
                 }
             }

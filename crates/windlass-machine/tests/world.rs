@@ -147,11 +147,10 @@ impl World {
             let input = refill(self, input);
             // The clock of another process may be behind.
             let now = Timestamp(self.now.saturating_sub(self.dice.below(20)));
-            let decided = self.machine.handle(&input, now);
+            let mut decider = self.machine.clone();
+            let decided = decider.handle(&input, now);
             if self.dice.one_in(8) {
-                let copy = self.machine.clone();
-                assert_eq!(self.machine.handle(&input, now), decided, "handle is a function");
-                assert_eq!(self.machine, copy, "handle changes nothing");
+                assert_eq!(self.machine.clone().handle(&input, now), decided, "handle is a function");
             }
             self.check_mode(&input, decided.as_deref().unwrap_or_default());
             self.check_lacks(&self.machine, decided.as_deref().unwrap_or_default());
@@ -159,6 +158,8 @@ impl World {
                 self.machine.apply(&event);
                 batch.push(event);
             }
+            // A reject has no events: then this is the state before.
+            assert_eq!(decider, self.machine, "the state after a decision is the fold of its events");
         }
         if self.crashes(30) {
             // Decided, never appended.
@@ -186,6 +187,10 @@ impl World {
                 self.use_grant(grant);
             }
             self.moved |= matches!(event.fact, Fact::WindowMoved { .. });
+            if let Fact::RunFinished { output: Output { replies: Some((first, last)), .. }, .. } = event.fact
+            {
+                assert!(first <= last, "an answer of the replies {first} to {last}");
+            }
         }
         self.outside.drain(..outside);
         if unknown {

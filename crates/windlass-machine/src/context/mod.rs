@@ -34,26 +34,28 @@ const FALLBACK_MESSAGES: usize = 12;
 /// Characters of each of them. (WT-L11)
 const FALLBACK_CHARS: usize = 2_000;
 
-/// Builds the request of the step at hand; `None` where no run is active.
-pub(crate) fn request(state: &State) -> Option<ModelRequest> {
-    let run = state.run.as_ref()?;
-    let fallback = run.mode == StepMode::Fallback;
-    let history = state.history.first_outside().into_iter();
-    let messages = if fallback {
-        compacted(state)
-    } else {
-        history.chain(state.history.messages.iter()).cloned().collect()
-    };
-    Some(ModelRequest {
-        model: run.step_model.clone(),
-        system: system(run),
-        tools: run.agent.tools.clone().filter(|_| !fallback),
-        loaded: state.kept.get(LOADED_TOOLS).cloned().filter(|_| !fallback),
-        messages,
-        tail: tail(run),
-        mode: run.options.mode(),
-        settings: run.agent.settings.clone(),
-    })
+impl ModelRequest {
+    /// Builds the request of the step at hand; `None` where no run is active.
+    pub fn of(state: &State) -> Option<Self> {
+        let run = state.run.as_ref()?;
+        let fallback = run.mode == StepMode::Fallback;
+        let history = state.history.first_outside().into_iter();
+        let messages = if fallback {
+            compacted(state)
+        } else {
+            history.chain(state.history.messages.iter()).cloned().collect()
+        };
+        Some(Self {
+            model: run.step_model.clone(),
+            system: system(run),
+            tools: run.agent.tools.clone().filter(|_| !fallback),
+            loaded: state.kept.get(LOADED_TOOLS).cloned().filter(|_| !fallback),
+            messages,
+            tail: tail(run),
+            mode: run.options.mode(),
+            settings: run.agent.settings.clone(),
+        })
+    }
 }
 
 /// Digest of the request of the step at hand, from digests that the state already has, so that its cost does not grow

@@ -1,64 +1,66 @@
 //! People replied to what a run waits for.
 //!
-//! Several replies count together or not at all. Whoever let the sender in says who they are; whether
-//! they may reply is checked here.
+//! Several replies count together or not at all: all are checked before the first one is recorded. Who the sender is was
+//! checked outside; whether they may reply is checked here.
 
 mod approval;
 mod expiry;
 
 use std::collections::BTreeSet;
 
-use self::approval::{approve, deny, edit, judged, may_approve};
 pub(super) use self::expiry::overdue;
-use super::decision::{Decision, can_be_read, fits, is_not_null};
-use super::line::{Overlay, Place, with_repair};
+use super::line::{self, close, with_repair};
 use super::progress::after;
-use super::{next, rejudge};
-use crate::event::{Answer, Fact, InterruptKind, LimitAsked, Outcome, Question, Reply, Verdict};
-use crate::id::{InterruptId, RunId, ToolName};
+use super::record::{Planned, Recorder, Situation, can_be_read, fits, is_not_null};
+use super::{next, rejudge, verdict};
+use crate::event::{Answer, Fact, InterruptKind, LimitAsked, Next, Outcome, Question, Reply, Verdict};
+use crate::id::{CallKey, InterruptId, RunId, ToolName};
 use crate::input::{ADMIN, Arguments, CallView, Given, KnownCall, NewGrant, Party, View};
 use crate::message::{Block, Content};
 use crate::policy::{Approver, check_json};
 use crate::reject::Reject;
-use crate::state::{Asked, Call, Line, Phase, Run};
+use crate::state::{Asked, Call, Phase, Run};
 
 /// Replies taken together at most: more than a step can ask.
 const MAX_TOGETHER: usize = 256;
 
-pub(super) fn answered(
-    d: &mut Decision<'_>,
-    answers: &[Given],
-    by: &Party,
-    (grants, view): (&[NewGrant], &View),
-) -> Result<(), Reject> {
+pub(super) fn answered<'i>(
+    s: Situation<'_>,
+    answers: &'i [Given],
+    by: &'i Party,
+    (grants, view): (&[NewGrant], &'i View),
+) -> Planned<'i> {
     if answers.is_empty() || answers.len() > MAX_TOGETHER {
         let what = format!("{} answers; send 1 to {MAX_TOGETHER} together", answers.len());
         return Err(Reject::Invalid { what });
     }
     for (index, given) in answers.iter().enumerate() {
         check(&given.answer)?;
-        find(d, by, &given.interrupt)?;
+        find(s, by, &given.interrupt)?;
         if answers[..index].iter().any(|before| before.interrupt == given.interrupt) {
             return Err(twice(&given.interrupt));
         }
     }
-    let run = d.active()?;
+    let run = s.active()?;
     if run.cancel.is_some() {
         return Err(Reject::Closed { what: "the run is being stopped; its interrupt".into() });
     }
     check_grants(run, answers, by, grants)?;
     match &run.phase {
         Phase::Parked(asked) => match answers {
-            [given] => parked(d, run, asked, given, by),
+            [given] => parked(asked, given, by),
             // Nothing else is open beside it.
             [] | [_, ..] => Err(Reject::Invalid { what: "the run as a whole waits for one answer".into() }),
         },
-        Phase::Calls(line) => {
-            let mut overlay = Overlay::of(run, line);
-            for given in answers {
-                to_call(d, line, &mut overlay, given, (by, view))?;
-            }
-            after(d, run, overlay)
+        Phase::Calls(_) => {
+            let checked = answers.iter().map(|given| check_one(s, given, by, view));
+            let checked = checked.collect::<Result<Vec<_>, _>>()?;
+            Ok(Box::new(move |r| {
+                for (given, (index, means)) in answers.iter().zip(checked) {
+                    take(r, index, (given, means), (by, view));
+                }
+                after(r);
+            }))
         }
         Phase::Ready | Phase::Calling | Phase::Retrying(_) => Err(missing(&answers[0].interrupt)),
     }
@@ -132,36 +134,36 @@ fn check(answer: &Answer) -> Result<(), Reject> {
     }
 }
 
-/// Finds an open interrupt that somebody may reply to. Who does not belong here is not told that it exists.
+/// Finds an open interrupt that a sender may reply to. Senders of other workspaces do not learn that it exists.
 fn find<'a>(
-    d: &Decision<'a>,
+    s: Situation<'a>,
     by: &Party,
     interrupt: &InterruptId,
 ) -> Result<(Option<usize>, &'a Asked), Reject> {
-    if by.workspace != d.state.workspace {
+    if by.workspace != s.state.workspace {
         return Err(missing(interrupt));
     }
-    let found = d.state.run.as_ref().and_then(|run| Some((run, run.asking(interrupt)?)));
+    let found = s.state.run.as_ref().and_then(|run| Some((run, run.asking(interrupt)?)));
     let Some((run, (index, asked))) = found else {
-        return Err(closed(d, interrupt).unwrap_or_else(|| missing(interrupt)));
+        return Err(closed(s, interrupt).unwrap_or_else(|| missing(interrupt)));
     };
-    may_answer(d, run, asked, by)?;
+    may_answer(s, run, asked, by)?;
     Ok((index, asked))
 }
 
 /// An interrupt of the active run or the last one that is not open is closed.
-fn closed(d: &Decision<'_>, interrupt: &InterruptId) -> Option<Reject> {
-    let active = d.state.run.as_ref().map(|run| &run.id);
-    let last = d.state.last.as_ref().map(|last| &last.run);
+fn closed(s: Situation<'_>, interrupt: &InterruptId) -> Option<Reject> {
+    let active = s.state.run.as_ref().map(|run| &run.id);
+    let last = s.state.last.as_ref().map(|last| &last.run);
     let of = |run: &RunId| interrupt.as_str().strip_prefix(run.as_str()).is_some_and(|n| n.starts_with('.'));
     let known = active.into_iter().chain(last).any(of);
     known.then(|| Reject::Closed { what: format!("interrupt `{interrupt}`") })
 }
 
-/// The thread's owner, whoever the run works for, administrators, and those whom the rule names may reply at all.
+/// The thread's owner, the user that the run works for, administrators, and those whom the rule names may reply at all.
 /// Whose approval counts, the terms say.
-fn may_answer(d: &Decision<'_>, run: &Run, asked: &Asked, by: &Party) -> Result<(), Reject> {
-    let own = d.state.owner.as_ref() == Some(&by.principal) || run.by == by.principal;
+fn may_answer(s: Situation<'_>, run: &Run, asked: &Asked, by: &Party) -> Result<(), Reject> {
+    let own = s.state.owner.as_ref() == Some(&by.principal) || run.by == by.principal;
     if own || is_admin(by) || asked.terms.names(&by.principal, &by.roles) {
         return Ok(());
     }
@@ -188,19 +190,19 @@ fn one_of(mut names: Vec<String>) -> String {
     }
 }
 
-fn close(d: &mut Decision<'_>, asked: &Asked, answer: &Answer, by: &Party) {
+fn close_interrupt(r: &mut Recorder<'_>, interrupt: &InterruptId, answer: &Answer, by: &Party) {
+    let (interrupt, answer) = (interrupt.clone(), answer.clone());
     let (by, roles) = (by.principal.clone(), by.roles.clone());
-    d.record(Fact::InterruptClosed { interrupt: asked.interrupt.clone(), answer: answer.clone(), by, roles });
+    r.record(Fact::InterruptClosed { interrupt, answer, by, roles });
 }
 
 /// A reply to what the run as a whole waits for.
-fn parked(d: &mut Decision<'_>, run: &Run, asked: &Asked, given: &Given, by: &Party) -> Result<(), Reject> {
+fn parked<'i>(asked: &Asked, given: &'i Given, by: &'i Party) -> Planned<'i> {
     let InterruptKind::Limit(limit) = &asked.kind else { return Err(missing(&given.interrupt)) };
-    let next = limit.next.unwrap_or(crate::event::Next::Retry);
     match &given.answer {
         Answer::Raise { to } => {
             raises(limit, *to)?;
-            may_approve(asked, by)?;
+            approval::may_approve(asked, by)?;
         }
         Answer::Retry if next::is_own(limit) => {
             let what = format!("`{}` is the run's own limit: raise it, or stop the run", limit.limit);
@@ -208,9 +210,11 @@ fn parked(d: &mut Decision<'_>, run: &Run, asked: &Asked, given: &Given, by: &Pa
         }
         Answer::Retry => {}
         Answer::Stop | Answer::Deny { .. } => {
-            close(d, asked, &given.answer, by);
-            next::limit_ends(d, run, limit, &run.totals);
-            return Ok(());
+            let limit = limit.clone();
+            return Ok(Box::new(move |r| {
+                close_interrupt(r, &given.interrupt, &given.answer, by);
+                next::limit_ends(r, &limit);
+            }));
         }
         Answer::Approve
         | Answer::Edit { .. }
@@ -219,9 +223,11 @@ fn parked(d: &mut Decision<'_>, run: &Run, asked: &Asked, given: &Given, by: &Pa
         | Answer::Fail { .. }
         | Answer::Withdrawn => return Err(Reject::Invalid { what: LIMIT_TAKES.into() }),
     }
-    close(d, asked, &given.answer, by);
-    next::resume(d, run, next);
-    Ok(())
+    let next = limit.next.unwrap_or(Next::Retry);
+    Ok(Box::new(move |r| {
+        close_interrupt(r, &given.interrupt, &given.answer, by);
+        next::resume(r, next);
+    }))
 }
 
 const LIMIT_TAKES: &str = "a limit takes `raise` with a higher figure, `retry` or `stop`";
@@ -236,16 +242,32 @@ fn raises(limit: &LimitAsked, to: u64) -> Result<(), Reject> {
     })
 }
 
-/// A reply to what a call waits for.
-fn to_call(
-    d: &mut Decision<'_>,
-    line: &Line,
-    overlay: &mut Overlay<'_>,
-    given: &Given,
-    (by, view): (&Party, &View),
-) -> Result<(), Reject> {
-    let (Some(index), asked) = find(d, by, &given.interrupt)? else { return Err(missing(&given.interrupt)) };
-    let (run, call) = (overlay.run, &line.calls[index]);
+/// What a reply to a call means, once it has been checked.
+#[derive(Clone, Copy)]
+enum Means<'i> {
+    Approve,
+    Edit(&'i Content),
+    Deny(Option<&'i str>),
+    /// The text stands in place of the call.
+    Replace(&'i str),
+    /// A reply for the tool that asked.
+    Reply,
+    /// The outcome that a person knows.
+    Done(&'i str),
+    Fail(Option<&'i str>),
+    Retry,
+    Raise,
+    Stop,
+}
+
+/// Checks a reply to what a call waits for.
+fn check_one<'i>(
+    s: Situation<'_>,
+    given: &'i Given,
+    by: &Party,
+    view: &View,
+) -> Result<(usize, Means<'i>), Reject> {
+    let (Some(index), asked) = find(s, by, &given.interrupt)? else { return Err(missing(&given.interrupt)) };
     if let (Some(seen), InterruptKind::Approval { approval, .. }) = (&given.approval, &asked.kind)
         && seen != approval
     {
@@ -253,114 +275,132 @@ fn to_call(
             format!("what interrupt `{}` is about is another call than the one approved", asked.interrupt);
         return Err(Reject::Stale { what });
     }
-    let answer = &given.answer;
-    match (&asked.kind, answer) {
+    let means = match (&asked.kind, &given.answer) {
         (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Approve) => {
-            approve(d, run, overlay, (index, asked), (by, view))
+            approval::check_approve(s, (index, asked), (by, view))?;
+            Means::Approve
         }
         (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Edit { arguments }) => {
-            edit(d, run, overlay, (index, asked, arguments), (by, view))
+            approval::check_edit(s, (index, asked, arguments), (by, view))?;
+            Means::Edit(arguments)
         }
         (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Deny { reason }) => {
-            close(d, asked, answer, by);
-            deny(d, overlay, index, reason.as_deref());
-            Ok(())
+            Means::Deny(reason.as_deref())
         }
         (InterruptKind::Hook { .. }, Answer::Reply(reply)) => {
-            let Some(text) = &reply.text else {
-                return Err(Reject::Invalid { what: "a reply in place of the call needs a text".into() });
-            };
-            close(d, asked, answer, by);
-            overlay.close(d, index, Outcome::Told, text.clone());
-            Ok(())
+            let text = reply.text.as_deref();
+            let what = "a reply in place of the call needs a text";
+            Means::Replace(text.ok_or_else(|| Reject::Invalid { what: what.into() })?)
         }
         (
             InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. },
             Answer::Reply(_) | Answer::Deny { .. },
         ) => {
-            if d.lacks(&call.tool) && matches!(answer, Answer::Reply(_)) {
-                return Err(not_here(&call.tool));
+            let tool = &open_call(s, index)?.tool;
+            if s.lacks(tool) && matches!(given.answer, Answer::Reply(_)) {
+                return Err(not_here(tool));
             }
-            if let (InterruptKind::Question(question), Answer::Reply(reply)) = (&asked.kind, answer) {
+            if let (InterruptKind::Question(question), Answer::Reply(reply)) = (&asked.kind, &given.answer) {
                 fits_question(question, reply, known(view, index))?;
             }
-            close(d, asked, answer, by);
-            rejudge::replied(d, overlay, (index, call), view);
-            Ok(())
+            Means::Reply
         }
-        (InterruptKind::InDoubt { .. }, Answer::Retry | Answer::Done { .. } | Answer::Fail { .. }) => {
-            resolve(d, (call, index, asked), overlay, (answer, by), view)
+        (InterruptKind::InDoubt { .. }, Answer::Retry) => {
+            check_retry(s, index, view)?;
+            Means::Retry
         }
+        (InterruptKind::InDoubt { .. }, Answer::Done { result }) => Means::Done(result),
+        (InterruptKind::InDoubt { .. }, Answer::Fail { reason }) => Means::Fail(reason.as_deref()),
         (InterruptKind::Limit(limit), Answer::Raise { to }) => {
             raises(limit, *to)?;
-            close(d, asked, answer, by);
-            overlay.raise(index, &limit.limit, *to);
-            overlay.admit(d, index, view);
-            Ok(())
+            Means::Raise
         }
-        (InterruptKind::Limit(_), Answer::Stop | Answer::Deny { .. }) => {
-            close(d, asked, answer, by);
-            overlay.give_up(index);
-            Ok(())
+        (InterruptKind::Limit(_), Answer::Stop | Answer::Deny { .. }) => Means::Stop,
+        (kind, _) => return Err(Reject::Invalid { what: takes(kind).into() }),
+    };
+    Ok((index, means))
+}
+
+/// A call of the step at hand.
+fn open_call(s: Situation<'_>, index: usize) -> Result<&Call, Reject> {
+    s.call(CallKey { step: s.active()?.attempt.step, index: index as u32 })
+}
+
+/// Records a reply to what a call waits for.
+fn take(
+    r: &mut Recorder<'_>,
+    index: usize,
+    (given, means): (&Given, Means<'_>),
+    (by, view): (&Party, &View),
+) {
+    let close_it = |r: &mut Recorder<'_>| close_interrupt(r, &given.interrupt, &given.answer, by);
+    match means {
+        Means::Approve => approval::approve(r, index, &given.interrupt, (by, view)),
+        Means::Edit(arguments) => approval::edit(r, index, (&given.interrupt, arguments), (by, view)),
+        Means::Retry => retry(r, index, &given.interrupt, (by, view)),
+        Means::Deny(reason) => {
+            close_it(r);
+            approval::deny(r, index, reason);
         }
-        (kind, _) => Err(Reject::Invalid { what: takes(kind).into() }),
+        Means::Replace(text) => {
+            close_it(r);
+            close(r, index, Outcome::Told, text);
+        }
+        Means::Reply => {
+            close_it(r);
+            rejudge::replied(r, index, view);
+        }
+        Means::Done(result) => {
+            close_it(r);
+            let content = with_repair(r.call(index), &[Block::text(result)]);
+            line::finish(r, index, Outcome::Told, content);
+        }
+        Means::Fail(reason) => {
+            close_it(r);
+            let why = reason.unwrap_or("a person checked and said that it failed");
+            close(r, index, Outcome::InDoubt, format!("The call failed: {why}"));
+        }
+        Means::Raise => {
+            close_it(r);
+            line::admit(r, index, view);
+        }
+        Means::Stop => {
+            close_it(r);
+            r.is_over = true;
+        }
     }
 }
 
-/// A person says what became of a dispatched call.
-fn resolve(
-    d: &mut Decision<'_>,
-    (call, index, asked): (&Call, usize, &Asked),
-    overlay: &mut Overlay<'_>,
-    (answer, who): (&Answer, &Party),
-    view: &View,
-) -> Result<(), Reject> {
-    if *answer == Answer::Retry {
-        return retry(d, (call, index, asked), overlay, who, view);
-    }
-    close(d, asked, answer, who);
-    if let Answer::Done { result } = answer {
-        let content = with_repair(call, &[Block::text(result.as_str())]);
-        overlay.finish(d, index, Outcome::Told, content);
-    } else if let Answer::Fail { reason } = answer {
-        let why = reason.as_deref().unwrap_or("a person checked and said that it failed");
-        overlay.close(d, index, Outcome::InDoubt, format!("The call failed: {why}"));
-    }
-    Ok(())
-}
-
-/// A person says that a call was not done. What let it through then lets it through again; where the rules ask for
-/// more by now, and the person is not enough, it is asked about anew.
-fn retry(
-    d: &mut Decision<'_>,
-    (call, index, asked): (&Call, usize, &Asked),
-    overlay: &mut Overlay<'_>,
-    who: &Party,
-    view: &View,
-) -> Result<(), Reject> {
-    let judged = judged(d, overlay.run, overlay, index, view)?;
+/// Checks that a call may be repeated.
+fn check_retry(s: Situation<'_>, index: usize, view: &View) -> Result<(), Reject> {
+    approval::check_verdict(s, index, view)?;
     if let Some(reason) = known(view, index).and_then(rejudge::unfit) {
         let what =
             format!("the tool has changed, and the call cannot be repeated: {reason}; say how it ended");
         return Err(Reject::Invalid { what });
     }
-    close(d, asked, &Answer::Retry, who);
-    let mut approvals = if call.approved { call.approvals.clone() } else { Vec::new() };
-    approvals.push((who.principal.clone(), who.roles.clone()));
-    let enough = judged.approval == call.approval && judged.terms.are_met_by(&approvals);
-    let stands = || known(view, index).is_some_and(|it| rejudge::still_stands(d, call, &judged, (it, view)));
-    if judged.verdict == Verdict::Allow || enough || stands() {
-        (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
-        return Ok(());
-    }
-    if let Some(known) = known(view, index) {
-        overlay.judged(d, index, &judged, known, (None, view.version));
-        overlay.ask(d, index, judged);
-    }
     Ok(())
 }
 
-/// Nobody answers for a tool that cannot check what it would get.
+/// A person says that a call was not done. What let it through then lets it through again; where the rules now ask for
+/// more, and the person is not enough, it is asked about again.
+fn retry(r: &mut Recorder<'_>, index: usize, interrupt: &InterruptId, (by, view): (&Party, &View)) {
+    let Some(known) = known(view, index) else { return };
+    let call = r.call(index);
+    let judged = verdict::judge(r, &call.tool, known, view);
+    let mut approvals = if call.approved { call.approvals.clone() } else { Vec::new() };
+    approvals.push((by.principal.clone(), by.roles.clone()));
+    let enough = judged.approval == call.approval && judged.terms.are_met_by(&approvals);
+    let may_start =
+        judged.verdict == Verdict::Allow || enough || rejudge::still_stands(r, index, &judged, (known, view));
+    close_interrupt(r, interrupt, &Answer::Retry, by);
+    if !may_start {
+        line::judged(r, index, &judged, known, (None, view.version));
+        line::ask(r, index, judged);
+    }
+}
+
+/// A reply is refused where the tool cannot check what it would get.
 fn not_here(tool: &ToolName) -> Reject {
     let what =
         format!("the tool `{tool}` is the run's own, and this process does not have it; answer where it is");

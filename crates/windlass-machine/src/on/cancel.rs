@@ -2,20 +2,19 @@
 //!
 //! What cannot be undone is said to be in doubt, never to be cancelled.
 
-use super::decision::{Decision, line_of};
-use super::line::{Overlay, Place, overlay};
+use super::line::{self, close};
 use super::next::{End, finish_only, start_waiting};
-use crate::agent::EffectClass;
-use crate::event::{Answer, CancelReason, Fact, Outcome, Queued, RunError, RunStatus, Totals};
-use crate::id::{EffectId, InputId, Principal, RunId};
+use super::record::{Planned, Recorder, Situation};
+use crate::event::{Answer, CancelReason, Fact, Outcome, RunError, RunStatus};
+use crate::id::{Principal, RunId};
 use crate::reject::Reject;
-use crate::state::{ENGINE, Phase, Run};
+use crate::state::{CallStatus, ENGINE, Phase};
 
-pub(super) fn asked(d: &mut Decision<'_>, run: Option<&RunId>, by: &Principal) -> Result<(), Reject> {
-    let active = match (&d.state.run, run) {
+pub(super) fn asked<'i>(s: Situation<'_>, run: Option<&RunId>, by: &'i Principal) -> Planned<'i> {
+    let active = match (&s.state.run, run) {
         (Some(active), None) => active,
         (Some(active), Some(wanted)) if active.id == *wanted => active,
-        (_, Some(wanted)) if d.state.last.as_ref().is_some_and(|last| last.run == *wanted) => {
+        (_, Some(wanted)) if s.state.last.as_ref().is_some_and(|last| last.run == *wanted) => {
             return Err(Reject::Closed { what: format!("run `{wanted}`") });
         }
         (Some(_) | None, Some(wanted)) => {
@@ -26,62 +25,53 @@ pub(super) fn asked(d: &mut Decision<'_>, run: Option<&RunId>, by: &Principal) -
     if active.cancel.is_some() {
         return Err(Reject::Closed { what: format!("run `{}` is already being stopped; it", active.id) });
     }
-    begin(d, by, CancelReason::Requested, None)
+    Ok(Box::new(move |r| begin(r, by, CancelReason::Requested)))
 }
 
-/// Records that the active run is to end, and ends it where nothing is in flight. `waiting` is a message that this
-/// decision has just queued to be sent in its place.
-pub(super) fn begin(
-    d: &mut Decision<'_>,
-    by: &Principal,
-    reason: CancelReason,
-    waiting: Option<(&InputId, &Queued)>,
-) -> Result<(), Reject> {
-    let run = d.active()?;
+/// Records that the active run is to end, and ends it where nothing is in flight.
+pub(super) fn begin(r: &mut Recorder<'_>, by: &Principal, reason: CancelReason) {
     // A run that is being stopped can still be taken back as a whole.
     let rolls_back = reason == CancelReason::RolledBack;
-    if run.cancel.as_ref().is_none_or(|(_, now)| rolls_back && *now != reason) {
-        d.record(Fact::CancelRequested { by: by.clone(), reason });
+    if r.run().cancel.as_ref().is_none_or(|(_, now)| rolls_back && *now != reason) {
+        r.record(Fact::CancelRequested { by: by.clone(), reason });
     }
-    if run.is_busy() {
-        return Ok(());
-    }
-    end(d, run, overlay(run), &run.totals, reason);
-    start_waiting(d, false, waiting);
-    Ok(())
+    end_if_idle(r, reason);
 }
 
 /// Ends a run that is being stopped, once nothing is in flight.
-pub(super) fn settle(
-    d: &mut Decision<'_>,
-    run: &Run,
-    line: Option<Overlay<'_>>,
-    totals: &Totals,
-) -> Result<(), Reject> {
-    let Some((_, reason)) = run.cancel else { return Ok(()) };
-    if line.as_ref().is_some_and(Overlay::is_busy) {
-        return Ok(());
+pub(super) fn settle(r: &mut Recorder<'_>) {
+    if let Some((_, reason)) = r.run().cancel {
+        end_if_idle(r, reason);
     }
-    end(d, run, line, totals, reason);
-    start_waiting(d, false, None);
-    Ok(())
 }
 
-fn end(d: &mut Decision<'_>, run: &Run, line: Option<Overlay<'_>>, totals: &Totals, reason: CancelReason) {
-    if let Some(line) = line {
-        close_calls(d, line, reason);
+/// The run ends by a limit on its calls: nothing new starts, and what runs comes to its end.
+pub(super) fn by_limit(r: &mut Recorder<'_>) {
+    let reason = CancelReason::Limit;
+    r.record(Fact::CancelRequested { by: Principal::from(ENGINE), reason });
+    end_if_idle(r, reason);
+}
+
+fn end_if_idle(r: &mut Recorder<'_>, reason: CancelReason) {
+    if !r.run().is_busy() {
+        end(r, reason);
+        start_waiting(r, false);
     }
+}
+
+fn end(r: &mut Recorder<'_>, reason: CancelReason) {
+    close_calls(r, reason);
     if let (
         Phase::Parked(asked),
         CancelReason::Requested | CancelReason::Replaced | CancelReason::RolledBack,
-    ) = (&run.phase, reason)
+    ) = (&r.run().phase, reason)
     {
-        let (answer, by) = (Answer::Withdrawn, Principal::from(ENGINE));
-        d.record(Fact::InterruptClosed { interrupt: asked.interrupt.clone(), answer, by, roles: Vec::new() });
+        let (interrupt, by) = (asked.interrupt.clone(), Principal::from(ENGINE));
+        r.record(Fact::InterruptClosed { interrupt, answer: Answer::Withdrawn, by, roles: Vec::new() });
     }
     let (status, code, message) = match reason {
         CancelReason::RunTimeout => {
-            let ms = run.agent.limits.run_timeout_ms;
+            let ms = r.run().agent.limits.run_timeout_ms;
             let message =
                 format!("the run took longer than {ms} ms; raise `run_timeout_ms` or split the task");
             (RunStatus::Failed, "ERR_RUN_TIMEOUT", message)
@@ -95,29 +85,40 @@ fn end(d: &mut Decision<'_>, run: &Run, line: Option<Overlay<'_>>, totals: &Tota
         }
     };
     let error = RunError { code: code.into(), message, retryable: false };
-    let end = End { status, output: d.said(run), error: Some(error), fallback: false };
-    finish_only(d, run, end, totals);
+    let output = r.run().said();
+    finish_only(r, End { status, output, error: Some(error), fallback: false });
     if reason == CancelReason::RolledBack {
-        d.record(Fact::RunWithdrawn { effects: effects(d, run) });
+        let effects = r.state().last.as_ref().map(|last| last.effects.clone()).unwrap_or_default();
+        r.record(Fact::RunWithdrawn { effects });
     }
 }
 
 /// Gives every open call its result.
-fn close_calls(d: &mut Decision<'_>, mut line: Overlay<'_>, reason: CancelReason) {
-    for index in 0..line.seats.len() {
-        match line.seats[index].place {
-            Place::Done | Place::Started => continue,
-            Place::Asking => line.take_back(d, index),
-            Place::New | Place::Ready | Place::Previewing { .. } | Place::Deferred | Place::Reconciling => {}
+fn close_calls(r: &mut Recorder<'_>, reason: CancelReason) {
+    for index in 0..r.line().map_or(0, |line| line.calls.len()) {
+        if r.line().is_none() {
+            return;
         }
-        let seat = &line.seats[index];
-        if seat.starts > 0 && seat.class != EffectClass::Pure {
+        let is_deferred = match r.call(index).status {
+            CallStatus::Done | CallStatus::Started => continue,
+            CallStatus::Asking(_) => {
+                line::withdraw(r, index);
+                false
+            }
+            CallStatus::Deferred { .. } => true,
+            CallStatus::New
+            | CallStatus::Ready
+            | CallStatus::Previewing { .. }
+            | CallStatus::Reconciling { .. }
+            | CallStatus::Unresolved { .. } => false,
+        };
+        if r.call(index).may_have_changed_something() {
             let text = "Outcome unknown: the run ended before anyone said whether it was done";
-            line.close(d, index, Outcome::InDoubt, text.into());
-        } else if seat.place == Place::Deferred {
-            line.close(d, index, Outcome::Cancelled, "Stopped while it waited: the run ended".into());
+            close(r, index, Outcome::InDoubt, text);
+        } else if is_deferred {
+            close(r, index, Outcome::Cancelled, "Stopped while it waited: the run ended");
         } else {
-            line.close(d, index, Outcome::Cancelled, not_run(reason).into());
+            close(r, index, Outcome::Cancelled, not_run(reason));
         }
     }
 }
@@ -130,32 +131,4 @@ fn not_run(reason: CancelReason) -> &'static str {
         }
         CancelReason::RunTimeout | CancelReason::Limit => "Not run: a limit of the run was reached",
     }
-}
-
-/// The run ends by a limit on its calls: nothing new starts, and what runs comes to its end.
-pub(super) fn by_limit(d: &mut Decision<'_>, line: Overlay<'_>, totals: &Totals) {
-    let reason = CancelReason::Limit;
-    d.record(Fact::CancelRequested { by: Principal::from(ENGINE), reason });
-    if line.is_busy() {
-        return;
-    }
-    let run = line.run;
-    end(d, run, Some(line), totals, reason);
-    start_waiting(d, false, None);
-}
-
-/// The effects of a run's calls, without those whose only start this decision takes back.
-fn effects(d: &Decision<'_>, run: &Run) -> Vec<EffectId> {
-    let mut effects = run.effects.clone();
-    for event in &d.events {
-        if let Fact::ToolUndispatched { call: key } = &event.fact
-            && let Ok(line) = line_of(run, *key)
-            && line.calls[key.index as usize].starts == 1
-            && line.calls[key.index as usize].class != EffectClass::Pure
-        {
-            let effect = d.effect(run, *key);
-            effects.retain(|known| *known != effect);
-        }
-    }
-    effects
 }

@@ -3,10 +3,10 @@
 //! A lost model call is made again, a few times at most: nothing in the world changed, but each attempt may be paid for.
 //! A lost tool call is judged by its effect class; what must not be repeated is in doubt.
 
-use super::decision::{Decision, line_of};
-use super::line::{Overlay, with_repair};
+use super::line::{self, close, with_repair};
 use super::next::{End, give_up, try_again};
 use super::progress::after;
+use super::record::{Planned, Recorder, Situation};
 use super::{cancel, rejudge, verdict};
 use crate::agent::EffectClass;
 use crate::command::Command;
@@ -16,40 +16,50 @@ use crate::input::{CallView, View};
 use crate::message::Block;
 use crate::policy::{FailureClass, LOST_ATTEMPTS_MAX, error_code, retries_left, retry_delay_ms};
 use crate::reject::Reject;
-use crate::state::{Call, CallStatus, Line, Phase, Run};
+use crate::state::{CallStatus, Phase};
 
-pub(super) fn lost(d: &mut Decision<'_>, command: &Command, view: &View) -> Result<(), Reject> {
+pub(super) fn lost<'i>(s: Situation<'_>, command: &Command, view: &'i View) -> Planned<'i> {
     match command {
-        Command::CallModel { attempt, .. } => lost_model(d, *attempt),
-        Command::CallTool { call, start, .. } => lost_tool(d, *call, *start, view),
+        Command::CallModel { attempt, .. } => {
+            let (run, attempt) = (s.active()?, *attempt);
+            if run.attempt != attempt || run.phase != Phase::Calling {
+                let what = format!("step {}, attempt {}", attempt.step, attempt.attempt);
+                return Err(Reject::Stale { what });
+            }
+            Ok(Box::new(move |r| lose_model_call(r, attempt)))
+        }
+        Command::CallTool { call, start, .. } => {
+            check_start(s, *call, *start)?;
+            let index = call.index as usize;
+            Ok(Box::new(move |r| lose_tool_call(r, index, view)))
+        }
         Command::PreviewTool { .. } | Command::Reconcile { .. } => {
             Err(Reject::Stale { what: "a read that changes nothing; it is made again and".into() })
         }
     }
 }
 
-fn lost_model(d: &mut Decision<'_>, attempt: Attempt) -> Result<(), Reject> {
-    let run = d.active()?;
-    if run.attempt != attempt || run.phase != Phase::Calling {
-        return Err(Reject::Stale { what: format!("step {}, attempt {}", attempt.step, attempt.attempt) });
-    }
+fn lose_model_call(r: &mut Recorder<'_>, attempt: Attempt) {
+    let run = r.run();
+    // Before this one.
+    let failures = run.failures;
     let delay_ms = match run.cancel {
         Some(_) => None,
-        None => retry_delay_ms(FailureClass::Lost, run.failures, None),
+        None => retry_delay_ms(FailureClass::Lost, failures, None),
     };
-    d.record(Fact::StepFailed {
+    r.record(Fact::StepFailed {
         attempt,
         class: FailureClass::Lost,
         message: "the process that made the call is gone".into(),
         partial: None,
-        retry_at: delay_ms.filter(|ms| *ms > 0).map(|ms| d.now.plus_ms(ms)),
-        attempts_max: delay_ms.map(|_| attempt.attempt + retries_left(FailureClass::Lost, run.failures)),
+        retry_at: delay_ms.filter(|ms| *ms > 0).map(|ms| r.now().plus_ms(ms)),
+        attempts_max: delay_ms.map(|_| attempt.attempt + retries_left(FailureClass::Lost, failures)),
     });
-    if run.cancel.is_some() {
-        return cancel::settle(d, run, None, &run.totals);
+    if r.run().cancel.is_some() {
+        return cancel::settle(r);
     }
     match delay_ms {
-        Some(0) => try_again(d, run, &run.model),
+        Some(0) => try_again(r),
         Some(_) => {}
         None => {
             let message = format!(
@@ -57,147 +67,127 @@ fn lost_model(d: &mut Decision<'_>, attempt: Attempt) -> Result<(), Reject> {
                 attempt.step
             );
             let (code, retryable) = error_code(FailureClass::Lost);
-            let end = End::failed(code, message, retryable).with_output(d.said(run));
-            give_up(d, run, end, &run.totals);
+            let end = End::failed(code, message, retryable).with_output(r.run().said());
+            give_up(r, end);
         }
+    }
+}
+
+/// Checks that this is the current start of a call.
+pub(super) fn check_start(s: Situation<'_>, key: CallKey, start: u32) -> Result<(), Reject> {
+    let call = s.call(key)?;
+    if call.status != CallStatus::Started || call.starts != start {
+        return Err(Reject::Stale { what: format!("start {start} of call {}/{}", key.step, key.index) });
     }
     Ok(())
 }
 
-/// Finds a call whose current start this is.
-pub(super) fn find_start<'a>(
-    d: &Decision<'a>,
-    key: CallKey,
-    start: u32,
-) -> Result<(&'a Run, &'a Line, &'a Call), Reject> {
-    let run = d.active()?;
-    let line = line_of(run, key)?;
-    let call = &line.calls[key.index as usize];
-    if call.status != CallStatus::Started || call.starts != start {
-        return Err(Reject::Stale { what: format!("start {start} of call {}/{}", key.step, key.index) });
-    }
-    Ok((run, line, call))
-}
-
-fn lost_tool(d: &mut Decision<'_>, key: CallKey, start: u32, view: &View) -> Result<(), Reject> {
-    let (run, line, call) = find_start(d, key, start)?;
-    let index = key.index as usize;
-    let mut overlay = Overlay::of(run, line);
+fn lose_tool_call(r: &mut Recorder<'_>, index: usize, view: &View) {
+    let (run, call) = (r.run(), r.call(index));
     let again = call.is_repeatable() && call.tries < run.agent.limits.max_call_starts;
     let reason = "the process that ran it is gone";
-    if run.cancel.is_some() {
-        if call.class == EffectClass::Pure {
-            overlay.close(d, index, Outcome::Cancelled, format!("Stopped: {reason}"));
-        } else {
-            let effect = d.effect(run, key);
-            d.record(Fact::ToolInDoubt { call: key, effect, reason: reason.into() });
-            overlay.close(d, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
+    match (run.cancel.is_some(), call.class) {
+        (true, EffectClass::Pure) => close(r, index, Outcome::Cancelled, format!("Stopped: {reason}")),
+        (true, _) => leave_in_doubt(r, index, reason),
+        (false, _) if again => repeat(r, index, view),
+        (false, EffectClass::Reconcile { wait_ms }) => line::reconcile(r, index, wait_ms),
+        (false, EffectClass::Pure) => {
+            let text = format!("Given up after {} starts: {reason} each time", call.starts);
+            close(r, index, Outcome::Returned, text);
         }
-    } else if again {
-        repeat(d, &mut overlay, (index, call), view);
-    } else if let EffectClass::Reconcile { wait_ms } = call.class {
-        overlay.reconcile(d, index, wait_ms);
-    } else if call.class == EffectClass::Pure {
-        overlay.close(
-            d,
-            index,
-            Outcome::Returned,
-            format!("Given up after {start} starts: {reason} each time"),
-        );
-    } else {
-        overlay.doubt(d, index, reason.into());
+        (false, EffectClass::Idempotent | EffectClass::Keyed | EffectClass::Once) => {
+            line::doubt(r, index, reason.into());
+        }
     }
-    after(d, run, overlay)
+    after(r);
 }
 
-/// Starts a call again, unless the policy by now says otherwise: what was allowed once may not be any more.
-pub(super) fn repeat(
-    d: &mut Decision<'_>,
-    overlay: &mut Overlay<'_>,
-    (index, call): (usize, &Call),
-    view: &View,
-) {
-    let (run, tool, pure) =
-        (overlay.run, overlay.seats[index].tool, overlay.seats[index].class == EffectClass::Pure);
+/// Records the result of a call whose outcome is unknown, in a run that is being stopped.
+pub(super) fn leave_in_doubt(r: &mut Recorder<'_>, index: usize, reason: &str) {
+    let call = r.key(index);
+    r.record(Fact::ToolInDoubt { call, effect: r.effect(call), reason: reason.into() });
+    close(r, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
+}
+
+/// Starts a call again, unless the current policy says otherwise: what was allowed once may not be any more.
+pub(super) fn repeat(r: &mut Recorder<'_>, index: usize, view: &View) {
+    let call = r.call(index);
+    let (tool, pure) = (call.tool.clone(), call.class == EffectClass::Pure);
     let Some(CallView::Known(known)) = view.calls.get(index) else {
-        if d.lacks(tool) {
+        if r.lacks(&tool) {
             // It is found lost again where its tool is.
             return;
         }
         let text = format!("the tool `{tool}` is no longer available");
         return match pure {
-            true => overlay.close(d, index, Outcome::Unavailable, text),
-            false => overlay.doubt(d, index, text),
+            true => close(r, index, Outcome::Unavailable, text),
+            false => line::doubt(r, index, text),
         };
     };
     if let Some(reason) = rejudge::unfit(known) {
         let text = format!("the tool has changed, and the call cannot be repeated: {reason}");
         return match pure {
-            true => overlay.close(d, index, Outcome::Refused, text),
-            false => overlay.doubt(d, index, text),
+            true => close(r, index, Outcome::Refused, text),
+            false => line::doubt(r, index, text),
         };
     }
-    let judged = verdict::judge(d, run, tool, known, view);
+    let judged = verdict::judge(r, &tool, known, view);
     match judged.verdict {
-        Verdict::Allow => overlay.begin(d, index),
-        Verdict::Ask if rejudge::still_stands(d, call, &judged, (known, view)) => overlay.begin(d, index),
+        Verdict::Allow => line::begin(r, index),
+        Verdict::Ask if rejudge::still_stands(r, index, &judged, (known, view)) => line::begin(r, index),
         Verdict::Ask => {
-            overlay.judged(d, index, &judged, known, (None, view.version));
-            overlay.ask(d, index, judged);
+            line::judged(r, index, &judged, known, (None, view.version));
+            line::ask(r, index, judged);
         }
         Verdict::Deny if pure => {
-            overlay.judged(d, index, &judged, known, (None, view.version));
-            overlay.denied(d, index, &judged);
+            line::judged(r, index, &judged, known, (None, view.version));
+            line::denied(r, index, &judged);
         }
         Verdict::Deny => {
-            overlay.doubt(d, index, format!("a rule (`{}`) does not let it be repeated", judged.by));
+            line::doubt(r, index, format!("a rule (`{}`) does not let it be repeated", judged.by));
         }
     }
 }
 
-/// A read was made that may tell a call's outcome.
-pub(super) fn reconciled(
-    d: &mut Decision<'_>,
+/// A read was made that may show a call's outcome.
+pub(super) fn reconciled<'i>(
+    s: Situation<'_>,
     key: CallKey,
     attempt: u32,
-    found: Option<&Vec<Block>>,
-    reason: &str,
-) -> Result<(), Reject> {
-    let run = d.active()?;
-    let line = line_of(run, key)?;
-    let index = key.index as usize;
+    found: Option<&'i Vec<Block>>,
+    reason: &'i str,
+) -> Planned<'i> {
     let stale = || Reject::Stale {
         what: format!("read {attempt} for the outcome of call {}/{}", key.step, key.index),
     };
-    let CallStatus::Reconciling { attempt: now, until } = line.calls[index].status else {
+    let CallStatus::Reconciling { attempt: now, until } = s.call(key)?.status else {
         return Err(stale());
     };
-    if now != attempt || run.cancel.is_some() {
+    if now != attempt || s.active()?.cancel.is_some() {
         return Err(stale());
     }
-    let mut overlay = Overlay::of(run, line);
-    let (found, reason) = match found.map(|content| content.iter().try_for_each(Block::check)) {
-        Some(Err(why)) => (None, format!("a part of what was found {why}")),
-        Some(Ok(())) | None => (found, reason.to_owned()),
-    };
-    match found {
-        Some(content) => {
-            let content = with_repair(&line.calls[index], content);
-            overlay.finish(d, index, Outcome::Reconciled, content);
+    Ok(Box::new(move |r| {
+        let index = key.index as usize;
+        let (found, reason) = match found.map(|content| content.iter().try_for_each(Block::check)) {
+            Some(Err(why)) => (None, format!("a part of what was found {why}")),
+            Some(Ok(())) | None => (found, reason.to_owned()),
+        };
+        match found {
+            Some(content) => {
+                let content = with_repair(r.call(index), content);
+                line::finish(r, index, Outcome::Reconciled, content);
+            }
+            None if r.now() >= until => {
+                let text = format!("nothing was found within the time to look for it; last: {reason}");
+                line::doubt(r, index, text);
+            }
+            None => {
+                let retry_at = r.now().plus_ms(pause_ms(attempt)).min(until);
+                r.record(Fact::ToolUnresolved { call: key, reason, retry_at });
+            }
         }
-        None if d.now >= until => {
-            overlay.doubt(
-                d,
-                index,
-                format!("nothing was found within the time to look for it; last: {reason}"),
-            );
-        }
-        None => {
-            let retry_at = d.now.plus_ms(pause_ms(attempt)).min(until);
-            d.record(Fact::ToolUnresolved { call: key, reason, retry_at });
-        }
-    }
-    after(d, run, overlay)
+        after(r);
+    }))
 }
 
 /// Waits between reads: 1, 2, 4, … s, at most 30 s.
@@ -206,15 +196,14 @@ fn pause_ms(attempt: u32) -> u64 {
 }
 
 /// The time has come to look for outcomes again.
-pub(super) fn look_again(d: &mut Decision<'_>, run: &Run) {
-    let Phase::Calls(line) = &run.phase else { return };
-    for (index, call) in line.calls.iter().enumerate() {
+pub(super) fn look_again(r: &mut Recorder<'_>) {
+    for index in 0..r.line().map_or(0, |line| line.calls.len()) {
+        let call = r.call(index);
         if let CallStatus::Unresolved { attempts, until, retry_at } = call.status
-            && retry_at <= d.now
-            && !d.lacks(&call.tool)
+            && retry_at <= r.now()
+            && !r.lacks(&call.tool)
         {
-            let call = CallKey { step: run.attempt.step, index: index as u32 };
-            d.record(Fact::ToolReconciling { call, attempt: attempts + 1, until });
+            r.record(Fact::ToolReconciling { call: r.key(index), attempt: attempts + 1, until });
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Nothing here looks at what a message says, beyond that it says something.
 
-use super::decision::{Decision, can_be_read, is_not_null};
+use super::record::{Planned, Recorder, Situation, can_be_read, is_not_null};
 use super::{cancel, next};
 use crate::agent::ModelSettings;
 use crate::event::{CancelReason, Fact, Place, Queued, TitleMade};
@@ -19,32 +19,40 @@ const TITLE_MAX_CHARS: usize = 60;
 /// Words of the title made from the first message. (SK-P7)
 const TITLE_WORDS: usize = 6;
 
-pub(super) fn received(d: &mut Decision<'_>, new: &NewMessage) -> Result<(), Reject> {
+pub(super) fn received<'i>(s: Situation<'_>, new: &'i NewMessage) -> Planned<'i> {
     check(new)?;
-    check_ids(d, new)?;
-    if d.state.run.is_none() {
-        create(d, new);
-        d.run = Some(new.run.clone());
-        let options = next::in_mode(d, &new.agent, &new.options);
-        d.record(Fact::RunStarted { agent: new.agent.clone(), options: options.clone(), by: new.by.clone() });
-        d.record(Fact::MessageReceived {
-            id: new.id.clone(),
-            message: new.message.clone(),
-            by: new.by.clone(),
-        });
-        next::first_step(d, &new.agent, &options);
-        return Ok(());
-    }
-    let place = match new.when_busy {
+    check_ids(s, new)?;
+    let Some(run) = &s.state.run else { return Ok(Box::new(move |r| start_run(r, new))) };
+    let (place, cancels) = match new.when_busy {
         WhenBusy::Reject => return Err(Reject::Busy),
-        WhenBusy::Queue => Place::AfterRun,
-        WhenBusy::Steer => Place::AfterStep,
-        WhenBusy::Replace | WhenBusy::Rollback => Place::AfterCancel,
+        WhenBusy::Queue => (Place::AfterRun, None),
+        WhenBusy::Steer => (Place::AfterStep, None),
+        WhenBusy::Replace => (Place::AfterCancel, Some(CancelReason::Replaced)),
+        WhenBusy::Rollback => (Place::AfterCancel, Some(CancelReason::RolledBack)),
     };
-    let limit = d.active()?.agent.limits.max_queued;
-    if d.state.queue.len() >= limit as usize {
+    let limit = run.agent.limits.max_queued;
+    if s.state.queue.len() >= limit as usize {
         return Err(Reject::QueueFull { limit });
     }
+    Ok(Box::new(move |r| {
+        queue(r, new, place);
+        if let Some(reason) = cancels {
+            cancel::begin(r, &new.by, reason);
+        }
+    }))
+}
+
+/// Starts the run of a message in a thread without an active one.
+fn start_run(r: &mut Recorder<'_>, new: &NewMessage) {
+    create(r, new);
+    r.begin_run(&new.run);
+    let options = next::in_mode(r.state(), &new.agent, &new.options);
+    r.record(Fact::RunStarted { agent: new.agent.clone(), options, by: new.by.clone() });
+    r.record(Fact::MessageReceived { id: new.id.clone(), message: new.message.clone(), by: new.by.clone() });
+    next::first_step(r);
+}
+
+fn queue(r: &mut Recorder<'_>, new: &NewMessage, place: Place) {
     let queued = Queued {
         message: new.message.clone(),
         by: new.by.clone(),
@@ -53,12 +61,7 @@ pub(super) fn received(d: &mut Decision<'_>, new: &NewMessage) -> Result<(), Rej
         agent: new.agent.clone(),
         options: new.options.clone(),
     };
-    d.record(Fact::MessageQueued { id: new.id.clone(), queued: Box::new(queued.clone()) });
-    match new.when_busy {
-        WhenBusy::Replace => cancel::begin(d, &new.by, CancelReason::Replaced, Some((&new.id, &queued))),
-        WhenBusy::Rollback => cancel::begin(d, &new.by, CancelReason::RolledBack, Some((&new.id, &queued))),
-        WhenBusy::Reject | WhenBusy::Queue | WhenBusy::Steer => Ok(()),
-    }
+    r.record(Fact::MessageQueued { id: new.id.clone(), queued: Box::new(queued) });
 }
 
 /// What a person or program may say to the agent.
@@ -106,8 +109,8 @@ fn check(new: &NewMessage) -> Result<(), Reject> {
 
 /// The same id is taken once, and effects are named by their run: no two runs may share an id. Only what the state
 /// still knows can be compared; the rest is the inbox's business.
-fn check_ids(d: &Decision<'_>, new: &NewMessage) -> Result<(), Reject> {
-    let state = d.state;
+fn check_ids(s: Situation<'_>, new: &NewMessage) -> Result<(), Reject> {
+    let state = s.state;
     if state.queue.iter().any(|waiting| waiting.id == new.id) {
         return Err(Reject::Invalid { what: format!("message `{}` already waits", new.id) });
     }
@@ -120,20 +123,20 @@ fn check_ids(d: &Decision<'_>, new: &NewMessage) -> Result<(), Reject> {
     Ok(())
 }
 
-fn create(d: &mut Decision<'_>, new: &NewMessage) {
-    if d.state.thread.is_none() {
-        let thread = d.thread.clone();
-        d.record(Fact::ThreadCreated {
+fn create(r: &mut Recorder<'_>, new: &NewMessage) {
+    if r.state().thread.is_none() {
+        let thread = r.situation().thread.clone();
+        r.record(Fact::ThreadCreated {
             thread,
             workspace: new.workspace.clone(),
             folder: new.folder.clone(),
             owner: new.by.clone(),
         });
     }
-    if d.state.title.is_none()
+    if r.state().title.is_none()
         && let Some(title) = title(&new.message.plain_text())
     {
-        d.record(Fact::ThreadTitled { title, by: Principal::from(ENGINE), made: None });
+        r.record(Fact::ThreadTitled { title, by: Principal::from(ENGINE), made: None });
     }
 }
 
@@ -148,25 +151,23 @@ fn shortened(title: &str) -> Option<String> {
     (!title.is_empty()).then_some(title)
 }
 
-pub(super) fn titled(d: &mut Decision<'_>, title: &str, by: &Principal) -> Result<(), Reject> {
+pub(super) fn titled<'i>(title: &str, by: &'i Principal) -> Planned<'i> {
     let Some(title) = shortened(title) else {
         return Err(Reject::Invalid { what: "the title is empty".into() });
     };
-    d.record(Fact::ThreadTitled { title, by: by.clone(), made: None });
-    Ok(())
+    Ok(Box::new(move |r| r.record(Fact::ThreadTitled { title, by: by.clone(), made: None })))
 }
 
 /// Records what a model's title cost, and the title where no person has given one. (SK-P7)
-pub(super) fn title_made(d: &mut Decision<'_>, title: &str, made: &TitleMade) -> Result<(), Reject> {
-    let Some(known) = d.state.title.clone() else {
+pub(super) fn title_made<'i>(s: Situation<'_>, title: &str, made: &'i TitleMade) -> Planned<'i> {
+    let Some(known) = s.state.title.clone() else {
         return Err(Reject::Invalid {
             what: "the thread has no message that a title could be made of".into(),
         });
     };
-    let title = shortened(title).filter(|_| d.state.named_by.is_none()).unwrap_or(known);
-    let by = d.state.named_by.clone().unwrap_or_else(|| Principal::from(ENGINE));
-    d.record(Fact::ThreadTitled { title, by, made: Some(Box::new(made.clone())) });
-    Ok(())
+    let title = shortened(title).filter(|_| s.state.named_by.is_none()).unwrap_or(known);
+    let by = s.state.named_by.clone().unwrap_or_else(|| Principal::from(ENGINE));
+    Ok(Box::new(move |r| r.record(Fact::ThreadTitled { title, by, made: Some(Box::new(made.clone())) })))
 }
 
 #[cfg(test)]

@@ -4,42 +4,44 @@
 
 use std::sync::Arc;
 
-use super::decision::Decision;
-use super::line::Overlay;
 use super::next::{End, finish, give_up, has_steps_left, next_step, try_again};
-use super::{cancel, progress};
+use super::record::{Planned, Recorder, Situation};
+use super::{cancel, line, progress};
 use crate::context::nudge::{EMPTY_RETRIES, LAST_RESORT, OVERRUN_RETRIES, SILENT};
 use crate::context::window;
-use crate::event::{Fact, Output, StepMode, Surface, Totals};
+use crate::event::{Fact, Output, Place, StepMode, Surface};
 use crate::id::{Attempt, Digest, ModelName, Principal};
 use crate::input::{ModelFailed, ModelReplied};
 use crate::message::{Block, Content, Message, Role, StopReason, Usage};
 use crate::policy::{FailureClass, error_code, retries_left, retry_delay_ms, shorten_failure};
 use crate::reject::Reject;
-use crate::state::{Phase, Run};
+use crate::state::{Phase, Run, Waiting};
 
 /// Prompts of one step that may be too long before the run gives up. (LM-L4)
 const SHRINKS: u32 = 3;
 
-fn calling<'a>(d: &Decision<'a>, attempt: Attempt) -> Result<&'a Run, Reject> {
-    let run = d.active()?;
+fn calling<'a>(s: Situation<'a>, attempt: Attempt) -> Result<&'a Run, Reject> {
+    let run = s.active()?;
     if run.attempt == attempt && run.phase == Phase::Calling {
         return Ok(run);
     }
     Err(Reject::Stale { what: format!("step {}, attempt {}", attempt.step, attempt.attempt) })
 }
 
-pub(super) fn replied(d: &mut Decision<'_>, reply: &ModelReplied) -> Result<(), Reject> {
-    let run = calling(d, reply.attempt)?;
+pub(super) fn replied<'i>(s: Situation<'_>, reply: &'i ModelReplied) -> Planned<'i> {
+    calling(s, reply.attempt)?;
     if let Err(why) = reply.blocks.iter().try_for_each(Block::check) {
-        return failed(d, &unreadable(reply.attempt, &why));
+        let failure = unreadable(reply.attempt, &why);
+        return Ok(Box::new(move |r| fail(r, &failure)));
     }
-    let message = Message { role: Role::Assistant, blocks: reply.blocks.clone() };
-    let mut totals = run.totals;
-    totals.add_reply(&reply.stop, &reply.usage, reply.cost, reply.ttft_ms);
-    let asks = message.calls().next().is_some();
-    let message = Arc::new(message);
-    d.record(Fact::StepReplied {
+    Ok(Box::new(move |r| take_reply(r, reply)))
+}
+
+fn take_reply(r: &mut Recorder<'_>, reply: &ModelReplied) {
+    let message = Arc::new(Message { role: Role::Assistant, blocks: reply.blocks.clone() });
+    // An answer that hit the output cap before has begun with an earlier reply.
+    let continues = r.run().answer_continues && r.run().answer.is_some();
+    r.record(Fact::StepReplied {
         attempt: reply.attempt,
         message: message.clone(),
         stop: told_in_short(&reply.stop),
@@ -50,20 +52,14 @@ pub(super) fn replied(d: &mut Decision<'_>, reply: &ModelReplied) -> Result<(), 
         duration_ms: reply.duration_ms,
         thoughts_ms: reply.thoughts_ms.clone(),
     });
-    if asks {
-        let mut line = Overlay::new(run, &message);
-        if run.cancel.is_some() {
-            return cancel::settle(d, run, Some(line), &totals);
-        }
-        line.judge(d, &reply.view);
-        progress::go_on(d, line, &totals);
-        return Ok(());
+    if r.run().cancel.is_some() {
+        return cancel::settle(r);
     }
-    if run.cancel.is_some() {
-        return cancel::settle(d, run, None, &totals);
+    if r.line().is_some() {
+        line::judge(r, &reply.view);
+        return progress::go_on(r);
     }
-    without_calls(d, run, &reply.stop, &message, &totals);
-    Ok(())
+    without_calls(r, &reply.stop, message.has_answer(), continues);
 }
 
 /// A reply that cannot be recorded is one that the protocol does not allow.
@@ -86,112 +82,114 @@ fn told_in_short(stop: &StopReason) -> StopReason {
     }
 }
 
-fn without_calls(d: &mut Decision<'_>, run: &Run, stop: &StopReason, message: &Message, totals: &Totals) {
-    let output = d.said(run);
+fn without_calls(r: &mut Recorder<'_>, stop: &StopReason, has_answer: bool, continues: bool) {
+    let output = r.run().said();
     match stop {
         StopReason::Refusal => {
             let end = End::failed("ERR_REFUSED", "the model declined to answer".into(), false);
-            finish(d, run, end.with_output(output), totals);
+            finish(r, end.with_output(output));
         }
         StopReason::Other(reason) => {
             let end = End::failed("ERR_UNEXPECTED_STOP", format!("the model stopped for `{reason}`"), false);
-            finish(d, run, end.with_output(output), totals);
+            finish(r, end.with_output(output));
         }
-        StopReason::Pause => next_step(d, run, StepMode::Plain, totals),
-        StopReason::MaxTokens if run.overruns < OVERRUN_RETRIES => {
-            let mode = if message.has_answer() { StepMode::Continue } else { StepMode::Smaller };
-            next_step(d, run, mode, totals);
+        StopReason::Pause => next_step(r, StepMode::Plain),
+        StopReason::MaxTokens if r.run().overruns <= OVERRUN_RETRIES => {
+            next_step(r, if has_answer { StepMode::Continue } else { StepMode::Smaller });
         }
         StopReason::MaxTokens => {
             let message = format!("the reply hit the output cap {} times in a row", OVERRUN_RETRIES + 1);
-            finish(d, run, End::failed("ERR_MAX_TOKENS", message, false).with_output(output), totals);
+            finish(r, End::failed("ERR_MAX_TOKENS", message, false).with_output(output));
         }
         StopReason::End | StopReason::ToolCalls | StopReason::StopSequence | StopReason::Cancelled => {
-            if message.has_answer() || run.answer_from.is_some() {
-                answered(d, run, output, totals);
+            if has_answer || continues {
+                answered(r, output);
             } else {
-                silent(d, run, totals);
+                silent(r);
             }
         }
     }
 }
 
-fn answered(d: &mut Decision<'_>, run: &Run, output: Output, totals: &Totals) {
-    let steered = d.state.queue.iter().any(|waiting| waiting.queued.place == crate::event::Place::AfterStep);
+fn answered(r: &mut Recorder<'_>, output: Output) {
+    let steers = |waiting: &Waiting| waiting.queued.place == Place::AfterStep;
     // An answer on the last step stands; what was to steer the run then starts the next one.
-    if steered && has_steps_left(run) {
-        next_step(d, run, StepMode::Plain, totals);
-        return;
+    if r.state().queue.iter().any(steers) && has_steps_left(r.run()) {
+        return next_step(r, StepMode::Plain);
     }
-    let fallback = run.mode == StepMode::Fallback;
-    finish(d, run, End { fallback, ..End::done(output) }, totals);
+    let fallback = r.run().mode == StepMode::Fallback;
+    finish(r, End { fallback, ..End::done(output) });
 }
 
 /// The reply had neither text nor calls. (WT-L9, WT-L10)
-fn silent(d: &mut Decision<'_>, run: &Run, totals: &Totals) {
-    let words = match run.mode {
+fn silent(r: &mut Recorder<'_>) {
+    let Run { mode, empties, ref options, .. } = *r.run();
+    let words = match mode {
         StepMode::Fallback => LAST_RESORT,
         StepMode::Plain | StepMode::AfterEmpty(_) | StepMode::Continue | StepMode::Smaller => {
-            if run.empties < EMPTY_RETRIES {
-                return next_step(d, run, StepMode::AfterEmpty(run.empties + 1), totals);
+            if empties <= EMPTY_RETRIES {
+                return next_step(r, StepMode::AfterEmpty(empties));
             }
             SILENT
         }
     };
-    match run.options.surface {
-        Surface::Chat => finish(d, run, End::in_place(words), totals),
+    match options.surface {
+        Surface::Chat => finish(r, End::in_place(words)),
         Surface::Headless => {
-            let message = format!("the model answered nothing {} times in a row", run.empties + 1);
-            finish(d, run, End::failed("ERR_EMPTY_REPLY", message, true), totals);
+            let message = format!("the model answered nothing {empties} times in a row");
+            finish(r, End::failed("ERR_EMPTY_REPLY", message, true));
         }
     }
 }
 
-pub(super) fn failed(d: &mut Decision<'_>, failure: &ModelFailed) -> Result<(), Reject> {
-    let run = calling(d, failure.attempt)?;
+pub(super) fn failed<'i>(s: Situation<'_>, failure: &'i ModelFailed) -> Planned<'i> {
+    calling(s, failure.attempt)?;
+    Ok(Box::new(move |r| fail(r, failure)))
+}
+
+fn fail(r: &mut Recorder<'_>, failure: &ModelFailed) {
+    let run = r.run();
+    // Before this one.
+    let failures = run.failures;
     let delay = if run.cancel.is_some() {
         None
     } else {
-        retry_delay_ms(failure.class, run.failures, failure.retry_after_ms)
+        retry_delay_ms(failure.class, failures, failure.retry_after_ms)
     };
     let message = shorten_failure(&failure.message).into_owned();
-    d.record(Fact::StepFailed {
+    r.record(Fact::StepFailed {
         attempt: failure.attempt,
         class: failure.class,
         message: message.clone(),
         partial: failure.partial.clone(),
-        retry_at: delay.map(|ms| d.now.plus_ms(ms)),
-        attempts_max: delay.map(|_| failure.attempt.attempt + retries_left(failure.class, run.failures)),
+        retry_at: delay.map(|ms| r.now().plus_ms(ms)),
+        attempts_max: delay.map(|_| failure.attempt.attempt + retries_left(failure.class, failures)),
     });
-    if run.cancel.is_some() {
-        return cancel::settle(d, run, None, &run.totals);
+    if r.run().cancel.is_some() {
+        return cancel::settle(r);
     }
     if delay.is_some() {
-        return Ok(());
+        return;
     }
     if failure.class == FailureClass::ContextTooLong
-        && run.failures.too_long < SHRINKS
-        && let Some(start) = window::shrunk(&d.state.history)
+        && failures.too_long < SHRINKS
+        && let Some(start) = window::shrunk(&r.state().history)
     {
-        d.record(Fact::WindowMoved { start });
-        try_again(d, run, &run.model);
-        return Ok(());
+        r.record(Fact::WindowMoved { start });
+        return try_again(r);
     }
-    if run.model != run.step_model {
-        // Somebody has chosen another model while this one was called: its turn comes before the fallbacks.
-        try_again(d, run, &run.model);
-        return Ok(());
+    if r.run().model != r.run().step_model {
+        // A person has chosen another model while this one was called: it is tried before the fallbacks.
+        return try_again(r);
     }
-    if let Some(model) = fallback_model(run) {
-        let reason = format!("`{}` failed: {message}", run.model);
-        d.record(Fact::ModelSwitched { model: model.clone(), reason });
-        try_again(d, run, model);
-        return Ok(());
+    if let Some(model) = fallback_model(r.run()).cloned() {
+        let reason = format!("`{}` failed: {message}", r.run().model);
+        r.record(Fact::ModelSwitched { model, reason });
+        return try_again(r);
     }
     let (code, retryable) = error_code(failure.class);
-    let end = End::failed(code, message, retryable).with_output(d.said(run));
-    give_up(d, run, end, &run.totals);
-    Ok(())
+    let end = End::failed(code, message, retryable).with_output(r.run().said());
+    give_up(r, end);
 }
 
 /// The model after the one in use in the agent's list.
@@ -201,32 +199,34 @@ fn fallback_model(run: &Run) -> Option<&ModelName> {
     run.agent.models.get(place.map_or(0, |place| place + 1))
 }
 
-pub(super) fn stopped(
-    d: &mut Decision<'_>,
-    attempt: Attempt,
-    partial: Option<&Content>,
-) -> Result<(), Reject> {
-    let run = calling(d, attempt)?;
-    if run.cancel.is_none() {
-        if partial.is_some() {
-            return Err(Reject::Stale { what: "the model call is still wanted".into() });
-        }
-        // Another process makes the call again; nothing failed.
-        d.record(Fact::StepFailed {
+pub(super) fn stopped<'i>(s: Situation<'_>, attempt: Attempt, partial: Option<&'i Content>) -> Planned<'i> {
+    let run = calling(s, attempt)?;
+    if run.cancel.is_some() {
+        return Ok(Box::new(move |r| stop(r, attempt, partial)));
+    }
+    if partial.is_some() {
+        return Err(Reject::Stale { what: "the model call is still wanted".into() });
+    }
+    // Another process makes the call again; nothing failed.
+    Ok(Box::new(move |r| {
+        r.record(Fact::StepFailed {
             attempt,
             class: FailureClass::Cancelled,
             message: "the process that made the call ended in order".into(),
             partial: None,
-            retry_at: Some(d.now),
+            retry_at: Some(r.now()),
             attempts_max: None,
         });
-        return Ok(());
-    }
+    }))
+}
+
+/// The model call of a run that is being stopped has ended.
+fn stop(r: &mut Recorder<'_>, attempt: Attempt, partial: Option<&Content>) {
     match partial {
         Some(partial) if partial.size_bytes() > 0 => {
             let block = Block::Text { text: partial.clone(), native: None };
             let message = Arc::new(Message { role: Role::Assistant, blocks: vec![block] });
-            d.record(Fact::StepReplied {
+            r.record(Fact::StepReplied {
                 attempt,
                 message,
                 stop: StopReason::Cancelled,
@@ -234,11 +234,11 @@ pub(super) fn stopped(
                 cost: None,
                 request: Digest::default(),
                 ttft_ms: None,
-                duration_ms: d.now.since(run.step_at),
+                duration_ms: r.now().since(r.run().step_at),
                 thoughts_ms: Vec::new(),
             });
         }
-        Some(_) | None => d.record(Fact::StepFailed {
+        Some(_) | None => r.record(Fact::StepFailed {
             attempt,
             class: FailureClass::Cancelled,
             message: "stopped before any text had come".into(),
@@ -247,13 +247,14 @@ pub(super) fn stopped(
             attempts_max: None,
         }),
     }
-    cancel::settle(d, run, None, &run.totals)
+    cancel::settle(r);
 }
 
-pub(super) fn switched(d: &mut Decision<'_>, model: &ModelName, by: &Principal) -> Result<(), Reject> {
+pub(super) fn switched<'i>(model: &'i ModelName, by: &'i Principal) -> Planned<'i> {
     if model.as_str().is_empty() {
         return Err(Reject::Invalid { what: "the model's name is empty; write `provider/model`".into() });
     }
-    d.record(Fact::ModelSwitched { model: model.clone(), reason: format!("chosen by {by}") });
-    Ok(())
+    Ok(Box::new(move |r| {
+        r.record(Fact::ModelSwitched { model: model.clone(), reason: format!("chosen by {by}") });
+    }))
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::decision::Decision;
+use super::record::Recorder;
 use crate::agent::Agent;
 use crate::context::nudge::{self, LAST_RESORT};
 use crate::context::{has_instructions, window};
@@ -12,10 +12,9 @@ use crate::event::{
     AtLimit, Fact, InterruptKind, LimitAsked, Next, Output, Place, Queued, RunError, RunOptions, RunStatus,
     StepMode, Totals,
 };
-use crate::id::{Attempt, InputId, InterruptId, ModelName, RunId};
-use crate::message::MicroUsd;
+use crate::id::{Attempt, InputId, InterruptId};
 use crate::policy::{Approver, Quorum, Terms, shorten_failure};
-use crate::state::{RUN_TIMEOUT, Run, Waiting};
+use crate::state::{RUN_TIMEOUT, Run, State, Waiting};
 
 /// Who may raise a limit.
 pub(super) type Approvers = BTreeSet<Approver>;
@@ -51,73 +50,59 @@ impl End {
 }
 
 /// Starts the run of a queued message.
-pub(super) fn start_queued(d: &mut Decision<'_>, id: &InputId, queued: &Queued) {
-    d.run = Some(queued.run.clone());
-    let options = in_mode(d, &queued.agent, &queued.options);
-    d.record(Fact::RunStarted {
-        agent: queued.agent.clone(),
-        options: options.clone(),
-        by: queued.by.clone(),
-    });
-    d.record(Fact::MessageTaken { id: id.clone() });
-    first_step(d, &queued.agent, &options);
+pub(super) fn start_queued(r: &mut Recorder<'_>, id: &InputId) {
+    let Some(waiting) = r.state().queue.iter().find(|waiting| waiting.id == *id) else { return };
+    let Queued { run, agent, options, by, message: _, place: _ } = &waiting.queued;
+    let (run, agent, by) = (run.clone(), agent.clone(), by.clone());
+    let options = in_mode(r.state(), &agent, options);
+    r.begin_run(&run);
+    r.record(Fact::RunStarted { agent, options, by });
+    r.record(Fact::MessageTaken { id: id.clone() });
+    first_step(r);
 }
 
 /// The options with the effective mode: the run's, else the thread's last one, else the agent's.
-pub(super) fn in_mode(d: &Decision<'_>, agent: &Agent, options: &RunOptions) -> RunOptions {
-    RunOptions { mode: options.mode.or(d.state.mode).or(agent.mode), ..options.clone() }
+pub(super) fn in_mode(state: &State, agent: &Agent, options: &RunOptions) -> RunOptions {
+    RunOptions { mode: options.mode.or(state.mode).or(agent.mode), ..options.clone() }
 }
 
 /// Takes the messages that steer the active run into its history.
-fn take_steering(d: &mut Decision<'_>) {
-    let state = d.state;
-    for Waiting { id, queued, .. } in &state.queue {
-        if queued.place == Place::AfterStep {
-            d.record(Fact::MessageTaken { id: id.clone() });
-        }
+fn take_steering(r: &mut Recorder<'_>) {
+    let steers = |waiting: &&Waiting| waiting.queued.place == Place::AfterStep;
+    let steering: Vec<InputId> =
+        r.state().queue.iter().filter(steers).map(|waiting| waiting.id.clone()).collect();
+    for id in steering {
+        r.record(Fact::MessageTaken { id });
     }
 }
 
 /// Starts the first step of a run whose message was just recorded.
-pub(super) fn first_step(d: &mut Decision<'_>, agent: &Agent, options: &RunOptions) {
-    move_window(d, agent, options, StepMode::Plain);
-    let model = d.state.model.clone().or_else(|| agent.models.first().cloned());
-    // A message without a model is refused before it gets here.
-    let model = model.unwrap_or_else(|| ModelName::from(""));
-    if let Some(asked) = refused(d, Next::Step(StepMode::Plain)) {
-        d.tell_refused();
-        return first_refused(d, options, asked);
+pub(super) fn first_step(r: &mut Recorder<'_>) {
+    move_window(r, StepMode::Plain);
+    if let Some(asked) = refused(r, Next::Step(StepMode::Plain)) {
+        r.record_no_room();
+        return at_limit(r, asked);
     }
     let attempt = Attempt { step: 1, attempt: 1 };
-    d.record(Fact::StepStarted { attempt, model, mode: StepMode::Plain, nudge: None });
-}
-
-/// A budget has no room for the very first step.
-fn first_refused(d: &mut Decision<'_>, options: &RunOptions, (asked, approvers): (LimitAsked, Approvers)) {
-    if options.at_limit() == AtLimit::Ask {
-        return park(d, asked, approvers, 0);
-    }
-    let End { status, output, error, fallback } = limit_end(&asked);
-    let totals = Totals { cost: Some(MicroUsd(0)), ..Totals::default() };
-    d.record(Fact::RunFinished { status, output, error, fallback, totals });
-    start_waiting(d, false, None);
+    let model = r.run().model.clone();
+    r.record(Fact::StepStarted { attempt, model, mode: StepMode::Plain, nudge: None });
 }
 
 /// The budget that has no room for what comes next.
-fn refused(d: &Decision<'_>, next: Next) -> Option<(LimitAsked, Approvers)> {
-    let (limit, figure, refused) = d.refused.as_ref().or(d.state.refused.as_ref())?;
+fn refused(r: &Recorder<'_>, next: Next) -> Option<(LimitAsked, Approvers)> {
+    let (limit, figure, refused) = r.no_room()?;
     let asked = LimitAsked { limit: limit.clone(), figure: *figure, used: refused.taken, next: Some(next) };
     Some((asked, refused.approvers.clone()))
 }
 
 /// Parks the run on a limit.
-fn park(d: &mut Decision<'_>, asked: LimitAsked, of: Approvers, step: u32) {
-    let run = d.run.as_ref().map(RunId::as_str).unwrap_or_default();
+fn park(r: &mut Recorder<'_>, asked: LimitAsked, of: Approvers) {
+    let run = r.run();
     // Events count up: the same limit reached again is another interrupt.
-    let id = format!("{run}.{step}.limit.{}", d.state.seq.0);
+    let id = format!("{}.{}.limit.{}", run.id, run.attempt.step, r.from().0);
     let terms = Terms { quorums: BTreeSet::from([Quorum { count: 1, of }]), ..Terms::default() };
     let (interrupt, kind) = (InterruptId::from(id), InterruptKind::Limit(Box::new(asked)));
-    d.record(Fact::InterruptOpened { interrupt, kind, call: None, terms });
+    r.record(Fact::InterruptOpened { interrupt, kind, call: None, terms });
 }
 
 /// How a run ends by a limit that nobody raises.
@@ -148,16 +133,16 @@ fn limit_end(asked: &LimitAsked) -> End {
 }
 
 /// A person lets the limit stand.
-pub(super) fn limit_ends(d: &mut Decision<'_>, run: &Run, asked: &LimitAsked, totals: &Totals) {
-    let end = limit_end(asked).with_output(d.said(run));
-    finish(d, run, end, totals);
+pub(super) fn limit_ends(r: &mut Recorder<'_>, asked: &LimitAsked) {
+    let end = limit_end(asked).with_output(r.run().said());
+    finish(r, end);
 }
 
-/// A person has made room: the run goes on with what it could not do.
-pub(super) fn resume(d: &mut Decision<'_>, run: &Run, next: Next) {
+/// A person has made room: the run continues with what it could not do.
+pub(super) fn resume(r: &mut Recorder<'_>, next: Next) {
     match next {
-        Next::Step(mode) => start_step(d, run, mode, &run.totals),
-        Next::Retry => start_again(d, run, &run.model),
+        Next::Step(mode) => start_step(r, mode),
+        Next::Retry => start_again(r),
     }
 }
 
@@ -170,34 +155,35 @@ pub(super) fn is_own(asked: &LimitAsked) -> bool {
 const MAX_STEPS: &str = "max_steps";
 const MAX_SAME_CALLS: &str = "max_same_calls";
 
-/// Goes on after a step: its calls have their results, or its reply asks for more.
-pub(super) fn next_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals: &Totals) {
+/// Continues after a step: its calls have their results, or its reply asks for more.
+pub(super) fn next_step(r: &mut Recorder<'_>, mode: StepMode) {
+    let run = r.run();
     if !has_steps_left(run) {
-        return out_of_steps(d, run, mode, totals);
+        return out_of_steps(r, mode);
     }
-    if let Some(asked) = stalled(d, run, mode) {
-        d.record(Fact::LimitReached { limit: asked.limit.clone(), figure: asked.figure, refused: None });
-        return at_limit(d, run, (asked, Approvers::new()), totals);
+    if let Some(asked) = stalled(run, mode) {
+        r.record(Fact::LimitReached { limit: asked.limit.clone(), figure: asked.figure, refused: None });
+        return at_limit(r, (asked, Approvers::new()));
     }
     if run.is_overtime {
-        let asked = out_of_time(d, run, Next::Step(mode));
-        return at_limit(d, run, (asked, Approvers::new()), totals);
+        let asked = out_of_time(r, Next::Step(mode));
+        return at_limit(r, (asked, Approvers::new()));
     }
-    start_step(d, run, mode, totals);
+    start_step(r, mode);
 }
 
-/// The time that the run has taken, as somebody is asked about it.
-pub(super) fn out_of_time(d: &Decision<'_>, run: &Run, next: Next) -> LimitAsked {
-    let (limit, figure) = (RUN_TIMEOUT.to_owned(), run.timeout_ms());
-    let used = d.now.since(run.started_at).saturating_sub(run.waited_ms);
-    LimitAsked { limit, figure, used, next: Some(next) }
+/// The question about the time that the run has taken.
+pub(super) fn out_of_time(r: &Recorder<'_>, next: Next) -> LimitAsked {
+    let run = r.run();
+    let used = r.now().since(run.started_at).saturating_sub(run.waited_ms);
+    LimitAsked { limit: RUN_TIMEOUT.to_owned(), figure: run.timeout_ms(), used, next: Some(next) }
 }
 
-/// The same calls have brought the same results too often in a row, those of this decision included.
-fn stalled(d: &Decision<'_>, run: &Run, mode: StepMode) -> Option<LimitAsked> {
+/// The same calls have brought the same results too often in a row.
+fn stalled(run: &Run, mode: StepMode) -> Option<LimitAsked> {
     let usual = u64::from(run.agent.limits.max_same_calls);
     let figure = run.figure(MAX_SAME_CALLS, usual);
-    let times = u64::from(d.streak(run).times);
+    let times = u64::from(run.streak.times);
     let (limit, next) = (MAX_SAME_CALLS.to_owned(), Some(Next::Step(mode)));
     (usual > 0 && times >= figure).then_some(LimitAsked { limit, figure, used: times, next })
 }
@@ -207,123 +193,110 @@ pub(super) fn has_steps_left(run: &Run) -> bool {
     u64::from(run.attempt.step) < run.figure(MAX_STEPS, u64::from(run.agent.limits.max_steps))
 }
 
-fn start_step(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals: &Totals) {
-    if let Some(refused) = refused(d, Next::Step(mode)) {
-        return at_limit(d, run, refused, totals);
+fn start_step(r: &mut Recorder<'_>, mode: StepMode) {
+    if let Some(refused) = refused(r, Next::Step(mode)) {
+        return at_limit(r, refused);
     }
-    take_steering(d);
-    move_window(d, &run.agent, &run.options, mode);
+    take_steering(r);
+    move_window(r, mode);
+    let run = r.run();
     let attempt = Attempt { step: run.attempt.step + 1, attempt: 1 };
+    let model = run.model.clone();
     // Recorded: what an old journal folds to does not depend on the words of a later build.
     let nudge = nudge::text(mode).map(str::to_owned);
-    d.record(Fact::StepStarted { attempt, model: run.model.clone(), mode, nudge });
+    r.record(Fact::StepStarted { attempt, model, mode, nudge });
 }
 
-/// A limit is reached: somebody is asked, or the run ends.
-pub(super) fn at_limit(
-    d: &mut Decision<'_>,
-    run: &Run,
-    (asked, approvers): (LimitAsked, Approvers),
-    totals: &Totals,
-) {
-    match run.options.at_limit() {
-        AtLimit::Ask => park(d, asked, approvers, run.attempt.step),
-        AtLimit::Fail | AtLimit::Answer => limit_ends(d, run, &asked, totals),
+/// A limit is reached: people are asked, or the run ends.
+pub(super) fn at_limit(r: &mut Recorder<'_>, (asked, approvers): (LimitAsked, Approvers)) {
+    match r.run().options.at_limit() {
+        AtLimit::Ask => park(r, asked, approvers),
+        AtLimit::Fail | AtLimit::Answer => limit_ends(r, &asked),
     }
 }
 
 /// What waits to steer the run is left for the next one, unless the model is asked once more.
-fn out_of_steps(d: &mut Decision<'_>, run: &Run, mode: StepMode, totals: &Totals) {
+fn out_of_steps(r: &mut Recorder<'_>, mode: StepMode) {
+    let run = r.run();
     let figure = run.figure(MAX_STEPS, u64::from(run.agent.limits.max_steps));
     let limit = MAX_STEPS.to_owned();
     if run.mode == StepMode::Fallback {
-        let said = d.said(run);
+        let said = run.said();
         let end = if said.is_empty() {
             End::in_place(LAST_RESORT)
         } else {
             End { fallback: true, ..End::done(said) }
         };
-        return finish(d, run, end, totals);
+        return finish(r, end);
     }
-    d.record(Fact::LimitReached { limit: limit.clone(), figure, refused: None });
-    let used = u64::from(run.attempt.step);
-    let asked = LimitAsked { limit, figure, used, next: Some(Next::Step(mode)) };
-    match run.options.at_limit() {
-        AtLimit::Answer => start_step(d, run, StepMode::Fallback, totals),
-        AtLimit::Ask | AtLimit::Fail => at_limit(d, run, (asked, Approvers::new()), totals),
+    let (used, at) = (u64::from(run.attempt.step), run.options.at_limit());
+    r.record(Fact::LimitReached { limit: limit.clone(), figure, refused: None });
+    match at {
+        AtLimit::Answer => start_step(r, StepMode::Fallback),
+        AtLimit::Ask | AtLimit::Fail => {
+            let asked = LimitAsked { limit, figure, used, next: Some(Next::Step(mode)) };
+            at_limit(r, (asked, Approvers::new()));
+        }
     }
 }
 
 /// Ends the run because the model cannot be called. A person whose run is out of steps is answered in fixed words even
 /// then; what failed stands in the journal. (WT-L12)
-pub(super) fn give_up(d: &mut Decision<'_>, run: &Run, failed: End, totals: &Totals) {
+pub(super) fn give_up(r: &mut Recorder<'_>, failed: End) {
     // Only a run that a person reads asks for the plain answer.
-    let end = if run.mode == StepMode::Fallback { End::in_place(LAST_RESORT) } else { failed };
-    finish(d, run, end, totals);
+    let end = if r.run().mode == StepMode::Fallback { End::in_place(LAST_RESORT) } else { failed };
+    finish(r, end);
 }
 
 /// Tries the step again at once, where the run's time is not up.
-pub(super) fn try_again(d: &mut Decision<'_>, run: &Run, model: &ModelName) {
-    if run.is_overtime {
-        let asked = out_of_time(d, run, Next::Retry);
-        return at_limit(d, run, (asked, Approvers::new()), &run.totals);
+pub(super) fn try_again(r: &mut Recorder<'_>) {
+    if r.run().is_overtime {
+        let asked = out_of_time(r, Next::Retry);
+        return at_limit(r, (asked, Approvers::new()));
     }
-    start_again(d, run, model);
+    start_again(r);
 }
 
-fn start_again(d: &mut Decision<'_>, run: &Run, model: &ModelName) {
-    if let Some(refused) = refused(d, Next::Retry) {
-        return at_limit(d, run, refused, &run.totals);
+fn start_again(r: &mut Recorder<'_>) {
+    if let Some(refused) = refused(r, Next::Retry) {
+        return at_limit(r, refused);
     }
+    let run = r.run();
     let attempt = Attempt { step: run.attempt.step, attempt: run.attempt.attempt + 1 };
+    let (model, mode) = (run.model.clone(), run.mode);
     // The step's first attempt has added its nudge.
-    d.record(Fact::StepStarted { attempt, model: model.clone(), mode: run.mode, nudge: None });
+    r.record(Fact::StepStarted { attempt, model, mode, nudge: None });
 }
 
-fn move_window(d: &mut Decision<'_>, agent: &Agent, options: &RunOptions, mode: StepMode) {
+fn move_window(r: &mut Recorder<'_>, mode: StepMode) {
+    let Run { agent, options, .. } = r.run();
     let system = has_instructions(agent, options);
     let nudges = u64::from(nudge::text(mode).is_some() || mode == StepMode::Fallback);
-    if let Some(start) = window::moved(&d.ahead(), nudges, system, agent.limits.window_messages) {
-        d.record(Fact::WindowMoved { start });
+    if let Some(start) = window::moved(&r.state().history, nudges, system, agent.limits.window_messages) {
+        r.record(Fact::WindowMoved { start });
     }
 }
 
-/// Ends the run, and starts what waits for that. `totals` include what this decision has recorded of replies.
-pub(super) fn finish(d: &mut Decision<'_>, run: &Run, end: End, totals: &Totals) {
+/// Ends the run, and starts what waits for that.
+pub(super) fn finish(r: &mut Recorder<'_>, end: End) {
     let done = end.status == RunStatus::Done;
-    finish_only(d, run, end, totals);
-    start_waiting(d, done, None);
+    finish_only(r, end);
+    start_waiting(r, done);
 }
 
 /// Ends the run and starts nothing.
-pub(super) fn finish_only(d: &mut Decision<'_>, run: &Run, end: End, totals: &Totals) {
-    let denied = totals.denied + d.denied(run);
-    let totals = Totals { duration_ms: d.now.since(run.started_at), denied, ..*totals };
+pub(super) fn finish_only(r: &mut Recorder<'_>, end: End) {
+    let run = r.run();
+    let totals = Totals { duration_ms: r.now().since(run.started_at), ..run.totals };
     let End { status, output, error, fallback } = end;
-    d.record(Fact::RunFinished { status, output, error, fallback, totals });
+    r.record(Fact::RunFinished { status, output, error, fallback, totals });
 }
 
 /// After a run that is done the first waiting message starts the next; after another one only a message that was
-/// sent in its place does. (ZE-P7) `newest` is such a message that this very decision has queued; where an older one
-/// waits, it goes first. One that this very decision has promoted goes before all others.
-pub(super) fn start_waiting(d: &mut Decision<'_>, done: bool, newest: Option<(&InputId, &Queued)>) {
-    let state = d.state;
-    let is = |waiting: &Waiting, one: fn(&Fact) -> Option<&InputId>| {
-        d.events.iter().any(|event| one(&event.fact) == Some(&waiting.id))
-    };
-    let mut waiting = state.queue.iter().filter(|waiting| !is(waiting, taken));
-    let promoted = waiting.clone().find(|waiting| is(waiting, promoted));
+/// sent in its place does. (ZE-P7)
+pub(super) fn start_waiting(r: &mut Recorder<'_>, done: bool) {
     let in_turn = |waiting: &&Waiting| done || waiting.queued.place == Place::AfterCancel;
-    let next = promoted.or_else(|| waiting.find(in_turn));
-    if let Some((id, queued)) = next.map(|waiting| (&waiting.id, &waiting.queued)).or(newest) {
-        start_queued(d, id, queued);
+    if let Some(id) = r.state().queue.iter().find(in_turn).map(|waiting| waiting.id.clone()) {
+        start_queued(r, &id);
     }
-}
-
-fn taken(fact: &Fact) -> Option<&InputId> {
-    if let Fact::MessageTaken { id } = fact { Some(id) } else { None }
-}
-
-fn promoted(fact: &Fact) -> Option<&InputId> {
-    if let Fact::MessagePromoted { id, .. } = fact { Some(id) } else { None }
 }

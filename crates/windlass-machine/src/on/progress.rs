@@ -2,30 +2,25 @@
 //!
 //! It judges no call and gives none its result.
 
-use super::cancel;
-use super::decision::Decision;
-use super::line::{Overlay, Place};
-use super::next::next_step;
-use crate::event::{StepMode, Totals};
-use crate::reject::Reject;
-use crate::state::Run;
+use super::record::Recorder;
+use super::{cancel, line, next};
+use crate::event::StepMode;
 
 /// Starts every call that may start. If every call has its result, starts the next step.
-pub(super) fn go_on(d: &mut Decision<'_>, mut line: Overlay<'_>, totals: &Totals) {
-    if line.is_over {
-        return cancel::by_limit(d, line, totals);
+pub(super) fn go_on(r: &mut Recorder<'_>) {
+    if r.is_over {
+        return cancel::by_limit(r);
     }
-    if line.seats.iter().all(|seat| seat.place == Place::Done) {
-        return next_step(d, line.run, StepMode::Plain, totals);
+    match r.line() {
+        Some(_) => line::start_next(r),
+        None => next::next_step(r, StepMode::Plain),
     }
-    line.start_next(d);
 }
 
 /// Continues the step. If the run is being cancelled, ends it once no call is in flight.
-pub(super) fn after(d: &mut Decision<'_>, run: &Run, line: Overlay<'_>) -> Result<(), Reject> {
-    if run.cancel.is_some() {
-        return cancel::settle(d, run, Some(line), &run.totals);
+pub(super) fn after(r: &mut Recorder<'_>) {
+    match r.run().cancel {
+        Some(_) => cancel::settle(r),
+        None => go_on(r),
     }
-    go_on(d, line, &run.totals);
-    Ok(())
 }

@@ -2,49 +2,43 @@
 //!
 //! It reads no clock: the decision carries the thread's time.
 
-use super::decision::Decision;
-use super::line::Overlay;
 use super::next::{Approvers, at_limit, out_of_time, try_again};
+use super::record::{Plan, Recorder, Situation, nothing};
 use super::{answer, cancel, lost, tool};
 use crate::event::{AtLimit, CancelReason, Fact, Next};
 use crate::id::{InterruptId, Principal};
-use crate::reject::Reject;
-use crate::state::{ENGINE, Phase, RUN_TIMEOUT, Run};
+use crate::state::{ENGINE, Phase, RUN_TIMEOUT};
 
-pub(super) fn ticked(d: &mut Decision<'_>, confirmed: &[InterruptId]) -> Result<(), Reject> {
-    let Some(run) = d.state.run.as_ref().filter(|run| run.cancel.is_none()) else { return Ok(()) };
-    if run.deadline().is_some_and(|deadline| deadline <= d.now) {
-        return time_is_up(d, run);
+pub(super) fn ticked<'i>(s: Situation<'_>, confirmed: &'i [InterruptId]) -> Plan<'i> {
+    let Some(run) = s.state.run.as_ref().filter(|run| run.cancel.is_none()) else { return nothing() };
+    if run.deadline().is_some_and(|deadline| deadline <= s.now) {
+        return Box::new(time_is_up);
     }
     match run.phase {
-        Phase::Retrying(at) if at <= d.now => {
-            try_again(d, run, &run.model);
-            Ok(())
-        }
-        Phase::Calls(ref line) => {
-            let mut overlay = Overlay::of(run, line);
-            lost::look_again(d, run);
-            tool::resume_due(d, line, &mut overlay);
-            answer::overdue(d, overlay, confirmed)
-        }
-        Phase::Retrying(_) | Phase::Ready | Phase::Calling | Phase::Parked(_) => Ok(()),
+        Phase::Retrying(at) if at <= s.now => Box::new(try_again),
+        Phase::Calls(_) => Box::new(move |r| {
+            lost::look_again(r);
+            tool::resume_due(r);
+            answer::overdue(r, confirmed);
+        }),
+        Phase::Retrying(_) | Phase::Ready | Phase::Calling | Phase::Parked(_) => nothing(),
     }
 }
 
 /// Handles the run's time limit. `Fail` and `Answer` cancel the run. `Ask` lets calls in flight finish, so that no paid work
 /// is lost, and the next step asks first.
-fn time_is_up(d: &mut Decision<'_>, run: &Run) -> Result<(), Reject> {
-    let (limit, figure) = (RUN_TIMEOUT.to_owned(), run.timeout_ms());
-    d.record(Fact::LimitReached { limit, figure, refused: None });
+fn time_is_up(r: &mut Recorder<'_>) {
+    let (limit, figure) = (RUN_TIMEOUT.to_owned(), r.run().timeout_ms());
+    r.record(Fact::LimitReached { limit, figure, refused: None });
+    let run = r.run();
     match (run.options.at_limit(), &run.phase) {
         (AtLimit::Fail | AtLimit::Answer, _) => {
-            cancel::begin(d, &Principal::from(ENGINE), CancelReason::RunTimeout, None)
+            cancel::begin(r, &Principal::from(ENGINE), CancelReason::RunTimeout);
         }
         (AtLimit::Ask, Phase::Retrying(_)) => {
-            let asked = out_of_time(d, run, Next::Retry);
-            at_limit(d, run, (asked, Approvers::new()), &run.totals);
-            Ok(())
+            let asked = out_of_time(r, Next::Retry);
+            at_limit(r, (asked, Approvers::new()));
         }
-        (AtLimit::Ask, Phase::Ready | Phase::Calling | Phase::Calls(_) | Phase::Parked(_)) => Ok(()),
+        (AtLimit::Ask, Phase::Ready | Phase::Calling | Phase::Calls(_) | Phase::Parked(_)) => {}
     }
 }

@@ -3,86 +3,71 @@
 //! The start is taken back: the call is judged in its current form, or is closed with the run. It is in doubt only if an
 //! earlier start may have done something.
 
-use super::decision::Decision;
-use super::line::{Overlay, Place};
-use super::lost::find_start;
+use super::line::{self, close};
+use super::lost::check_start;
+use super::record::{Planned, Recorder, Situation};
 use super::{cancel, progress, rejudge, verdict};
-use crate::event::{Fact, Outcome, Totals, Verdict};
+use crate::event::{Fact, Outcome, Verdict};
 use crate::id::CallKey;
 use crate::input::{CallView, View};
-use crate::reject::Reject;
-use crate::state::Call;
 
 /// Starts of one call that may be taken back. After that many changes the call is closed.
 const UNDISPATCHED_MAX: u32 = 8;
 
-pub(super) fn not_dispatched(
-    d: &mut Decision<'_>,
+pub(super) fn not_dispatched<'i>(
+    s: Situation<'_>,
     (key, start): (CallKey, u32),
-    view: &View,
-) -> Result<(), Reject> {
-    let (run, line, call) = find_start(d, key, start)?;
-    let index = key.index as usize;
-    d.record(Fact::ToolUndispatched { call: key });
-    let mut overlay = Overlay::of(run, line);
-    (overlay.seats[index].place, overlay.seats[index].starts) = (Place::Ready, start.saturating_sub(1));
-    let totals = without_start(&run.totals, call);
-    if run.cancel.is_some() {
-        return cancel::settle(d, run, Some(overlay), &totals);
-    }
-    judge_again(d, &mut overlay, (index, call), view);
-    progress::go_on(d, overlay, &totals);
-    Ok(())
+    view: &'i View,
+) -> Planned<'i> {
+    check_start(s, key, start)?;
+    Ok(Box::new(move |r| {
+        r.record(Fact::ToolUndispatched { call: key });
+        if r.run().cancel.is_some() {
+            return cancel::settle(r);
+        }
+        judge_again(r, key.index as usize, view);
+        progress::go_on(r);
+    }))
 }
 
-/// The totals of the run without a start that is taken back.
-fn without_start(totals: &Totals, call: &Call) -> Totals {
-    let is_first = call.starts == 1;
-    let by_people = call.is_approved_by_people();
-    Totals {
-        calls: totals.calls.saturating_sub(u32::from(is_first)),
-        approved: totals.approved.saturating_sub(u32::from(is_first && by_people)),
-        ..*totals
-    }
-}
-
-fn judge_again(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, (index, call): (usize, &Call), view: &View) {
-    let tool = overlay.seats[index].tool;
+fn judge_again(r: &mut Recorder<'_>, index: usize, view: &View) {
+    let tool = r.call(index).tool.clone();
     let known = match view.calls.get(index) {
         Some(CallView::Known(known)) => known,
         // The call waits for a process that has its tool.
-        Some(CallView::Unknown | CallView::Withheld { .. }) | None if d.lacks(tool) => return,
+        Some(CallView::Unknown | CallView::Withheld { .. }) | None if r.lacks(&tool) => return,
         Some(CallView::Unknown | CallView::Withheld { .. }) | None => {
-            return rejudge::unavailable(d, overlay, (index, call));
+            return rejudge::unavailable(r, index);
         }
     };
-    if call.undispatched + 1 >= UNDISPATCHED_MAX {
+    if r.call(index).undispatched >= UNDISPATCHED_MAX {
         let why = format!("the tool `{tool}` has changed {UNDISPATCHED_MAX} times before it was called");
-        return match overlay.may_have_changed_something(index) {
-            true => overlay.close(d, index, Outcome::InDoubt, format!("Outcome unknown: {why}")),
-            false => overlay.close(d, index, Outcome::Unavailable, format!("Not run: {why}")),
+        return match r.call(index).may_have_changed_something() {
+            true => close(r, index, Outcome::InDoubt, format!("Outcome unknown: {why}")),
+            false => close(r, index, Outcome::Unavailable, format!("Not run: {why}")),
         };
     }
     if let Some(reason) = rejudge::unfit(known) {
-        return rejudge::no_longer_fits(d, overlay, index, reason);
+        return rejudge::no_longer_fits(r, index, reason);
     }
-    let judged = verdict::judge(d, overlay.run, tool, known, view);
-    let stands = || rejudge::still_stands(d, call, &judged, (known, view));
+    let judged = verdict::judge(r, &tool, known, view);
+    let stands = || rejudge::still_stands(r, index, &judged, (known, view));
     let keeps = match judged.verdict {
         Verdict::Allow => judged.grant.is_none() || stands(),
         Verdict::Ask => stands(),
         Verdict::Deny => false,
     };
     // The tool is the judged one again.
-    if keeps && judged.approval == call.approval {
+    if keeps && judged.approval == r.call(index).approval {
         return;
     }
-    overlay.judged(d, index, &judged, known, (None, view.version));
+    let is_answered = known.asks.is_some() && r.call(index).reply.is_some();
+    line::judged(r, index, &judged, known, (None, view.version));
     match judged.verdict {
         Verdict::Allow => {}
         // A call that asks people needs no leave once they have replied.
-        Verdict::Ask if known.asks.is_some() && call.reply.is_some() => {}
-        Verdict::Ask => overlay.ask(d, index, judged),
-        Verdict::Deny => overlay.denied(d, index, &judged),
+        Verdict::Ask if is_answered => {}
+        Verdict::Ask => line::ask(r, index, judged),
+        Verdict::Deny => line::denied(r, index, &judged),
     }
 }

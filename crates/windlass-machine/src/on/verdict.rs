@@ -2,7 +2,7 @@
 //!
 //! It records nothing.
 
-use super::decision::Decision;
+use super::record::{Recorder, Situation};
 use crate::event::Verdict;
 use crate::id::{Digest, ToolName};
 use crate::input::{Arguments, HookVerdict, KnownCall, View};
@@ -24,8 +24,20 @@ pub(super) struct Judged {
     pub approval: Digest,
 }
 
-/// Judges a call as a view has it.
-pub(super) fn judge(d: &Decision<'_>, run: &Run, tool: &ToolName, known: &KnownCall, view: &View) -> Judged {
+/// Judges a call of the active run as a view has it, after what the decision has recorded so far.
+pub(super) fn judge(r: &Recorder<'_>, tool: &ToolName, known: &KnownCall, view: &View) -> Judged {
+    let used: Vec<&str> = r.grants_used().iter().map(String::as_str).collect();
+    judge_after(r.situation(), r.run(), tool, known, (view, &used))
+}
+
+/// Judges a call as a view has it, with the grants that were used since the view was taken.
+pub(super) fn judge_after(
+    s: Situation<'_>,
+    run: &Run,
+    tool: &ToolName,
+    known: &KnownCall,
+    (view, used): (&View, &[&str]),
+) -> Judged {
     let subject = Subject {
         tool,
         server: known.server.as_deref(),
@@ -38,10 +50,10 @@ pub(super) fn judge(d: &Decision<'_>, run: &Run, tool: &ToolName, known: &KnownC
         roles: &view.roles,
         agent: &run.agent.name,
         surface: run.options.surface,
-        workspace: &d.state.workspace,
-        now: d.now,
+        workspace: &s.state.workspace,
+        now: s.now,
     };
-    let said = view.policy.judge_after(&subject, &d.grants_used());
+    let said = view.policy.judge_after(&subject, used);
     let mut judged = Judged {
         verdict: said.verdict,
         by: said.by,

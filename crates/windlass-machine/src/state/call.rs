@@ -209,6 +209,11 @@ impl Call {
         }
     }
 
+    /// Whether it was dispatched before, is not running, and may have done what it does.
+    pub(crate) fn may_have_changed_something(&self) -> bool {
+        self.starts > 0 && self.class != EffectClass::Pure
+    }
+
     /// Whether people, and not the policy in their place, have approved it as it stands.
     pub(crate) fn is_approved_by_people(&self) -> bool {
         self.approved && !self.approvals.is_empty()

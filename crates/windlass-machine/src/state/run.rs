@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::asked::Asked;
 use super::call::{Call, CallStatus, Changed, Doubt, Line};
 use crate::agent::{Agent, EffectClass};
-use crate::event::{CancelReason, Fact, Rest, RunOptions, StepMode, Totals};
+use crate::event::{CancelReason, Fact, Output, Rest, RunOptions, StepMode, Totals};
 use crate::id::{
     Attempt, CallKey, Digest, EffectId, InterruptId, ModelName, Principal, RunId, Seq, Timestamp, ToolName,
 };
@@ -59,8 +59,10 @@ pub struct Run {
     pub empties: u32,
     /// Replies in a row that hit the output cap. (LM-L4)
     pub overruns: u32,
-    /// The first of the replies in a row that hit the output cap: the answer at hand begins there.
-    pub answer_from: Option<u32>,
+    /// The steps whose replies make up the answer so far, the first and the last.
+    pub answer: Option<(u32, u32)>,
+    /// Whether the next reply continues that answer: the last one hit the output cap, or paused after one that did.
+    pub answer_continues: bool,
     /// Text of a failed try, kept in case no better one comes. (SK-L9)
     pub partial: Option<Content>,
     /// Why the last reply stopped.
@@ -212,6 +214,7 @@ impl Run {
         if attempt.step != self.attempt.step {
             self.failures = Failures::default();
             self.totals.steps += 1;
+            self.answer.take_if(|_| !self.answer_continues);
         }
         self.attempt = attempt;
         self.step_model = model.clone();
@@ -232,16 +235,8 @@ impl Run {
         self.partial = None;
         let calls: Vec<Call> = message.calls().map(Call::new).collect();
         let overrun = *stop == StopReason::MaxTokens && calls.is_empty();
-        if overrun {
-            self.overruns += 1;
-            if message.texts().any(|text| text.size_bytes() > 0) {
-                self.answer_from = self.answer_from.or(Some(self.attempt.step));
-            }
-        } else {
-            self.overruns = 0;
-            // A paused reply goes on, and so does the answer that it belongs to.
-            self.answer_from.take_if(|_| *stop != StopReason::Pause || !calls.is_empty());
-        }
+        self.overruns = if overrun { self.overruns + 1 } else { 0 };
+        self.keep_answer(message, overrun, *stop == StopReason::Pause);
         if !calls.is_empty() {
             self.empties = 0;
         } else if !overrun && !message.has_answer() {
@@ -252,6 +247,28 @@ impl Run {
         } else {
             Phase::Calls(Line { results: vec![None; calls.len()], calls, ..Line::default() })
         };
+    }
+
+    /// Keeps which replies the answer consists of. Text beside calls that are made is no answer.
+    fn keep_answer(&mut self, message: &Message, overrun: bool, paused: bool) {
+        let step = self.attempt.step;
+        let continued = self.answer.filter(|_| self.answer_continues);
+        let asks = message.calls().next().is_some();
+        let is_answer = !asks || self.cancel.is_some() || self.mode == StepMode::Fallback;
+        let has_text = message.texts().any(|text| text.size_bytes() > 0);
+        self.answer = match continued {
+            _ if !is_answer => None,
+            Some((first, _)) if has_text => Some((first, step)),
+            None if has_text => Some((step, step)),
+            Some(_) | None => continued,
+        };
+        // A paused reply goes on, and so does the answer that it belongs to.
+        self.answer_continues = overrun || paused && !asks && continued.is_some();
+    }
+
+    /// What the model has said of its answer so far: the replies that make it up, or else the text of a failed try.
+    pub(crate) fn said(&self) -> Output {
+        Output { replies: self.answer, text: self.partial.clone().filter(|text| text.size_bytes() > 0) }
     }
 
     pub(super) fn step_failed(

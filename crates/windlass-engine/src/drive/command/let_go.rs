@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use windlass_machine::{CallStatus, Content, Event, Fact, Machine, Outcome, Phase};
+use windlass_machine::{CallStatus, Content, Event, Fact, Outcome, Phase, State, ThreadId};
 
 use crate::drive::catalog::ToolCatalog;
 use crate::drive::contents::Contents;
@@ -23,15 +23,20 @@ pub(in crate::drive) struct LetGo {
 }
 
 impl LetGo {
-    /// The call that an event ends before it could go on, where its tool had wanted something back. `machine` has not
-    /// folded the event yet.
-    pub(in crate::drive) fn of(catalog: &ToolCatalog, machine: &Machine, event: &Event) -> Option<Self> {
+    /// The call that an event ends before it could continue, where its tool had wanted something back. The event is not
+    /// applied to the state yet.
+    pub(in crate::drive) fn of(
+        catalog: &ToolCatalog,
+        thread: &ThreadId,
+        state: &State,
+        event: &Event,
+    ) -> Option<Self> {
         let Fact::ToolFinished { call: key, outcome: Outcome::Cancelled | Outcome::InDoubt, .. } =
             &event.fact
         else {
             return None;
         };
-        let run = machine.state().run.as_ref()?;
+        let run = state.run.as_ref()?;
         let Phase::Calls(line) = &run.phase else { return None };
         let call = line.calls.get(key.index as usize)?;
         let waits = match call.status {
@@ -44,9 +49,9 @@ impl LetGo {
             | CallStatus::Unresolved { .. }
             | CallStatus::Done => false,
         };
-        let state = call.parked.clone().filter(|_| waits)?;
-        let tools = catalog.of_run(&machine.state().workspace, machine.thread(), run);
-        Some(Self { tool: tools.registry.get(call.tool.as_str())?, state })
+        let parked = call.parked.clone().filter(|_| waits)?;
+        let tools = catalog.of_run(&state.workspace, thread, run);
+        Some(Self { tool: tools.registry.get(call.tool.as_str())?, state: parked })
     }
 
     /// Tells the tool, beside everything else.

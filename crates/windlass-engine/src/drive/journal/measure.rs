@@ -1,14 +1,14 @@
-//! What an observer is told of an event: figures and words of our own lists.
+//! What an event has to measure: figures and words of our own lists.
 //!
-//! It is read off before the event is folded in, while the call that it is about is still at hand.
+//! It is read off before the event is applied, while the call that it is about is still at hand.
 
-use windlass_machine::{Event, Fact, Machine, Phase};
+use windlass_machine::{Event, Fact, Phase, State};
 
 use crate::port::observe::Measure;
 
-/// What there is to count in an event that is about to be folded into a machine.
-pub(in crate::drive) fn of(machine: &Machine, event: &Event) -> Option<Measure> {
-    let run = machine.state().run.as_ref();
+/// What there is to count in an event that is about to be applied to a state.
+pub(in crate::drive) fn of(state: &State, event: &Event) -> Option<Measure> {
+    let run = state.run.as_ref();
     match &event.fact {
         Fact::RunStarted { .. } => Some(Measure::RunStarted),
         Fact::RunFinished { status, totals, .. } => {

@@ -66,10 +66,10 @@ pub(in crate::drive) fn queued_view(id: &InputId, queued: &Queued, from: Seq, at
     }
 }
 
-/// The queued run whose message an event takes or withdraws; the machine has not folded the event yet.
-pub(in crate::drive) fn unqueued(machine: &Machine, event: &Event) -> Option<RunId> {
+/// The queued run whose message an event takes or withdraws; the event is not applied to the state yet.
+pub(in crate::drive) fn unqueued(state: &State, event: &Event) -> Option<RunId> {
     let (Fact::MessageTaken { id } | Fact::MessageWithdrawn { id, .. }) = &event.fact else { return None };
-    let waiting = machine.state().queue.iter().find(|waiting| waiting.id == *id)?;
+    let waiting = state.queue.iter().find(|waiting| waiting.id == *id)?;
     Some(waiting.queued.run.clone())
 }
 

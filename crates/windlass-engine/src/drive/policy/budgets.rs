@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use windlass_machine::{
-    Attempt, Limits, Machine, ModelRequest, Principal, Reasoning, Refused, Run, RunId, State, Timestamp,
+    Attempt, Limits, ModelRequest, Principal, Reasoning, Refused, Run, RunId, State, ThreadId, Timestamp,
     TitleMade, Usage,
 };
 
@@ -81,18 +81,18 @@ impl BudgetService {
     /// What a step needs of all budgets that its run draws on; `None` where there are none.
     pub(in crate::drive) fn reserve(
         &self,
-        machine: &Machine,
+        thread: &ThreadId,
+        state: &State,
         attempt: Attempt,
         now: Timestamp,
     ) -> Option<Reserve> {
-        let state = machine.state();
         let run = state.run.as_ref()?;
         let budgets = self.budgets_of_run(&run.agent.limits, &state.workspace, &run.by);
         if budgets.is_empty() {
             return None;
         }
-        let estimate = self.estimate(machine);
-        let (workspace, thread) = (state.workspace.as_str(), machine.thread());
+        let estimate = self.estimate(state);
+        let workspace = state.workspace.as_str();
         let by = Drawing { workspace, user: &run.by, thread, run: &run.id, now };
         // Two budgets may have one name, such as a run's own and the program's for each run: the smaller one counts.
         let mut draws: Vec<Draw> = Vec::with_capacity(budgets.len());
@@ -132,8 +132,10 @@ impl BudgetService {
         Bounds { needs_a_price, output_tokens: is_bounded.then(|| output_tokens(request, info().as_ref())) }
     }
 
-    fn estimate(&self, machine: &Machine) -> Estimate {
-        let Some(request) = machine.request() else { return Estimate { prompt: 0, output: 0, price: None } };
+    fn estimate(&self, state: &State) -> Estimate {
+        let Some(request) = ModelRequest::of(state) else {
+            return Estimate { prompt: 0, output: 0, price: None };
+        };
         let info = self.models.resolve(&request.model).ok().map(|model| model.info().clone());
         Estimate {
             prompt: request.tokens(),

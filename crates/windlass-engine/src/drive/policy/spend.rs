@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use windlass_machine::{Attempt, Event, Fact, FailureClass, Machine, RunId, ThreadId, Usage};
+use windlass_machine::{Attempt, Event, Fact, FailureClass, RunId, State, ThreadId, Usage};
 
 use super::budgets::BudgetService;
 use crate::port::budget::{Amounts, Reserve, Settle};
@@ -32,17 +32,18 @@ impl Spending {
         Ok(Self { open: journal.open_reservations(thread).await?.into_iter().collect() })
     }
 
-    /// What an event that was just folded in draws or books.
+    /// What an event that was just applied draws or books.
     pub(in crate::drive) fn see(
         &mut self,
         budgets: &BudgetService,
-        machine: &Machine,
+        thread: &ThreadId,
+        state: &State,
         event: &Event,
         drawn: &mut Drawn,
     ) {
         match &event.fact {
             Fact::StepStarted { attempt, .. } => {
-                if let Some(reserve) = budgets.reserve(machine, *attempt, event.at) {
+                if let Some(reserve) = budgets.reserve(thread, state, *attempt, event.at) {
                     let amounts = reserve.draws.iter().map(|draw| (draw.budget.clone(), draw.amount));
                     self.open.insert(reserve.key.clone(), amounts.collect());
                     drawn.reserve.push(reserve);
@@ -58,7 +59,7 @@ impl Spending {
                 self.book(event, *attempt, nothing.then_some((&Usage::default(), Some(0))), drawn);
             }
             Fact::ThreadTitled { made: Some(made), .. } => {
-                drawn.settle.extend(budgets.settle_title(machine.state(), made, event.at));
+                drawn.settle.extend(budgets.settle_title(state, made, event.at));
             }
             _ => {} // tidy: nothing else uses anything up
         }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tracing::Span;
 use windlass_machine::{
-    Event, Fact, Input, InputId, Machine, Refused, Reject, RunId, RunStatus, Seq, ThreadClock, ThreadId,
-    Timestamp,
+    self as machine, Event, Fact, Input, InputId, Machine, Moment, Refused, Reject, RunId, RunStatus, Seq,
+    State, ThreadClock, ThreadId, Timestamp,
 };
 
 use super::actors::ActorServices;
@@ -272,18 +272,18 @@ impl DrivenThread {
     fn decide(&mut self, input: &Input, letter: &Letter, round: &mut Round) -> Decided {
         let Letter { input: _, blobs, row, reply: _, asked, folded: _ } = letter;
         let first = self.machine.state().seq.next();
-        let outcome = match self.machine.handle(input, round.at) {
+        let moment = Moment { at: round.at, wall: round.wall };
+        let outcome = match self.record(input, moment, round) {
             Ok(events) => {
                 round.blobs.extend(blobs.iter().cloned());
-                let accepted = Accepted::of(first, &events);
-                for mut event in events {
-                    self.clock.stamp(&mut event, round.wall, round.at_ms);
-                    if matches!(event.fact, Fact::RunStarted { .. }) {
-                        self.spans.asked = asked.clone();
-                    }
-                    self.fold(&event, round);
-                    round.events.push(event);
+                if let Some(last) = events.last() {
+                    self.clock.advance(last, round.at_ms);
                 }
+                if events.iter().any(|event| matches!(event.fact, Fact::RunStarted { .. })) {
+                    self.spans.asked = asked.clone();
+                }
+                let accepted = Accepted::of(first, &events);
+                round.events.extend(events);
                 if let Input::Answered { grants, .. } = input {
                     round.records.extend(grants.iter().filter_map(granted));
                 }
@@ -304,51 +304,11 @@ impl DrivenThread {
         outcome
     }
 
-    /// Folds an event in and keeps the lists' row of its run.
-    fn fold(&mut self, event: &Event, round: &mut Round) {
-        if let (Fact::RunFinished { status, totals, .. }, Some(run)) =
-            (&event.fact, &self.machine.state().run)
-        {
-            let ended = RunView {
-                status: Some(*status),
-                finished_at: Some(event.at),
-                totals: *totals,
-                ..row::run_view(run)
-            };
-            row::put_run(&mut round.runs, ended);
-        }
-        if self.services.observer.is_some() {
-            round.measures.extend(measure::of(&self.machine, event));
-        }
-        round.let_go.extend(LetGo::of(&self.services.catalog, &self.machine, event));
-        self.in_flight.note_start(&event.fact);
-        self.services.expiries.note(&self.thread, &event.fact, round.at_ms);
-        if let Some(run) = row::unqueued(&self.machine, event) {
-            row::drop_queued(&mut round.runs, &run);
-            round.unqueued.push(run);
-        }
-        self.machine.apply(event);
-        self.spending.see(&self.services.budgets, &self.machine, event, &mut round.drawn);
-        if let Fact::GrantUsed { grant, .. } = &event.fact
-            && let Some(change) = self.judging.use_up(grant)
-        {
-            round.records.retain(|before| before.key != change.key);
-            round.records.push(change);
-        }
-        self.snapshot.since += row::weight(event);
-        let state = self.machine.state();
-        if matches!(event.fact, Fact::StepStarted { .. }) {
-            self.judging.step = state.seq;
-        }
-        // The row shows what the run has used so far, also while it waits, which may be for months.
-        if let (Fact::RunStarted { .. } | Fact::ModelSwitched { .. } | Fact::StepReplied { .. }, Some(run)) =
-            (&event.fact, &state.run)
-        {
-            row::put_run(&mut round.runs, row::run_view(run));
-        }
-        if let Fact::MessageQueued { id, queued } = &event.fact {
-            row::put_run(&mut round.runs, row::queued_view(id, queued, state.seq, event.at));
-        }
+    /// Has the machine decide, and keeps what follows from each event beside the journal.
+    fn record(&mut self, input: &Input, moment: Moment, round: &mut Round) -> Result<Vec<Event>, Reject> {
+        let Self { services, thread, machine, in_flight, judging, spending, snapshot, .. } = self;
+        let mut beside = BesideJournal { services, thread, in_flight, judging, spending, snapshot, round };
+        machine.handle_observed(input, moment, &mut beside)
     }
 
     /// Appends a round. Returns the reason if the round must be decided again.
@@ -442,6 +402,66 @@ impl DrivenThread {
                 tracing::warn!(%thread, %error, "the snapshot was not kept; the journal has everything");
             }
         });
+    }
+}
+
+/// What follows from the events of a round beside the journal: rows, reservations, measures.
+struct BesideJournal<'a> {
+    services: &'a ActorServices,
+    thread: &'a ThreadId,
+    in_flight: &'a mut InFlight,
+    judging: &'a mut Judging,
+    spending: &'a mut Spending,
+    snapshot: &'a mut SnapshotSize,
+    round: &'a mut Round,
+}
+
+impl machine::Observer for BesideJournal<'_> {
+    fn before(&mut self, state: &State, event: &Event) {
+        let Self { services, thread, round, .. } = self;
+        if let (Fact::RunFinished { status, totals, .. }, Some(run)) = (&event.fact, &state.run) {
+            let ended = RunView {
+                status: Some(*status),
+                finished_at: Some(event.at),
+                totals: *totals,
+                ..row::run_view(run)
+            };
+            row::put_run(&mut round.runs, ended);
+        }
+        if services.observer.is_some() {
+            round.measures.extend(measure::of(state, event));
+        }
+        round.let_go.extend(LetGo::of(&services.catalog, thread, state, event));
+        self.in_flight.note_start(&event.fact);
+        services.expiries.note(thread, &event.fact, round.at_ms);
+        if let Some(run) = row::unqueued(state, event) {
+            row::drop_queued(&mut round.runs, &run);
+            round.unqueued.push(run);
+        }
+    }
+
+    fn after(&mut self, state: &State, event: &Event) {
+        let Self { services, thread, round, .. } = self;
+        self.spending.see(&services.budgets, thread, state, event, &mut round.drawn);
+        if let Fact::GrantUsed { grant, .. } = &event.fact
+            && let Some(change) = self.judging.use_up(grant)
+        {
+            round.records.retain(|before| before.key != change.key);
+            round.records.push(change);
+        }
+        self.snapshot.since += row::weight(event);
+        if matches!(event.fact, Fact::StepStarted { .. }) {
+            self.judging.step = state.seq;
+        }
+        // The row shows what the run has used so far, also while it waits, which may be for months.
+        if let (Fact::RunStarted { .. } | Fact::ModelSwitched { .. } | Fact::StepReplied { .. }, Some(run)) =
+            (&event.fact, &state.run)
+        {
+            row::put_run(&mut round.runs, row::run_view(run));
+        }
+        if let Fact::MessageQueued { id, queued } = &event.fact {
+            row::put_run(&mut round.runs, row::queued_view(id, queued, state.seq, event.at));
+        }
     }
 }
 

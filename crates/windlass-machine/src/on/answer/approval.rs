@@ -1,19 +1,19 @@
 //! People let a call run, as it is or with other arguments, or keep it from running.
 //!
-//! What the rules say by now counts as well as what they said when the question was opened.
+//! What the rules say now counts as well as what they said when the question was opened.
 
-use super::{close, known, named, not_here, one_of};
+use super::{close_interrupt, known, named, not_here, one_of, open_call};
 use crate::event::{Answer, Fact, InterruptKind, Outcome, Verdict};
 use crate::id::InterruptId;
 use crate::input::{Arguments, Party, View};
 use crate::message::Content;
-use crate::on::decision::Decision;
-use crate::on::line::{Overlay, Place};
-use crate::on::verdict;
+use crate::on::line::{self, close};
+use crate::on::record::{Recorder, Situation};
+use crate::on::verdict::{self, Judged};
 use crate::reject::Reject;
-use crate::state::{Asked, Run};
+use crate::state::Asked;
 
-/// Whether somebody's approval counts for what is asked.
+/// Checks that a person's approval counts for what is asked.
 pub(super) fn may_approve(asked: &Asked, by: &Party) -> Result<(), Reject> {
     if asked.terms.may_approve(&by.principal, &by.roles) {
         return Ok(());
@@ -23,37 +23,29 @@ pub(super) fn may_approve(asked: &Asked, by: &Party) -> Result<(), Reject> {
     Err(Reject::Forbidden { what: format!("`{who}` may not approve interrupt `{interrupt}`; {others} may") })
 }
 
-/// The verdict on a call that is about to be approved: a rule that denies it by now counts.
-pub(super) fn judged(
-    d: &Decision<'_>,
-    run: &Run,
-    overlay: &Overlay<'_>,
-    index: usize,
-    view: &View,
-) -> Result<verdict::Judged, Reject> {
+/// The verdict on a call that is about to be approved: a rule that denies it now counts.
+pub(super) fn check_verdict(s: Situation<'_>, index: usize, view: &View) -> Result<Judged, Reject> {
+    let (run, tool) = (s.active()?, &open_call(s, index)?.tool);
     let Some(known) = known(view, index) else {
-        let tool = overlay.seats[index].tool;
-        if d.lacks(tool) {
+        if s.lacks(tool) {
             return Err(not_here(tool));
         }
         return Err(Reject::Closed { what: "the tool is not available by now; the call's approval".into() });
     };
-    let judged = verdict::judge(d, run, overlay.seats[index].tool, known, view);
+    let judged = verdict::judge_after(s, run, tool, known, (view, &[]));
     if judged.verdict == Verdict::Deny {
         return Err(Reject::Closed { what: "a rule denies the call by now; its approval".into() });
     }
     Ok(judged)
 }
 
-pub(super) fn approve(
-    d: &mut Decision<'_>,
-    run: &Run,
-    overlay: &mut Overlay<'_>,
+pub(super) fn check_approve(
+    s: Situation<'_>,
     (index, asked): (usize, &Asked),
     (by, view): (&Party, &View),
 ) -> Result<(), Reject> {
-    let judged = judged(d, run, overlay, index, view)?;
-    if judged.approval != overlay.seats[index].approval {
+    let judged = check_verdict(s, index, view)?;
+    if judged.approval != open_call(s, index)?.approval {
         let what = format!("the tool has changed since interrupt `{}` was opened; the call", asked.interrupt);
         return Err(Reject::Stale { what });
     }
@@ -63,38 +55,45 @@ pub(super) fn approve(
         let what = format!("interrupt `{interrupt}` has `{who}`'s approval already and needs another's; it");
         return Err(Reject::Closed { what });
     }
-    let mut votes = asked.votes.clone();
-    votes.push((by.principal.clone(), by.roles.clone()));
-    // What the rules ask by now counts as well as what they asked when the interrupt was opened.
-    let enough = judged.verdict == Verdict::Allow || judged.terms.are_met_by(&votes);
-    if !enough || !asked.terms.are_met_by(&votes) {
-        vote(d, &asked.interrupt, by);
-        return Ok(());
-    }
-    close(d, asked, &Answer::Approve, by);
-    (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
-    if matches!(asked.kind, InterruptKind::Hook { .. }) && overlay.seats[index].previews {
-        // Whoever answers a hook has not seen what the call would do.
-        overlay.look(d, index, false);
-    }
     Ok(())
 }
 
-fn vote(d: &mut Decision<'_>, interrupt: &InterruptId, by: &Party) {
-    let (interrupt, by, roles) = (interrupt.clone(), by.principal.clone(), by.roles.clone());
-    d.record(Fact::InterruptVoted { interrupt, by, roles });
+pub(super) fn approve(
+    r: &mut Recorder<'_>,
+    index: usize,
+    interrupt: &InterruptId,
+    (by, view): (&Party, &View),
+) {
+    let call = r.call(index);
+    let (Some(asked), Some(known)) = (call.status.asked(), known(view, index)) else { return };
+    let judged = verdict::judge(r, &call.tool, known, view);
+    let mut votes = asked.votes.clone();
+    votes.push((by.principal.clone(), by.roles.clone()));
+    // What the rules ask now counts as well as what they asked when the interrupt was opened.
+    let enough = judged.verdict == Verdict::Allow || judged.terms.are_met_by(&votes);
+    if !enough || !asked.terms.are_met_by(&votes) {
+        return vote(r, interrupt.clone(), by);
+    }
+    // A person who answers a hook has not seen what the call would do.
+    let looks = matches!(asked.kind, InterruptKind::Hook { .. }) && call.previews;
+    let terms = call.terms.clone();
+    close_interrupt(r, interrupt, &Answer::Approve, by);
+    if looks {
+        line::look(r, index, false, terms);
+    }
 }
 
-/// Other arguments are another call: where several or others have to approve it, or it can be shown what it would do, it
-/// is asked anew. An editor who may approve it has approved what they wrote.
-pub(super) fn edit(
-    d: &mut Decision<'_>,
-    run: &Run,
-    overlay: &mut Overlay<'_>,
+fn vote(r: &mut Recorder<'_>, interrupt: InterruptId, by: &Party) {
+    let (by, roles) = (by.principal.clone(), by.roles.clone());
+    r.record(Fact::InterruptVoted { interrupt, by, roles });
+}
+
+pub(super) fn check_edit(
+    s: Situation<'_>,
     (index, asked, arguments): (usize, &Asked, &Content),
     (by, view): (&Party, &View),
 ) -> Result<(), Reject> {
-    if overlay.may_have_changed_something(index) {
+    if open_call(s, index)?.may_have_changed_something() {
         let what = "the call was dispatched with its arguments; approve that it is repeated, or deny it";
         return Err(Reject::Invalid { what: what.into() });
     }
@@ -110,45 +109,52 @@ pub(super) fn edit(
         }
         None => {}
     }
-    let judged = judged(d, run, overlay, index, view)?;
-    may_approve(asked, by)?;
-    d.record(Fact::CallEdited {
-        call: overlay.key(index),
+    check_verdict(s, index, view)?;
+    may_approve(asked, by)
+}
+
+/// Other arguments are another call: where several or others have to approve it, or its effect can be shown first, it is
+/// asked about again. An editor who may approve it has approved what they wrote.
+pub(super) fn edit(
+    r: &mut Recorder<'_>,
+    index: usize,
+    (interrupt, arguments): (&InterruptId, &Content),
+    (by, view): (&Party, &View),
+) {
+    let call = r.call(index);
+    let (Some(asked), Some(known)) = (call.status.asked(), known(view, index)) else { return };
+    let judged = verdict::judge(r, &call.tool, known, view);
+    let terms = if judged.verdict == Verdict::Ask { judged.terms } else { asked.terms.clone() };
+    let previews = call.previews;
+    r.record(Fact::CallEdited {
+        call: r.key(index),
         arguments: arguments.clone(),
         approval: judged.approval,
         by: by.principal.clone(),
     });
-    close(d, asked, &Answer::Edit { arguments: arguments.clone() }, by);
-    let seat = &mut overlay.seats[index];
-    seat.arguments = std::borrow::Cow::Owned(arguments.clone());
-    (seat.approval, seat.preview) = (judged.approval, None);
-    (seat.place, seat.approved) = (Place::Ready, true);
-    let terms = if judged.verdict == Verdict::Ask { judged.terms } else { asked.terms.clone() };
-    if terms.are_met_by(&[(by.principal.clone(), by.roles.clone())]) && !seat.previews {
-        return Ok(());
+    close_interrupt(r, interrupt, &Answer::Edit { arguments: arguments.clone() }, by);
+    if previews {
+        // No person has seen yet what the other arguments would do.
+        return line::look(r, index, false, terms);
+    }
+    if terms.are_met_by(&[(by.principal.clone(), by.roles.clone())]) {
+        return;
     }
     let approves = terms.may_approve(&by.principal, &by.roles);
-    seat.terms = terms;
-    if seat.previews {
-        // Nobody has seen yet what the other arguments would do.
-        overlay.look(d, index, false);
-        return Ok(());
-    }
-    let interrupt = overlay.ask_for_approval(d, index, None);
+    let interrupt = line::ask_for_approval(r, index, None, terms);
     if approves {
-        vote(d, &interrupt, by);
+        vote(r, interrupt, by);
     }
-    Ok(())
 }
 
 /// Closes a call that a person does not let through.
-pub(super) fn deny(d: &mut Decision<'_>, overlay: &mut Overlay<'_>, index: usize, reason: Option<&str>) {
+pub(super) fn deny(r: &mut Recorder<'_>, index: usize, reason: Option<&str>) {
     let why = reason.map(|reason| format!(" Their reason: {reason}")).unwrap_or_default();
-    if overlay.may_have_changed_something(index) {
+    if r.call(index).may_have_changed_something() {
         // What was denied is the repeat.
         let text = format!("Outcome unknown: repeating the call was denied by the user.{why}");
-        return overlay.close(d, index, Outcome::InDoubt, text);
+        return close(r, index, Outcome::InDoubt, text);
     }
     let text = format!("Tool call was denied by the user. Do not retry it; find another way or ask.{why}");
-    overlay.close(d, index, Outcome::Denied, text);
+    close(r, index, Outcome::Denied, text);
 }

@@ -1,103 +1,85 @@
-//! What silence means: nobody has replied in time.
+//! An interrupt that no reply has closed in time.
 //!
-//! Time brings no policy along, so it lets nothing go on that was dispatched before.
+//! Time brings no policy along, so it lets no call continue that was dispatched before.
 
-use super::close;
+use super::close_interrupt;
 use crate::event::{Answer, Fact, InterruptKind, Outcome};
-use crate::id::InterruptId;
+use crate::id::{InterruptId, Timestamp};
 use crate::input::Party;
-use crate::on::decision::Decision;
-use crate::on::line::{Overlay, Place};
+use crate::on::line::{self, close};
 use crate::on::progress::after;
+use crate::on::record::Recorder;
 use crate::on::tool::MAX_ASKS;
 use crate::policy::Expiry;
-use crate::reject::Reject;
 use crate::state::{Asked, POLICY};
 
-/// Time has passed over open interrupts: somebody is reminded, others may reply, or silence is taken for an answer.
+/// Time has passed over open interrupts: people are reminded, others may reply, or silence is taken for an answer.
 ///
 /// `confirmed` are those whose whole term has passed by a clock that never jumps.
-pub(in crate::on) fn overdue(
-    d: &mut Decision<'_>,
-    mut overlay: Overlay<'_>,
-    confirmed: &[InterruptId],
-) -> Result<(), Reject> {
-    let run = overlay.run;
-    let due = |at: Option<crate::id::Timestamp>| at.is_some_and(|at| at <= d.now);
-    let open: Vec<_> = run
-        .open()
-        .map(|(index, asked)| {
-            let (reminds, escalates) = (due(asked.remind_at()), due(asked.escalate_at()));
-            (index, asked, reminds, escalates, due(asked.expires_at()))
-        })
-        .collect();
+pub(in crate::on) fn overdue(r: &mut Recorder<'_>, confirmed: &[InterruptId]) {
+    let now = r.now();
+    let is_due = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
+    let open = r.run().open().filter(|(_, asked)| is_due(asked.deadline()));
+    let open: Vec<_> = open.map(|(index, asked)| (index, asked.clone())).collect();
     let mut expired = false;
-    for (index, asked, reminds, escalates, expires) in open {
-        let interrupt = || asked.interrupt.clone();
-        if expires && let Some(index) = index {
-            expire(d, &mut overlay, (index, asked), confirmed.contains(&asked.interrupt));
+    for (index, asked) in open {
+        if is_due(asked.expires_at())
+            && let Some(index) = index
+        {
+            expire(r, (index, &asked), confirmed.contains(&asked.interrupt));
             expired = true;
             continue;
         }
-        if reminds {
-            d.record(Fact::InterruptReminded { interrupt: interrupt() });
+        if is_due(asked.remind_at()) {
+            r.record(Fact::InterruptReminded { interrupt: asked.interrupt.clone() });
         }
-        if escalates {
-            d.record(Fact::InterruptEscalated {
-                interrupt: interrupt(),
-                to: asked.terms.escalate_to.clone(),
-            });
+        if is_due(asked.escalate_at()) {
+            r.record(Fact::InterruptEscalated { interrupt: asked.interrupt, to: asked.terms.escalate_to });
         }
     }
-    if expired { after(d, run, overlay) } else { Ok(()) }
+    if expired {
+        after(r);
+    }
 }
 
-fn expire(
-    d: &mut Decision<'_>,
-    overlay: &mut Overlay<'_>,
-    (index, asked): (usize, &Asked),
-    is_confirmed: bool,
-) {
-    let policy = Party { principal: POLICY.into(), workspace: d.state.workspace.clone(), roles: Vec::new() };
+fn expire(r: &mut Recorder<'_>, (index, asked): (usize, &Asked), is_confirmed: bool) {
+    let workspace = r.state().workspace.clone();
+    let policy = Party { principal: POLICY.into(), workspace, roles: Vec::new() };
     let approval = matches!(asked.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. });
     let approves = approval && asked.terms.on_expiry == Expiry::Approve;
-    if approves && !is_confirmed && overlay.seats[index].asks < MAX_ASKS {
+    if approves && !is_confirmed && r.call(index).asks < MAX_ASKS {
         // A clock that jumped ahead must not approve anything: restart the term.
-        close(d, asked, &Answer::Withdrawn, &policy);
-        overlay.open(d, index, asked.kind.clone(), asked.terms.clone());
+        close_interrupt(r, &asked.interrupt, &Answer::Withdrawn, &policy);
+        line::open(r, index, asked.kind.clone(), asked.terms.clone());
         return;
     }
     if approves && is_confirmed {
-        close(d, asked, &Answer::Approve, &policy);
-        (overlay.seats[index].place, overlay.seats[index].approved) = (Place::Ready, true);
-        return;
+        return close_interrupt(r, &asked.interrupt, &Answer::Approve, &policy);
     }
     let reason = "nobody answered in time".to_owned();
-    close(d, asked, &Answer::Deny { reason: Some(reason.clone()) }, &policy);
+    close_interrupt(r, &asked.interrupt, &Answer::Deny { reason: Some(reason.clone()) }, &policy);
+    let was_dispatched = r.call(index).may_have_changed_something();
     match &asked.kind {
         // Time brings no policy along, so a call that was dispatched is not dispatched again by it.
         InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. }
-            if overlay.may_have_changed_something(index) =>
+            if was_dispatched =>
         {
-            overlay.close(d, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
+            close(r, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
         }
-        InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. } => {
-            overlay.seats[index].place = Place::Ready;
-        }
-        InterruptKind::Approval { .. } | InterruptKind::Hook { .. }
-            if overlay.may_have_changed_something(index) =>
-        {
+        // The tool gets the denial as its reply.
+        InterruptKind::Question(_) | InterruptKind::SignIn { .. } | InterruptKind::Handoff { .. } => {}
+        InterruptKind::Approval { .. } | InterruptKind::Hook { .. } if was_dispatched => {
             let text = format!("Outcome unknown: repeating the call was not approved: {reason}");
-            overlay.close(d, index, Outcome::InDoubt, text);
+            close(r, index, Outcome::InDoubt, text);
         }
         InterruptKind::Approval { .. } | InterruptKind::Hook { .. } => {
             let text =
                 format!("Tool call was not approved: {reason}. Do not retry it; find another way or ask.");
-            overlay.close(d, index, Outcome::Denied, text);
+            close(r, index, Outcome::Denied, text);
         }
         InterruptKind::InDoubt { .. } => {
-            overlay.close(d, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
+            close(r, index, Outcome::InDoubt, format!("Outcome unknown: {reason}"));
         }
-        InterruptKind::Limit(_) => overlay.give_up(index),
+        InterruptKind::Limit(_) => r.is_over = true,
     }
 }

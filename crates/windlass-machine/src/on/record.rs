@@ -1,0 +1,228 @@
+//! The two halves of a decision: what it is made from, and what it records.
+//!
+//! An input is first checked against a [`Situation`], which nothing can change. What comes of that is a reject or a
+//! [`Plan`]. Only a plan gets the [`Recorder`], which applies each fact to the state at once, and a plan returns nothing:
+//! after its first fact a decision cannot reject.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::clock::Moment;
+use crate::event::{Event, Fact, Refused};
+use crate::id::{CallKey, EffectId, RunId, Seq, ThreadId, Timestamp, ToolName};
+use crate::message::INLINE_MAX_BYTES;
+use crate::observer::Observer;
+use crate::reject::Reject;
+use crate::state::{Call, Line, Phase, Run, State};
+
+/// The state and the time in which an input is decided.
+#[derive(Clone, Copy)]
+pub(super) struct Situation<'a> {
+    pub thread: &'a ThreadId,
+    pub state: &'a State,
+    /// The active run's own tools that this process lacks.
+    pub lacks: &'a BTreeSet<ToolName>,
+    pub now: Timestamp,
+}
+
+/// What an input leads to, once it has been checked.
+pub(super) type Plan<'i> = Box<dyn FnOnce(&mut Recorder<'_>) + 'i>;
+
+/// A checked input: its plan, or why it is refused.
+pub(super) type Planned<'i> = Result<Plan<'i>, Reject>;
+
+/// A plan that records nothing.
+pub(super) fn nothing<'i>() -> Plan<'i> {
+    Box::new(|_| {})
+}
+
+/// Records the facts of one decision, stamped with time and run, and applies each to the state.
+pub(super) struct Recorder<'a> {
+    thread: &'a ThreadId,
+    state: &'a mut State,
+    lacks: &'a BTreeSet<ToolName>,
+    moment: Moment,
+    observer: &'a mut dyn Observer,
+    events: Vec<Event>,
+    /// The run that facts are stamped with.
+    run: Option<RunId>,
+    /// Position of the thread before the decision.
+    from: Seq,
+    no_room: NoRoom,
+    grants_used: Vec<String>,
+    /// Whether a call has reached a limit that ends the run.
+    pub is_over: bool,
+}
+
+/// The budget that has no room for the next step of this decision.
+struct NoRoom {
+    budget: Option<(String, u64, Refused)>,
+    is_recorded: bool,
+}
+
+impl<'a> Situation<'a> {
+    /// Whether a tool that is the active run's own is not in this process.
+    pub(super) fn lacks(&self, tool: &ToolName) -> bool {
+        self.lacks.contains(tool)
+    }
+
+    pub(super) fn active(&self) -> Result<&'a Run, Reject> {
+        self.state.run.as_ref().ok_or_else(|| Reject::Closed { what: "the run".into() })
+    }
+
+    /// A call of the step at hand.
+    pub(super) fn call(&self, key: CallKey) -> Result<&'a Call, Reject> {
+        let run = self.active()?;
+        let line = line_of(run).filter(|_| run.attempt.step == key.step);
+        let call = line.and_then(|line| line.calls.get(key.index as usize));
+        call.ok_or_else(|| Reject::Stale { what: format!("call {}/{}", key.step, key.index) })
+    }
+}
+
+impl<'a> Recorder<'a> {
+    /// `now` of the situation is the moment's.
+    pub(super) fn new(
+        (thread, state, lacks): (&'a ThreadId, &'a mut State, &'a BTreeSet<ToolName>),
+        moment: Moment,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
+        Self {
+            run: state.run.as_ref().map(|run| run.id.clone()),
+            from: state.seq,
+            no_room: NoRoom { budget: state.refused.clone(), is_recorded: true },
+            thread,
+            state,
+            lacks,
+            moment,
+            observer,
+            events: Vec::new(),
+            grants_used: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    /// Records a fact and applies it.
+    pub(super) fn record(&mut self, fact: Fact) {
+        if let Fact::GrantUsed { grant, .. } = &fact {
+            self.grants_used.push(grant.clone());
+        }
+        let event = Event { at: self.moment.at, wall: self.moment.wall_stamp(), run: self.run.clone(), fact };
+        self.observer.before(self.state, &event);
+        self.state.apply(&event);
+        self.observer.after(self.state, &event);
+        self.events.push(event);
+    }
+
+    /// Stamps the facts that follow with another run.
+    pub(super) fn begin_run(&mut self, run: &RunId) {
+        self.run = Some(run.clone());
+    }
+
+    /// A budget has no room for the next step; not recorded yet.
+    pub(super) fn has_no_room(&mut self, limit: &str, figure: u64, refused: &Refused) {
+        let budget = Some((limit.to_owned(), figure, refused.clone()));
+        self.no_room = NoRoom { budget, is_recorded: false };
+    }
+
+    /// Records that a budget has no room, where that is not recorded yet.
+    pub(super) fn record_no_room(&mut self) {
+        if let Some((limit, figure, refused)) = self.no_room.budget.clone()
+            && !std::mem::replace(&mut self.no_room.is_recorded, true)
+        {
+            self.record(Fact::LimitReached { limit, figure, refused: Some(refused) });
+        }
+    }
+
+    /// The budget that has no room for the next step.
+    pub(super) fn no_room(&self) -> Option<&(String, u64, Refused)> {
+        self.no_room.budget.as_ref()
+    }
+
+    /// The facts.
+    pub(super) fn into_events(self) -> Vec<Event> {
+        self.events
+    }
+
+    /// The state after the facts so far, and the time.
+    pub(super) fn situation(&self) -> Situation<'_> {
+        Situation { thread: self.thread, state: self.state, lacks: self.lacks, now: self.moment.at }
+    }
+
+    /// The state after the facts so far.
+    pub(super) fn state(&self) -> &State {
+        self.state
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.moment.at
+    }
+
+    /// Position of the thread before the decision.
+    pub(super) fn from(&self) -> Seq {
+        self.from
+    }
+
+    pub(super) fn lacks(&self, tool: &ToolName) -> bool {
+        self.lacks.contains(tool)
+    }
+
+    /// The grants that this decision has used, once for each use.
+    pub(super) fn grants_used(&self) -> &[String] {
+        &self.grants_used
+    }
+
+    /// The active run. A plan that reads it has checked that there is one, and has not finished it.
+    pub(super) fn run(&self) -> &Run {
+        self.state.run.as_ref().expect("a plan about a run has an active one")
+    }
+
+    /// The calls of the step; `None` once each has its result.
+    pub(super) fn line(&self) -> Option<&Line> {
+        self.state.run.as_ref().and_then(line_of)
+    }
+
+    /// An open call of the step.
+    pub(super) fn call(&self, index: usize) -> &Call {
+        let line = self.line().expect("a plan about a call has the calls of its step");
+        &line.calls[index]
+    }
+
+    pub(super) fn key(&self, index: usize) -> CallKey {
+        CallKey { step: self.run().attempt.step, index: index as u32 }
+    }
+
+    pub(super) fn effect(&self, call: CallKey) -> EffectId {
+        EffectId::derive(self.thread, &self.run().id, call)
+    }
+}
+
+/// The calls of a run's step.
+pub(super) fn line_of(run: &Run) -> Option<&Line> {
+    match &run.phase {
+        Phase::Calls(line) => Some(line),
+        Phase::Ready | Phase::Calling | Phase::Retrying(_) | Phase::Parked(_) => None,
+    }
+}
+
+/// Refuses what is too long to be recorded in one piece.
+pub(super) fn fits(what: &str, size_bytes: usize) -> Result<(), Reject> {
+    if size_bytes <= INLINE_MAX_BYTES {
+        return Ok(());
+    }
+    let what = format!("{what} has {size_bytes} bytes; shorten it to {INLINE_MAX_BYTES} at most");
+    Err(Reject::Invalid { what })
+}
+
+/// Rejects JSON that could not be read back once it is recorded. `checked` has the reason.
+pub(super) fn can_be_read(what: &str, checked: Result<(), String>) -> Result<(), Reject> {
+    checked.map_err(|why| Reject::Invalid { what: format!("{what} {why}") })
+}
+
+/// Rejects a JSON null for an optional value: it decodes as an absent one.
+pub(super) fn is_not_null(what: &str, value: &Value) -> Result<(), Reject> {
+    match value {
+        Value::Null => Err(Reject::Invalid { what: format!("{what} is null; leave it out") }),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => Ok(()),
+    }
+}
