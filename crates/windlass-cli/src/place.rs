@@ -26,8 +26,8 @@ use windlass::tool::builtin::{desk_tools, fetch_data, file_tools, request_human_
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Attend, Builder, Engine, Task};
 use windlass_server::account::Accounts;
-use windlass_server::account::user::People;
 use windlass_server::account::user::local;
+use windlass_server::account::user::{PEOPLE, People};
 use windlass_server::catalog::Catalog;
 use windlass_server::clock::clock;
 use windlass_server::config::{self, ConfigFile, Flags, ModelSource, ProviderFile, Settings};
@@ -220,7 +220,8 @@ impl Ground {
         };
         let providers = self.settings.providers.clone();
         let finish = |builder: Builder| {
-            let builder = builder.rules(rules).roles_of(roles).credit_of(credit).observer(observer);
+            let builder = builder.rules(rules).roles_of(roles).roles_change_with([PEOPLE]);
+            let builder = builder.credit_of(credit).observer(observer);
             builder.attend(Attend::All).reaches(move |access| access::is_own(&providers, access))
         };
         let place = Box::pin(self.open_with(used, Back::At(back), finish)).await?;

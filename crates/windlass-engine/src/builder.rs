@@ -10,7 +10,8 @@ use windlass_machine::{AutoRun, ModelAccess, Offload, Policy, Principal, Rule, R
 use crate::bus::LocalBus;
 use crate::clock::SystemClock;
 use crate::drive::catalog::own::{OwnTools, ToolsOf};
-use crate::drive::{CreditOf, DRIVEN_MAX, FolderOf, FolderSource, Parts, Reaches, RolesOf, Services, Tools};
+use crate::drive::policy::service::Roles;
+use crate::drive::{CreditOf, DRIVEN_MAX, FolderOf, FolderSource, Parts, Reaches, Services, Tools};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::limits::Budget;
@@ -57,7 +58,7 @@ pub struct Builder {
     budgets: Vec<Budget>,
     hook: Option<Arc<dyn Hook>>,
     observer: Option<Arc<dyn Observer>>,
-    roles_of: Option<Arc<RolesOf>>,
+    roles: Roles,
     credit_of: Option<Arc<CreditOf>>,
     offload: Option<Offload>,
     summarizer: Option<Arc<Summarizer>>,
@@ -88,7 +89,7 @@ impl Builder {
             budgets: Vec::new(),
             hook: None,
             observer: None,
-            roles_of: None,
+            roles: Roles::default(),
             credit_of: None,
             offload: None,
             summarizer: None,
@@ -202,13 +203,20 @@ impl Builder {
         self
     }
 
-    /// Tells the roles of whom a run works for, which rules may name. Without it nobody has any. It is asked again
-    /// whenever a record of the store has changed, so that a role which was taken away counts for calls that wait.
+    /// Reports the roles of the user that a run works for, which rules may name. Without it users have none. It is called
+    /// again whenever a record of [`Builder::roles_change_with`] has changed, so that a role which was taken away counts for
+    /// calls that wait.
     pub fn roles_of<F>(mut self, roles_of: impl Fn(Principal) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Vec<String>, StoreError>> + Send + 'static,
     {
-        self.roles_of = Some(Arc::new(move |user| Box::pin(roles_of(user))));
+        self.roles.of = Some(Arc::new(move |user| Box::pin(roles_of(user))));
+        self
+    }
+
+    /// The kinds of records in the store that roles come from. Another process may change them.
+    pub fn roles_change_with(mut self, kinds: impl IntoIterator<Item = &'static str>) -> Self {
+        self.roles.kinds.extend(kinds);
         self
     }
 
@@ -327,7 +335,7 @@ impl Builder {
             budgets: self.budgets,
             hook: self.hook,
             observer: self.observer,
-            roles_of: self.roles_of,
+            roles: self.roles,
             credit_of: self.credit_of,
             offload: self.offload,
             summarizer: self.summarizer,

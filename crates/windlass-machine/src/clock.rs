@@ -5,37 +5,11 @@
 use crate::event::Event;
 use crate::id::Timestamp;
 use crate::machine::Machine;
-
-/// Differences between thread time and the wall clock up to this much are not recorded: both clocks round to
-/// milliseconds, and readings are taken one after the other.
-const WALL_ROUNDING_MS: u64 = 10;
+use crate::moment::Moment;
 
 /// Rows of threads whose last event lies this far ahead of the wall clock, or further, were written before the clock was
 /// set back. Less may be a difference between the clocks of two machines.
 pub const CLOCK_SET_BACK_MS: u64 = 60_000;
-
-/// When an input is decided: the time of the thread, and what the wall clock shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    /// The thread's time, see [`ThreadClock::now`].
-    pub at: Timestamp,
-    /// What the wall clock shows.
-    pub wall: Timestamp,
-}
-
-impl Moment {
-    /// The reading of the wall clock that an event of this moment records: where it differs from the thread's time.
-    pub(crate) fn wall_stamp(self) -> Option<Timestamp> {
-        Some(self.wall).filter(|wall| wall.plus_ms(WALL_ROUNDING_MS) < self.at)
-    }
-}
-
-/// A moment at which the wall clock agrees with the thread's time.
-impl From<Timestamp> for Moment {
-    fn from(at: Timestamp) -> Self {
-        Self { at, wall: at }
-    }
-}
 
 /// A driver's clock for one thread: a moment of thread time, and the reading of the monotonic clock at that moment.
 ///

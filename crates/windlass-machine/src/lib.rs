@@ -141,6 +141,7 @@ mod input;
 mod machine;
 mod message;
 mod mode;
+mod moment;
 mod observer;
 mod on;
 mod policy;
@@ -148,7 +149,7 @@ mod reject;
 mod state;
 
 pub use agent::*;
-pub use clock::{CLOCK_SET_BACK_MS, Moment, ThreadClock};
+pub use clock::{CLOCK_SET_BACK_MS, ThreadClock};
 pub use command::{Command, Replied, Resumed};
 pub use context::{
     EMPTY_RETRIES, LOADED_TOOLS, ModelRequest, OVERRUN_RETRIES, Part, PartContent, PartKind, repair_arguments,
@@ -159,6 +160,7 @@ pub use input::*;
 pub use machine::{CorruptJournal, Machine, Snapshot};
 pub use message::*;
 pub use mode::{Area, Mode};
+pub use moment::Moment;
 pub use observer::Observer;
 pub use policy::*;
 pub use reject::Reject;

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::clock::Moment;
 use crate::command::{Command, Replied, Resumed};
 use crate::context::{self, ModelRequest};
 use crate::event::Event;
 use crate::id::{CallKey, Digest, EffectId, Seq, ThreadId, Timestamp, ToolName};
 use crate::input::{Fork, Input};
+use crate::moment::Moment;
 use crate::observer::Observer;
 use crate::on;
 use crate::reject::Reject;

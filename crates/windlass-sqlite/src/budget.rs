@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures::TryStreamExt;
 use sqlx::SqlitePool;
 use windlass_engine::port::budget::{
-    Amounts, BUDGETS_MAX, BudgetRow, CLEARED_AT_ONCE, DAY_KEPT_MS, Known, Ledger, Reserve, Settle, Standing,
-    book, is_of_a_day,
+    Amounts, BUDGETS_MAX, Books, BudgetRow, CLEARED_AT_ONCE, DAY_KEPT_MS, Known, Reserve, Settle, Standing,
+    book, budgets_of, is_of_a_day, keys_of,
 };
 use windlass_engine::port::journal::{AppendError, StoreError};
 use windlass_machine::ThreadId;
@@ -68,7 +68,8 @@ impl Budgets {
         if settles.is_empty() && reserves.is_empty() {
             return Ok(());
         }
-        let booking = book(&mut OfThread { budgets: self, number }, settles, reserves)?;
+        let books = self.books(number, settles, reserves).map_err(AppendError::Failed)?;
+        let booking = book(&books, settles, reserves)?;
         for (key, amounts) in &booking.keys {
             self.keep(number, key, amounts.as_ref())?;
         }
@@ -80,6 +81,27 @@ impl Budgets {
             self.clear.run(&[before, Value::number(CLEARED_AT_ONCE as u64)])?;
         }
         Ok(())
+    }
+
+    /// Reads what settling and reserving for a thread needs. Each row is a lookup in the open transaction, without a way
+    /// to a server and back.
+    fn books(&mut self, number: i64, settles: &[Settle], reserves: &[Reserve]) -> Result<Books, StoreError> {
+        let mut books = Books::default();
+        for key in keys_of(settles, reserves)? {
+            let row = [Value::Integer(number), Value::Text(key)];
+            let known = match self.known.first(&row, |row| row.text(0))? {
+                None => continue,
+                Some(None) => Known::Settled,
+                Some(Some(amounts)) => Known::Open(decode(&amounts)?),
+            };
+            books.keys.insert(key.to_owned(), known);
+        }
+        for budget in budgets_of(settles, reserves, &books.keys)? {
+            if let Some(standing) = self.standing(budget)? {
+                books.standings.insert(budget.to_owned(), standing);
+            }
+        }
+        Ok(books)
     }
 
     /// Deletes the budgets whose name begins with a text that ends in a slash, of which nothing is set aside.
@@ -123,27 +145,6 @@ impl Budgets {
         let day = if is_of_a_day(budget) { now } else { Value::Null };
         let (used, reserved) = (Value::number(standing.used), Value::number(standing.reserved));
         self.stand.run(&[Value::Text(budget), used, reserved, now, day]).map(drop)
-    }
-}
-
-/// The rows as an append of one thread sees them.
-struct OfThread<'b> {
-    budgets: &'b mut Budgets,
-    number: i64,
-}
-
-impl Ledger for OfThread<'_> {
-    fn known(&mut self, key: &str) -> Result<Known, StoreError> {
-        let row = [Value::Integer(self.number), Value::Text(key)];
-        match self.budgets.known.first(&row, |row| row.text(0))? {
-            None => Ok(Known::Never),
-            Some(None) => Ok(Known::Settled),
-            Some(Some(amounts)) => decode(&amounts).map(Known::Open),
-        }
-    }
-
-    fn standing(&mut self, budget: &str) -> Result<Option<Standing>, StoreError> {
-        self.budgets.standing(budget).map_err(StoreError::from)
     }
 }
 

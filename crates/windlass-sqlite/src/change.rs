@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use windlass_engine::port::journal::{Batch, Claim, Epoch, Posted, StoredSnapshot};
+use windlass_engine::port::journal::{Batch, Claim, Due, Epoch, Posted, StoredSnapshot};
 use windlass_engine::port::records::PreparedChange;
 use windlass_machine::{Digest, InputId, ThreadId};
 
@@ -25,6 +25,8 @@ pub(super) struct PreparedAppend {
 pub(super) enum Write {
     /// Claims a thread.
     Claim(ThreadId),
+    /// Claims those of some threads that still need a driver and have none.
+    ClaimDue(Vec<ThreadId>),
     /// Releases a thread.
     Release(ThreadId, Epoch),
     /// Puts an input into the inbox.
@@ -69,6 +71,8 @@ pub(super) enum Written {
     Nothing,
     /// For a claim.
     Claim(Claim),
+    /// For claims of threads that need a driver.
+    Due(Vec<Due>),
     /// For a posted input.
     Posted(Posted),
     /// For a collection.

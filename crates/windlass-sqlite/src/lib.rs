@@ -37,8 +37,8 @@ use windlass_engine::port::blob::{APPEND_MAX_BYTES, Blobs};
 use windlass_engine::port::budget::{Amounts, BudgetRow};
 use windlass_engine::port::clock::Clock;
 use windlass_engine::port::journal::{
-    AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow, StoreError,
-    StoredSnapshot, ThreadQuery, ThreadRow, Usage, UsageQuery,
+    AppendError, Batch, Claim, Due, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow,
+    StoreError, StoredSnapshot, ThreadQuery, ThreadRow, Usage, UsageQuery,
 };
 use windlass_engine::port::records::{Record, RecordChange, RecordError, Records};
 use windlass_machine::{BlobRef, Digest, Event, Input, InputId, RunId, Seq, ThreadId};
@@ -208,9 +208,29 @@ impl Journal for SqliteStore {
     async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError> {
         match self.writer.write(Write::Claim(thread.clone())).await? {
             Written::Claim(claim) => Ok(claim),
-            Written::Nothing | Written::Posted(_) | Written::Collected { .. } | Written::Checked { .. } => {
-                Err(unexpected("a claim with something else"))
-            }
+            Written::Nothing
+            | Written::Due(_)
+            | Written::Posted(_)
+            | Written::Collected { .. }
+            | Written::Checked { .. } => Err(unexpected("a claim with something else")),
+        }
+    }
+
+    async fn claim_due(&self, except: &[ThreadId], limit: usize) -> Result<Vec<Due>, StoreError> {
+        let mut alive = self.node.others();
+        alive.push(self.node.id().to_owned());
+        let found = read::due(&self.readers, &alive, self.clock.now(), except, limit).await?;
+        if found.is_empty() {
+            // The writer is not disturbed.
+            return Ok(Vec::new());
+        }
+        match self.writer.write(Write::ClaimDue(found)).await? {
+            Written::Due(due) => Ok(due),
+            Written::Nothing
+            | Written::Claim(_)
+            | Written::Posted(_)
+            | Written::Collected { .. }
+            | Written::Checked { .. } => Err(unexpected("claims with something else")),
         }
     }
 
@@ -274,9 +294,11 @@ impl Journal for SqliteStore {
         };
         match self.writer.write(post).await? {
             Written::Posted(posted) => Ok(posted),
-            Written::Nothing | Written::Claim(_) | Written::Collected { .. } | Written::Checked { .. } => {
-                Err(unexpected("a posted input with something else"))
-            }
+            Written::Nothing
+            | Written::Claim(_)
+            | Written::Due(_)
+            | Written::Collected { .. }
+            | Written::Checked { .. } => Err(unexpected("a posted input with something else")),
         }
     }
 
@@ -308,10 +330,6 @@ impl Journal for SqliteStore {
         usage::usage(&self.readers, query).await
     }
 
-    async fn unattended(&self, except: &[ThreadId], limit: usize) -> Result<Vec<ThreadId>, StoreError> {
-        read::unattended(&self.readers, &self.node.others(), self.clock.now(), except, limit).await
-    }
-
     async fn holder(&self, thread: &ThreadId) -> Result<Option<String>, StoreError> {
         let mut owners = self.owners(std::slice::from_ref(thread)).await?;
         Ok(owners.pop().and_then(|(_, node, _)| node))
@@ -339,9 +357,11 @@ impl Journal for SqliteStore {
     async fn check(&self) -> Result<String, StoreError> {
         let synchronous = match self.writer.write(Write::Check).await? {
             Written::Checked { synchronous } => synchronous,
-            Written::Nothing | Written::Claim(_) | Written::Posted(_) | Written::Collected { .. } => {
-                return Err(unexpected("a check with something else"));
-            }
+            Written::Nothing
+            | Written::Claim(_)
+            | Written::Due(_)
+            | Written::Posted(_)
+            | Written::Collected { .. } => return Err(unexpected("a check with something else")),
         };
         check::check(&self.readers, &self.folder, self.durability, synchronous).await
     }
@@ -367,8 +387,8 @@ impl Records for SqliteStore {
         self.writer.apply(RecordChange::prepare_all(changes)?).await
     }
 
-    async fn changes(&self) -> Result<u64, StoreError> {
-        record::count(&self.readers).await
+    async fn changes(&self, kinds: &[&str]) -> Result<Vec<u64>, StoreError> {
+        record::changes(&self.readers, kinds).await
     }
 }
 

@@ -187,7 +187,7 @@ pub(super) async fn outcome(
 
 /// Finds threads that need a driver. Each part reads an index of such threads alone, in its order, and stops at the
 /// limit. `?1` is the time, `?2` the other live nodes, `?3` the threads to leave out, `?4` the limit.
-const UNATTENDED: &str = "WITH found (number) AS ( \
+const DUE: &str = "WITH found (number) AS ( \
     SELECT * FROM (SELECT number FROM threads INDEXED BY threads_due WHERE deadline <= ?1 \
         AND (node IS NULL OR node NOT IN (SELECT value FROM json_each(?2))) \
         AND thread NOT IN (SELECT value FROM json_each(?3)) ORDER BY deadline LIMIT ?4) \
@@ -204,17 +204,17 @@ const UNATTENDED: &str = "WITH found (number) AS ( \
         AND thread NOT IN (SELECT value FROM json_each(?3)) ORDER BY number LIMIT ?4)) \
     SELECT thread FROM found CROSS JOIN threads USING (number) WHERE deleted = 0 LIMIT ?4";
 
-/// Threads that need a driver and are held by none of the `others`, which are the other live nodes.
-pub(super) async fn unattended(
+/// Threads that need a driver and are held by none of the live nodes.
+pub(super) async fn due(
     pool: &SqlitePool,
-    others: &[String],
+    alive: &[String],
     now: Timestamp,
     except: &[ThreadId],
     limit: usize,
 ) -> Result<Vec<ThreadId>, StoreError> {
-    let rows: Vec<String> = sqlx::query_scalar(UNATTENDED)
+    let rows: Vec<String> = sqlx::query_scalar(DUE)
         .bind(now.0.cast_signed())
-        .bind(encode(&others))
+        .bind(encode(&alive))
         .bind(encode(&except))
         .bind(stored(limit))
         .fetch_all(pool)
@@ -258,7 +258,7 @@ mod tests {
         let clock = Arc::new(SystemClock::new());
         let store = SqliteStore::open(folder.path(), StoreOptions::default(), clock).await.unwrap();
         let rows: Vec<(i64, i64, i64, String)> =
-            sqlx::query_as(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {UNATTENDED}")))
+            sqlx::query_as(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {DUE}")))
                 .bind(1_i64)
                 .bind("[]")
                 .bind("[]")

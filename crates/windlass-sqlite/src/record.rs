@@ -8,12 +8,14 @@ use sqlx::SqlitePool;
 use windlass_engine::port::journal::StoreError;
 use windlass_engine::port::records::{PreparedChange, PreparedWrite, Record, RecordError};
 
-use super::column::{stored, time};
+use super::column::{encode, stored, time};
 use super::fault::{Fault, damaged, store_error};
 use super::raw::{Raw, Statement, Value};
 
 const VERSION: &str = "SELECT version FROM records WHERE kind = ?1 AND key = ?2";
 const COUNT: &str = "UPDATE record_changes SET count = count + 1 RETURNING count";
+const CHANGED: &str = "INSERT INTO record_kinds (kind, changed) VALUES (?1, ?2) \
+    ON CONFLICT (kind) DO UPDATE SET changed = ?2";
 const PUT: &str = "INSERT INTO records (kind, key, owner, version, updated_at, value) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (kind, key) DO UPDATE \
     SET owner = ?3, version = ?4, updated_at = ?5, value = ?6";
@@ -23,6 +25,7 @@ const DELETE: &str = "DELETE FROM records WHERE kind = ?1 AND key = ?2";
 pub(super) struct RecordRows {
     version: Statement,
     count: Statement,
+    changed: Statement,
     put: Statement,
     delete: Statement,
 }
@@ -33,6 +36,7 @@ impl RecordRows {
         Ok(Self {
             version: raw.prepare(VERSION)?,
             count: raw.prepare(COUNT)?,
+            changed: raw.prepare(CHANGED)?,
             put: raw.prepare(PUT)?,
             delete: raw.prepare(DELETE)?,
         })
@@ -55,13 +59,13 @@ impl RecordRows {
             PreparedWrite::Keep => Ok(found),
             PreparedWrite::Delete => {
                 if found.is_some() {
-                    self.count()?;
+                    self.count(&change.kind)?;
                     self.delete.run(&place)?;
                 }
                 Ok(None)
             }
             PreparedWrite::Put { owner, value } => {
-                let version = self.count()?;
+                let version = self.count(&change.kind)?;
                 let [kind, key] = place;
                 let (version_now, now) = (Value::number(version), Value::number(now_ms));
                 self.put.run(&[kind, key, Value::Text(owner), version_now, now, Value::Text(value)])?;
@@ -70,10 +74,12 @@ impl RecordRows {
         }
     }
 
-    /// Raises the number of changes, and returns it.
-    fn count(&mut self) -> Result<u64, StoreError> {
+    /// Raises the number of changes, and returns it as that of the kind's newest one.
+    fn count(&mut self, kind: &str) -> Result<u64, StoreError> {
         let count = self.count.first(&[], |row| row.integer(0).cast_unsigned())?;
-        count.ok_or_else(|| damaged("the number of changes of records is gone"))
+        let count = count.ok_or_else(|| damaged("the number of changes of records is gone"))?;
+        self.changed.run(&[Value::Text(kind), Value::number(count)])?;
+        Ok(count)
     }
 }
 
@@ -113,11 +119,13 @@ pub(super) async fn list(
     rows.into_iter().map(|row| record(kind, row)).collect()
 }
 
-/// How many changes were made.
-pub(super) async fn count(pool: &SqlitePool) -> Result<u64, StoreError> {
-    let count: i64 =
-        sqlx::query_scalar("SELECT count FROM record_changes").fetch_one(pool).await.map_err(store_error)?;
-    Ok(count.cast_unsigned())
+/// The newest change of each of some kinds.
+pub(super) async fn changes(pool: &SqlitePool, kinds: &[&str]) -> Result<Vec<u64>, StoreError> {
+    const CHANGES: &str = "SELECT coalesce(changed, 0) FROM json_each(?1) AS wanted \
+        LEFT JOIN record_kinds ON kind = wanted.value ORDER BY wanted.key";
+    let rows: Vec<i64> =
+        sqlx::query_scalar(CHANGES).bind(encode(&kinds)).fetch_all(pool).await.map_err(store_error)?;
+    Ok(rows.into_iter().map(i64::cast_unsigned).collect())
 }
 
 fn record(kind: &str, columns: Columns) -> Result<Record, StoreError> {

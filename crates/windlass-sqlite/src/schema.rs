@@ -9,7 +9,7 @@ use super::collect::name_all;
 use super::fault::store_error;
 
 /// The scripts; the database's `user_version` says how many have run.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("001_journal.sql"),
     include_str!("002_uses.sql"),
     include_str!("003_limits.sql"),
@@ -17,6 +17,7 @@ const MIGRATIONS: [&str; 7] = [
     include_str!("005_queued.sql"),
     include_str!("006_checksums.sql"),
     include_str!("007_timed.sql"),
+    include_str!("008_kinds.sql"),
 ];
 
 /// The script that makes the table of names.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use windlass_engine::port::budget::{of_run, of_thread};
 use windlass_engine::port::clock::Clock;
 use windlass_engine::port::journal::{
-    AppendError, BatchId, Claim, Epoch, Head, Posted, RunView, StoreError, StoredSnapshot, ThreadStatus,
+    AppendError, BatchId, Claim, Due, Epoch, Head, Posted, RunView, StoreError, StoredSnapshot, ThreadStatus,
     ThreadView,
 };
 use windlass_engine::port::records::{PreparedChange, RecordError};
@@ -58,6 +58,10 @@ const POST: &str =
     "INSERT INTO inbox (number, id, input) VALUES (?1, ?2, ?3) ON CONFLICT (number, id) DO NOTHING";
 const POSTED: &str = "SELECT outcome FROM inbox WHERE number = ?1 AND id = ?2";
 const INBOX: &str = "SELECT 1 FROM inbox WHERE number = ?1 AND consumed_at IS NULL LIMIT 1";
+// As in `read::DUE`, for one thread.
+const IS_DUE: &str = "SELECT 1 FROM threads WHERE number = ?1 AND (status = 1 OR deadline <= ?2 \
+    OR deadline IS NOT NULL AND minute > ?2 / 60000 + 1 \
+    OR EXISTS (SELECT 1 FROM inbox WHERE inbox.number = ?1 AND consumed_at IS NULL))";
 const PURGE: &str = "DELETE FROM inbox WHERE consumed_at < ?1";
 const SNAPSHOT: &str = "INSERT INTO snapshots (number, fold, seq, bytes, checksum) VALUES (?1, ?2, ?3, ?4, ?5) \
     ON CONFLICT (number) DO UPDATE SET fold = ?2, seq = ?3, bytes = ?4, checksum = ?5";
@@ -87,6 +91,7 @@ pub(super) struct Changes {
     post: Statement,
     posted: Statement,
     inbox: Statement,
+    is_due: Statement,
     purge: Statement,
     snapshot: Statement,
     check: Statement,
@@ -123,6 +128,7 @@ impl Changes {
             post: raw.prepare(POST)?,
             posted: raw.prepare(POSTED)?,
             inbox: raw.prepare(INBOX)?,
+            is_due: raw.prepare(IS_DUE)?,
             purge: raw.prepare(PURGE)?,
             snapshot: raw.prepare(SNAPSHOT)?,
             check: raw.prepare(CHECK)?,
@@ -275,6 +281,7 @@ impl Changes {
     pub fn write(&mut self, write: &Write) -> Result<Written, StoreError> {
         match write {
             Write::Claim(thread) => self.claim(thread).map(Written::Claim),
+            Write::ClaimDue(threads) => self.claim_due(threads).map(Written::Due),
             Write::Release(thread, epoch) => {
                 let node = Value::Text(self.node.id());
                 self.release.run(&[Value::Text(thread.as_str()), Value::number(epoch.0), node])?;
@@ -309,15 +316,41 @@ impl Changes {
 
     fn claim(&mut self, thread: &ThreadId) -> Result<Claim, StoreError> {
         let found = self.known_or_created(thread)?;
-        if let Some(node) = found.node
+        if let Some(node) = &found.node
             && node != self.node.id()
-            && self.node.is_alive(&node)
+            && self.node.is_alive(node)
         {
-            return Ok(Claim::Held { node });
+            return Ok(Claim::Held { node: node.clone() });
         }
+        let (head, inbox) = self.take(&found)?;
+        Ok(Claim::Taken { head, inbox })
+    }
+
+    /// Claims those of some threads that still need a driver and that no live node holds.
+    fn claim_due(&mut self, threads: &[ThreadId]) -> Result<Vec<Due>, StoreError> {
+        let mut due = Vec::with_capacity(threads.len());
+        for thread in threads {
+            let found = self.head.first(&[Value::Text(thread.as_str())], Found::read)?;
+            let is_held = |node: &String| self.node.is_alive(node);
+            let Some(found) =
+                found.filter(|found| !found.deleted && !found.node.as_ref().is_some_and(is_held))
+            else {
+                continue;
+            };
+            let row = [Value::Integer(found.number), Value::number(self.clock.now().0)];
+            if self.is_due.first(&row, |_| ())?.is_some() {
+                let (head, inbox) = self.take(&found)?;
+                due.push(Due { thread: thread.clone(), head, inbox });
+            }
+        }
+        Ok(due)
+    }
+
+    /// Gives a thread to this node in another epoch. Returns its head, and whether its inbox has rows.
+    fn take(&mut self, found: &Found) -> Result<(Head, bool), StoreError> {
         self.claim.run(&[Value::Integer(found.number), Value::Text(self.node.id())])?;
         let inbox = self.inbox.first(&[Value::Integer(found.number)], |_| ())?.is_some();
-        Ok(Claim::Taken { head: Head { epoch: Epoch(found.head.epoch.0 + 1), ..found.head }, inbox })
+        Ok((Head { epoch: Epoch(found.head.epoch.0 + 1), ..found.head }, inbox))
     }
 
     /// Posts an input. Only a message makes a thread: any other input to a thread that does not exist is a mistake.

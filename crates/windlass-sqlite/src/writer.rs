@@ -148,6 +148,7 @@ impl Writer {
         let written = self.make(write).await?;
         match &written {
             Written::Claim(Claim::Taken { .. }) => drop(self.driven.fetch_add(1, Ordering::Relaxed)),
+            Written::Due(due) => drop(self.driven.fetch_add(due.len(), Ordering::Relaxed)),
             // More are given back than were taken where one was taken twice: the number is a guess, not an account.
             Written::Nothing if released => {
                 let fewer = |driven: usize| Some(driven.saturating_sub(1));
@@ -168,6 +169,7 @@ impl Writer {
             Write::Delete(_) | Write::Collect(_) => true,
             Write::Snapshot(_, _, snapshot) => snapshot.bytes.len() > ALONE_BYTES,
             Write::Claim(_)
+            | Write::ClaimDue(_)
             | Write::Release(..)
             | Write::Post { .. }
             | Write::Blob(..)

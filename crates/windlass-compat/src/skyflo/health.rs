@@ -15,7 +15,7 @@ pub async fn live() -> Json<Value> {
 
 /// The store answers, or does not: told with 200 either way, as there. Why stands in the log.
 pub async fn database(State(app): State<Shared>) -> Json<Value> {
-    match app.engine.records().changes().await {
+    match app.engine.records().changes(&[]).await {
         Ok(_) => Json(json!({"status": "ok", "database": "connected"})),
         Err(error) => {
             tracing::warn!(%error, "the store does not answer");

@@ -8,7 +8,6 @@ use windlass_machine::{Offload, Policy};
 
 use super::CreditOf;
 use super::Reaches;
-use super::RolesOf;
 use super::catalog::ToolCatalog;
 use super::catalog::own::OwnTools;
 use super::catalog::tools::Tools;
@@ -22,8 +21,9 @@ use super::contents::Contents;
 use super::journal::store::ThreadStore;
 use super::policy::budgets::BudgetService;
 use super::policy::prune::Pruner;
-use super::policy::service::PolicyService;
+use super::policy::service::{PolicyService, Roles};
 use super::thread::actors::ActorServices;
+use super::thread::claim::renew;
 use super::thread::expiry::Expiries;
 use super::thread::registry::ThreadRegistry;
 use super::thread::sweep::sweep;
@@ -58,7 +58,7 @@ pub(crate) struct Parts {
     pub budgets: Vec<Budget>,
     pub hook: Option<Arc<dyn Hook>>,
     pub observer: Option<Arc<dyn Observer>>,
-    pub roles_of: Option<Arc<RolesOf>>,
+    pub roles: Roles,
     pub credit_of: Option<Arc<CreditOf>>,
     /// Whether long results are summed up, where a run does not say.
     pub offload: Option<Offload>,
@@ -95,7 +95,7 @@ impl Services {
         let contents = Arc::new(Contents::new(blobs));
         let catalog = ToolCatalog::new(&journal, &clock, &contents, parts.tools, parts.own_tools);
         let catalog = Arc::new(catalog);
-        let policy = PolicyService::new(&records, &clock, &catalog, parts.roles_of, parts.policy);
+        let policy = PolicyService::new(&records, &clock, &catalog, parts.roles, parts.policy);
         let policy = Arc::new(policy);
         let budgets = Arc::new(BudgetService::new(parts.budgets, parts.credit_of, &models));
         let folders = Arc::new(Folders::new(parts.folders, &clock));
@@ -131,6 +131,9 @@ impl Services {
         let pruner = Pruner::new(&journal, &records, &clock, &contents, &catalog);
         let registry = ThreadRegistry::new(actors, contents.clone(), pruner, parts.driven_max);
         let trials = Arc::new(Trials::new(&catalog, &policy, &records, &folders, &clock, hook));
+        if let Some(lease_ms) = journal.lease_ms() {
+            tokio::spawn(renew(Arc::downgrade(&registry), lease_ms));
+        }
         let watch = Arc::new(WatchSource { journal, bus, clock });
         tokio::spawn(sweep(Arc::downgrade(&registry)));
         Arc::new(Self {

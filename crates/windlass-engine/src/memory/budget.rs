@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use windlass_machine::{ThreadId, Timestamp};
 
 use crate::port::budget::{
-    Amounts, BUDGETS_MAX, Booking, BudgetRow, CLEARED_AT_ONCE, DAY_KEPT_MS, Known, Ledger, Reserve, Settle,
-    Standing, book, is_of_a_day,
+    Amounts, BUDGETS_MAX, Booking, Books, BudgetRow, CLEARED_AT_ONCE, DAY_KEPT_MS, Known, Reserve, Settle,
+    Standing, book, budgets_of, is_of_a_day, keys_of,
 };
 use crate::port::journal::{AppendError, StoreError};
 
@@ -35,7 +35,28 @@ impl Budgets {
         settles: &[Settle],
         reserves: &[Reserve],
     ) -> Result<Booking, AppendError> {
-        book(&mut OfThread { budgets: self, thread }, settles, reserves)
+        let books = self.books(thread, settles, reserves).map_err(AppendError::Failed)?;
+        book(&books, settles, reserves)
+    }
+
+    fn books(
+        &self,
+        thread: &ThreadId,
+        settles: &[Settle],
+        reserves: &[Reserve],
+    ) -> Result<Books, StoreError> {
+        let kept = self.reservations.get(thread);
+        let known = |key: &str| {
+            let known = match kept?.get(key)? {
+                Some(amounts) => Known::Open(amounts.clone()),
+                None => Known::Settled,
+            };
+            Some((key.to_owned(), known))
+        };
+        let keys = keys_of(settles, reserves)?.into_iter().filter_map(known).collect();
+        let standing = |name: &str| Some((name.to_owned(), self.budgets.get(name)?.standing));
+        let budgets = budgets_of(settles, reserves, &keys)?.into_iter();
+        Ok(Books { standings: budgets.filter_map(standing).collect(), keys })
     }
 
     /// Writes what was planned.
@@ -97,25 +118,5 @@ impl Budgets {
     pub fn open(&self, thread: &ThreadId) -> Vec<(String, Amounts)> {
         let kept = self.reservations.get(thread).into_iter().flatten();
         kept.filter_map(|(key, amounts)| Some((key.clone(), amounts.clone()?))).collect()
-    }
-}
-
-struct OfThread<'b> {
-    budgets: &'b Budgets,
-    thread: &'b ThreadId,
-}
-
-impl Ledger for OfThread<'_> {
-    fn known(&mut self, key: &str) -> Result<Known, StoreError> {
-        let kept = self.budgets.reservations.get(self.thread).and_then(|keys| keys.get(key));
-        Ok(match kept {
-            None => Known::Never,
-            Some(None) => Known::Settled,
-            Some(Some(amounts)) => Known::Open(amounts.clone()),
-        })
-    }
-
-    fn standing(&mut self, budget: &str) -> Result<Option<Standing>, StoreError> {
-        Ok(self.budgets.budgets.get(budget).map(|budget| budget.standing))
     }
 }

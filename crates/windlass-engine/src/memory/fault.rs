@@ -41,12 +41,20 @@ pub(super) struct Faults {
     pub reads: usize,
     /// How many reads were made.
     pub reads_made: usize,
+    /// Whether the node does not reach the store.
+    pub is_cut_off: bool,
 }
 
 impl Faults {
+    /// Fails where the node does not reach the store.
+    pub fn reach(&self) -> Result<(), StoreError> {
+        if self.is_cut_off { Err(injected()) } else { Ok(()) }
+    }
+
     /// Fails where a read is to fail.
     pub fn read(&mut self) -> Result<(), StoreError> {
         self.reads_made += 1;
+        self.reach()?;
         if self.reads == 0 {
             return Ok(());
         }
@@ -85,6 +93,11 @@ impl Gate {
     /// How many calls wait, and how many have passed.
     pub fn counts(&self) -> (usize, usize) {
         (self.waiting.load(Ordering::SeqCst), self.passed.load(Ordering::SeqCst))
+    }
+
+    /// Counts calls that do not wait here.
+    pub fn count(&self, calls: usize) {
+        self.passed.fetch_add(calls, Ordering::SeqCst);
     }
 
     /// Waits while the gate is closed.

@@ -22,8 +22,8 @@ use crate::port::blob::Blobs;
 use crate::port::budget::{Amounts, BudgetRow};
 use crate::port::clock::Clock;
 use crate::port::journal::{
-    AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow, StoreError,
-    StoredSnapshot, ThreadQuery, ThreadRow, Usage, UsageQuery,
+    AppendError, Batch, Claim, Due, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow,
+    StoreError, StoredSnapshot, ThreadQuery, ThreadRow, Usage, UsageQuery,
 };
 use crate::port::records::{Record, RecordChange, RecordError, Records};
 
@@ -36,13 +36,24 @@ pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     died: Arc<tokio::sync::Notify>,
     claims: Arc<Gate>,
+    folds: Arc<Gate>,
 }
 
 impl MemoryStore {
-    /// An empty store, seen by its first node.
+    /// An empty store, seen by its first node. A claim ends with its node.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::with_lease(clock, None)
+    }
+
+    /// The same, as a store of many machines would be: it does not notice the end of a node, and a claim holds for so many
+    /// milliseconds unless it is renewed.
+    pub fn leased(clock: Arc<dyn Clock>, lease_ms: u64) -> Self {
+        Self::with_lease(clock, Some(lease_ms))
+    }
+
+    fn with_lease(clock: Arc<dyn Clock>, lease_ms: Option<u64>) -> Self {
         let node: Arc<str> = "node-1".into();
-        let state = State::with_node(&node);
+        let state = State::with_node(&node, lease_ms);
         Self {
             state: Arc::new(Mutex::new(state)),
             faults: Arc::default(),
@@ -50,15 +61,22 @@ impl MemoryStore {
             clock,
             died: Arc::default(),
             claims: Arc::default(),
+            folds: Arc::default(),
         }
     }
 
     /// The same store, seen by another node that is alive from now on. It has faults of its own.
     pub fn another_node(&self) -> Self {
         let node: Arc<str> = self.state().add_node().into();
-        let clock = Arc::clone(&self.clock);
-        let state = Arc::clone(&self.state);
-        Self { state, faults: Arc::default(), node, clock, died: Arc::default(), claims: Arc::default() }
+        Self {
+            state: Arc::clone(&self.state),
+            faults: Arc::default(),
+            node,
+            clock: Arc::clone(&self.clock),
+            died: Arc::default(),
+            claims: Arc::default(),
+            folds: Arc::default(),
+        }
     }
 
     /// The same store after this node's process died and was started again: what it held is free.
@@ -75,6 +93,11 @@ impl MemoryStore {
     /// Makes a coming append of this node go wrong; several are met in this order.
     pub fn fail_append(&self, fault: AppendFault) {
         lock(&self.faults).appends.push_back(fault);
+    }
+
+    /// Cuts this node off from the store, as a broken network would, or ends that. Meanwhile its calls fail as unavailable.
+    pub fn cut_off(&self, is_cut_off: bool) {
+        lock(&self.faults).is_cut_off = is_cut_off;
     }
 
     /// Waits until an append of this node has met a fault at which its process dies.
@@ -100,6 +123,21 @@ impl MemoryStore {
     /// How many claims of this node wait now, and how many it has made.
     pub fn claims(&self) -> (usize, usize) {
         self.claims.counts()
+    }
+
+    /// Makes folds of journals by this node wait, at their first read, until [`MemoryStore::release_folds`].
+    pub fn hold_folds(&self) {
+        self.folds.close();
+    }
+
+    /// Releases held folds, and stops holding new ones.
+    pub fn release_folds(&self) {
+        self.folds.open();
+    }
+
+    /// How many folds by this node wait now, and how many have begun.
+    pub fn folds(&self) -> (usize, usize) {
+        self.folds.counts()
     }
 
     /// Makes this many coming reads of this node fail as unavailable.
@@ -155,9 +193,24 @@ impl Journal for MemoryStore {
         self.state().is_alive(node)
     }
 
+    fn lease_ms(&self) -> Option<u64> {
+        self.state().lease_ms()
+    }
+
     async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError> {
         self.claims.pass().await;
+        lock(&self.faults).reach()?;
         Ok(self.state().claim(thread, &self.node, self.clock.now()))
+    }
+
+    async fn claim_due(&self, except: &[ThreadId], limit: usize) -> Result<Vec<Due>, StoreError> {
+        let due = self.readable()?.claim_due(&self.node, self.clock.now(), except, limit);
+        self.claims.count(due.len());
+        Ok(due)
+    }
+
+    async fn renew(&self, claims: &[(ThreadId, Epoch)]) -> Result<Vec<ThreadId>, StoreError> {
+        Ok(self.readable()?.renew(claims, &self.node, self.clock.now()))
     }
 
     async fn release(&self, thread: &ThreadId, epoch: Epoch) -> Result<(), StoreError> {
@@ -170,6 +223,7 @@ impl Journal for MemoryStore {
     }
 
     async fn append(&self, batch: Batch) -> Result<Seq, AppendError> {
+        lock(&self.faults).reach().map_err(AppendError::Failed)?;
         let fault = lock(&self.faults).appends.pop_front();
         if let Some(AppendFault::DiesWritten | AppendFault::DiesNotWritten) = fault {
             if fault == Some(AppendFault::DiesWritten) {
@@ -224,6 +278,7 @@ impl Journal for MemoryStore {
     }
 
     async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError> {
+        self.folds.pass().await;
         Ok(self.readable()?.snapshot(thread))
     }
 
@@ -266,10 +321,6 @@ impl Journal for MemoryStore {
 
     async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError> {
         self.readable()?.usage(query)
-    }
-
-    async fn unattended(&self, except: &[ThreadId], limit: usize) -> Result<Vec<ThreadId>, StoreError> {
-        Ok(self.readable()?.unattended(&self.node, self.clock.now(), except, limit))
     }
 
     async fn holder(&self, thread: &ThreadId) -> Result<Option<String>, StoreError> {
@@ -323,8 +374,8 @@ impl Records for MemoryStore {
         Ok(versions)
     }
 
-    async fn changes(&self) -> Result<u64, StoreError> {
-        Ok(self.readable()?.records.count)
+    async fn changes(&self, kinds: &[&str]) -> Result<Vec<u64>, StoreError> {
+        Ok(self.readable()?.records.changes(kinds))
     }
 }
 

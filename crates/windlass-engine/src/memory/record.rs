@@ -16,7 +16,9 @@ use crate::port::records::{PreparedChange, PreparedWrite, Record, RecordError};
 pub(super) struct RecordRows {
     rows: BTreeMap<(String, String), Row>,
     /// How many changes were ever made.
-    pub count: u64,
+    count: u64,
+    /// The newest change of each kind.
+    changed: BTreeMap<String, u64>,
 }
 
 struct Row {
@@ -33,19 +35,21 @@ pub(super) struct Plan {
     /// The new versions.
     pub versions: Vec<Option<u64>>,
     count: u64,
+    changed: BTreeMap<String, u64>,
 }
 
 impl RecordRows {
     /// Looks whether changes may be made one after the other.
     pub fn plan(&self, changes: Vec<PreparedChange>) -> Result<Plan, RecordError> {
         let mut count = self.count;
-        let mut planned = BTreeMap::new();
+        let (mut planned, mut changed) = (BTreeMap::new(), BTreeMap::new());
         let mut versions = Vec::with_capacity(changes.len());
         for change in &changes {
             let place = (change.kind.clone(), change.key.clone());
             let kept = || self.rows.get(&place).map(|row| row.version);
             let found = planned.get(&place).copied().unwrap_or_else(kept);
             change.check(found)?;
+            let before = count;
             let version = match &change.write {
                 PreparedWrite::Keep => found,
                 PreparedWrite::Put { .. } => {
@@ -57,10 +61,13 @@ impl RecordRows {
                     None
                 }
             };
+            if count > before {
+                changed.insert(change.kind.clone(), count);
+            }
             planned.insert(place, version);
             versions.push(version);
         }
-        Ok(Plan { changes, versions, count })
+        Ok(Plan { changes, versions, count, changed })
     }
 
     /// Makes the changes of a plan.
@@ -79,6 +86,12 @@ impl RecordRows {
             }
         }
         self.count = plan.count;
+        self.changed.extend(plan.changed);
+    }
+
+    /// See [`Records::changes`](crate::port::records::Records::changes).
+    pub fn changes(&self, kinds: &[&str]) -> Vec<u64> {
+        kinds.iter().map(|kind| self.changed.get(*kind).copied().unwrap_or_default()).collect()
     }
 
     /// See [`Records::get`](crate::port::records::Records::get).

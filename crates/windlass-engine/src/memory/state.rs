@@ -12,8 +12,8 @@ use super::budget::Budgets;
 use super::record::RecordRows;
 use crate::port::budget::{of_run, of_thread};
 use crate::port::journal::{
-    AppendError, Batch, Claim, Epoch, Head, InboxOutcome, Left, Posted, RunView, StoreError, StoredSnapshot,
-    ThreadStatus, ThreadView,
+    AppendError, Batch, Claim, Due, Epoch, Head, InboxOutcome, Left, Posted, RunView, StoreError,
+    StoredSnapshot, ThreadStatus, ThreadView,
 };
 use crate::port::records::RecordChange;
 
@@ -30,9 +30,35 @@ pub(super) struct State {
     pub budgets: Budgets,
     /// Every record.
     pub records: RecordRows,
-    nodes_alive: BTreeSet<String>,
-    nodes_made: usize,
+    nodes: Nodes,
     places: u64,
+}
+
+/// The nodes of a store, and for how long they hold what they have claimed.
+#[derive(Default)]
+struct Nodes {
+    alive: BTreeSet<String>,
+    made: usize,
+    /// Without it a claim ends with its node.
+    lease_ms: Option<u64>,
+}
+
+impl Nodes {
+    /// The node that holds a thread, where one does.
+    fn holder<'t>(&self, thread: &'t Thread, now: Timestamp) -> Option<&'t String> {
+        let holds = |node: &&String| match self.lease_ms {
+            Some(_) => now < thread.held_until,
+            None => self.alive.contains(*node),
+        };
+        thread.node.as_ref().filter(holds)
+    }
+
+    /// Gives a thread to a node in another epoch.
+    fn give(&self, thread: &mut Thread, node: &str, now: Timestamp) {
+        thread.head.epoch.0 += 1;
+        thread.node = Some(node.to_owned());
+        thread.held_until = now.plus_ms(self.lease_ms.unwrap_or_default());
+    }
 }
 
 /// A thread.
@@ -42,6 +68,8 @@ pub(super) struct Thread {
     deleted: bool,
     pub(super) head: Head,
     node: Option<String>,
+    /// When the node's claim ends, in a store whose claims have a lease.
+    held_until: Timestamp,
     pub(super) created_at: Timestamp,
     pub(super) view: ThreadView,
     // As text, so that what cannot be read back fails here as it would elsewhere.
@@ -69,28 +97,48 @@ impl InboxRow {
     }
 }
 
+impl Thread {
+    fn has_inbox(&self) -> bool {
+        self.inbox.values().any(|row| row.outcome.is_none())
+    }
+
+    /// Whether the thread needs a driver.
+    fn is_due(&self, now: Timestamp) -> bool {
+        let is_ahead = || self.view.updated_at.since(now) >= CLOCK_SET_BACK_MS;
+        self.view.status == ThreadStatus::Running
+            || self.view.deadline.is_some_and(|deadline| deadline <= now || is_ahead())
+            || self.has_inbox()
+    }
+}
+
 impl State {
     /// An empty state with a live node.
-    pub fn with_node(node: &str) -> Self {
-        let nodes_alive = BTreeSet::from([node.to_owned()]);
-        Self { nodes_alive, nodes_made: 1, ..Self::default() }
+    pub fn with_node(node: &str, lease_ms: Option<u64>) -> Self {
+        let nodes = Nodes { alive: BTreeSet::from([node.to_owned()]), made: 1, lease_ms };
+        Self { nodes, ..Self::default() }
     }
 
     /// Adds a live node; returns its id.
     pub fn add_node(&mut self) -> String {
-        self.nodes_made += 1;
-        let node = format!("node-{}", self.nodes_made);
-        self.nodes_alive.insert(node.clone());
+        self.nodes.made += 1;
+        let node = format!("node-{}", self.nodes.made);
+        self.nodes.alive.insert(node.clone());
         node
     }
 
-    /// Counts a node as dead.
+    /// Whether a node is alive. A store whose claims have a lease cannot judge that.
     pub fn is_alive(&self, node: &str) -> bool {
-        self.nodes_alive.contains(node)
+        self.nodes.lease_ms.is_some() || self.nodes.alive.contains(node)
     }
 
+    /// For how long a claim holds unless it is renewed.
+    pub fn lease_ms(&self) -> Option<u64> {
+        self.nodes.lease_ms
+    }
+
+    /// Counts a node as dead.
     pub fn remove_node(&mut self, node: &str) {
-        self.nodes_alive.remove(node);
+        self.nodes.alive.remove(node);
     }
 
     /// How many threads there are.
@@ -100,18 +148,43 @@ impl State {
 
     /// See [`Journal::claim`](crate::port::journal::Journal::claim).
     pub fn claim(&mut self, id: &ThreadId, node: &str, now: Timestamp) -> Claim {
-        let nodes_alive = self.nodes_alive.clone();
-        let thread = self.known_or_created(id, now);
-        if let Some(holder) = &thread.node
-            && holder != node
-            && nodes_alive.contains(holder)
-        {
+        self.known_or_created(id, now);
+        let Self { threads, nodes, .. } = self;
+        let thread = threads.entry(id.clone()).or_default();
+        if let Some(holder) = nodes.holder(thread, now).filter(|holder| *holder != node) {
             return Claim::Held { node: holder.clone() };
         }
-        thread.head.epoch.0 += 1;
-        thread.node = Some(node.to_owned());
-        let inbox = thread.inbox.iter().any(|(_, row)| row.outcome.is_none());
-        Claim::Taken { head: thread.head, inbox }
+        nodes.give(thread, node, now);
+        Claim::Taken { head: thread.head, inbox: thread.has_inbox() }
+    }
+
+    /// See [`Journal::claim_due`](crate::port::journal::Journal::claim_due).
+    pub fn claim_due(&mut self, node: &str, now: Timestamp, except: &[ThreadId], limit: usize) -> Vec<Due> {
+        let except: BTreeSet<&ThreadId> = except.iter().collect();
+        let Self { threads, nodes, .. } = self;
+        let is_due = |(id, thread): &(&ThreadId, &mut Thread)| {
+            let is_free = !thread.deleted && nodes.holder(thread, now).is_none();
+            is_free && thread.is_due(now) && !except.contains(id)
+        };
+        let claim = |(id, thread): (&ThreadId, &mut Thread)| {
+            nodes.give(thread, node, now);
+            Due { thread: id.clone(), head: thread.head, inbox: thread.has_inbox() }
+        };
+        threads.iter_mut().filter(is_due).take(limit).map(claim).collect()
+    }
+
+    /// See [`Journal::renew`](crate::port::journal::Journal::renew).
+    pub fn renew(&mut self, claims: &[(ThreadId, Epoch)], node: &str, now: Timestamp) -> Vec<ThreadId> {
+        let Self { threads, nodes, .. } = self;
+        let mut lost = Vec::new();
+        for (id, epoch) in claims {
+            let thread = threads.get_mut(id).filter(|thread| thread.node.as_deref() == Some(node));
+            match thread.filter(|thread| thread.head.epoch == *epoch) {
+                Some(thread) => thread.held_until = now.plus_ms(nodes.lease_ms.unwrap_or_default()),
+                None => lost.push(id.clone()),
+            }
+        }
+        lost
     }
 
     /// See [`Journal::release`](crate::port::journal::Journal::release).
@@ -280,24 +353,6 @@ impl State {
         (!row.is_old(now)).then(|| row.posted())
     }
 
-    /// See [`Journal::unattended`](crate::port::journal::Journal::unattended).
-    pub fn unattended(&self, node: &str, now: Timestamp, except: &[ThreadId], limit: usize) -> Vec<ThreadId> {
-        let except: BTreeSet<&ThreadId> = except.iter().collect();
-        let is_ahead = |thread: &Thread| thread.view.updated_at.since(now) >= CLOCK_SET_BACK_MS;
-        let needs = |thread: &Thread| {
-            thread.view.status == ThreadStatus::Running
-                || thread.view.deadline.is_some_and(|deadline| deadline <= now || is_ahead(thread))
-                || thread.inbox.values().any(|row| row.outcome.is_none())
-        };
-        let free = |thread: &Thread| match &thread.node {
-            Some(holder) => holder == node || !self.nodes_alive.contains(holder),
-            None => true,
-        };
-        let wanted = |thread: &Thread| !thread.deleted && needs(thread) && free(thread);
-        let found = self.threads.iter().filter(|(id, thread)| !except.contains(id) && wanted(thread));
-        found.map(|(id, _)| id.clone()).take(limit).collect()
-    }
-
     /// See [`Journal::holder`](crate::port::journal::Journal::holder).
     pub fn holder(&self, id: &ThreadId) -> Option<String> {
         self.known(id)?.node.clone()
@@ -305,8 +360,7 @@ impl State {
 
     /// See [`Journal::waiting_inboxes`](crate::port::journal::Journal::waiting_inboxes).
     pub fn waiting_inboxes(&self) -> Vec<ThreadId> {
-        let wanted =
-            |thread: &Thread| !thread.deleted && thread.inbox.values().any(|row| row.outcome.is_none());
+        let wanted = |thread: &Thread| !thread.deleted && thread.has_inbox();
         self.threads.iter().filter(|(_, thread)| wanted(thread)).map(|(id, _)| id.clone()).collect()
     }
 

@@ -1,10 +1,11 @@
 //! Budgets: how much of something was used, and how much is set aside for what is under way.
 //!
-//! These are the rules that every store follows inside an append; the store reads, [`book`] decides, the store
-//! writes. What is counted, and how much of it is allowed, is the caller's to say.
+//! These are the rules that every store follows inside an append. The store reads the keys that [`keys_of`] names, then the
+//! budgets that [`budgets_of`] names, each with one query; [`book`] decides from these [`Books`] alone, and the store writes
+//! the [`Booking`]. What is counted, and how much of it is allowed, is the caller's to say.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_machine::{RunId, ThreadId, Timestamp};
 
@@ -87,24 +88,47 @@ impl Standing {
     }
 }
 
-/// What a store knows of a key.
+/// What a key of a thread has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Nothing.
-    Never,
-    /// It has these amounts set aside.
+    /// These amounts are set aside.
     Open(Amounts),
     /// It was settled, and stays so.
     Settled,
 }
 
-/// What a store keeps, as an append of one thread sees it.
-pub trait Ledger {
-    /// What is known of a key of the thread.
-    fn known(&mut self, key: &str) -> Result<Known, StoreError>;
+/// What a store has read for an append of one thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Books {
+    /// The keys of the thread that [`keys_of`] names. One that was never written is missing.
+    pub keys: BTreeMap<String, Known>,
+    /// The budgets that [`budgets_of`] names. One that was never drawn from is missing.
+    pub standings: BTreeMap<String, Standing>,
+}
 
-    /// Where a budget stands; `None` where nothing was ever drawn from it.
-    fn standing(&mut self, budget: &str) -> Result<Option<Standing>, StoreError>;
+/// The keys that an append settles or reserves.
+pub fn keys_of<'a>(settles: &'a [Settle], reserves: &'a [Reserve]) -> Result<BTreeSet<&'a str>, StoreError> {
+    let keys = settles.iter().map(|settle| &settle.key).chain(reserves.iter().map(|reserve| &reserve.key));
+    checked(keys.map(String::as_str))
+}
+
+/// The budgets that an append may change, once the store has read its keys.
+pub fn budgets_of<'a>(
+    settles: &'a [Settle],
+    reserves: &'a [Reserve],
+    keys: &'a BTreeMap<String, Known>,
+) -> Result<BTreeSet<&'a str>, StoreError> {
+    let open = keys.values().flat_map(|known| match known {
+        Known::Open(amounts) => amounts.as_slice(),
+        Known::Settled => &[],
+    });
+    let used = settles.iter().flat_map(|settle| &settle.used);
+    let drawn = reserves.iter().flat_map(|reserve| &reserve.draws).map(|draw| draw.budget.as_str());
+    checked(open.chain(used).map(|(budget, _)| budget.as_str()).chain(drawn))
+}
+
+fn checked<'a>(names: impl Iterator<Item = &'a str>) -> Result<BTreeSet<&'a str>, StoreError> {
+    names.map(|name| check_name(name).map(|()| name)).collect()
 }
 
 /// What an append changes: to be written with it, or not at all.
@@ -121,53 +145,50 @@ pub struct Booking {
 /// Decides what an append changes: it settles first, and then reserves.
 ///
 /// Refused with [`AppendError::Limit`] where a budget has no room.
-pub fn book(
-    ledger: &mut impl Ledger,
-    settles: &[Settle],
-    reserves: &[Reserve],
-) -> Result<Booking, AppendError> {
-    let mut booking = Booking::default();
-    for settle in settles {
-        booking.settle(ledger, settle).map_err(AppendError::Failed)?;
-    }
-    for reserve in reserves {
-        booking.reserve(ledger, reserve)?;
-    }
-    Ok(booking)
+pub fn book(books: &Books, settles: &[Settle], reserves: &[Reserve]) -> Result<Booking, AppendError> {
+    let mut draft = Draft { books, booking: Booking::default() };
+    settles.iter().for_each(|settle| draft.settle(settle));
+    reserves.iter().try_for_each(|reserve| draft.reserve(reserve))?;
+    Ok(draft.booking)
 }
 
-impl Booking {
-    fn settle(&mut self, ledger: &mut impl Ledger, settle: &Settle) -> Result<(), StoreError> {
-        let open = match self.known(ledger, &settle.key)? {
-            Known::Settled => return Ok(()),
-            Known::Open(open) => open,
-            Known::Never => Amounts::new(),
+/// A booking while it is decided.
+struct Draft<'b> {
+    books: &'b Books,
+    booking: Booking,
+}
+
+impl Draft<'_> {
+    fn settle(&mut self, settle: &Settle) {
+        let open = match self.known(&settle.key) {
+            Some(Known::Settled) => return,
+            Some(Known::Open(open)) => open,
+            None => Amounts::new(),
         };
         for (budget, amount) in &open {
-            self.standing(ledger, budget)?.release(*amount);
+            self.standing(budget).release(*amount);
         }
         for (budget, amount) in &settle.used {
-            let standing = self.standing(ledger, budget)?;
+            let standing = self.standing(budget);
             standing.used = sum(standing.used, *amount);
         }
-        self.keys.insert(settle.key.clone(), None);
-        Ok(())
+        self.booking.keys.insert(settle.key.clone(), None);
     }
 
-    fn reserve(&mut self, ledger: &mut impl Ledger, reserve: &Reserve) -> Result<(), AppendError> {
+    fn reserve(&mut self, reserve: &Reserve) -> Result<(), AppendError> {
         let wanted = |draw: &Draw| (draw.budget.clone(), draw.amount.min(AMOUNT_MAX));
         let amounts: Amounts = reserve.draws.iter().map(wanted).collect();
-        match self.known(ledger, &reserve.key).map_err(AppendError::Failed)? {
-            Known::Settled => return Ok(()),
-            Known::Open(open) if open == amounts => return Ok(()),
-            Known::Open(_) => {
+        match self.known(&reserve.key) {
+            Some(Known::Settled) => return Ok(()),
+            Some(Known::Open(open)) if open == amounts => return Ok(()),
+            Some(Known::Open(_)) => {
                 let why = format!("`{}` has other amounts reserved; settle it first", reserve.key);
                 return Err(AppendError::Failed(StoreError::Refused { why }));
             }
-            Known::Never => {}
+            None => {}
         }
         for draw in &reserve.draws {
-            let standing = self.standing(ledger, &draw.budget).map_err(AppendError::Failed)?;
+            let standing = self.standing(&draw.budget);
             let taken = standing.taken();
             if taken.saturating_add(draw.amount) > draw.cap {
                 let (budget, cap, wanted) = (draw.budget.clone(), draw.cap, draw.amount);
@@ -175,31 +196,27 @@ impl Booking {
             }
             standing.reserved = sum(standing.reserved, draw.amount);
         }
-        self.keys.insert(reserve.key.clone(), Some(amounts));
+        self.booking.keys.insert(reserve.key.clone(), Some(amounts));
         Ok(())
     }
 
-    /// What is known of a key after what was decided so far.
-    fn known(&self, ledger: &mut impl Ledger, key: &str) -> Result<Known, StoreError> {
-        match self.keys.get(key) {
-            Some(Some(open)) => Ok(Known::Open(open.clone())),
-            Some(None) => Ok(Known::Settled),
-            None => {
-                check_name(key)?;
-                ledger.known(key)
-            }
+    /// What a key has after what was decided so far.
+    fn known(&self, key: &str) -> Option<Known> {
+        match self.booking.keys.get(key) {
+            Some(Some(open)) => Some(Known::Open(open.clone())),
+            Some(None) => Some(Known::Settled),
+            None => self.books.keys.get(key).cloned(),
         }
     }
 
     /// Where a budget stands after what was decided so far.
-    fn standing(&mut self, ledger: &mut impl Ledger, budget: &str) -> Result<&mut Standing, StoreError> {
-        match self.standings.entry(budget.to_owned()) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
+    fn standing(&mut self, budget: &str) -> &mut Standing {
+        match self.booking.standings.entry(budget.to_owned()) {
+            Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
-                check_name(budget)?;
-                let found = ledger.standing(budget)?;
-                self.new_day |= found.is_none() && is_of_a_day(budget);
-                Ok(place.insert(found.unwrap_or_default()))
+                let found = self.books.standings.get(budget);
+                self.booking.new_day |= found.is_none() && is_of_a_day(budget);
+                place.insert(found.copied().unwrap_or_default())
             }
         }
     }

@@ -28,12 +28,31 @@ pub trait Journal: Send + Sync {
     /// This process's name among those that have the store open; no other ever has it.
     fn node(&self) -> &str;
 
-    /// Whether the process of a name lives. One of which that cannot be told counts as alive.
+    /// Whether the process of a name is alive. One that the store cannot judge counts as alive.
     fn is_alive(&self, node: &str) -> bool;
+
+    /// For how long a claim holds unless it is renewed, in milliseconds. `None` where the store detects the end of a process
+    /// by itself, as by a lock that ends with it: a claim then holds until that end.
+    fn lease_ms(&self) -> Option<u64> {
+        None
+    }
 
     /// Takes the right to drive a thread for this node and raises its epoch. A thread that does not exist
     /// yet is made, with an empty journal. Refused while another live node holds it.
     async fn claim(&self, thread: &ThreadId) -> Result<Claim, StoreError>;
+
+    /// Finds threads that need a driver, at most `limit`, and claims them in the same step: none is given to two nodes. A
+    /// thread needs a driver if it has a run that is neither waiting nor ended, a deadline that has passed by the store's
+    /// clock, an unconsumed input, or a deadline in a row that lies two minutes ahead of that clock or further, because the
+    /// clock was set back since. Those that a live node holds, this one included, and those in `except` are left out. Must
+    /// not read threads that wait or sleep and are not yet due.
+    async fn claim_due(&self, except: &[ThreadId], limit: usize) -> Result<Vec<Due>, StoreError>;
+
+    /// Renews claims of this node, each in its epoch. Returns the threads that it does not hold any more. Not called where
+    /// claims have no lease.
+    async fn renew(&self, _claims: &[(ThreadId, Epoch)]) -> Result<Vec<ThreadId>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// Gives the right back, where this node still holds it in this epoch.
     async fn release(&self, thread: &ThreadId, epoch: Epoch) -> Result<(), StoreError>;
@@ -99,12 +118,6 @@ pub trait Journal: Send + Sync {
     /// What runs used, by time, model and agent. Runs of deleted threads are not in it.
     async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError>;
 
-    /// Threads that need a driver, at most `limit`: a run that is neither waiting nor ended, a deadline that has passed by
-    /// the store's clock, an unconsumed input, or a deadline in a row that lies two minutes ahead of that clock or further,
-    /// because the clock was set back since. Those held by another live node and those in `except` are
-    /// left out. Must not read threads that wait or sleep and are not yet due.
-    async fn unattended(&self, except: &[ThreadId], limit: usize) -> Result<Vec<ThreadId>, StoreError>;
-
     /// The node that holds a thread, alive or dead; `None` if no node does.
     async fn holder(&self, thread: &ThreadId) -> Result<Option<String>, StoreError>;
 
@@ -146,6 +159,17 @@ pub enum Claim {
         /// Which.
         node: String,
     },
+}
+
+/// A thread that needs a driver, claimed for this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// The thread.
+    pub thread: ThreadId,
+    /// Where it stands.
+    pub head: Head,
+    /// Whether its inbox has rows.
+    pub inbox: bool,
 }
 
 /// Where a thread stands.

@@ -39,8 +39,10 @@ pub trait Records: Send + Sync {
     /// there is no such record any more.
     async fn apply(&self, changes: Vec<RecordChange>) -> Result<Vec<Option<u64>>, RecordError>;
 
-    /// How many changes were ever made, by whichever process: a cheap look at whether something is new.
-    async fn changes(&self) -> Result<u64, StoreError>;
+    /// For each of some kinds, the number of the newest change of its records, 0 if there was none: a cheap look at whether
+    /// another process has changed something. A deletion is a change. The number is visible together with the change, and
+    /// within a kind it only grows: a reader that has seen a number has seen all changes of the kind up to it.
+    async fn changes(&self, kinds: &[&str]) -> Result<Vec<u64>, StoreError>;
 
     /// Writes a record; returns its new version.
     async fn put(

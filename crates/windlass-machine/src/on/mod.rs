@@ -27,10 +27,10 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use self::record::{Plan, Planned, Recorder, Situation, can_be_read, fits, nothing};
-use crate::clock::Moment;
 use crate::event::{Event, Fact, Outcome};
 use crate::id::{ThreadId, ToolName};
 use crate::input::{Input, Note};
+use crate::moment::Moment;
 use crate::observer::Observer;
 use crate::policy::check_json;
 use crate::reject::Reject;

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::clock::Moment;
 use crate::event::{Event, Fact, Refused};
 use crate::id::{CallKey, EffectId, RunId, Seq, ThreadId, Timestamp, ToolName};
 use crate::message::INLINE_MAX_BYTES;
+use crate::moment::Moment;
 use crate::observer::Observer;
 use crate::reject::Reject;
 use crate::state::{Call, Line, Phase, Run, State};

@@ -92,7 +92,7 @@ pub struct Tokens {
     pub user: Arc<User>,
 }
 
-/// Sessions as they were last read, for one state of the records.
+/// Sessions as they were last read, for the newest change of one.
 #[derive(Debug, Default)]
 pub struct SessionCache(Mutex<(u64, ById)>);
 

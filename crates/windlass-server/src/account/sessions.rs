@@ -20,8 +20,8 @@ use super::session::{
 };
 
 use super::record::{put, read};
-use super::token::{Purpose, Read};
-use super::user::User;
+use super::token::{Purpose, Read, SIGNING_KEY};
+use super::user::{PEOPLE, User};
 use super::{Accounts, Credential, Identity, Unknown, secret};
 
 #[derive(Serialize, Deserialize)]
@@ -87,20 +87,20 @@ impl Accounts {
 
     /// Who comes with an access token.
     pub async fn by_token(&self, token: &str) -> Result<Result<Identity, Unknown>, StoreError> {
-        let changes = self.records.changes().await?;
-        let signer = self.signer_at(changes).await?;
+        let [keys, sessions, people] = self.changes([SIGNING_KEY, SESSION, PEOPLE]).await?;
+        let signer = self.signer_at(keys).await?;
         let access = match signer.read::<Access>(Purpose::Access, token, self.clock.now()) {
             Some(Read::Valid(access)) => access,
             Some(Read::Expired) => return Ok(Err(Unknown::Expired)),
             None => return Ok(Err(Unknown::Invalid)),
         };
-        let Some(session) = self.session(changes, &access.sid).await? else {
+        let Some(session) = self.session(sessions, &access.sid).await? else {
             return Ok(Err(Unknown::Invalid));
         };
         if session.expires_at <= self.clock.now() {
             return Ok(Err(Unknown::Expired));
         }
-        let user = self.refresh_to(changes).await?.find(&session.user);
+        let user = self.refresh_to(people).await?.find(&session.user);
         Ok(match user.filter(|_| session.user == access.sub) {
             None => Err(Unknown::Invalid),
             Some(user) if !user.active => Err(Unknown::Deactivated),

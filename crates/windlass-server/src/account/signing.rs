@@ -30,11 +30,11 @@ pub enum Sessions {
 impl Accounts {
     /// The keys, drawn if there are none yet.
     pub(super) async fn signer(&self) -> Result<Arc<Signer>, StoreError> {
-        let changes = self.records.changes().await?;
+        let [changes] = self.changes([SIGNING_KEY]).await?;
         self.signer_at(changes).await
     }
 
-    /// The keys at a state of the records: another process may have rotated them.
+    /// The keys at a change of theirs: another process may have rotated them.
     pub(super) async fn signer_at(&self, changes: u64) -> Result<Arc<Signer>, StoreError> {
         let cache = &self.memory.signer;
         if let Some(signer) = cache.find(changes) {

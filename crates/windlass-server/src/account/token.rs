@@ -71,7 +71,7 @@ impl KeyRecord {
     }
 }
 
-/// The keys as they were last read, for one state of the records.
+/// The keys as they were last read, for one change of theirs.
 #[derive(Default)]
 pub(super) struct SignerCache(Mutex<Option<Cached>>);
 

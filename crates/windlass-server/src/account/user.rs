@@ -15,8 +15,8 @@ use super::record::put;
 pub const USER: &str = "user";
 /// The kind of addresses, by which accounts are found; each is in the whole server once.
 pub(super) const EMAIL: &str = "email";
-/// The one record that changes with every user, so that others' writes cost no reading of all.
-pub(super) const PEOPLE: &str = "people";
+/// The kind of the one record that changes with every user.
+pub const PEOPLE: &str = "people";
 pub(super) const ALL: &str = "all";
 
 /// The workspace that exists from the start.
@@ -77,16 +77,14 @@ pub struct User {
     pub settled_at: Timestamp,
 }
 
-/// Users by id, as they were last read. The store's count of changes says when that is old.
+/// Users by id, as they were last read. The newest change of a user says when that is old.
 #[derive(Debug, Default)]
 pub struct People(RwLock<Known>);
 
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// The state of all records that this is known to hold for.
+    /// The newest change of a user that this holds for.
     pub(super) changes: Option<u64>,
-    /// The version of the record that changes with every user.
-    pub(super) mark: Option<u64>,
     pub(super) users: HashMap<Principal, Arc<User>>,
 }
 
@@ -118,19 +116,9 @@ impl People {
         self.0.read().unwrap_or_else(PoisonError::into_inner).changes
     }
 
-    /// Whether nothing has changed since the last look, which then counts for the later state too.
-    pub(super) fn holds(&self, changes: u64, mark: Option<u64>) -> bool {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let same = known.changes.is_some() && known.mark == mark;
-        if same {
-            known.changes = known.changes.max(Some(changes));
-        }
-        same
-    }
-
     pub(super) fn replace(&self, news: Known) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        // Somebody else may have read later than this and written first.
+        // Another task may have read later than this and written first.
         if known.changes <= news.changes {
             *known = news;
         }

@@ -13,25 +13,30 @@ use super::user::{ALL, DEFAULT_WORKSPACE, EMAIL, Known, LOCAL, PEOPLE, People, U
 use super::{Accounts, Role};
 
 impl Accounts {
-    /// The users as they are now, read again where anything in the store's records has changed.
+    /// The newest change of each of some kinds of records.
+    pub(super) async fn changes<const N: usize>(&self, kinds: [&str; N]) -> Result<[u64; N], StoreError> {
+        let changes = self.records.changes(&kinds).await?;
+        changes.try_into().map_err(|changes: Vec<u64>| {
+            let why = format!("the store named {} changes of {N} kinds; this is a defect", changes.len());
+            StoreError::Unavailable { why }
+        })
+    }
+
+    /// The users as they are now, read again where one has changed.
     pub async fn refresh(&self) -> Result<&People, StoreError> {
-        let changes = self.records.changes().await?;
+        let [changes] = self.changes([PEOPLE]).await?;
         self.refresh_to(changes).await
     }
 
-    /// The users as they are now; `changes` is how many changes of records there are.
+    /// The users as they are now; `changes` is their newest change.
     pub(super) async fn refresh_to(&self, changes: u64) -> Result<&People, StoreError> {
-        if self.people.changes() == Some(changes) {
-            return Ok(&self.people);
-        }
-        let mark = self.people_mark().await?;
-        if !self.people.holds(changes, mark) {
+        if self.people.changes() != Some(changes) {
             let mut users = HashMap::new();
             for record in self.every(USER, None).await? {
                 let user: User = read(record)?;
                 users.insert(user.id.clone(), Arc::new(user));
             }
-            self.people.replace(Known { changes: Some(changes), mark, users });
+            self.people.replace(Known { changes: Some(changes), users });
         }
         Ok(&self.people)
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use windlass::mcp::Health;
 use windlass::port::tool::ToolSource;
 
+use super::added::SERVER;
 use super::{Servers, known};
 use crate::account::user::local;
 
@@ -16,7 +17,8 @@ const LOOK_EVERY_MS: u64 = 1_000;
 /// What was found when it was last looked.
 #[derive(Default)]
 struct Seen {
-    changes: Option<u64>,
+    /// The newest change of an added server.
+    changes: Vec<u64>,
     version: Option<u64>,
     sign_ins: SignIns,
 }
@@ -85,10 +87,10 @@ impl Servers {
     }
 
     async fn look_at_changes(&self, seen: &mut Seen) -> anyhow::Result<()> {
-        let changes = self.records.changes().await?;
-        if seen.changes != Some(changes) {
+        let changes = self.records.changes(&[SERVER]).await?;
+        if seen.changes != changes {
             self.take_in(&mut *self.added.lock().await).await?;
-            seen.changes = Some(changes);
+            seen.changes = changes;
         }
         Ok(())
     }

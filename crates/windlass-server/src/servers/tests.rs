@@ -47,8 +47,8 @@ impl Records for SlowRecords {
         self.inner.apply(changes).await
     }
 
-    async fn changes(&self) -> Result<u64, StoreError> {
-        self.inner.changes().await
+    async fn changes(&self, kinds: &[&str]) -> Result<Vec<u64>, StoreError> {
+        self.inner.changes(kinds).await
     }
 }
 

@@ -11,7 +11,6 @@ use windlass::machine::{BlobRef, Digest, Input, InputId, ModelAccess, Seq, Threa
 use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::blob::Blobs;
 use windlass::port::bus::Bus;
-use windlass::port::clock::Clock;
 use windlass::port::journal::{Batch, Journal, Posted, RunQuery, StoreError, ThreadStatus};
 use windlass::testing::scripted::{Line, ScriptedModels};
 use windlass::testing::suite::{batch, claimed, view};
@@ -19,16 +18,16 @@ use windlass::{Attend, Builder, Engine, EngineError, Task};
 
 use super::{memory, task};
 
-fn built(store: &MemoryStore, clock: &Arc<ManualClock>, models: &ScriptedModels) -> Builder {
+pub(super) fn built(store: &MemoryStore, clock: &Arc<ManualClock>, models: &ScriptedModels) -> Builder {
     let ports = Arc::new(store.clone());
     memory(models, windlass::registry()).ports(ports.clone(), ports.clone(), ports).clock(clock.clone())
 }
 
-fn hanging() -> ScriptedModels {
+pub(super) fn hanging() -> ScriptedModels {
     ScriptedModels::new(|_| Line::Hang(String::new()))
 }
 
-pub(super) async fn settle() {
+pub async fn settle() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }
@@ -93,13 +92,14 @@ async fn a_driver_whose_appends_are_refused_is_retried_at_growing_intervals() {
     assert!((4..=7).contains(&claims), "{claims}");
 }
 
-/// A thread whose deadline has passed.
-async fn put_due(store: &MemoryStore, clock: &ManualClock, thread: &ThreadId) {
+/// A thread that needs a driver for an input that was left for it.
+async fn put_due(store: &MemoryStore, thread: &ThreadId) {
     let head = claimed(store, thread).await;
-    let due = Batch { thread_view: view(ThreadStatus::Waiting), ..batch(thread, head, &["a"]) };
-    let thread_view = windlass::port::journal::ThreadView { deadline: Some(clock.now()), ..due.thread_view };
-    store.append(Batch { thread_view, ..due }).await.unwrap();
+    let due = Batch { thread_view: view(ThreadStatus::Idle), ..batch(thread, head, &["a"]) };
+    store.append(due).await.unwrap();
     store.release(thread, head.epoch).await.unwrap();
+    let title = Input::Title { title: "t".into(), by: "ann".into() };
+    assert_eq!(store.post(thread, &"i".into(), &title).await.unwrap(), Posted::Waiting);
 }
 
 #[tokio::test]
@@ -109,32 +109,33 @@ async fn threads_are_opened_a_bounded_number_at_once_and_wakes_are_served_meanwh
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
     let store = MemoryStore::new(clock.clone());
     for number in 0..THREADS {
-        put_due(&store, &clock, &format!("due-{number}").into()).await;
+        put_due(&store, &format!("due-{number}").into()).await;
     }
     let bus = Arc::new(LocalBus::new());
     let engine =
         built(&store, &clock, &hanging()).bus(bus.clone()).attend(Attend::All).build().await.unwrap();
     let live = ThreadId::from("live");
     engine.start(Task { thread: Some(live.clone()), ..task("go") }).await.unwrap();
-    let (_, before) = store.claims();
-    store.hold_claims();
+    let ((_, claimed), (_, folded)) = (store.claims(), store.folds());
+    store.hold_folds();
     clock.advance_ms(1_000);
     settle().await;
-    assert_eq!(store.claims(), (AT_ONCE, before));
+    assert_eq!(store.folds(), (AT_ONCE, folded));
+    assert_eq!(store.claims(), (0, claimed + AT_ONCE), "the rest is left to other processes");
     let (id, cancel) = (InputId::from("i"), Input::Cancel { run: None, by: "ann".into() });
     assert_eq!(store.post(&live, &id, &cancel).await.unwrap(), Posted::Waiting);
     bus.wake(&live);
     settle().await;
     assert!(matches!(store.posted(&live, &id).await.unwrap(), Some(Posted::Consumed(_))));
-    assert_eq!(store.claims(), (AT_ONCE, before));
-    store.release_claims();
-    while store.claims().1 < before + THREADS {
-        assert!(store.claims().0 <= AT_ONCE);
+    assert_eq!(store.folds(), (AT_ONCE, folded));
+    store.release_folds();
+    while store.folds().1 < folded + THREADS {
         tokio::task::yield_now().await;
     }
     // Each once, without another second.
     settle().await;
-    assert_eq!(store.claims(), (0, before + THREADS));
+    assert_eq!(store.folds(), (0, folded + THREADS));
+    assert_eq!(store.claims(), (0, claimed + THREADS));
 }
 
 #[tokio::test]
@@ -286,20 +287,23 @@ async fn a_recovery_beside_the_sweep_opens_no_more_at_once() {
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
     let store = MemoryStore::new(clock.clone());
     for number in 0..THREADS {
-        put_due(&store, &clock, &format!("due-{number}").into()).await;
+        put_due(&store, &format!("due-{number}").into()).await;
     }
     let engine = built(&store, &clock, &hanging()).attend(Attend::All).build().await.unwrap();
-    store.hold_claims();
+    let (_, claimed) = store.claims();
+    store.hold_folds();
     let other = engine.clone();
     let recovered = tokio::spawn(async move { other.recover().await });
     settle().await;
     clock.advance_ms(1_000);
     settle().await;
-    assert_eq!(store.claims().0, 32);
-    store.release_claims();
+    assert_eq!(store.folds().0, 32);
+    store.release_folds();
     let opened = recovered.await.unwrap().unwrap();
     assert!(opened.iter().all(|(_, opened)| opened.is_ok()), "{opened:?}");
-    assert_eq!(opened.len(), THREADS);
+    settle().await;
+    // The sweep has opened the others.
+    assert_eq!((store.folds().1, store.claims().1), (THREADS, claimed + THREADS));
 }
 
 /// A thread whose model hangs, and an engine that has just lost a race with a new title.

@@ -2,7 +2,7 @@
 //!
 //! Every test that says "crash" ends the first engine's runtime in the middle and opens the store anew.
 
-mod attend;
+pub mod attend;
 mod contain;
 mod control;
 mod crash;
@@ -12,6 +12,7 @@ mod fork_folder;
 mod fork_history;
 mod hidden;
 mod kept;
+mod lease;
 mod leave;
 mod limits;
 mod live;

@@ -18,8 +18,8 @@ use windlass::machine::{
 };
 use windlass::port::budget::{Amounts, BudgetRow};
 use windlass::port::journal::{
-    AppendError, Batch, Claim, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow, StoreError,
-    StoredSnapshot, ThreadQuery, ThreadRow, Usage as StoredUsage, UsageQuery,
+    AppendError, Batch, Claim, Due, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow,
+    StoreError, StoredSnapshot, ThreadQuery, ThreadRow, Usage as StoredUsage, UsageQuery,
 };
 use windlass::port::model::{ModelCall, Reply};
 use windlass::port::records::Records;
@@ -99,6 +99,7 @@ macro_rules! journal {
 
 journal! {
     claim(thread: &ThreadId) -> Result<Claim, StoreError>;
+    claim_due(except: &[ThreadId], limit: usize) -> Result<Vec<Due>, StoreError>;
     release(thread: &ThreadId, epoch: Epoch) -> Result<(), StoreError>;
     head(thread: &ThreadId) -> Result<Option<Head>, StoreError>;
     read(thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError>;
@@ -115,7 +116,6 @@ journal! {
     run(run: &RunId) -> Result<Option<RunRow>, StoreError>;
     runs(query: &RunQuery) -> Result<Vec<RunRow>, StoreError>;
     usage(query: &UsageQuery) -> Result<StoredUsage, StoreError>;
-    unattended(except: &[ThreadId], limit: usize) -> Result<Vec<ThreadId>, StoreError>;
     holder(thread: &ThreadId) -> Result<Option<String>, StoreError>;
     budgets(prefix: &str) -> Result<Vec<BudgetRow>, StoreError>;
     open_reservations(thread: &ThreadId) -> Result<Vec<(String, Amounts)>, StoreError>;

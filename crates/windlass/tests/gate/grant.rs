@@ -108,10 +108,13 @@ async fn a_grant_that_is_not_counted_is_not_written_at_each_use() {
     let steps: &[&[(&str, &str)]] = &[&[("write", "a"), ("write", "b")], &[("write", "c")]];
     let engine = engine(&store, &written, steps).await;
     let known = engine.policy().grant(draft(None)).await.unwrap();
-    let before = (store.get("grant", &known.id).await.unwrap(), store.changes().await.unwrap());
+    let before = (store.get("grant", &known.id).await.unwrap(), store.changes(&["grant"]).await.unwrap());
     assert_eq!(engine.run_task(task_in("t", "go")).await.unwrap().status, Status::Done);
     assert_eq!((written.count(), uses(&facts(&engine, &"t".into()).await)), (3, 3));
-    assert_eq!((store.get("grant", &known.id).await.unwrap(), store.changes().await.unwrap()), before);
+    assert_eq!(
+        (store.get("grant", &known.id).await.unwrap(), store.changes(&["grant"]).await.unwrap()),
+        before
+    );
 }
 
 /// The policy changes, and the call is judged again: what it has used up was for it.

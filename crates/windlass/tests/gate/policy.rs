@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
+use windlass::clock::ManualClock;
 use windlass::limits::{Budget, Per, Unit, Window};
 use windlass::machine::{
     Answer, AutoRun, Condition, EffectClass, Fact, Glob, Policy, Predicate, Principal, Rule, ThreadId,
-    Verdict,
+    Timestamp, Verdict,
 };
 use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::journal::RunQuery;
@@ -15,6 +16,7 @@ use windlass::testing::scripted::ScriptedModels;
 use windlass::{Attend, Engine, GrantDraft, Outcome, Status, Task, Whose};
 
 use super::{Held, asking, facts, given, open, plan, runtime, store, task_in};
+use crate::drive::attend::settle;
 use crate::drive::{Counter, memory, party, registry, stored, task};
 
 fn rule(verdict: Verdict, tool: &str) -> Rule {
@@ -410,4 +412,38 @@ async fn a_role_that_was_taken_away_counts_for_a_call_that_waits_for_its_place()
     engine.thread(&"t".into()).answer(&open(&waits)[0], Answer::Approve, party("ann")).await.unwrap();
     let waits = engine.run(&waits.run).wait().await.unwrap();
     assert_eq!((open(&waits).len(), counter.count()), (1, 1));
+}
+
+/// Another process changes the record that a role comes from while a call waits for its place.
+#[tokio::test]
+async fn a_role_that_another_process_takes_away_counts_for_a_call_that_has_not_started() {
+    for (kind, asked, written) in [("role", 1, 0), ("note", 0, 1)] {
+        let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
+        let store = MemoryStore::new(clock.clone());
+        for kind in ["role", "note"] {
+            store.put(kind, "local", "", json!("ops"), Expect::Any).await.unwrap();
+        }
+        let (held, counter) = (Held::default(), Counter::default());
+        let tools = [held.tool("slow", EffectClass::Idempotent), counter.tool("write", EffectClass::Once)];
+        let allow = Rule { roles: vec!["ops".into()], ..rule(Verdict::Allow, "write") };
+        let records = store.clone();
+        let roles = move |user: Principal| {
+            let records = records.clone();
+            async move {
+                Ok(records.get("role", user.as_str()).await?.map(|_| "ops".to_owned()).into_iter().collect())
+            }
+        };
+        let engine = asking(&store, &plan(&[&[("slow", ""), ("write", "a")]]), registry(tools));
+        let engine =
+            engine.clock(clock.clone()).rules(vec![allow]).roles_of(roles).roles_change_with(["role"]);
+        let engine = engine.build().await.unwrap();
+        let started = engine.start(task_in("t", "go")).await.unwrap();
+        held.begun.notified().await;
+        store.another_node().delete(kind, "local", Expect::Any).await.unwrap();
+        clock.advance_ms(1_000);
+        settle().await;
+        held.go.notify_one();
+        let ended = engine.run(&started.run).wait().await.unwrap();
+        assert_eq!((ended.interrupts.len(), counter.count()), (asked, written), "{kind}: {ended:?}");
+    }
 }

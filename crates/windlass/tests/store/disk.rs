@@ -135,7 +135,7 @@ async fn a_store_of_a_newer_build_is_refused() {
 async fn a_store_of_an_older_build_gets_its_new_tables() {
     let folder = tempfile::tempdir().unwrap();
     drop(filled(folder.path(), 3).await);
-    let older = "DROP TABLE budgets; DROP TABLE reservations; DROP TABLE records; DROP TABLE record_changes; \
+    let older = "DROP TABLE budgets; DROP TABLE reservations; DROP TABLE records; DROP TABLE record_changes; DROP TABLE record_kinds; \
         DROP INDEX threads_running; DROP INDEX threads_due; \
         CREATE INDEX threads_to_drive ON threads (number) WHERE status = 1 OR deadline IS NOT NULL; \
         ALTER TABLE runs DROP COLUMN queued; ALTER TABLE events DROP COLUMN checksum; \

@@ -91,7 +91,7 @@ async fn a_refused_one_leaves_nothing_and_does_not_disturb_its_group() {
     assert_eq!(taken, [2, 10]);
     assert_eq!(store.get("grant", "a").await.unwrap().map(|record| record.value), Some(6.into()));
     assert_eq!(store.get("mode", "b").await.unwrap(), None);
-    assert_eq!(store.changes().await.unwrap(), 3);
+    assert_eq!(store.changes(&["grant", "mode"]).await.unwrap(), [3, 0]);
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -32,6 +32,22 @@ async fn the_journal_in_memory() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_journal_in_memory_with_leases() {
+    journal_suite(|| async {
+        let clock = clock(8);
+        let first = MemoryStore::leased(clock.clone(), 30_000);
+        let second = first.another_node();
+        JournalSubject {
+            first: Arc::new(first),
+            second: Arc::new(second),
+            clock,
+            end_first: Box::new(|| unreachable!("the store would not notice")),
+        }
+    })
+    .await;
+}
+
 // rows: SK-G17
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_journal_in_sqlite() {

@@ -35,8 +35,8 @@ const LOOK_EVERY_MS: u64 = 50;
 pub(in crate::drive) struct Noted {
     /// By key.
     known: BTreeMap<String, BackgroundCommand>,
-    /// The store's changes when it was looked for wishes.
-    changes: u64,
+    /// The newest change of the commands' records when wishes were looked up.
+    changes: Vec<u64>,
 }
 
 /// The commands in the background of an engine's tools.
@@ -109,8 +109,9 @@ impl BackgroundCommands {
             self.forget(key).await?;
         }
         noted.known = now;
-        let changes = self.records.changes().await?;
-        let is_new = std::mem::replace(&mut noted.changes, changes) != changes;
+        let changes = self.records.changes(&[COMMAND]).await?;
+        let is_new = noted.changes != changes;
+        noted.changes = changes;
         for (key, command) in &noted.known {
             let is_wished = is_new
                 && self

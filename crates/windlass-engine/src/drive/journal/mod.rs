@@ -3,6 +3,7 @@
 //! It drives nothing.
 
 pub(super) mod append;
+pub(super) mod lease;
 pub(super) mod measure;
 pub(crate) mod row;
 pub(crate) mod store;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use windlass_machine::{CorruptJournal, Machine, Seq, Snapshot, ThreadId};
 
+use super::lease::Leases;
 use super::row;
 use crate::drive::Reaches;
 use crate::error::EngineError;
@@ -68,6 +69,8 @@ impl Deref for FoldedThread {
 pub(crate) struct ThreadStore {
     pub journal: Arc<dyn Journal>,
     pub clock: Arc<dyn Clock>,
+    /// The claims that have to be renewed.
+    pub leases: Leases,
     reaches: Option<Arc<Reaches>>,
 }
 
@@ -77,7 +80,8 @@ impl ThreadStore {
         clock: &Arc<dyn Clock>,
         reaches: Option<Arc<Reaches>>,
     ) -> Self {
-        Self { journal: journal.clone(), clock: clock.clone(), reaches }
+        let leases = Leases::new(journal.lease_ms().is_some());
+        Self { journal: journal.clone(), clock: clock.clone(), leases, reaches }
     }
 
     /// Folds a thread as it is now.

@@ -3,7 +3,7 @@
 //! It judges nothing. Grants, allow lists and what runs without asking are records, so that every process on a store sees them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 use windlass_machine::{
@@ -22,6 +22,13 @@ pub(crate) const ALLOW: &str = "allow";
 /// What runs without asking; stores have always called it so.
 pub(crate) const AUTO_RUN: &str = "mode";
 
+/// Who has which role, and the kinds of records that say so.
+#[derive(Default)]
+pub(crate) struct Roles {
+    pub of: Option<Arc<RolesOf>>,
+    pub kinds: Vec<&'static str>,
+}
+
 /// Records that are read at a time.
 pub(crate) const PAGE: usize = 1_000;
 
@@ -34,8 +41,10 @@ pub(crate) struct PolicyService {
     base: RwLock<Arc<Policy>>,
     /// Raised by every change, also by those of other processes once they are noticed.
     generation: AtomicU64,
-    /// The store's count of changes when it was last looked at.
-    changes: AtomicU64,
+    /// The kinds of records that a policy is made of, those that roles come from among them.
+    kinds: Vec<&'static str>,
+    /// The newest change of each when it was last looked at.
+    changes: Mutex<Vec<u64>>,
 }
 
 /// The policy of a thread as it was looked up.
@@ -122,19 +131,20 @@ impl PolicyService {
         records: &Arc<dyn Records>,
         clock: &Arc<dyn Clock>,
         catalog: &Arc<ToolCatalog>,
-        roles_of: Option<Arc<RolesOf>>,
+        roles: Roles,
         base: Policy,
     ) -> Self {
         let base = RwLock::new(Arc::new(base));
-        let (generation, changes) = (AtomicU64::new(1), AtomicU64::new(0));
+        let kinds = [ALLOW, GRANT, AUTO_RUN].into_iter().chain(roles.kinds).collect();
         Self {
             records: records.clone(),
             clock: clock.clone(),
             catalog: catalog.clone(),
-            roles_of,
+            roles_of: roles.of,
             base,
-            generation,
-            changes,
+            generation: AtomicU64::new(1),
+            kinds,
+            changes: Mutex::default(),
         }
     }
 
@@ -166,8 +176,11 @@ impl PolicyService {
 
     /// Notices what other processes have changed.
     pub(crate) async fn look_at_changes(&self) -> Result<(), StoreError> {
-        let now = self.records.changes().await?;
-        if self.changes.swap(now, Ordering::AcqRel) != now {
+        let now = self.records.changes(&self.kinds).await?;
+        // A poisoned lock still holds whole numbers.
+        let mut seen = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen != now {
+            *seen = now;
             self.changed();
         }
         Ok(())

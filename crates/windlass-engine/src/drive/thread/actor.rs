@@ -82,8 +82,11 @@ impl Actor {
             }
         }
         let late = self.close(&ended);
-        if !matches!(ended, Ended::Fenced) {
-            self.registry.give_back(&thread, self.driven.epoch()).await;
+        match ended {
+            Ended::Fenced => self.driven.services.store.leases.let_go(&thread, self.driven.epoch()),
+            Ended::Idle | Ended::Left | Ended::Store(_) | Ended::Crashed(_) => {
+                self.registry.give_back(&thread, self.driven.epoch()).await;
+            }
         }
         for mail in late {
             self.registry.forward(&thread, mail).await;
@@ -226,6 +229,10 @@ impl Actor {
 
     /// One round: decide every letter, append once, publish, act.
     async fn round(&mut self, mut letters: Vec<Letter>) -> Result<(), Ended> {
+        if self.mailbox.lapsed == Some(self.driven.epoch()) {
+            self.driven.tell_stopped(&mut letters, &Ended::Fenced);
+            return Err(Ended::Fenced);
+        }
         let mut no_room: Vec<NoRoom> = Vec::new();
         let (mut races, mut races_leaving, mut pause_ms) = (0, 0, RACE_PAUSE_MS.0);
         while no_room.len() < MAX_REFUSALS && races < MAX_RACES {

@@ -1,16 +1,21 @@
-//! The right to drive a thread: claimed in the store, held by a driver, given back at its end.
+//! The right to drive a thread: claimed in the store, renewed where it holds for a time only, given back at its end.
 //!
-//! It opens no thread.
+//! It opens no thread. A process that does not renew in time, because it was stopped or cut off, loses its threads to
+//! others: its drivers end, and whatever they still append is refused by the epoch.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::OwnedMutexGuard;
 use windlass_machine::ThreadId;
 
+use super::mail::Mail;
 use super::registry::{LOOK_EVERY_MS, ThreadRegistry};
 use crate::error::EngineError;
-use crate::port::journal::{Claim, Epoch, Head, StoreError};
+use crate::port::journal::{Claim, Due, Epoch, Head, StoreError};
+
+/// How often a claim is renewed before it would end: two renewals may fail.
+const RENEWALS: u64 = 3;
 
 /// The claims of an engine.
 #[derive(Default)]
@@ -69,6 +74,15 @@ pub(super) struct OwnClaim {
 }
 
 impl OwnClaim {
+    fn new(registry: Arc<ThreadRegistry>, Due { thread, head, inbox }: Due) -> Self {
+        registry.services.store.leases.hold(&thread, head.epoch);
+        Self { registry: Some(registry), thread, head, inbox }
+    }
+
+    pub(super) fn thread(&self) -> &ThreadId {
+        &self.thread
+    }
+
     /// Hands the right over to a driver.
     pub(super) fn keep(mut self) -> Epoch {
         self.registry = None;
@@ -94,12 +108,30 @@ impl ThreadRegistry {
             Ok::<_, EngineError>(match registry.journal().claim(&thread).await? {
                 Claim::Held { node } => Claimed::Held { node },
                 Claim::Taken { head, inbox } => {
-                    Claimed::Taken(OwnClaim { registry: Some(registry), thread, head, inbox })
+                    Claimed::Taken(OwnClaim::new(registry, Due { thread, head, inbox }))
                 }
             })
         });
         claimed.await.unwrap_or_else(|error| {
             let why = format!("the claim ended early: {error}");
+            Err(StoreError::Unavailable { why }.into())
+        })
+    }
+
+    /// Claims up to `limit` threads that need a driver and have none, but for those in `except`. The claims are made in a
+    /// task of their own, as above.
+    pub(super) async fn claim_due(
+        self: &Arc<Self>,
+        except: Vec<ThreadId>,
+        limit: usize,
+    ) -> Result<Vec<OwnClaim>, EngineError> {
+        let registry = self.clone();
+        let claimed = tokio::spawn(async move {
+            let due = registry.journal().claim_due(&except, limit).await?;
+            Ok::<_, EngineError>(due.into_iter().map(|due| OwnClaim::new(registry.clone(), due)).collect())
+        });
+        claimed.await.unwrap_or_else(|error| {
+            let why = format!("the claims ended early: {error}");
             Err(StoreError::Unavailable { why }.into())
         })
     }
@@ -128,8 +160,37 @@ impl ThreadRegistry {
         }
     }
 
+    async fn renew_claims(self: &Arc<Self>) {
+        let held = self.services.store.leases.all();
+        if held.is_empty() {
+            return;
+        }
+        match self.journal().renew(&held).await {
+            Ok(lost) => {
+                for (thread, epoch) in held.iter().filter(|(thread, _)| lost.contains(thread)) {
+                    self.services.store.leases.let_go(thread, *epoch);
+                    self.lapse(thread, *epoch);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the claims of threads could not be renewed; retrying soon"),
+        }
+    }
+
+    /// Ends the driver of a claim that has lapsed.
+    fn lapse(&self, thread: &ThreadId, epoch: Epoch) {
+        let Some(mailbox) = self.actor(thread) else { return };
+        let thread = thread.clone();
+        // A full mailbox is emptied by the driver, whose next append is refused in any case.
+        tokio::spawn(async move {
+            if mailbox.send(Mail::Lapsed(epoch)).await.is_err() {
+                tracing::debug!(%thread, "the driver of a claim that has lapsed has ended already");
+            }
+        });
+    }
+
     /// Gives up the right to drive a thread. Where the store fails, it is tried again each second.
     pub(super) async fn give_back(&self, thread: &ThreadId, epoch: Epoch) {
+        self.services.store.leases.let_go(thread, epoch);
         if let Err(error) = self.journal().release(thread, epoch).await {
             tracing::warn!(%thread, %error, "the thread could not be given back yet");
             self.claims.kept().push((thread.clone(), epoch));
@@ -141,6 +202,18 @@ impl ThreadRegistry {
         for (thread, epoch) in kept {
             self.give_back(&thread, epoch).await;
         }
+    }
+}
+
+/// Renews all claims before a lease of `lease_ms` ends, until the engine and its drivers are dropped.
+pub(crate) async fn renew(registry: Weak<ThreadRegistry>, lease_ms: u64) {
+    loop {
+        let Some(this) = registry.upgrade() else { return };
+        let clock = this.services.clock.clone();
+        drop(this);
+        clock.sleep_ms((lease_ms / RENEWALS).max(1)).await;
+        let Some(this) = registry.upgrade() else { return };
+        this.renew_claims().await;
     }
 }
 

@@ -344,7 +344,9 @@ impl DrivenThread {
         }
         let not_appended = match appended {
             Ok(seq) => {
-                self.lease.is_new = false;
+                if std::mem::take(&mut self.lease.is_new) {
+                    self.services.store.leases.hold(&self.thread, self.lease.epoch);
+                }
                 let CommandServices { contents, clock, .. } = &*self.services.commands;
                 round.let_go.into_iter().for_each(|call| call.tell(contents.clone(), clock.clone()));
                 self.publish(seq, events);

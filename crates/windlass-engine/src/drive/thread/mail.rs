@@ -7,7 +7,7 @@ use windlass_machine::{BlobRef, Input, InputId, Reject};
 
 use crate::drive::journal::store::FoldedThread;
 use crate::error::EngineError;
-use crate::port::journal::Accepted;
+use crate::port::journal::{Accepted, Epoch};
 
 /// What reaches an actor.
 pub(crate) enum Mail {
@@ -17,6 +17,8 @@ pub(crate) enum Mail {
     Landed(Box<Letter>),
     /// The inbox has rows.
     Inbox,
+    /// The claim of this epoch has lapsed: another process may drive the thread.
+    Lapsed(Epoch),
 }
 
 /// An input on its way to a machine.

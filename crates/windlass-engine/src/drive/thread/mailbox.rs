@@ -7,7 +7,7 @@ use windlass_machine::{InputId, ThreadId};
 
 use super::flight::InFlight;
 use super::mail::{Letter, Mail};
-use crate::port::journal::{Journal, StoreError};
+use crate::port::journal::{Epoch, Journal, StoreError};
 
 /// Mails that an actor takes before it appends, and that its mailbox holds: a burst of answers and results of one
 /// step (at most 16 beside each other), with room for people. (design: "The machine and the loop")
@@ -20,6 +20,8 @@ pub(super) struct Mailbox {
     pub sender: mpsc::Sender<Mail>,
     /// Whether the inbox has rows that were not read.
     pub inbox: bool,
+    /// The newest claim that is known to have lapsed.
+    pub lapsed: Option<Epoch>,
     /// Inbox rows that are rejected without asking the machine, with the reason.
     pub refused: Vec<(InputId, String)>,
 }
@@ -28,7 +30,7 @@ impl Mailbox {
     /// A mailbox, and whether the thread's inbox has rows already.
     pub(super) fn new(inbox: bool) -> Self {
         let (sender, receiver) = mpsc::channel(MAILBOX);
-        Self { receiver, sender, inbox, refused: Vec::new() }
+        Self { receiver, sender, inbox, lapsed: None, refused: Vec::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -59,6 +61,7 @@ impl Mailbox {
                     letters.push(*letter);
                 }
                 Mail::Inbox => self.inbox = true,
+                Mail::Lapsed(epoch) => self.lapsed = self.lapsed.max(Some(epoch)),
             }
         }
         letters

@@ -2,6 +2,7 @@
 //!
 //! A bounded number is opened at once. Nothing here drives a thread.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -9,10 +10,41 @@ use futures_util::stream;
 use windlass_machine::ThreadId;
 
 use super::backoff::{LASTING, OPENINGS, PASSING};
+use super::claim::OwnClaim;
 use super::mail::Mail;
 use super::registry::ThreadRegistry;
-use super::sweep::BATCH;
 use crate::error::{EngineError, TryAgain};
+
+/// The threads that a sweep has claimed, each of which is opened once in it, whatever its row says afterwards.
+///
+/// A thread that is driven is held, and the store leaves it out by itself. Only one that needs a driver again right after
+/// it had one is named to the store: the list does not grow with the number of threads.
+#[derive(Default)]
+pub(super) struct Tried {
+    claimed: HashSet<ThreadId>,
+    except: HashSet<ThreadId>,
+}
+
+impl Tried {
+    /// Adds a claim; returns whether the thread is to be opened.
+    pub(super) fn add(&mut self, claim: &OwnClaim) -> bool {
+        let is_first = self.claimed.insert(claim.thread().clone());
+        if !is_first {
+            self.leave_out(claim.thread());
+        }
+        is_first
+    }
+
+    /// Leaves a thread out of what is claimed from now on.
+    pub(super) fn leave_out(&mut self, thread: &ThreadId) {
+        self.except.insert(thread.clone());
+    }
+
+    /// The threads that are left out.
+    pub(super) fn except(&self) -> Vec<ThreadId> {
+        self.except.iter().cloned().collect()
+    }
+}
 
 impl ThreadRegistry {
     /// Reports to a thread's driver in this process that the inbox has rows; returns whether there is a driver.
@@ -33,23 +65,26 @@ impl ThreadRegistry {
         self: &Arc<Self>,
     ) -> Result<Vec<(ThreadId, Result<(), EngineError>)>, EngineError> {
         let mut all: Vec<(ThreadId, Result<(), EngineError>)> = Vec::new();
+        let mut tried = Tried::default();
         loop {
-            let except: Vec<ThreadId> = all.iter().map(|(thread, _)| thread.clone()).collect();
-            let limit = if self.services.attends { BATCH.min(self.room(0)) } else { BATCH };
+            let limit = if self.services.attends { OPENINGS.min(self.room(0)) } else { OPENINGS };
             if limit == 0 {
                 return Ok(all);
             }
-            let batch = self.journal().unattended(&except, limit).await?;
-            let is_last = batch.len() < limit;
-            let open = |thread: ThreadId| {
+            let claims = self.claim_due(tried.except(), limit).await?;
+            let is_last = claims.len() < limit;
+            let open = |claim: OwnClaim| {
                 let registry = self.clone();
                 async move {
-                    let opened = registry.open_or_back_off(&thread).await;
+                    let thread = claim.thread().clone();
+                    let opened = registry.open_due_or_back_off(claim).await;
                     (thread, opened)
                 }
             };
-            let openings: Vec<_> = batch.into_iter().map(open).collect();
+            let openings: Vec<_> = claims.into_iter().filter(|claim| tried.add(claim)).map(open).collect();
             let opened: Vec<_> = stream::iter(openings).buffered(OPENINGS).collect().await;
+            let failed = opened.iter().filter(|(_, opened)| opened.is_err());
+            failed.for_each(|(thread, _)| tried.leave_out(thread));
             all.extend(opened);
             if is_last {
                 return Ok(all);
@@ -61,6 +96,19 @@ impl ThreadRegistry {
         // Nothing closes the semaphore.
         let _permit = self.openings.permits.acquire().await;
         let opened = self.open(thread).await.map(drop);
+        self.back_off_failed(thread, opened)
+    }
+
+    /// The same for a thread that was claimed because it needs a driver.
+    pub(super) async fn open_due_or_back_off(self: &Arc<Self>, claim: OwnClaim) -> Result<(), EngineError> {
+        // Nothing closes the semaphore.
+        let _permit = self.openings.permits.acquire().await;
+        let thread = claim.thread().clone();
+        let opened = self.open_claimed(claim).await;
+        self.back_off_failed(&thread, opened)
+    }
+
+    fn back_off_failed(&self, thread: &ThreadId, opened: Result<(), EngineError>) -> Result<(), EngineError> {
         if let Err(error) = &opened
             && !self.leaving.is_cancelled()
         {

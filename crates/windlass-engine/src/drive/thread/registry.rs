@@ -14,7 +14,7 @@ use windlass_machine::{Input, InputId, ThreadId};
 use super::actor::Actor;
 use super::actors::ActorServices;
 use super::backoff::{Backoffs, Openings};
-use super::claim::{Claimed, Claims};
+use super::claim::{Claimed, Claims, OwnClaim};
 use super::driven::{DrivenThread, Lease};
 use super::ended::LEAVING;
 use super::mail::{Decided, Letter, Mail};
@@ -254,17 +254,40 @@ impl ThreadRegistry {
         }
         match self.claim(thread).await? {
             Claimed::Held { node } => Ok(Driver::Elsewhere { node }),
-            Claimed::Taken(claim) => match self.restored(thread, &claim.head, first).await {
-                Ok(restored) => {
-                    let opened = Opened { is_new: false, inbox: claim.inbox, first: first.take() };
-                    Ok(Driver::Here(self.start(thread, claim.keep(), restored, opened)))
-                }
-                Err(error) => {
-                    // Another process, perhaps of a newer build, can do what this one cannot.
-                    self.give_back(thread, claim.keep()).await;
-                    Err(error)
-                }
-            },
+            Claimed::Taken(claim) => self.drive(claim, first).await.map(Driver::Here),
+        }
+    }
+
+    /// Opens a thread that was claimed because it needs a driver. Where an input has opened it meanwhile, with a claim of
+    /// its own, it is driven already.
+    pub(super) async fn open_claimed(self: &Arc<Self>, claim: OwnClaim) -> Result<(), EngineError> {
+        let _opening = self.claims.opening.lock(claim.thread()).await;
+        if self.actor(claim.thread()).is_some() {
+            return Ok(());
+        }
+        if self.leaving.is_cancelled() {
+            return Err(left(claim.thread()));
+        }
+        self.drive(claim, &mut None).await.map(drop)
+    }
+
+    /// Folds a thread that this process has claimed, and starts its driver.
+    async fn drive(
+        self: &Arc<Self>,
+        claim: OwnClaim,
+        first: &mut Option<Mail>,
+    ) -> Result<mpsc::Sender<Mail>, EngineError> {
+        let thread = claim.thread().clone();
+        match self.restored(&thread, &claim.head, first).await {
+            Ok(restored) => {
+                let opened = Opened { is_new: false, inbox: claim.inbox, first: first.take() };
+                Ok(self.start(&thread, claim.keep(), restored, opened))
+            }
+            Err(error) => {
+                // Another process, perhaps of a newer build, can do what this one cannot.
+                self.give_back(&thread, claim.keep()).await;
+                Err(error)
+            }
         }
     }
 
@@ -277,7 +300,7 @@ impl ThreadRegistry {
     ) -> Result<Restored, EngineError> {
         let (folded, is_cancel) = match first {
             Some(Mail::Input(letter)) => (letter.folded.take(), matches!(letter.input, Input::Cancel { .. })),
-            Some(Mail::Landed(_) | Mail::Inbox) | None => (None, false),
+            Some(Mail::Landed(_) | Mail::Inbox | Mail::Lapsed(_)) | None => (None, false),
         };
         self.services.store.restore_reached(thread, head, folded, is_cancel).await
     }

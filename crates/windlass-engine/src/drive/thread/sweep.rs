@@ -2,48 +2,43 @@
 //!
 //! A thread that cannot be opened or driven is retried after a growing delay. Nothing here drives a thread.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use futures_util::StreamExt;
 use futures_util::stream::Stream;
-use tokio::task::{Id, JoinSet};
+use tokio::task::JoinSet;
 use windlass_machine::ThreadId;
 
 use super::backoff::OPENINGS;
+use super::recover::Tried;
 use super::registry::ThreadRegistry;
 use crate::drive::command::background::Noted;
 
 /// How often the store is searched for threads that need a driver, and for inbox rows of threads driven here.
 const SWEEP_EVERY_MS: u64 = 1_000;
 
-/// Threads that need a driver, read from the store at a time.
-pub(super) const BATCH: usize = 256;
-
 /// The sweep of an engine.
 struct Sweep {
     swept_ms: u64,
     pruned_ms: Option<u64>,
     noted: Noted,
-    /// Threads to open, in this order.
-    due: VecDeque<ThreadId>,
-    /// Whether the last batch read from the store was not full.
+    /// Threads that were woken and wait to be opened, in this order.
+    woken: VecDeque<ThreadId>,
+    /// Whether the store has named all threads that need a driver.
     is_drained: bool,
     openings: JoinSet<()>,
-    /// The threads of `openings`.
-    opening: HashMap<Id, ThreadId>,
-    /// Threads tried since the last sweep: each is tried once per sweep, whatever its row says afterwards.
-    tried: HashSet<ThreadId>,
+    tried: Tried,
 }
 
-/// Threads that wait to be opened at most. A thread beyond that is found by a later sweep.
-const DUE_MAX: usize = 2 * BATCH;
+/// Woken threads that wait to be opened at most. A thread beyond that is found by a later sweep.
+const WOKEN_MAX: usize = 512;
 
 /// Why a round of the sweep begins.
 enum Wake {
     Time,
     /// An opening has ended.
-    Opening(Id),
+    Opening,
     /// The thread's inbox has a row.
     Thread(ThreadId),
 }
@@ -54,18 +49,17 @@ impl Sweep {
             swept_ms,
             pruned_ms: None,
             noted: Noted::default(),
-            due: VecDeque::new(),
+            woken: VecDeque::new(),
             is_drained: true,
             openings: JoinSet::new(),
-            opening: HashMap::new(),
-            tried: HashSet::new(),
+            tried: Tried::default(),
         }
     }
 
     /// Puts a thread that was woken before those that wait to be opened.
     fn put_first(&mut self, thread: ThreadId) {
-        if self.due.len() < DUE_MAX && !self.due.contains(&thread) {
-            self.due.push_front(thread);
+        if self.woken.len() < WOKEN_MAX && !self.woken.contains(&thread) {
+            self.woken.push_front(thread);
         }
     }
 
@@ -78,10 +72,7 @@ impl Sweep {
         tokio::select! {
             biased;
             () = time => Wake::Time,
-            Some(opened) = self.openings.join_next_with_id() => match opened {
-                Ok((id, ())) => Wake::Opening(id),
-                Err(error) => Wake::Opening(error.id()),
-            },
+            Some(_) = self.openings.join_next() => Wake::Opening,
             Some(thread) = wakes.next() => Wake::Thread(thread),
         }
     }
@@ -108,10 +99,8 @@ impl Sweep {
                 Err(error) => tracing::warn!(%error, "the inboxes could not be read"),
             }
         }
-        if self.due.is_empty() {
-            self.is_drained = !services.attends;
-            self.tried.clear();
-        }
+        self.is_drained = !services.attends;
+        self.tried = Tried::default();
     }
 
     async fn serve_wake(&mut self, registry: &Arc<ThreadRegistry>, thread: ThreadId) {
@@ -129,48 +118,47 @@ impl Sweep {
         }
     }
 
-    /// Starts openings up to the bound, and reads further batches once the threads of the last one are under way.
+    /// Starts openings up to the bound: of the woken threads, then of those that the store names.
     async fn open_due(&mut self, registry: &Arc<ThreadRegistry>) {
         while self.openings.len() < OPENINGS {
-            let Some(thread) = self.due.pop_front() else {
-                if self.is_drained {
-                    return;
+            if let Some(thread) = self.woken.pop_front() {
+                // A thread that is set aside is tried again by a later sweep: the others do not wait for it.
+                if registry.actor(&thread).is_none() && !registry.claims.opening.is_under_way(&thread) {
+                    let registry = registry.clone();
+                    self.openings.spawn(async move { drop(registry.open_or_back_off(&thread).await) });
                 }
-                self.read_due(registry).await;
-                continue;
-            };
-            // A thread that is set aside is tried again by a later sweep: the others do not wait for it.
-            if registry.actor(&thread).is_some() || registry.claims.opening.is_under_way(&thread) {
-                continue;
+            } else if self.is_drained {
+                return;
+            } else {
+                self.claim_due(registry).await;
             }
-            let (registry, id) = (registry.clone(), thread.clone());
-            let opening = self.openings.spawn(async move { drop(registry.open_or_back_off(&id).await) });
-            self.opening.insert(opening.id(), thread);
         }
     }
 
-    async fn read_due(&mut self, registry: &ThreadRegistry) {
-        let now_ms = registry.services.clock.monotonic_ms();
-        let mut except: HashSet<ThreadId> = registry.actors().keys().cloned().collect();
-        except.extend(self.tried.iter().chain(self.opening.values()).cloned());
-        except.extend(registry.backoffs.waiting(now_ms));
-        except.extend(registry.services.catalog.own.all_put_by(now_ms));
-        let except: Vec<ThreadId> = except.into_iter().collect();
-        let limit = BATCH.min(registry.room(self.openings.len()));
+    /// Claims as many threads as can be opened at once, so that other processes get the rest.
+    async fn claim_due(&mut self, registry: &Arc<ThreadRegistry>) {
+        let room = registry.room(self.openings.len());
+        let limit = room.min(OPENINGS - self.openings.len());
         if limit == 0 {
             // The next sweep looks again.
             self.is_drained = true;
             return;
         }
-        match registry.journal().unattended(&except, limit).await {
-            Ok(threads) => {
-                self.is_drained = threads.len() < limit;
-                self.tried.extend(threads.iter().cloned());
-                self.due.extend(threads);
+        let now_ms = registry.services.clock.monotonic_ms();
+        let mut except = self.tried.except();
+        except.extend(registry.backoffs.waiting(now_ms));
+        except.extend(registry.services.catalog.own.all_put_by(now_ms));
+        match registry.claim_due(except, limit).await {
+            Ok(claims) => {
+                self.is_drained = claims.len() < limit;
+                for claim in claims.into_iter().filter(|claim| self.tried.add(claim)) {
+                    let registry = registry.clone();
+                    self.openings.spawn(async move { drop(registry.open_due_or_back_off(claim).await) });
+                }
             }
             Err(error) => {
                 self.is_drained = true;
-                tracing::warn!(%error, "the threads that need a driver could not be read");
+                tracing::warn!(%error, "the threads that need a driver could not be claimed");
             }
         }
     }
@@ -193,7 +181,7 @@ pub(crate) async fn sweep(registry: Weak<ThreadRegistry>) {
         let wake = sweep.next(time, &mut wakes).await;
         let Some(this) = registry.upgrade() else { return };
         match wake {
-            Wake::Opening(id) => drop(sweep.opening.remove(&id)),
+            Wake::Opening => {}
             Wake::Time => sweep.begin(&this).await,
             Wake::Thread(thread) => sweep.serve_wake(&this, thread).await,
         }
@@ -205,6 +193,8 @@ pub(crate) async fn sweep(registry: Weak<ThreadRegistry>) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -213,7 +203,7 @@ mod tests {
         for number in 0..2_000 {
             sweep.put_first(format!("t{}", number % 600).into());
         }
-        assert_eq!(sweep.due.len(), DUE_MAX);
-        assert_eq!(sweep.due.iter().collect::<HashSet<_>>().len(), DUE_MAX);
+        assert_eq!(sweep.woken.len(), WOKEN_MAX);
+        assert_eq!(sweep.woken.iter().collect::<HashSet<_>>().len(), WOKEN_MAX);
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use windlass_machine::{RunStatus, Seq, ThreadId, Timestamp, Totals};
 
-use super::JournalSubject;
 use super::sample::{batch, claimed, draws, head, settle, texts};
+use super::subject::JournalSubject;
 use crate::port::budget::{AMOUNT_MAX, BUDGETS_MAX, DAY_KEPT_MS, NAME_MAX_BYTES, Reserve, Settle};
 use crate::port::journal::{AppendError, Batch, BatchId, Head, Journal, RunView, StoreError};
 

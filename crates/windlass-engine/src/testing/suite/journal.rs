@@ -5,8 +5,8 @@
 use bytes::Bytes;
 use windlass_machine::{BlobRef, Digest, InputId, Seq, ThreadId};
 
-use super::JournalSubject;
 use super::sample::{batch, claimed, head, texts, view};
+use super::subject::JournalSubject;
 use crate::port::journal::{
     Accepted, AppendError, Batch, BatchId, Claim, Epoch, Head, InboxOutcome, StoreError, StoredSnapshot,
     ThreadStatus,

@@ -4,19 +4,20 @@
 
 use windlass_machine::{ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
 
-use super::JournalSubject;
 use super::sample::{batch, claimed, view};
-use crate::port::clock::Clock;
+use super::subject::JournalSubject;
 use crate::port::journal::{
     Head, Journal, RunQuery, RunView, ThreadQuery, ThreadStatus, ThreadView, UsageQuery,
 };
 
-async fn put(journal: &dyn Journal, id: &str, view: ThreadView) {
+/// Appends to a thread with this row, and gives it back.
+pub(super) async fn put(journal: &dyn Journal, id: &str, view: ThreadView) {
     let thread = ThreadId::from(id);
     let start = claimed(journal, &thread).await;
     let mut batch = batch(&thread, start, &["a"]);
     batch.thread_view = view;
     journal.append(batch).await.unwrap();
+    journal.release(&thread, start.epoch).await.unwrap();
 }
 
 fn titled(title: &str, workspace: &str, updated_at: u64) -> ThreadView {
@@ -305,52 +306,4 @@ pub(super) async fn runs_are_filtered_and_paged(subject: JournalSubject) {
     assert_eq!((&*row.workspace, row.owner.as_str(), row.asking), ("one", "bob", true));
     let row = journal.run(&"r5".into()).await.unwrap().expect("run `r5`");
     assert!(!row.asking, "what has ended asks nothing");
-}
-
-pub(super) async fn unattended_threads_are_found(subject: JournalSubject) {
-    let journal = &*subject.first;
-    put(journal, "idle", view(ThreadStatus::Idle)).await;
-    put(journal, "running", view(ThreadStatus::Running)).await;
-    put(journal, "waiting", view(ThreadStatus::Waiting)).await;
-    let timed = |ms| {
-        let deadline = Some(subject.clock.now().plus_ms(ms));
-        ThreadView { deadline, ..view(ThreadStatus::Waiting) }
-    };
-    put(journal, "timed", timed(1_000)).await;
-    put(journal, "later", timed(1_001)).await;
-    put(journal, "posted", view(ThreadStatus::Waiting)).await;
-    let title = windlass_machine::Input::Title {
-        title: "t".to_owned(),
-        by: windlass_machine::Principal::from("suite"),
-    };
-    journal.post(&"posted".into(), &"i".into(), &title).await.unwrap();
-    let found = async || {
-        let mut found: Vec<String> =
-            journal.unattended(&[], 10).await.unwrap().iter().map(ThreadId::to_string).collect();
-        found.sort();
-        found
-    };
-    assert_eq!(found().await, ["posted", "running"]);
-    subject.clock.advance_ms(1_000);
-    assert_eq!(found().await, ["posted", "running", "timed"]);
-    assert_eq!(journal.unattended(&[], 2).await.unwrap().len(), 2);
-    let except: [ThreadId; 2] = ["posted".into(), "running".into()];
-    assert_eq!(journal.unattended(&except, 2).await.unwrap(), [ThreadId::from("timed")]);
-    // The clock was set back, so these deadlines would come too late.
-    let ahead = |ms| ThreadView { updated_at: subject.clock.now().plus_ms(ms), ..timed(ms + 1_000) };
-    put(journal, "a little ahead", ahead(30_000)).await;
-    put(journal, "far ahead", ahead(180_000)).await;
-    put(journal, "far ahead and idle", ThreadView { deadline: None, ..ahead(180_000) }).await;
-    assert_eq!(found().await, ["far ahead", "posted", "running", "timed"]);
-}
-
-pub(super) async fn unattended_leaves_out_what_is_held(subject: JournalSubject) {
-    put(&*subject.first, "running", view(ThreadStatus::Running)).await;
-    let running = ThreadId::from("running");
-    assert_eq!(subject.second.unattended(&[], 10).await.unwrap(), []);
-    assert_eq!(subject.second.holder(&running).await.unwrap().as_deref(), Some(subject.first.node()));
-    drop(subject.first);
-    (subject.end_first)();
-    assert_eq!(subject.second.unattended(&[], 10).await.unwrap(), [running]);
-    assert_eq!(subject.second.holder(&"no such thread".into()).await.unwrap(), None);
 }

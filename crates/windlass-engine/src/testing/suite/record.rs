@@ -47,6 +47,7 @@ pub async fn records_suite<F: Future<Output = RecordsSubject>>(make: impl Fn() -
         changes_are_made_all_or_none,
         records_are_listed_by_key_and_owner,
         every_change_is_counted,
+        changes_are_seen_by_kind,
         what_does_not_fit_is_refused,
         an_append_brings_its_records,
         an_append_holds_on_to_a_record,
@@ -160,7 +161,7 @@ async fn one_of_many_at_once_wins(subject: RecordsSubject) {
         task.await.unwrap();
     }
     assert_eq!(value(&*records, "a").await, Some(json!(TASKS as u64 * ROUNDS)));
-    assert_eq!(records.changes().await.unwrap(), 1 + TASKS as u64 * ROUNDS);
+    assert_eq!(newest(&*records).await, 1 + TASKS as u64 * ROUNDS);
 }
 
 async fn changes_are_made_all_or_none(subject: RecordsSubject) {
@@ -171,7 +172,7 @@ async fn changes_are_made_all_or_none(subject: RecordsSubject) {
         records.apply(vec![put("a", 1, Expect::Absent), put("b", 1, Expect::Absent)]).await.unwrap();
     let (a, b) = (versions[0].unwrap(), versions[1].unwrap());
     assert_ne!(a, b);
-    let counted = records.changes().await.unwrap();
+    let counted = newest(&*records).await;
     for wrong in
         [put("b", 2, Expect::Absent), delete("b", Expect::Version(a)), delete("c", Expect::Version(a))]
     {
@@ -186,7 +187,7 @@ async fn changes_are_made_all_or_none(subject: RecordsSubject) {
         assert_eq!(value(&*subject.second, "a").await, Some(json!(1)));
         assert_eq!(value(&*subject.second, "b").await, Some(json!(1)));
         assert_eq!(value(&*subject.second, "c").await, None);
-        assert_eq!(records.changes().await.unwrap(), counted);
+        assert_eq!(newest(&*records).await, counted);
     }
     // One after the other: each finds what those before it have left.
     let twice = vec![
@@ -228,11 +229,36 @@ async fn records_are_listed_by_key_and_owner(subject: RecordsSubject) {
     assert_eq!(keys(Some("alice"), None, 10).await, ["c", "d"]);
 }
 
+/// The newest change of a grant.
+async fn newest(records: &dyn Records) -> u64 {
+    records.changes(&["grant"]).await.unwrap()[0]
+}
+
+async fn changes_are_seen_by_kind(subject: RecordsSubject) {
+    let seen = async || {
+        let seen = subject.second.changes(&["grant", "mode", "none", "grant"]).await.unwrap();
+        let [grant, mode, 0, again] = seen[..] else { panic!("{seen:?}") };
+        assert_eq!(grant, again);
+        (grant, mode)
+    };
+    assert_eq!(seen().await, (0, 0));
+    subject.first.put("grant", "a", "alice", json!(1), Expect::Any).await.unwrap();
+    let (grant, mode) = seen().await;
+    assert!(grant > 0 && mode == 0, "{grant} {mode}");
+    subject.first.put("mode", "a", "alice", json!(1), Expect::Any).await.unwrap();
+    let (same, mode) = seen().await;
+    assert!(same == grant && mode > grant, "{grant} {same} {mode}");
+    subject.first.delete("grant", "a", Expect::Any).await.unwrap();
+    let (deleted, same) = seen().await;
+    assert!(deleted > mode && same == mode, "{deleted} {mode} {same}");
+    assert!(subject.second.changes(&[]).await.unwrap().is_empty());
+}
+
 async fn every_change_is_counted(subject: RecordsSubject) {
     let records = subject.first;
     let counted = async || {
-        let count = records.changes().await.unwrap();
-        assert_eq!(subject.second.changes().await.unwrap(), count);
+        let count = newest(&*records).await;
+        assert_eq!(newest(&*subject.second).await, count);
         count
     };
     assert_eq!(counted().await, 0);
@@ -283,7 +309,7 @@ async fn what_does_not_fit_is_refused(subject: RecordsSubject) {
     let error = subject.journal.append(append).await.unwrap_err();
     assert!(matches!(error, AppendError::Failed(StoreError::Refused { .. })), "{error:?}");
     assert_eq!(subject.journal.head(&thread).await.unwrap(), Some(start));
-    assert_eq!(records.changes().await.unwrap(), 1);
+    assert_eq!(newest(&*records).await, 0);
 }
 
 async fn an_append_brings_its_records(subject: RecordsSubject) {
@@ -298,7 +324,7 @@ async fn an_append_brings_its_records(subject: RecordsSubject) {
     assert_eq!(subject.journal.append(append).await.unwrap(), Seq(1));
     assert_eq!(value(&*subject.second, "a").await, Some(json!(1)));
     assert_eq!(subject.second.get("mode", "b").await.unwrap().expect("the record").value, json!("ask"));
-    assert_eq!(subject.second.changes().await.unwrap(), 3);
+    assert_eq!(subject.second.changes(&["mode", "grant"]).await.unwrap(), [3, 2]);
 }
 
 async fn an_append_holds_on_to_a_record(subject: RecordsSubject) {
@@ -311,7 +337,7 @@ async fn an_append_holds_on_to_a_record(subject: RecordsSubject) {
     assert_eq!(subject.journal.append(append).await.unwrap(), Seq(1));
     assert_eq!(subject.second.get("grant", "a").await.unwrap(), before);
     assert_eq!(subject.second.apply(keep(Expect::Any)).await.unwrap(), [Some(version)]);
-    assert_eq!(subject.second.changes().await.unwrap(), 1, "nothing was written");
+    assert_eq!(newest(&*subject.second).await, 1, "nothing was written");
     subject.second.delete("grant", "a", Expect::Any).await.unwrap();
     let late = Batch { records: keep(Expect::Version(version)), ..batch(&thread, head(1, 1), &["b"]) };
     let error = subject.journal.append(late).await.unwrap_err();
@@ -337,7 +363,7 @@ async fn an_append_with_another_record_writes_nothing(subject: RecordsSubject) {
     assert_eq!(journal.head(&thread).await.unwrap(), Some(start));
     assert_eq!(journal.budgets("").await.unwrap(), []);
     assert_eq!(subject.first.get("mode", "b").await.unwrap(), None);
-    assert_eq!(subject.first.changes().await.unwrap(), 2);
+    assert_eq!(subject.first.changes(&["grant", "mode"]).await.unwrap(), [2, 0]);
     // A limit in the way leaves the records alone.
     append.records = vec![RecordChange::put("grant", "a", "alice", json!(0), Expect::Version(taken))];
     append.reserve = vec![draws("one", &[("usd", 0, 1)])];

@@ -4,8 +4,8 @@
 
 use windlass_machine::{MicroUsd, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
 
-use super::JournalSubject;
 use super::sample::{batch, claimed, view};
+use super::subject::JournalSubject;
 use crate::port::journal::{
     Journal, RunView, StoreError, ThreadStatus, ThreadView, Usage, UsageQuery, UsageRow,
 };

@@ -1,0 +1,49 @@
+//! The claims of a process that have to be renewed, in a store where a claim holds for a time only.
+//!
+//! Renewing them is the register's.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use windlass_machine::ThreadId;
+
+use crate::port::journal::Epoch;
+
+/// The claims of a process that have to be renewed. Empty where claims have no lease.
+pub(crate) struct Leases {
+    is_leased: bool,
+    held: Mutex<HashMap<ThreadId, Epoch>>,
+}
+
+impl Leases {
+    pub(crate) fn new(is_leased: bool) -> Self {
+        Self { is_leased, held: Mutex::default() }
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<ThreadId, Epoch>> {
+        // Nothing panics while the lock is held.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Renews a claim from now on.
+    pub(in crate::drive) fn hold(&self, thread: &ThreadId, epoch: Epoch) {
+        if self.is_leased {
+            self.held().insert(thread.clone(), epoch);
+        }
+    }
+
+    /// Renews a claim no longer.
+    pub(in crate::drive) fn let_go(&self, thread: &ThreadId, epoch: Epoch) {
+        if self.is_leased {
+            let mut held = self.held();
+            if held.get(thread) == Some(&epoch) {
+                held.remove(thread);
+            }
+        }
+    }
+
+    /// Every claim.
+    pub(in crate::drive) fn all(&self) -> Vec<(ThreadId, Epoch)> {
+        self.held().iter().map(|(thread, epoch)| (thread.clone(), *epoch)).collect()
+    }
+}
