@@ -121,7 +121,7 @@
 //!
 //! 1. [`Machine::handle`] is total and a function: any input is decided, and then the state is the fold of the journal
 //!    with the new events, or is refused with a typed [`Reject`], and then the machine is unchanged. [`Machine::apply`]
-//!    never fails, whatever the journal says.
+//!    never fails, not even on a journal that makes no sense.
 //! 2. `restore(snapshot, tail)` equals the fold of the whole journal; time in a journal never runs backwards.
 //! 3. A call has exactly one result, real or said by the engine, and an effect is never dispatched more often than its
 //!    starts are recorded: once, unless its class allows a repeat or a person asked for one.

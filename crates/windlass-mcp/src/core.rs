@@ -2,6 +2,17 @@
 //!
 //! What keeps it reachable stands in the modules below; nothing here opens a connection.
 
+pub(super) mod calls;
+pub(super) mod changes;
+pub(super) mod connect;
+pub(super) mod connection;
+// What the protocol has deprecated is still what servers of today ask for.
+#[expect(deprecated)]
+pub(super) mod handler;
+pub(super) mod held;
+pub(super) mod pause;
+#[expect(deprecated)]
+pub(super) mod sampling;
 mod stay;
 mod supervise;
 
@@ -16,15 +27,15 @@ use windlass_machine::Timestamp;
 use windlass_outbound::Outbound;
 
 pub(super) use self::supervise::{REQUIRED_ATTEMPTS, supervise};
-use super::child::End;
 use super::config::{McpServer, Transport, Wanted};
-use super::connection::Connection;
 use super::health::{Health, Log};
-use super::held::Held;
 use super::list::Listed;
 use super::mask::Masks;
 use super::oauth::SignIn;
-use super::sampling::Sampling;
+use crate::core::connection::Connection;
+use crate::core::held::Held;
+use crate::core::sampling::Sampling;
+use crate::wire::child::End;
 
 /// A server with everything that belongs to it.
 pub(super) struct Core {

@@ -2,6 +2,15 @@
 //!
 //! It holds no connection itself: each server has a task of its own.
 
+pub(super) mod known;
+pub(super) mod name;
+pub(super) mod offer;
+pub(super) mod own;
+pub(super) mod prompt;
+pub(super) mod resource;
+pub(super) mod settings;
+pub(super) mod tool;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,17 +26,17 @@ use super::config::{McpServer, Prefix, Transport};
 use super::core::{Core, Link, REQUIRED_ATTEMPTS, Relist, supervise};
 use super::error::McpError;
 use super::health::{ListedTool, ServerStatus};
-use super::http::way_to;
-use super::hub_config::HubConfig;
-use super::known::{KnownServer, KnownTool};
 use super::list::RemoteTool;
 use super::mask::Masks;
-use super::name::Names;
 use super::oauth::{SignIn, SignInPage, SignInReturn};
-use super::offer::HubOffer;
-use super::resource::{ResourceTools, connected};
-use super::sampling::{Depths, Sampling};
-use super::tool::McpTool;
+use crate::core::sampling::{Depths, Sampling};
+use crate::hub::known::{KnownServer, KnownTool};
+use crate::hub::name::Names;
+use crate::hub::offer::HubOffer;
+use crate::hub::resource::{ResourceTools, connected};
+use crate::hub::settings::HubConfig;
+use crate::hub::tool::McpTool;
+use crate::wire::http::way_to;
 
 /// The servers and their tools. Dropped, it ends all of them.
 pub struct McpHub {

@@ -7,57 +7,32 @@
 //! It does not decide whether a call may run, never believes a server that nobody trusts, and starts no server that it
 //! was not given.
 
-mod ask;
-mod calls;
-mod changes;
-mod child;
+mod call;
 mod client;
 mod config;
-mod connect;
-mod connection;
 mod core;
 mod error;
-mod events;
-mod exchange;
-// What the protocol has deprecated is still what servers of today ask for.
-#[expect(deprecated)]
-mod handler;
 mod health;
-mod held;
-mod http;
 mod hub;
-mod hub_config;
-mod known;
-mod lines;
 mod list;
 mod mask;
-mod name;
 mod oauth;
-mod offer;
-mod own;
-mod pause;
-mod pending;
-mod prompt;
-mod resource;
 mod result;
-mod resume;
-#[expect(deprecated)]
-mod sampling;
-mod sse;
-mod task;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod tool;
+mod wire;
 
-pub use child::kill_servers;
 pub use client::{OAuth, Secrets};
 pub use config::{HeadersFor, HeadersProvider, Http, McpServer, Prefix, Stdio, Timeouts, Transport};
+pub use core::sampling::{
+    SAMPLING_MAX_DEPTH, SamplingContext, SamplingHandler, SamplingReply, SamplingRequest,
+};
 pub use error::McpError;
 pub use health::{Health, LeftOut, ListedTool, ServerStatus};
 pub use hub::McpHub;
-pub use hub_config::HubConfig;
-pub use known::KnownServer;
+pub use hub::known::KnownServer;
+pub use hub::prompt::{McpPrompt, PromptArgument, PromptMessage};
+pub use hub::resource::{McpResource, ResourceTools};
+pub use hub::settings::HubConfig;
 pub use oauth::{MemoryTokens, SignInPage, SignInReturn, TokenLock, TokenStore};
-pub use prompt::{McpPrompt, PromptArgument, PromptMessage};
-pub use resource::{McpResource, ResourceTools};
-pub use sampling::{SAMPLING_MAX_DEPTH, SamplingContext, SamplingHandler, SamplingReply, SamplingRequest};
+pub use wire::child::kill_servers;

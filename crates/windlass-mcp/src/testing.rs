@@ -27,6 +27,6 @@ pub fn reading_tool(name: &str) -> Value {
 
 /// Splits the output of a server into messages, for fuzzing: a panic is a finding.
 pub fn mcp_output(bytes: &[u8]) {
-    let read = crate::lines::count_lines(bytes);
+    let read = crate::wire::lines::count_lines(bytes);
     assert!(read <= bytes.len(), "no line is read twice");
 }

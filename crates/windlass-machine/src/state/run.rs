@@ -262,7 +262,7 @@ impl Run {
             None if has_text => Some((step, step)),
             Some(_) | None => continued,
         };
-        // A paused reply goes on, and so does the answer that it belongs to.
+        // A paused reply continues, and so does the answer that it belongs to.
         self.answer_continues = overrun || paused && !asks && continued.is_some();
     }
 

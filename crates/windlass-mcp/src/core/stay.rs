@@ -12,13 +12,13 @@ use tokio::sync::Notify;
 use windlass_machine::Timestamp;
 
 use super::{Core, Link, Relist, has_resources};
-use crate::changes::Changes;
-use crate::connect::{
+use crate::core::changes::Changes;
+use crate::core::connect::{
     Failed, Opened, failed_over_http, failed_service, is_answered, is_too_often, is_unasked, is_unserved,
 };
-use crate::connection::Connection;
+use crate::core::connection::Connection;
+use crate::core::pause::pause_ms;
 use crate::list::{self, Listed};
-use crate::pause::pause_ms;
 
 /// Why a connection ended.
 pub(super) enum Ended {

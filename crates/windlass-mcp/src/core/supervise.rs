@@ -10,8 +10,8 @@ use windlass_machine::{Digest, Timestamp};
 
 use super::stay::{Ended, stay};
 use super::{Core, Link, Relist};
-use crate::connect::{Failed, Lifecycle, Opened, open};
-use crate::pause::{LONGEST_PAUSE_MS, pause_ms};
+use crate::core::connect::{Failed, Lifecycle, Opened, open};
+use crate::core::pause::{LONGEST_PAUSE_MS, pause_ms};
 
 /// How often a required server is tried at a start, and how long after each try. (SK-A12)
 pub(crate) const REQUIRED_ATTEMPTS: u32 = 5;

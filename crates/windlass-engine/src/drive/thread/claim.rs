@@ -1,7 +1,7 @@
 //! The right to drive a thread: claimed in the store, renewed where it holds for a time only, given back at its end.
 //!
 //! It opens no thread. A process that does not renew in time, because it was stopped or cut off, loses its threads to
-//! others: its drivers end, and whatever they still append is refused by the epoch.
+//! others: its drivers end, and their late appends are refused by the epoch.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

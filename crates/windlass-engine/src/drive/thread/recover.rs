@@ -15,7 +15,7 @@ use super::mail::Mail;
 use super::registry::ThreadRegistry;
 use crate::error::{EngineError, TryAgain};
 
-/// The threads that a sweep has claimed, each of which is opened once in it, whatever its row says afterwards.
+/// The threads that a sweep has claimed, each of which is opened once in it, even if its row still says that it is due.
 ///
 /// A thread that is driven is held, and the store leaves it out by itself. Only one that needs a driver again right after
 /// it had one is named to the store: the list does not grow with the number of threads.

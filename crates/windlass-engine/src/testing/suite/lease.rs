@@ -27,7 +27,7 @@ pub(super) async fn a_claim_ends_unless_it_is_renewed(subject: JournalSubject) {
     }
     subject.clock.advance_ms(lease_ms - 1);
     assert!(is_held(&*subject.second).await);
-    // Until another node takes the thread, its holder goes on.
+    // Until another node takes the thread, its holder continues.
     subject.clock.advance_ms(1);
     assert_eq!(subject.first.append(batch(&thread(), start, &["a"])).await.unwrap(), Seq(1));
     assert!(!is_held(&*subject.second).await);

@@ -12,17 +12,17 @@ use serde_json::error::Category;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 /// Bytes of one message at most, as over HTTP.
-pub(super) const LINE_MAX_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const LINE_MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// A line of a server.
-pub(super) enum Line {
+pub(crate) enum Line {
     Message(Box<RxJsonRpcMessage<RoleClient>>),
     Unreadable(Unreadable),
 }
 
 /// A line that is not a JSON-RPC message.
 #[derive(Debug, PartialEq)]
-pub(super) struct Unreadable {
+pub(crate) struct Unreadable {
     pub recipient: Recipient,
     /// The reason, without a quote of the line.
     pub why: Cow<'static, str>,
@@ -30,7 +30,7 @@ pub(super) struct Unreadable {
 
 /// The request that an unreadable line answers.
 #[derive(Debug, PartialEq)]
-pub(super) enum Recipient {
+pub(crate) enum Recipient {
     Request(RequestId),
     /// The line is an answer and its id is missing or unreadable.
     UnknownRequest,
@@ -39,7 +39,7 @@ pub(super) enum Recipient {
 }
 
 /// The lines of a process. [`Lines::next`] may be cancelled without losing data.
-pub(super) struct Lines<R> {
+pub(crate) struct Lines<R> {
     read: BufReader<R>,
     line: Vec<u8>,
     /// The outline of a line that is too long.
@@ -121,7 +121,7 @@ fn parse_line(line: &[u8]) -> Option<Line> {
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Parses a JSON-RPC message.
-pub(super) fn parse_message(text: &[u8]) -> Line {
+pub(crate) fn parse_message(text: &[u8]) -> Line {
     // Without parsing: a server may print text without an end.
     if !text.starts_with(b"{") {
         let why = "it is not a JSON object".into();

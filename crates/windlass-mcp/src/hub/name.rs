@@ -8,14 +8,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use windlass_machine::Digest;
 
-use super::config::Prefix;
+use crate::config::Prefix;
 
 /// What every provider takes.
 const MAX_LENGTH: usize = 64;
 
 /// The names that are given.
 #[derive(Default)]
-pub(super) struct Names {
+pub(crate) struct Names {
     /// By server and the server's own name.
     given: HashMap<(String, String), Given>,
     taken: BTreeSet<String>,

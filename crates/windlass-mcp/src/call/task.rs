@@ -15,17 +15,17 @@ use serde_json::Value;
 use windlass_engine::port::tool::{Deferral, ToolOutcome};
 use windlass_machine::Rest;
 
-use super::ask::{self, Parked};
-use super::connect::{failed_over_http, is_sign_in, told_service};
-use super::connection::Connection;
-use super::core::Link;
-use super::exchange::{Exchange, asked_to_sign_in};
-use super::handler::PROGRESS_MAX_BYTES;
-use super::pending::OUTCOME_UNKNOWN;
+use crate::call::ask::{self, Parked};
+use crate::call::exchange::{Exchange, asked_to_sign_in};
+use crate::core::Link;
+use crate::core::connect::{failed_over_http, is_sign_in, told_service};
+use crate::core::connection::Connection;
+use crate::core::handler::PROGRESS_MAX_BYTES;
+use crate::wire::pending::OUTCOME_UNKNOWN;
 
 /// A task that is looked after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Watched {
+pub(crate) struct Watched {
     /// The server's name for it.
     pub id: String,
     /// How often the server wants to be asked.
@@ -94,7 +94,7 @@ fn ready(task: Watched, requests: &BTreeMap<String, Value>, answers: &InputRespo
 
 impl Exchange<'_> {
     /// Looks after a task. The error says what is to be done next, or how the task has failed.
-    pub(super) async fn looked_after(&self, task: Watched) -> Result<ServerResult, ToolOutcome> {
+    pub(crate) async fn looked_after(&self, task: Watched) -> Result<ServerResult, ToolOutcome> {
         let connection = match self.core.connection().await {
             Ok(connection) => connection,
             Err(Link::SignIn { .. }) => return Err(self.task_signs_in(task, Parked::Task).await),
@@ -154,7 +154,7 @@ impl Exchange<'_> {
     }
 
     /// How long the server is left alone where it is away, before a call that is put off for nothing else.
-    pub(super) fn away_ms(&self) -> u64 {
+    pub(crate) fn away_ms(&self) -> u64 {
         away_ms(self.looks(), self.looks())
     }
 
@@ -218,7 +218,7 @@ impl Exchange<'_> {
     }
 
     /// Asks for the next input that a task waits for, or gives it all of them.
-    pub(super) async fn task_answered(
+    pub(crate) async fn task_answered(
         &self,
         task: Watched,
         requests: BTreeMap<String, Value>,

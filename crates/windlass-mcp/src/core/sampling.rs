@@ -64,7 +64,7 @@ pub struct SamplingReply {
 
 /// How deep runs are nested in completions.
 #[derive(Default)]
-pub(super) struct Depths(Mutex<(HashMap<RunId, u32>, VecDeque<RunId>)>);
+pub(crate) struct Depths(Mutex<(HashMap<RunId, u32>, VecDeque<RunId>)>);
 
 /// Nested runs that are remembered: far more than run at once.
 const MAX_RUNS: usize = 10_000;
@@ -89,7 +89,7 @@ impl Depths {
 
 /// What a server that may ask for completions is answered with.
 #[derive(Clone)]
-pub(super) struct Sampling {
+pub(crate) struct Sampling {
     pub server: String,
     pub handler: Arc<dyn SamplingHandler>,
     pub depths: Arc<Depths>,

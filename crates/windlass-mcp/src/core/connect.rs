@@ -16,18 +16,18 @@ use rmcp::transport::streamable_http_client::{
 use rmcp::{ClientCacheConfig, ClientLifecycleMode, RoleClient, serve_client_with_lifecycle};
 use tokio::sync::Notify;
 
-use super::calls::Calls;
-use super::child::{ChildTransport, End};
-use super::config::{Http, Transport};
-use super::connection::Connection;
-use super::core::Core;
-use super::handler::Handler;
-use super::http::{OwnHeaders, ServerHttp, is_unauthorized};
-use super::list::{self, Listed};
-use super::sse::SseTransport;
+use crate::config::{Http, Transport};
+use crate::core::Core;
+use crate::core::calls::Calls;
+use crate::core::connection::Connection;
+use crate::core::handler::Handler;
+use crate::list::{self, Listed};
+use crate::wire::child::{ChildTransport, End};
+use crate::wire::http::{OwnHeaders, ServerHttp, is_unauthorized};
+use crate::wire::sse::SseTransport;
 
 /// A connection with what keeps it going.
-pub(super) struct Opened {
+pub(crate) struct Opened {
     pub connection: Arc<Connection>,
     pub service: RunningService<RoleClient, Handler>,
     pub listed: Listed,
@@ -37,7 +37,7 @@ pub(super) struct Opened {
 
 /// Why a server was not reached.
 #[derive(Debug)]
-pub(super) enum Failed {
+pub(crate) enum Failed {
     /// Somebody has to sign in.
     SignIn,
     /// It may answer another time.
@@ -48,7 +48,7 @@ pub(super) enum Failed {
 
 /// How a connection begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lifecycle {
+pub(crate) enum Lifecycle {
     /// `server/discover`, and `initialize` where that is not known.
     Auto,
     /// `initialize` alone.
@@ -56,7 +56,7 @@ pub(super) enum Lifecycle {
 }
 
 /// Opens a connection and reads the tools, all in the time that a connection may take.
-pub(super) async fn open(core: &Core, lifecycle: Lifecycle) -> Result<Opened, Failed> {
+pub(crate) async fn open(core: &Core, lifecycle: Lifecycle) -> Result<Opened, Failed> {
     let limit_ms = core.config.timeouts.connect_ms;
     let end = Arc::new(End::default());
     let opened = tokio::select! {
@@ -188,7 +188,7 @@ fn told_handshake(error: &ClientInitializeError) -> String {
 }
 
 /// What a failed request says of a server.
-pub(super) fn failed_service(error: &ServiceError) -> Failed {
+pub(crate) fn failed_service(error: &ServiceError) -> Failed {
     if failed_over_http(error, is_sign_in) {
         return Failed::SignIn;
     }
@@ -200,35 +200,35 @@ fn failed_http(error: &HttpFailure) -> Failed {
 }
 
 /// A failure of the HTTP wire.
-pub(super) type HttpFailure = StreamableHttpError<reqwest::Error>;
+pub(crate) type HttpFailure = StreamableHttpError<reqwest::Error>;
 
 /// Whether a failure says that somebody has to sign in.
-pub(super) fn is_sign_in(error: &HttpFailure) -> bool {
+pub(crate) fn is_sign_in(error: &HttpFailure) -> bool {
     is_unauthorized(error) || matches!(error, StreamableHttpError::InsufficientScope(_))
 }
 
 /// Whether a request was not made at all: a token or a header for it could not be had.
-pub(super) fn is_unasked(error: &HttpFailure) -> bool {
+pub(crate) fn is_unasked(error: &HttpFailure) -> bool {
     matches!(error, StreamableHttpError::Io(_) | StreamableHttpError::Auth(_))
 }
 
 /// Whether a failure says no more than that there were too many requests.
-pub(super) fn is_too_often(error: &HttpFailure) -> bool {
+pub(crate) fn is_too_often(error: &HttpFailure) -> bool {
     status(error) == Some(429)
 }
 
 /// Whether a failure says that the server behind an address does not serve now.
-pub(super) fn is_unserved(error: &HttpFailure) -> bool {
+pub(crate) fn is_unserved(error: &HttpFailure) -> bool {
     status(error).is_some_and(|status| (500..600).contains(&status))
 }
 
 /// Whether a failure says that there is nothing of the kind at the address.
-pub(super) fn is_unknown_there(error: &HttpFailure) -> bool {
+pub(crate) fn is_unknown_there(error: &HttpFailure) -> bool {
     matches!(status(error), Some(404 | 405 | 501))
 }
 
 /// Whether somebody has answered a request, whatever was said.
-pub(super) fn is_answered(error: &ServiceError) -> bool {
+pub(crate) fn is_answered(error: &ServiceError) -> bool {
     matches!(error, ServiceError::McpError(_) | ServiceError::UnexpectedResponse)
         || failed_over_http(error, |error| match error {
             StreamableHttpError::Client(error) => error.status().is_some(),
@@ -254,7 +254,7 @@ fn status(error: &HttpFailure) -> Option<u16> {
 }
 
 /// Whether a request failed over HTTP in such a way.
-pub(super) fn failed_over_http(error: &ServiceError, is: impl Fn(&HttpFailure) -> bool) -> bool {
+pub(crate) fn failed_over_http(error: &ServiceError, is: impl Fn(&HttpFailure) -> bool) -> bool {
     match error {
         ServiceError::TransportSend(error) => caused_by(&*error.error, is),
         _ => false,
@@ -273,7 +273,7 @@ fn caused_by(error: &(dyn Error + Send + Sync + 'static), is: impl Fn(&HttpFailu
 }
 
 /// A failed request in plain words.
-pub(super) fn told_service(error: &ServiceError) -> String {
+pub(crate) fn told_service(error: &ServiceError) -> String {
     match error {
         ServiceError::TransportSend(error) => told(&*error.error),
         ServiceError::TransportClosed => "the connection broke".into(),

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::list::RemoteTool;
+use crate::list::RemoteTool;
 
 /// A server's tools as they were last seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ pub struct KnownServer {
     /// The server.
     pub server: String,
     /// Its tools, with the names that models know them by.
-    pub(super) tools: Vec<KnownTool>,
+    pub(crate) tools: Vec<KnownTool>,
 }
 
 impl KnownServer {
@@ -49,7 +49,7 @@ const PART_BYTES: usize = 256;
 
 /// A tool as it was last seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct KnownTool {
+pub(crate) struct KnownTool {
     /// The name that models know it by.
     pub given: String,
     #[serde(flatten)]

@@ -14,16 +14,16 @@ use rmcp::transport::Transport;
 use rmcp::transport::streamable_http_client::{SseError, StreamableHttpClient, StreamableHttpError};
 use sse_stream::Sse;
 
-use super::events::MAX_EVENT_BYTES;
-use super::health::Log;
-use super::http::ServerHttp;
-use super::lines::parse_message;
-use super::pending::PendingRequests;
+use crate::health::Log;
+use crate::wire::events::MAX_EVENT_BYTES;
+use crate::wire::http::ServerHttp;
+use crate::wire::lines::parse_message;
+use crate::wire::pending::PendingRequests;
 
 type Failure = StreamableHttpError<reqwest::Error>;
 
 /// An open stream and where to answer.
-pub(super) struct SseTransport {
+pub(crate) struct SseTransport {
     http: ServerHttp,
     endpoint: Arc<str>,
     events: BoxStream<'static, Result<Sse, SseError>>,

@@ -10,19 +10,19 @@ use rmcp::RoleClient;
 use rmcp::model::{ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 
-use super::health::{Log, OUR_OWN};
-use super::lines::{Line, Recipient, Unreadable};
+use crate::health::{Log, OUR_OWN};
+use crate::wire::lines::{Line, Recipient, Unreadable};
 
 /// The code of the error for a request that an unreadable message may or may not have answered: its outcome is unknown.
 /// The protocol reserves no code near it.
-pub(super) const OUTCOME_UNKNOWN: ErrorCode = ErrorCode(i32::MIN);
+pub(crate) const OUTCOME_UNKNOWN: ErrorCode = ErrorCode(i32::MIN);
 
 /// Lines outside the protocol that are logged: a server may print logs there without an end, and its own log must not
 /// lose the lines of stderr to them.
 const STRAYS_MAX: usize = 20;
 
 /// The open requests of one connection.
-pub(super) struct PendingRequests {
+pub(crate) struct PendingRequests {
     open: HashSet<RequestId>,
     /// Errors to deliver in place of unreadable answers.
     synthetic_errors: VecDeque<RxJsonRpcMessage<RoleClient>>,

@@ -8,9 +8,9 @@ use windlass_engine::clock::SystemClock;
 use windlass_engine::port::clock::Clock;
 use windlass_outbound::{Reach, Resolver, SystemResolver};
 
-use super::known::KnownServer;
-use super::oauth::{MemoryTokens, TokenStore};
-use super::sampling::SamplingHandler;
+use crate::core::sampling::SamplingHandler;
+use crate::hub::known::KnownServer;
+use crate::oauth::{MemoryTokens, TokenStore};
 
 /// What a hub works with.
 pub struct HubConfig {

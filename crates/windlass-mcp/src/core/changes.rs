@@ -10,12 +10,12 @@ use rmcp::model::{ErrorCode, SubscriptionFilter};
 use rmcp::service::{Peer, RoleClient, ServiceError, Subscription};
 use windlass_engine::port::clock::Clock;
 
-use super::connect::{failed_over_http, is_unknown_there};
-use super::connection::Connection;
-use super::pause::pause_ms;
+use crate::core::connect::{failed_over_http, is_unknown_there};
+use crate::core::connection::Connection;
+use crate::core::pause::pause_ms;
 
 /// A newer server's word that its lists have changed.
-pub(super) struct Changes {
+pub(crate) struct Changes {
     peer: Peer<RoleClient>,
     clock: Arc<dyn Clock>,
     state: State,

@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use windlass_engine::port::tool::OutputPart;
 
-use super::error::McpError;
-use super::hub::McpHub;
-use super::list::Pages;
-use super::resource::{connected, within};
-use super::result;
+use crate::error::McpError;
+use crate::hub::McpHub;
+use crate::hub::resource::{connected, within};
+use crate::list::Pages;
+use crate::result;
 
 /// A prompt of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use tokio::sync::watch;
 use windlass_engine::port::tool::Tool;
 
-use super::hub::Shared;
-use super::name::Names;
-use super::resource::ResourceTools;
-use super::tool::McpTool;
+use crate::hub::Shared;
+use crate::hub::name::Names;
+use crate::hub::resource::ResourceTools;
+use crate::hub::tool::McpTool;
 
 /// The tools of a hub.
-pub(super) struct HubOffer {
+pub(crate) struct HubOffer {
     names: Mutex<Names>,
     pub tools: RwLock<Arc<[Arc<dyn Tool>]>>,
     /// The same, as they were made: one that has not changed stays the same.

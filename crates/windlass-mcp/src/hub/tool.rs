@@ -12,14 +12,15 @@ use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome, ToolTraits};
 use windlass_engine::tool::crashing_masked;
 use windlass_machine::{EffectClass, ToolSpec};
 
-use super::core::Core;
-use super::exchange::Exchange;
-use super::health::Health;
-use super::list::RemoteTool;
-use super::{result, resume};
+use crate::call::exchange::Exchange;
+use crate::call::resume;
+use crate::core::Core;
+use crate::health::Health;
+use crate::list::RemoteTool;
+use crate::result;
 
 /// A tool of a server.
-pub(super) struct McpTool {
+pub(crate) struct McpTool {
     core: Arc<Core>,
     spec: ToolSpec,
     /// The server's own name for it.

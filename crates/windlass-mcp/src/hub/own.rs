@@ -9,7 +9,7 @@ use serde_json::Value;
 use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome, ToolSource, ToolTraits};
 use windlass_machine::ToolSpec;
 
-use super::hub::McpHub;
+use crate::hub::McpHub;
 
 impl McpHub {
     /// The tools as they are now, for a run that has these servers as its own. What a server adds later does not come to

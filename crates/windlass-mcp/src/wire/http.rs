@@ -19,14 +19,14 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 use windlass_outbound::{Host, Outbound, Ports, Reach, Refusal, Resolver};
 
-use super::config::{self, HeadersFor, HeadersProvider};
-use super::events::{MAX_EVENT_BYTES, request_id, with_errors};
-use super::health::Log;
-use super::mask::{Masks, is_secret_name};
-use super::oauth::SignIn;
+use crate::config::{self, HeadersFor, HeadersProvider};
+use crate::health::Log;
+use crate::mask::{Masks, is_secret_name};
+use crate::oauth::SignIn;
+use crate::wire::events::{MAX_EVENT_BYTES, request_id, with_errors};
 
 /// The way to one server: the rules of the program, and what whoever configured the server has written down.
-pub(super) fn way_to(
+pub(crate) fn way_to(
     http: &config::Http,
     rules: &Reach,
     resolver: Arc<dyn Resolver>,
@@ -64,7 +64,7 @@ type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// The client of one server.
 #[derive(Clone)]
-pub(super) struct ServerHttp {
+pub(crate) struct ServerHttp {
     pub http: reqwest::Client,
     pub own: Arc<OwnHeaders>,
     pub sign_in: Option<Arc<SignIn>>,
@@ -73,7 +73,7 @@ pub(super) struct ServerHttp {
 }
 
 /// The headers that a server's requests carry.
-pub(super) struct OwnHeaders {
+pub(crate) struct OwnHeaders {
     fixed: Vec<(HeaderName, HeaderValue)>,
     provider: Option<Arc<dyn HeadersProvider>>,
     masks: Arc<Masks>,
@@ -161,7 +161,7 @@ impl ServerHttp {
 }
 
 /// Whether a server said 401, with or without what it wants.
-pub(super) fn is_unauthorized(failure: &Failure) -> bool {
+pub(crate) fn is_unauthorized(failure: &Failure) -> bool {
     match failure {
         Failure::AuthRequired(_) => true,
         Failure::Client(error) => error.status() == Some(StatusCode::UNAUTHORIZED),

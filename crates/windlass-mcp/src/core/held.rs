@@ -11,10 +11,10 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use windlass_engine::port::clock::Clock;
 
-use super::calls::InFlight;
+use crate::core::calls::InFlight;
 
 /// A call that waits, and where its question is answered. Dropped, the question is cancelled, and so is the call.
-pub(super) struct HeldCall {
+pub(crate) struct HeldCall {
     pub call: InFlight,
     pub answer: oneshot::Sender<ElicitResult>,
     /// The connection that it was made over.
@@ -23,7 +23,7 @@ pub(super) struct HeldCall {
 
 /// The calls of a server that wait, the oldest first.
 #[derive(Clone)]
-pub(super) struct Held {
+pub(crate) struct Held {
     calls: Arc<Mutex<VecDeque<Kept>>>,
     clock: Arc<dyn Clock>,
     patience_ms: u64,

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use windlass_machine::RunId;
 
 /// What a server says in the middle of a call.
-pub(super) enum Midway {
+pub(crate) enum Midway {
     /// It is at work: a short text without what the server was given.
     Progress(String),
     /// It asks somebody something, and waits.
@@ -20,7 +20,7 @@ pub(super) enum Midway {
 }
 
 /// A question in the middle of a call. One that is dropped is answered with `cancel`.
-pub(super) struct Elicited {
+pub(crate) struct Elicited {
     pub params: ElicitRequestParams,
     pub answer: oneshot::Sender<ElicitResult>,
 }
@@ -29,7 +29,7 @@ pub(super) struct Elicited {
 const MIDWAY_MAX: usize = 64;
 
 /// The calls of one connection.
-pub(super) struct Calls {
+pub(crate) struct Calls {
     slots: Mutex<HashMap<RequestId, Slot>>,
     /// Counts registrations: a message may overtake that of its own call.
     registered: watch::Sender<u64>,
@@ -154,7 +154,7 @@ const UNNOTICED: std::time::Duration = std::time::Duration::from_secs(60);
 const OVERTAKEN: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A request that was sent and not answered yet. Dropped, it is cancelled.
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     id: RequestId,
     request: Option<RequestHandle<RoleClient>>,
     messages: mpsc::Receiver<Midway>,
@@ -162,7 +162,7 @@ pub(super) struct InFlight {
 }
 
 /// What came next of a call.
-pub(super) enum Came {
+pub(crate) enum Came {
     /// The answer, or that none will come.
     Answer(Box<Result<ServerResult, ServiceError>>),
     /// Something before it.

@@ -15,13 +15,13 @@ use rmcp::model::{
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
 use tokio::sync::{Notify, oneshot};
 
-use super::calls::{Calls, Elicited};
-use super::health::Log;
-use super::mask::Masks;
-use super::sampling::Sampling;
+use crate::core::calls::{Calls, Elicited};
+use crate::core::sampling::Sampling;
+use crate::health::Log;
+use crate::mask::Masks;
 
 /// The client's side of one connection.
-pub(super) struct Handler {
+pub(crate) struct Handler {
     pub calls: Arc<Calls>,
     pub log: Arc<Log>,
     pub masks: Arc<Masks>,
@@ -130,4 +130,4 @@ impl ClientHandler for Handler {
 }
 
 /// What a server may say of its progress at once: the driver shows no more either.
-pub(super) const PROGRESS_MAX_BYTES: usize = 4 * 1024;
+pub(crate) const PROGRESS_MAX_BYTES: usize = 4 * 1024;

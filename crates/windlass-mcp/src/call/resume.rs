@@ -9,13 +9,13 @@ use serde_json::Value;
 use windlass_engine::port::tool::ToolOutcome;
 use windlass_machine::Answer;
 
-use super::ask::{self, Known, Parked};
-use super::core::Core;
-use super::exchange::{Exchange, Next};
-use super::task::Watched;
+use crate::call::ask::{self, Known, Parked};
+use crate::call::exchange::{Exchange, Next};
+use crate::call::task::Watched;
+use crate::core::Core;
 
 /// Where a call goes on.
-pub(super) enum Resumed {
+pub(crate) enum Resumed {
     /// At its beginning.
     First,
     /// With what the server wanted.
@@ -47,7 +47,7 @@ fn is_from_here(core: &Core, state: &str) -> bool {
 }
 
 /// Stops what a call has left at work at its server: nobody comes back for it.
-pub(super) async fn let_go(core: &Core, state: &str) {
+pub(crate) async fn let_go(core: &Core, state: &str) {
     if !is_from_here(core, state) {
         return;
     }
@@ -67,7 +67,7 @@ pub(super) async fn let_go(core: &Core, state: &str) {
 
 impl Exchange<'_> {
     /// A result, or what a call waits for, without what the server was given. One that cannot wait is given up.
-    pub(super) async fn masked(&self, outcome: ToolOutcome) -> ToolOutcome {
+    pub(crate) async fn masked(&self, outcome: ToolOutcome) -> ToolOutcome {
         let state = outcome.state().map(str::to_owned);
         match self.core.masks.outcome(outcome) {
             Ok(mut outcome) => {
@@ -84,7 +84,7 @@ impl Exchange<'_> {
 
     /// Gives a call up that cannot go on, and stops what it has left at work. Unless nothing was done, nobody knows how
     /// that has ended. (Promise 2)
-    pub(super) async fn given_up(&self, state: &str, why: &str) -> ToolOutcome {
+    pub(crate) async fn given_up(&self, state: &str, why: &str) -> ToolOutcome {
         tokio::select! {
             () = Box::pin(let_go(self.core, state)) => {}
             () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => {}
@@ -104,7 +104,7 @@ impl Exchange<'_> {
     }
 
     /// Where the call goes on. The error is what is asked first, or the result.
-    pub(super) fn resumed(&self) -> Result<Resumed, ToolOutcome> {
+    pub(crate) fn resumed(&self) -> Result<Resumed, ToolOutcome> {
         let (state, answer) = match (&self.context.reply, &self.context.resumed) {
             (Some(reply), _) => (&reply.state, Some(&reply.answer)),
             (None, Some(resumed)) => (&resumed.state, None),

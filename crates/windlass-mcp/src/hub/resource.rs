@@ -15,14 +15,14 @@ use windlass_engine::tool::crashing_masked;
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 use windlass_schema::schema_for;
 
-use super::connect::told_service;
-use super::connection::Connection;
-use super::core::{Core, Link};
-use super::error::McpError;
-use super::exchange::{Exchange, away};
-use super::hub::{McpHub, Shared};
-use super::list::Pages;
-use super::result;
+use crate::call::exchange::{Exchange, away};
+use crate::core::connect::told_service;
+use crate::core::connection::Connection;
+use crate::core::{Core, Link};
+use crate::error::McpError;
+use crate::hub::{McpHub, Shared};
+use crate::list::Pages;
+use crate::result;
 
 /// A resource of a server, or a family of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -65,7 +65,7 @@ impl McpHub {
 }
 
 /// A connection, or why there is none, for a program.
-pub(super) async fn connected(core: &Core) -> Result<Arc<Connection>, McpError> {
+pub(crate) async fn connected(core: &Core) -> Result<Arc<Connection>, McpError> {
     let server = core.config.name.clone();
     core.connection().await.map_err(|link| match link {
         Link::SignIn { .. } => McpError::SignIn { server },
@@ -77,7 +77,7 @@ pub(super) async fn connected(core: &Core) -> Result<Arc<Connection>, McpError> 
 }
 
 /// Waits for an answer as long as one may take.
-pub(super) async fn within<T>(
+pub(crate) async fn within<T>(
     core: &Core,
     answer: impl Future<Output = Result<T, ServiceError>>,
 ) -> Result<T, McpError> {
@@ -171,7 +171,7 @@ impl ResourceTools {
     /// Their names, which no server's tool gets.
     pub const NAMES: [&'static str; 2] = ["ListMcpResources", "ReadMcpResource"];
 
-    pub(super) fn of(shared: Weak<Shared>) -> [(String, Arc<dyn Tool>); 2] {
+    pub(crate) fn of(shared: Weak<Shared>) -> [(String, Arc<dyn Tool>); 2] {
         let spec = |name: &str, description: &str, input_schema: Value| ToolSpec {
             name: name.into(),
             description: description.to_owned(),

@@ -19,10 +19,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use windlass_engine::port::clock::Clock;
 
-use super::config;
-use super::health::{LOG_MAX_LINE_BYTES, LOG_MAX_LINES, Log};
-use super::lines::Lines;
-use super::pending::PendingRequests;
+use crate::config;
+use crate::health::{LOG_MAX_LINE_BYTES, LOG_MAX_LINES, Log};
+use crate::wire::lines::Lines;
+use crate::wire::pending::PendingRequests;
 
 /// What of this process's environment a server gets: what programs need to find themselves, nothing that may be secret.
 const HANDED_DOWN: [&str; 11] =
@@ -32,7 +32,7 @@ const HANDED_DOWN: [&str; 11] =
 const GRACE_MS: u64 = 2_000;
 
 /// A running server and its pipes.
-pub(super) struct ChildTransport {
+pub(crate) struct ChildTransport {
     /// It writes alone.
     input: AsyncRwTransport<RoleClient, Empty, ChildStdin>,
     output: Output,
@@ -43,7 +43,7 @@ pub(super) struct ChildTransport {
 }
 
 /// How a server ended, once it has.
-pub(super) struct End {
+pub(crate) struct End {
     status: Mutex<Option<ExitStatus>>,
     /// Whether it will say no more.
     is_silent: watch::Sender<bool>,

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use rmcp::model::ServerPeerInfo;
 use rmcp::{Peer, RoleClient};
 
-use super::calls::Calls;
+use crate::core::calls::Calls;
 
 /// A server that answers.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     pub peer: Peer<RoleClient>,
     pub calls: Arc<Calls>,
     pub info: ServerPeerInfo,

@@ -11,17 +11,17 @@ use rmcp::model::{
 use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::Sse;
 
-use super::health::{Log, OUR_OWN};
-use super::lines::{Line, Recipient, Unreadable, parse_message};
+use crate::health::{Log, OUR_OWN};
+use crate::wire::lines::{Line, Recipient, Unreadable, parse_message};
 
 /// The largest SSE event, equal to the library's bound for a line over stdio.
-pub(super) const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// Events of a server.
-pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
+pub(crate) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 /// The id of the request that a message is.
-pub(super) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+pub(crate) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Request(request) => Some(request.id.clone()),
         JsonRpcMessage::Notification(_) | JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => None,
@@ -29,7 +29,7 @@ pub(super) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
 }
 
 /// Replaces unreadable responses by errors. `asked` is the request of the POST; `None` for a GET stream.
-pub(super) fn with_errors(events: Events, asked: Option<RequestId>, log: Arc<Log>) -> Events {
+pub(crate) fn with_errors(events: Events, asked: Option<RequestId>, log: Arc<Log>) -> Events {
     let readable = move |event: Result<Sse, SseError>| match event {
         Ok(event) => Ok(readable(event, asked.as_ref(), &log)),
         Err(error) => match (&asked, is_too_large(&error)) {

@@ -14,13 +14,13 @@ use windlass_machine::{Answer, InterruptKind, Question, Terms, check_json};
 use windlass_outbound::secret::MASKED;
 use windlass_schema::JsonSchemas;
 
-use super::mask::Masks;
-use super::task::Watched;
+use crate::call::task::Watched;
+use crate::mask::Masks;
 
 /// What a call waits with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "waits_for", rename_all = "snake_case")]
-pub(super) enum Parked {
+pub(crate) enum Parked {
     /// Inputs of a newer server, which has let go of the call.
     Input {
         /// What the server wants back, byte for byte.
@@ -84,7 +84,7 @@ pub(super) enum Parked {
 
 /// A question of an older server, with what was answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Known {
+pub(crate) struct Known {
     pub asked: Value,
     pub answer: Value,
 }
@@ -101,7 +101,7 @@ impl Parked {
 const MESSAGE_MAX_BYTES: usize = 4_000;
 
 /// The interrupt for a question of a server. `parameters` are those of `elicitation/create`.
-pub(super) fn question(
+pub(crate) fn question(
     server: &str,
     parameters: &Value,
     again: Option<&str>,
@@ -141,19 +141,19 @@ pub(super) fn question(
 }
 
 /// The interrupt for a sign-in.
-pub(super) fn sign_in(server: &str, url: String, parked: &Parked) -> Ask {
+pub(crate) fn sign_in(server: &str, url: String, parked: &Parked) -> Ask {
     let kind = InterruptKind::SignIn { server: server.to_owned(), url, message: None };
     Ask { kind, terms: Terms::default(), state: Some(parked.written()) }
 }
 
 /// The parameters of a question among the inputs that a server wants; `None`: it wants something else.
-pub(super) fn elicitation(request: &Value) -> Option<&Value> {
+pub(crate) fn elicitation(request: &Value) -> Option<&Value> {
     let method = request.get("method").and_then(Value::as_str)?;
     (method == "elicitation/create").then(|| request.get("params")).flatten()
 }
 
 /// Inputs as JSON, to be written down without what the server was given.
-pub(super) fn written(
+pub(crate) fn written(
     requests: &BTreeMap<String, InputRequest>,
     masks: &Masks,
 ) -> Result<BTreeMap<String, Value>, String> {
@@ -167,7 +167,7 @@ pub(super) fn written(
 }
 
 /// What people said, as the result of `elicitation/create`. The error says why it has to be asked again.
-pub(super) fn result(parameters: &Value, answer: &Answer) -> Result<Value, String> {
+pub(crate) fn result(parameters: &Value, answer: &Answer) -> Result<Value, String> {
     match answer {
         Answer::Reply(_) if parameters.get("url").is_some() => Ok(json!({ "action": "accept" })),
         Answer::Reply(reply) => {

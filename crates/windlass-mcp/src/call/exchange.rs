@@ -16,18 +16,18 @@ use serde_json::{Value, json};
 use windlass_engine::port::tool::{Ask, CallContext, Deferral, ToolOutcome};
 use windlass_machine::Rest;
 
-use super::ask::{self, Known, Parked};
-use super::calls::{Came, InFlight, Midway};
-use super::connect::{failed_over_http, is_sign_in, told_service};
-use super::connection::Connection;
-use super::core::{Core, Link};
-use super::held::HeldCall;
-use super::pending::OUTCOME_UNKNOWN;
-use super::resume::Resumed;
-use super::task::Watched;
+use crate::call::ask::{self, Known, Parked};
+use crate::call::resume::Resumed;
+use crate::call::task::Watched;
+use crate::core::calls::{Came, InFlight, Midway};
+use crate::core::connect::{failed_over_http, is_sign_in, told_service};
+use crate::core::connection::Connection;
+use crate::core::held::HeldCall;
+use crate::core::{Core, Link};
+use crate::wire::pending::OUTCOME_UNKNOWN;
 
 /// What is asked of a server.
-pub(super) struct Exchange<'a> {
+pub(crate) struct Exchange<'a> {
     pub core: &'a Arc<Core>,
     pub context: &'a CallContext,
     /// Makes the request, with what the server wanted.
@@ -38,7 +38,7 @@ pub(super) struct Exchange<'a> {
 
 /// What is sent next.
 #[derive(Clone, Default)]
-pub(super) struct Next {
+pub(crate) struct Next {
     pub responses: Option<InputResponses>,
     pub state: Option<String>,
     /// Answers to questions of an older server that were given before.
@@ -162,12 +162,12 @@ impl Exchange<'_> {
         )))
     }
 
-    pub(super) fn server(&self) -> String {
+    pub(crate) fn server(&self) -> String {
         format!("the server `{}`", self.core.config.name)
     }
 
     /// Asks for the next input that is missing, or says what to send where none is.
-    pub(super) fn input(
+    pub(crate) fn input(
         &self,
         state: Option<String>,
         requests: BTreeMap<String, Value>,
@@ -195,7 +195,7 @@ impl Exchange<'_> {
     }
 
     /// What of a server's wishes nobody has to be asked for. The error is what it does not get.
-    pub(super) async fn answered_without_people(
+    pub(crate) async fn answered_without_people(
         &self,
         requests: &BTreeMap<String, Value>,
     ) -> Result<InputResponses, String> {
@@ -224,7 +224,7 @@ impl Exchange<'_> {
         ))
     }
 
-    pub(super) fn asked(&self, parameters: &Value, again: Option<&str>, parked: &Parked) -> ToolOutcome {
+    pub(crate) fn asked(&self, parameters: &Value, again: Option<&str>, parked: &Parked) -> ToolOutcome {
         match ask::question(&self.core.config.name, parameters, again, parked) {
             Ok(ask) => ToolOutcome::ask(ask),
             Err(why) => ToolOutcome::error(format!(
@@ -235,7 +235,7 @@ impl Exchange<'_> {
     }
 
     /// Asks people in the middle of a call that the server is at work on. What cannot be asked gives it up.
-    pub(super) async fn asked_midway(&self, parameters: &Value, parked: &Parked) -> ToolOutcome {
+    pub(crate) async fn asked_midway(&self, parameters: &Value, parked: &Parked) -> ToolOutcome {
         match ask::question(&self.core.config.name, parameters, None, parked) {
             Ok(ask) => ToolOutcome::ask(ask),
             Err(why) => {
@@ -246,7 +246,7 @@ impl Exchange<'_> {
     }
 
     /// Asks people to open the first of some pages.
-    pub(super) fn page(&self, mut pages: Vec<Value>) -> ToolOutcome {
+    pub(crate) fn page(&self, mut pages: Vec<Value>) -> ToolOutcome {
         let first = pages.remove(0);
         self.asked(&first, None, &Parked::Pages { left: pages })
     }
@@ -288,7 +288,7 @@ impl Exchange<'_> {
     }
 
     /// What becomes of a call whose server will not be back.
-    pub(super) fn out(&self) -> ToolOutcome {
+    pub(crate) fn out(&self) -> ToolOutcome {
         ToolOutcome::unknown(format!("{} was switched off or taken out in the middle of it", self.server()))
     }
 
@@ -376,7 +376,7 @@ impl Exchange<'_> {
     }
 
     /// Shows whoever watches what the server says in the middle of its work, which was masked when it came.
-    pub(super) fn progressed(&self, text: &str) {
+    pub(crate) fn progressed(&self, text: &str) {
         self.context.progress.report(text);
     }
 
@@ -461,7 +461,7 @@ fn was_not_carried_out(error: &ServiceError) -> bool {
 }
 
 /// What a person has to do to sign in. The error says why nobody can.
-pub(super) async fn asked_to_sign_in(core: &Core, parked: &Parked) -> Result<Ask, String> {
+pub(crate) async fn asked_to_sign_in(core: &Core, parked: &Parked) -> Result<Ask, String> {
     let name = &core.config.name;
     let Some(sign_in) = &core.sign_in else {
         return Err(format!(
@@ -475,7 +475,7 @@ pub(super) async fn asked_to_sign_in(core: &Core, parked: &Parked) -> Result<Ask
 
 /// The tool result for a server that is unavailable: since when, and when the next attempt is. It omits the reason, which
 /// may hold host names and stderr. (LM-B3)
-pub(super) fn away(core: &Core, link: &Link) -> String {
+pub(crate) fn away(core: &Core, link: &Link) -> String {
     let name = &core.config.name;
     let seconds = |from: u64, to: u64| to.saturating_sub(from).div_ceil(1_000);
     match link {

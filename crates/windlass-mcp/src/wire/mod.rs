@@ -1,0 +1,10 @@
+//! How messages travel to a server: a process, Streamable HTTP, and the older SSE.
+//!
+//! It reads no message beyond what an answer needs to find its request.
+
+pub(super) mod child;
+pub(super) mod events;
+pub(super) mod http;
+pub(super) mod lines;
+pub(super) mod pending;
+pub(super) mod sse;
