@@ -26,8 +26,8 @@ use windlass::tool::builtin::{desk_tools, fetch_data, file_tools, request_human_
 use windlass::tool::{Registry, WorkingFolder};
 use windlass::{AgentConfig, Attend, Builder, Engine, Task};
 use windlass_server::account::Accounts;
-use windlass_server::account::user::local;
-use windlass_server::account::user::{PEOPLE, People};
+use windlass_server::account::people::user::local;
+use windlass_server::account::people::user::{PEOPLE, People};
 use windlass_server::catalog::Catalog;
 use windlass_server::clock::clock;
 use windlass_server::config::{self, ConfigFile, Flags, ModelSource, ProviderFile, Settings};

@@ -2,6 +2,20 @@
 //!
 //! Every call goes through the driver or reads the journal; nothing is decided here.
 
+pub(super) mod answer;
+pub(super) mod attach;
+pub(super) mod export;
+pub(super) mod handle;
+pub(super) mod messages;
+pub(super) mod offer;
+pub(super) mod policy;
+pub(super) mod prompt;
+pub(super) mod queue;
+pub(super) mod status;
+pub(super) mod title;
+pub(super) mod wait;
+pub(super) mod whose;
+
 use std::sync::Arc;
 
 use futures_util::stream::BoxStream;
@@ -13,10 +27,10 @@ use windlass_machine::{
 use crate::drive::catalog::tools::Offered;
 use crate::drive::watch::{Begin, Update};
 use crate::drive::{FoldedThread, Letter, NewBlobs, Services};
+use crate::engine::handle::{RunHandle, ThreadHandle};
+use crate::engine::whose::Whose;
 use crate::error::EngineError;
-use crate::handle::{RunHandle, ThreadHandle};
 use crate::outcome::Outcome;
-use crate::policy::Whose;
 use crate::port::background::BackgroundCommand;
 use crate::port::bus::{Backlog, Position};
 use crate::port::journal::{

@@ -17,8 +17,8 @@ use windlass_machine::{
 
 use crate::drive::SetAside;
 use crate::engine::Engine;
+use crate::engine::handle::FilesHandle;
 use crate::error::EngineError;
-use crate::handle::FilesHandle;
 use crate::port::journal::{StoreError, ThreadRow, ThreadStatus};
 use crate::tool::{FolderError, Now, WorkingFolder};
 

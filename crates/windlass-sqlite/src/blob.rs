@@ -2,6 +2,8 @@
 //!
 //! Nothing is overwritten, and nothing is read without being checked.
 
+pub(super) mod collect;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

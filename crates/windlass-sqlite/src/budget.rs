@@ -15,7 +15,7 @@ use windlass_machine::ThreadId;
 
 use super::column::{encode, time};
 use super::fault::{Fault, damaged, store_error};
-use super::raw::{Raw, Row, Statement, Value};
+use crate::writer::raw::{Raw, Row, Statement, Value};
 
 const KNOWN: &str = "SELECT amounts FROM reservations WHERE number = ?1 AND key = ?2";
 const KEEP: &str = "INSERT INTO reservations (number, key, amounts) VALUES (?1, ?2, ?3) \

@@ -7,22 +7,16 @@ mod backup;
 mod blob;
 mod budget;
 pub mod bus;
-mod change;
 mod check;
 mod checksum;
-mod collect;
 mod column;
 mod fault;
 mod folder;
-mod list;
 pub mod node;
 mod options;
-mod raw;
 mod read;
 mod record;
 mod schema;
-mod usage;
-mod write;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -44,14 +38,15 @@ use windlass_engine::port::records::{Record, RecordChange, RecordError, Records}
 use windlass_machine::{BlobRef, Digest, Event, Input, InputId, RunId, Seq, ThreadId};
 
 pub use self::backup::{Copied, backup, restore};
-use self::blob::BlobFiles;
-use self::change::{PreparedAppend, Until, Write, Written};
+use self::blob::{BlobFiles, collect};
 use self::fault::store_error;
 pub use self::folder::SqliteFolder;
 use self::node::{DATABASE, Node, opening, private_folder};
 use self::options::BUSY;
 pub use self::options::{Durability, StoreOptions};
-use self::writer::Writer;
+use self::read::{list, usage};
+use self::writer::{Writer, changes};
+use crate::writer::change::{PreparedAppend, Until, Write, Written};
 
 /// Whether a store is in a folder; opening one makes it.
 pub fn is_store(folder: &Path) -> bool {
@@ -290,7 +285,7 @@ impl Journal for SqliteStore {
             id: id.clone(),
             input: column::encode(input),
             names: input.blobs().into_iter().collect(),
-            is_message: write::is_message(input),
+            is_message: changes::is_message(input),
         };
         match self.writer.write(post).await? {
             Written::Posted(posted) => Ok(posted),

@@ -2,6 +2,9 @@
 //!
 //! Nothing here writes.
 
+pub(super) mod list;
+pub(super) mod usage;
+
 use sqlx::SqlitePool;
 use windlass_engine::port::journal::{
     BatchId, Epoch, Head, Left, Posted, Recorded, StoreError, StoredSnapshot,

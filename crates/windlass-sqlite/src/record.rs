@@ -10,7 +10,7 @@ use windlass_engine::port::records::{PreparedChange, PreparedWrite, Record, Reco
 
 use super::column::{encode, stored, time};
 use super::fault::{Fault, damaged, store_error};
-use super::raw::{Raw, Statement, Value};
+use crate::writer::raw::{Raw, Statement, Value};
 
 const VERSION: &str = "SELECT version FROM records WHERE kind = ?1 AND key = ?2";
 const COUNT: &str = "UPDATE record_changes SET count = count + 1 RETURNING count";

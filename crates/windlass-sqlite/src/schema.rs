@@ -5,8 +5,8 @@
 use sqlx::{Connection, SqliteConnection};
 use windlass_engine::port::journal::StoreError;
 
-use super::collect::name_all;
 use super::fault::store_error;
+use crate::blob::collect::name_all;
 
 /// The scripts; the database's `user_version` says how many have run.
 const MIGRATIONS: [&str; 8] = [

@@ -5,6 +5,10 @@
 //! Where few threads are driven and the disk is quick, whoever brings a change commits it himself:
 //! going to the writer's thread and back costs more than such a commit.
 
+pub(super) mod change;
+pub(super) mod changes;
+pub(super) mod raw;
+
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -15,12 +19,12 @@ use windlass_engine::port::journal::{AppendError, Claim, StoreError};
 use windlass_engine::port::records::{PreparedChange, RecordError};
 use windlass_machine::Seq;
 
-use super::change::{PreparedAppend, Until, Write, Written};
 use super::fault::Fault;
 use super::options::BUSY;
-use super::raw::{Raw, Statement};
-use super::write::Changes;
 use crate::node::Node;
+use crate::writer::change::{PreparedAppend, Until, Write, Written};
+use crate::writer::changes::Changes;
+use crate::writer::raw::{Raw, Statement};
 
 /// Changes that may wait. More than the runs that one process drives at once; who comes after waits for room.
 const QUEUE: usize = 1024;

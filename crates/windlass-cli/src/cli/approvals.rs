@@ -8,7 +8,7 @@ mod word;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass::machine::{Answer, Content, InterruptKind};
-use windlass_server::account::user::local;
+use windlass_server::account::people::user::local;
 use windlass_server::clock::now;
 use windlass_server::http::outcome;
 use windlass_server::text::{first_line, shown};

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use windlass::Whose;
 use windlass::machine::{AutoRun, ToolName};
-use windlass_server::account::user::local;
+use windlass_server::account::people::user::local;
 use windlass_server::text::shown_line;
 use windlass_server::toolbox;
 use windlass_server::trouble::{Exit, Trouble};

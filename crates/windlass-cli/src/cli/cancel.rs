@@ -2,7 +2,7 @@
 
 use clap::Args;
 use windlass::EngineError;
-use windlass_server::account::user::local;
+use windlass_server::account::people::user::local;
 use windlass_server::trouble::Exit;
 
 use crate::cli::flags::{ModelFlags, PlaceFlags};

@@ -11,7 +11,7 @@ use futures::StreamExt;
 use windlass::machine::{Fact, InterruptId, Queued, RunId, Seq, State, ThreadId, Waiting};
 use windlass::port::journal::{Recorded, ThreadStatus};
 use windlass::{AgentConfig, EngineError, Outcome, Status, Update};
-use windlass_server::account::user::local;
+use windlass_server::account::people::user::local;
 use windlass_server::http::outcome::RunOutcome;
 use windlass_server::http::stream::json;
 use windlass_server::text::{first_line, shown};

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass::GrantDraft;
 use windlass::machine::{Condition, Grant, Predicate, ToolName};
-use windlass_server::account::user::local;
+use windlass_server::account::people::user::local;
 use windlass_server::clock::now;
 use windlass_server::policy::Length;
 use windlass_server::text::shown_line;

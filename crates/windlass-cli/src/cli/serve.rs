@@ -14,7 +14,7 @@ use windlass::Engine;
 use windlass::machine::Principal;
 use windlass::models::Secret;
 use windlass_server::account::link::LinkUse;
-use windlass_server::account::user::LOCAL;
+use windlass_server::account::people::user::LOCAL;
 use windlass_server::account::{Accounts, Registration, Role};
 use windlass_server::config::{Dialect, ServerFile, TitleModel};
 use windlass_server::http::connection::tls::Certificate;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::machine::{ToolName, Verdict};
 use windlass::port::tool::OutputPart;
 use windlass::{Consent, OfferedTool, Supposed, Trial, TrialResult, Tried};
-use windlass_server::account::user::local;
+use windlass_server::account::people::user::local;
 use windlass_server::policy::{Length, word};
 use windlass_server::text::{shown, shown_line};
 use windlass_server::toolbox::{self, Listed, State, modes};

@@ -5,7 +5,7 @@ use windlass::{Accepted, EngineError, FoldedThread, GrantDraft};
 use windlass_server::account::audit::Note;
 use windlass_server::account::audit::answer::{ANSWERED, entry_of};
 use windlass_server::account::audit::log::AuditLog;
-use windlass_server::account::user::local;
+use windlass_server::account::people::user::local;
 use windlass_server::clock::clock;
 
 use super::Place;

@@ -17,8 +17,8 @@ use super::report::{ForkFiles, ForkFolder, ForkedThread, Report, UnrestoredFile,
 use super::{Changed, RestoreMode, Restored, known_of, size_of};
 use crate::drive::PreparedFork;
 use crate::engine::Engine;
+use crate::engine::handle::FilesHandle;
 use crate::error::EngineError;
-use crate::handle::FilesHandle;
 use crate::port::journal::{StoreError, ThreadRow, ThreadStatus};
 use crate::tool::{CopyError, CopyLimits, FolderContent, FolderError, Now, WorkingFolder};
 

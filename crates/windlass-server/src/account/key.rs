@@ -9,9 +9,9 @@ use super::Scope;
 use super::audit::Note;
 use super::error::AccountError;
 use super::record::{put, read};
-use super::session::{Client, SESSION};
-use super::user::LOCAL;
 use super::{Accounts, Credential, Identity, Unknown, secret};
+use crate::account::people::user::LOCAL;
+use crate::account::sessions::session::{Client, SESSION};
 
 /// The kind of the records, whose key is the secret's digest.
 const KEY: &str = "key";

@@ -10,12 +10,12 @@ use windlass::port::records::{Expect, Record, RecordChange, RecordError};
 
 use super::audit::Note;
 use super::error::{AccountError, conflict};
-use super::session::FirstRefresh;
+use crate::account::sessions::session::FirstRefresh;
 
 use super::record::{put, read};
-use super::session::{Client, Tokens};
-use super::user::{DEFAULT_WORKSPACE, LOCAL};
 use super::{Accounts, Identity, Role, secret};
+use crate::account::people::user::{DEFAULT_WORKSPACE, LOCAL};
+use crate::account::sessions::session::{Client, Tokens};
 
 /// The kind of links, by the digest of their token; their owner is the workspace.
 pub(super) const LINK: &str = "link";

@@ -1,5 +1,13 @@
 //! Accounts with an address and a password: registered, signed in to, their password changed or chosen anew.
 
+pub(super) mod attempts;
+pub(super) mod failed;
+pub(super) mod first;
+pub(super) mod network;
+pub(super) mod password;
+#[cfg(test)]
+pub(super) mod trial;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -7,19 +15,24 @@ use windlass::machine::{Principal, Timestamp};
 use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, RecordChange, RecordError};
 
-use super::attempts::{Attempt, Target};
 use super::audit::Note;
 use super::error::{AccountError, conflict};
-use super::failed::Whose;
 use super::key::ApiKeys;
 use super::record::FIRST;
-use super::session::FirstRefresh;
+use crate::account::login::attempts::{Attempt, Target};
+use crate::account::login::failed::Whose;
+use crate::account::sessions::session::FirstRefresh;
 
+use super::Accounts;
+use super::Credential;
+use super::Identity;
+use super::Registration;
+use super::Role;
 use super::link::{Link, LinkUse, used_up};
 use super::record::{put, read};
-use super::session::{Client, SESSION, Session, Tokens, ends_in};
-use super::user::{DEFAULT_WORKSPACE, EMAIL, USER, User, check_name, fold_email};
-use super::{Accounts, Credential, Identity, Registration, Role, password, secret};
+use super::secret;
+use crate::account::people::user::{DEFAULT_WORKSPACE, EMAIL, USER, User, check_name, fold_email};
+use crate::account::sessions::session::{Client, SESSION, Session, Tokens, ends_in};
 
 /// The kind of passwords, by user; their owner is the workspace.
 const PASSWORD: &str = "password";
@@ -375,9 +388,9 @@ pub(super) fn checked(draft: Registrant) -> Result<Registrant, AccountError> {
 #[cfg(test)]
 mod tests {
     use super::super::key::KeyDraft;
-    use super::super::member::MemberChange;
-    use super::super::trial::{PASSWORD as WORD, Trial};
     use super::*;
+    use crate::account::login::trial::{PASSWORD as WORD, Trial};
+    use crate::account::people::member::MemberChange;
 
     #[tokio::test]
     async fn what_began_before_a_change_does_not_outlive_it() {
@@ -461,7 +474,7 @@ mod tests {
     async fn the_link_of_the_start_ends_when_somebody_has_registered() {
         let trial = Trial::new();
         trial.accounts.local().await.unwrap();
-        let used_for = LinkUse::SignIn { user: Principal::from(super::super::user::LOCAL) };
+        let used_for = LinkUse::SignIn { user: Principal::from(crate::account::people::user::LOCAL) };
         let link = trial.accounts.start_link(used_for).await.unwrap();
         assert!(trial.accounts.look_at_link(&link).await.is_ok());
         trial.member().await;

@@ -2,35 +2,19 @@
 //!
 //! Accounts are records in the engine's store. Nothing here knows HTTP.
 
-mod address;
-mod attempts;
 pub mod audit;
 pub mod error;
-mod failed;
-mod first;
-pub mod guest;
-pub mod hands;
 mod identity;
 pub mod key;
 pub mod link;
 pub mod login;
-pub mod member;
-mod network;
 #[cfg(feature = "openid")]
 pub mod oidc;
-mod password;
+pub mod people;
 mod record;
 pub mod secret;
-pub mod session;
-mod sessions;
+pub mod sessions;
 pub mod share;
-pub mod signing;
-pub mod token;
-#[cfg(test)]
-mod trial;
-pub mod user;
-mod users;
-mod workspace;
 
 use std::sync::Arc;
 
@@ -38,15 +22,16 @@ use windlass::port::clock::Clock;
 use windlass::port::journal::StoreError;
 use windlass::port::records::{Record, RecordChange, RecordError, Records};
 
-use self::attempts::Attempts;
 use self::audit::Note;
 use self::audit::log::AuditLog;
-use self::failed::{Failures, Whose};
 pub use self::identity::{Credential, Identity, Registration, Role, Scope, Unknown};
-use self::password::Hashing;
 use self::record::PAGE;
-use self::token::SignerCache;
-use self::user::People;
+use crate::account::login::attempts::Attempts;
+use crate::account::login::failed::{Failures, Whose};
+use crate::account::login::password::Hashing;
+use crate::account::people::user::People;
+use crate::account::sessions::session::SessionCache;
+use crate::account::sessions::token::SignerCache;
 use crate::vault::Vault;
 
 /// The accounts of a store.
@@ -63,7 +48,7 @@ pub struct Accounts {
 struct Memory {
     signer: SignerCache,
     vault: Vault,
-    sessions: session::SessionCache,
+    sessions: SessionCache,
     hashing: Hashing,
     attempts: Attempts,
     failures: Failures,
@@ -77,7 +62,7 @@ impl Accounts {
         let memory = Memory {
             signer: SignerCache::default(),
             vault,
-            sessions: session::SessionCache::default(),
+            sessions: SessionCache::default(),
             hashing: Hashing::default(),
             attempts: Attempts::default(),
             failures: Failures::default(),

@@ -27,14 +27,14 @@ use self::discovery::Age;
 use self::fetch::fetch;
 use super::audit::Note;
 use super::error::{AccountError, conflict};
-use super::failed::Whose;
 use super::login::{SUBJECT, taken};
 use super::record::{put, read};
-use super::session::FirstRefresh;
-use super::session::{Client, Tokens};
-use super::token::{Purpose, Read};
-use super::user::{User, fold_email};
 use super::{Accounts, Role, Unknown, secret};
+use crate::account::login::failed::Whose;
+use crate::account::people::user::{User, fold_email};
+use crate::account::sessions::session::FirstRefresh;
+use crate::account::sessions::session::{Client, Tokens};
+use crate::account::sessions::token::{Purpose, Read};
 use crate::text::first_line;
 
 /// The kind of sign-ins that were finished, by the digest of their state, until they expire.
@@ -412,8 +412,8 @@ fn failed(provider: &Provider, what: &str, error: &dyn std::error::Error) -> Acc
 #[cfg(test)]
 mod tests {
     use super::super::login::Registrant;
-    use super::super::trial::{PASSWORD, Trial};
     use super::*;
+    use crate::account::login::trial::{PASSWORD, Trial};
 
     #[tokio::test]
     async fn a_registration_and_a_sign_in_at_once_make_one_first_account() {

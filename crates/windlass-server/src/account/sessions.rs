@@ -4,6 +4,9 @@
 //! effect at once.
 
 mod refresh;
+pub mod session;
+pub mod signing;
+pub mod token;
 
 use std::sync::Arc;
 
@@ -14,15 +17,15 @@ use windlass::port::records::{Expect, Record, RecordChange, RecordError};
 
 use super::audit::Note;
 use super::error::AccountError;
-use super::session::{
+use crate::account::sessions::session::{
     ACCESS_S, Client, FirstRefresh, GUEST_S, LASTING_S, PREFIX, REFRESH_S, SESSION, SESSIONS_MAX, Session,
     Tokens, ends_in, later,
 };
 
 use super::record::{put, read};
-use super::token::{Purpose, Read, SIGNING_KEY};
-use super::user::{PEOPLE, User};
 use super::{Accounts, Credential, Identity, Unknown, secret};
+use crate::account::people::user::{PEOPLE, User};
+use crate::account::sessions::token::{Purpose, Read, SIGNING_KEY};
 
 #[derive(Serialize, Deserialize)]
 struct Access {
@@ -234,8 +237,8 @@ impl Accounts {
 
 #[cfg(test)]
 mod tests {
-    use super::super::trial::Trial;
     use super::*;
+    use crate::account::login::trial::Trial;
 
     const ELSEWHERE: Client = Client { from: None, agent: None };
     const INVALID: &str = "the credential is not valid";

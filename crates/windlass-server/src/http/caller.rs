@@ -16,7 +16,7 @@ use super::cookie::Base;
 use super::problem::Problem;
 use crate::account::Scope;
 use crate::account::key::PREFIX;
-use crate::account::session::Client;
+use crate::account::sessions::session::Client;
 use crate::account::{Credential, Identity, Role, Unknown};
 
 /// Marks a request to a dialect that admits guests. Elsewhere a guest's credential is rejected.

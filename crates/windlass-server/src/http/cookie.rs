@@ -6,7 +6,7 @@ use http::header::{self, HeaderName, SET_COOKIE};
 use http::uri::Authority;
 use http::{HeaderMap, request};
 
-use crate::account::session::{ACCESS_S, REFRESH_S, Tokens};
+use crate::account::sessions::session::{ACCESS_S, REFRESH_S, Tokens};
 use crate::http::Shared;
 use crate::http::problem::Problem;
 use crate::http::state::origins::host;

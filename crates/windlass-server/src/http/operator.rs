@@ -3,7 +3,7 @@
 use axum::extract::FromRequestParts;
 use http::request;
 
-use crate::account::user::DEFAULT_WORKSPACE;
+use crate::account::people::user::DEFAULT_WORKSPACE;
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;

@@ -15,7 +15,7 @@ use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, RecordChange, Records};
 use windlass::secret::Secret;
 
-use crate::account::user::DEFAULT_WORKSPACE;
+use crate::account::people::user::DEFAULT_WORKSPACE;
 use crate::vault::Vault;
 
 /// The kind of the records, whose key is the server's name.

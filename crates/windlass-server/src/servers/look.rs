@@ -9,7 +9,7 @@ use windlass::port::tool::ToolSource;
 
 use super::added::SERVER;
 use super::{Servers, known};
-use crate::account::user::local;
+use crate::account::people::user::local;
 
 /// How often it is looked whether another process has changed anything, or a server has come back.
 const LOOK_EVERY_MS: u64 = 1_000;

@@ -18,7 +18,7 @@ use windlass::mcp::SignInReturn;
 
 use super::Servers;
 use super::sign_in::{BegunBy, OpenSignIn, SignInError};
-use crate::account::user::local;
+use crate::account::people::user::local;
 use crate::page::{escaped, page};
 use crate::text::first_line;
 use crate::trouble::Trouble;

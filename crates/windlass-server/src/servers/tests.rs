@@ -10,7 +10,7 @@ use windlass::memory::MemoryStore;
 use windlass::port::records::Record;
 
 use super::*;
-use crate::account::user::People;
+use crate::account::people::user::People;
 use crate::config::{Flags, parse};
 
 /// Records that take their time, and do not give up a kind when a test says so.

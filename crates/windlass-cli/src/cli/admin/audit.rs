@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use windlass_server::account::audit::verify::Flaw;
-use windlass_server::account::user::DEFAULT_WORKSPACE;
+use windlass_server::account::people::user::DEFAULT_WORKSPACE;
 use windlass_server::account::{Accounts, audit};
 use windlass_server::trouble::{Exit, Trouble};
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use clap::Args;
 use windlass::sqlite::{self, Copied};
 use windlass_server::account::Accounts;
-use windlass_server::account::signing::Sessions;
-use windlass_server::account::user::People;
+use windlass_server::account::people::user::People;
+use windlass_server::account::sessions::signing::Sessions;
 use windlass_server::trouble::{Exit, Trouble};
 use windlass_server::vault::Vault;
 

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::machine::ToolName;
 use windlass::port::tool::OutputPart;
 use windlass::{Consent, Trial, Tried};
-use windlass_server::account::user::local;
+use windlass_server::account::people::user::local;
 use windlass_server::text::{shown, shown_line};
 use windlass_server::toolbox;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use windlass::machine::{Given, InterruptId, Reject};
 use windlass::{EngineError, GrantDraft, OpenInterrupt, Outcome, Status};
-use windlass_server::account::user::local;
+use windlass_server::account::people::user::local;
 use windlass_server::clock::now;
 use windlass_server::http::stream::json;
 use windlass_server::text::{shown, shown_line};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use windlass::machine::{Answer, Given};
 use windlass::mcp::{Health, McpError};
-use windlass_server::account::user::local;
+use windlass_server::account::people::user::local;
 use windlass_server::servers::{self, Ended, Servers, SignInCall, Which};
 use windlass_server::text::shown_line;
 use windlass_server::trouble::{Exit, Trouble};

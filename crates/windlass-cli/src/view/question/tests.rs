@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use windlass::machine::{Digest, LimitAsked, Question, Terms, Timestamp};
-use windlass_server::account::user::local;
+use windlass_server::account::people::user::local;
 
 use super::*;
 use crate::console::ColorChoice;

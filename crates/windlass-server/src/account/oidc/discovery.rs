@@ -79,10 +79,10 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::super::super::session::Client;
-    use super::super::super::trial::Trial;
     use super::super::Answer;
     use super::*;
+    use crate::account::login::trial::Trial;
+    use crate::account::sessions::session::Client;
 
     fn provider(issuer: String) -> Provider {
         Provider {

@@ -13,12 +13,12 @@ use windlass::port::records::{Expect, RecordChange, RecordError};
 use super::super::audit::Note;
 use super::super::error::AccountError;
 use super::super::record::{put, read};
-use super::super::session::{
+use super::super::{Accounts, Identity, Unknown, secret};
+use crate::account::people::user::User;
+use crate::account::sessions::session::{
     ACCESS_S, Client, PREFIX, REFRESH, REFRESH_S, SESSION, SESSION_MAX_S, Session, Tokens, later,
 };
-use super::super::token::Signer;
-use super::super::user::User;
-use super::super::{Accounts, Identity, Unknown, secret};
+use crate::account::sessions::token::Signer;
 
 /// Letters of a token: the session's name, what is drawn, and the digest over both. 48 bytes in all. (SK-P8)
 const LETTERS: [usize; 3] = [12, 32, 20];
@@ -228,10 +228,10 @@ impl Accounts {
 #[cfg(test)]
 mod tests {
 
-    use super::super::super::trial::{PASSWORD, Trial};
+    use crate::account::login::trial::{PASSWORD, Trial};
 
-    use super::super::super::session::FirstRefresh;
     use super::*;
+    use crate::account::sessions::session::FirstRefresh;
 
     const ELSEWHERE: Client = Client { from: None, agent: None };
 

@@ -22,7 +22,7 @@ pub use self::shape::Interrupt;
 use self::shape::{Setting, Viewer};
 pub use self::submit::submit;
 use crate::account::audit::answer::run_of;
-use crate::account::user::People;
+use crate::account::people::user::People;
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path, Query};

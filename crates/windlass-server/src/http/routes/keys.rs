@@ -136,7 +136,7 @@ async fn make(
     Body(body): Body<MakeBody>,
 ) -> Result<impl IntoResponse, Problem> {
     caller.manages_itself()?;
-    let name = crate::account::user::check_name(&body.name)?;
+    let name = crate::account::people::user::check_name(&body.name)?;
     if name.is_empty() {
         return Err(Problem::invalid("`name` is empty; say which program the key is for"));
     }

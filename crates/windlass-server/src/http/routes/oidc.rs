@@ -11,7 +11,7 @@ use utoipa_axum::routes;
 use super::auth::page;
 use crate::account::error::AccountError;
 use crate::account::oidc::{Answer, FLOW_S, Provider};
-use crate::account::user::DEFAULT_WORKSPACE;
+use crate::account::people::user::DEFAULT_WORKSPACE;
 use crate::http::Shared;
 use crate::http::caller::Peer;
 use crate::http::cookie::Base;

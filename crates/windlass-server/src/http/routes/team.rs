@@ -14,8 +14,8 @@ use windlass::machine::Principal;
 
 use crate::account::Role;
 use crate::account::link::{INVITE_S, Link, LinkUse, Maker};
-use crate::account::member::{Member, MemberChange, NewMember};
-use crate::account::user::fold_email;
+use crate::account::people::member::{Member, MemberChange, NewMember};
+use crate::account::people::user::fold_email;
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::cookie::Base;

@@ -10,9 +10,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::account::key::ApiKeys;
-use crate::account::member::MemberChange;
-use crate::account::session::Session;
-use crate::account::user::User;
+use crate::account::people::member::MemberChange;
+use crate::account::people::user::User;
+use crate::account::sessions::session::Session;
 use crate::account::{Credential, Role};
 use crate::http::Shared;
 use crate::http::caller::{Caller, Peer};

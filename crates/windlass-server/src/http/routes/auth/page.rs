@@ -13,7 +13,7 @@ use crate::account::error::AccountError;
 use crate::account::key::ApiKeys;
 use crate::account::link::{Link, LinkUse};
 use crate::account::login::Registrant;
-use crate::account::session::Tokens;
+use crate::account::sessions::session::Tokens;
 use crate::http::Shared;
 use crate::http::caller::Peer;
 use crate::http::cookie::Base;

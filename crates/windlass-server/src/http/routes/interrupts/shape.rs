@@ -8,7 +8,7 @@ use windlass::{Evidence, OpenInterrupt};
 
 use super::submit::is_settled;
 use crate::account::audit::answer::run_of;
-use crate::account::user::People;
+use crate::account::people::user::People;
 use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;

@@ -1,0 +1,74 @@
+//! Files attached to messages, and the images of a thread.
+//!
+//! The bytes decide whether a file is an image: a model is never sent other bytes as one.
+
+use bytes::Bytes;
+use windlass_machine::{BlobRef, Block, Digest, Seq, estimate_tokens};
+
+use crate::drive::IMAGE_TOKENS;
+use crate::engine::Engine;
+use crate::engine::handle::FilesHandle;
+use crate::error::EngineError;
+use crate::tool::image_type;
+
+/// Bytes of an image that is shown at most; models accept only smaller ones.
+const PICTURE_MAX_BYTES: usize = 20 * 1024 * 1024;
+
+impl Engine {
+    /// Stores a file's bytes and returns a block for a message: an image if the bytes are one that every provider takes,
+    /// else a file with the given media type.
+    ///
+    /// If no message names them, the bytes are deleted after a day.
+    pub async fn attach(&self, name: &str, media_type: &str, bytes: Bytes) -> Result<Block, EngineError> {
+        if let Some(media_type) = image_type(&bytes) {
+            return Ok(Block::Image { blob: self.keep(media_type, IMAGE_TOKENS, bytes).await? });
+        }
+        let tokens = estimate_tokens(bytes.len() as u64);
+        let blob = self.keep(media_type, tokens, bytes).await?;
+        Ok(Block::File { name: name.to_owned(), blob })
+    }
+
+    async fn keep(&self, media_type: &str, tokens: u64, bytes: Bytes) -> Result<BlobRef, EngineError> {
+        let digest = Digest::of(&bytes);
+        let blob = BlobRef { digest, media_type: media_type.into(), size_bytes: bytes.len() as u64, tokens };
+        self.services.contents.put(&blob, bytes).await?;
+        Ok(blob)
+    }
+}
+
+impl FilesHandle<'_> {
+    /// Returns the images and files of a message, by its position in the thread, for use in another message. Empty if there
+    /// is no message at that position.
+    ///
+    /// Their bytes are stored again, as [`Engine::attach`] does, because the thread may be deleted.
+    pub async fn attached(self, message: Seq) -> Result<Vec<Block>, EngineError> {
+        let Self { engine, id: thread } = self;
+        let newest = engine.thread(thread).messages(Some(Seq(message.0.saturating_add(1))), 1).await?;
+        let said = newest.into_iter().filter(|said| said.seq == message);
+        let mut files = Vec::new();
+        for block in said.flat_map(|said| said.blocks) {
+            let (Block::Image { blob } | Block::File { blob, .. }) = &block else { continue };
+            engine.services.contents.put(blob, engine.blob(&blob.digest).await?).await?;
+            files.push(block);
+        }
+        Ok(files)
+    }
+
+    /// Returns an image that a thread's journal names, with the media type of its bytes. `None` if the journal does not name
+    /// it, if it is not an image that models accept, or if it is larger than 20 MiB.
+    pub async fn picture(self, digest: &Digest) -> Result<Option<(&'static str, Bytes)>, EngineError> {
+        let Self { engine, id: thread } = self;
+        if !engine.thread(thread).files().names(digest).await? {
+            return Ok(None);
+        }
+        let bytes = engine.blob(digest).await?;
+        let is_shown = bytes.len() <= PICTURE_MAX_BYTES;
+        Ok(image_type(&bytes).filter(|_| is_shown).map(|media_type| (media_type, bytes)))
+    }
+
+    /// Whether a thread's journal names a blob.
+    pub async fn names(self, digest: &Digest) -> Result<bool, EngineError> {
+        let Self { engine, id: thread } = self;
+        Ok(engine.services.store.journal.names_blob(thread, digest).await?)
+    }
+}

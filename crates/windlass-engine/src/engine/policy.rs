@@ -1,0 +1,196 @@
+//! What people allow beside the rules: grants, allow lists and what runs without asking.
+//!
+//! They are records in the store, which every process on it sees.
+
+use windlass_machine::{
+    AllowedTool, AutoRun, Condition, Grant, Policy, Principal, Reject, Timestamp, ToolName, check_json,
+};
+
+use crate::drive::policy::service::{ALLOW, AUTO_RUN, GRANT, RecordedAutoRun, auto_run_key};
+use crate::engine::Engine;
+use crate::engine::handle::PolicyHandle;
+use crate::engine::whose::Whose;
+use crate::error::EngineError;
+use crate::port::journal::StoreError;
+use crate::port::records::{Expect, Record, RecordChange, RecordError};
+
+/// A grant that is to be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GrantDraft {
+    /// Whose runs it is for.
+    pub user: Principal,
+    /// The tool.
+    pub tool: ToolName,
+    /// What has to hold of the arguments.
+    pub arguments: Vec<Condition>,
+    /// How many calls it is good for; `None`: any number.
+    pub count: Option<u32>,
+    /// The moment from which it no longer counts.
+    pub expires_at: Option<Timestamp>,
+    /// Whose word it is.
+    pub by: Principal,
+}
+
+impl Engine {
+    /// A grant with an id of its own, and for whom it is.
+    pub(crate) fn drafted(&self, draft: GrantDraft) -> Result<(Principal, Grant), EngineError> {
+        let GrantDraft { user, tool, arguments, count, expires_at, by } = draft;
+        let AllowedTool { tool, server, schema } = self.bound(&tool)?;
+        let id = self.fresh("grt");
+        Ok((user, Grant { id, tool, server, schema, arguments, remaining: count, expires_at, by }))
+    }
+
+    /// Binds a tool name to its current server and schema.
+    fn bound(&self, tool: &ToolName) -> Result<AllowedTool, EngineError> {
+        let offered = self.services.catalog.now();
+        let known = offered.registry.known(tool).ok_or_else(|| EngineError::NoTool(tool.clone()))?;
+        let server = known.tool.traits().server.map(str::to_owned);
+        Ok(AllowedTool { tool: tool.clone(), server, schema: Some(known.schema_digest) })
+    }
+}
+
+impl PolicyHandle<'_> {
+    /// Writes a grant: calls like it run without asking, where no rule says otherwise. It is bound to the tool as it is
+    /// now. [`NoTool`](EngineError::NoTool) if there is none of that name.
+    pub async fn grant(self, draft: GrantDraft) -> Result<Grant, EngineError> {
+        let engine = self.engine;
+        let (user, grant) = engine.drafted(draft)?;
+        let id = &grant.id;
+        let value = serde_json::to_value(&grant).map_err(|error| EngineError::Config(error.to_string()))?;
+        // A record that cannot be read back would stop every thread of its user.
+        check_json(&value).map_err(|why| Reject::Invalid { what: format!("the grant {why}") })?;
+        engine
+            .services
+            .records
+            .put(GRANT, id, user.as_str(), value, Expect::Absent)
+            .await
+            .map_err(refused)?;
+        engine.services.policy.changed();
+        Ok(grant)
+    }
+
+    /// The grants for a user's runs, or all.
+    pub async fn grants(self, user: Option<&Principal>) -> Result<Vec<(Principal, Grant)>, EngineError> {
+        let engine = self.engine;
+        let owner = user.map(Principal::as_str);
+        let records = engine.services.policy.all(GRANT, owner).await?;
+        let grants = records.into_iter().filter_map(|record| {
+            let user = Principal::from(record.owner.as_str());
+            Some((user, read(record)?))
+        });
+        Ok(grants.collect())
+    }
+
+    /// Takes a grant back. It counts for no call that has not started. `user` is whose it must be, where that matters.
+    pub async fn revoke(self, grant: &str, user: Option<&Principal>) -> Result<(), EngineError> {
+        let engine = self.engine;
+        let missing = || EngineError::Store(StoreError::NotFound { what: format!("grant `{grant}`") });
+        let record = engine.services.records.get(GRANT, grant).await?.ok_or_else(missing)?;
+        if user.is_some_and(|user| user.as_str() != record.owner) {
+            return Err(missing());
+        }
+        engine.services.records.delete(GRANT, grant, Expect::Any).await.map_err(refused)?;
+        engine.services.policy.changed();
+        Ok(())
+    }
+
+    /// Sets which calls run without asking, for a user or a thread; `None` takes the choice back.
+    pub async fn set_auto_run(self, whose: &Whose, auto_run: Option<AutoRun>) -> Result<(), EngineError> {
+        self.change_auto_run(whose, auto_run, Expect::Any).await
+    }
+
+    /// The same where the choice is still the one that was read. [`Stale`](Reject::Stale) where it is not.
+    pub async fn change_auto_run(
+        self,
+        whose: &Whose,
+        auto_run: Option<AutoRun>,
+        expected: Expect,
+    ) -> Result<(), EngineError> {
+        let engine = self.engine;
+        let key = auto_run_key(whose.of());
+        let change = match auto_run {
+            Some(auto_run) => {
+                let value = serde_json::to_value(RecordedAutoRun { auto_run });
+                let value = value.map_err(|error| EngineError::Config(error.to_string()))?;
+                RecordChange::put(AUTO_RUN, &key, whose.owner(), value, expected)
+            }
+            None => RecordChange::delete(AUTO_RUN, &key, expected),
+        };
+        match engine.services.records.apply(vec![change]).await {
+            Ok(_) => engine.services.policy.changed(),
+            Err(conflict @ RecordError::Conflict { .. }) => {
+                return Err(Reject::Stale { what: conflict.to_string() }.into());
+            }
+            Err(RecordError::Store(error)) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// What runs without asking for a user or in a thread; `None` where none was chosen.
+    pub async fn auto_run(self, whose: &Whose) -> Result<Option<AutoRun>, EngineError> {
+        Ok(self.read_auto_run(whose).await?.0)
+    }
+
+    /// The same, with what a change of just that choice expects to find.
+    pub async fn read_auto_run(self, whose: &Whose) -> Result<(Option<AutoRun>, Expect), EngineError> {
+        let engine = self.engine;
+        Ok(match engine.services.policy.auto_run(whose.of()).await? {
+            Some((auto_run, version)) => (Some(auto_run), Expect::Version(version)),
+            None => (None, Expect::Absent),
+        })
+    }
+
+    /// Puts a tool, as it is now, on a user's allow list, which counts where `allowlist` is chosen. (ZE-H9)
+    /// [`NoTool`](EngineError::NoTool) if there is none of that name.
+    pub async fn allow(self, user: &Principal, tool: &ToolName) -> Result<(), EngineError> {
+        let engine = self.engine;
+        let value = serde_json::to_value(engine.bound(tool)?);
+        let value = value.map_err(|error| EngineError::Config(error.to_string()))?;
+        let key = allow_key(user, tool);
+        let put = engine.services.records.put(ALLOW, &key, user.as_str(), value, Expect::Any);
+        put.await.map_err(refused)?;
+        engine.services.policy.changed();
+        Ok(())
+    }
+
+    /// Takes a tool off a user's allow list.
+    pub async fn disallow(self, user: &Principal, tool: &ToolName) -> Result<(), EngineError> {
+        let engine = self.engine;
+        engine.services.records.delete(ALLOW, &allow_key(user, tool), Expect::Any).await.map_err(refused)?;
+        engine.services.policy.changed();
+        Ok(())
+    }
+
+    /// A user's allow list, sorted.
+    pub async fn allowed(self, user: &Principal) -> Result<Vec<ToolName>, EngineError> {
+        let engine = self.engine;
+        let records = engine.services.policy.all(ALLOW, Some(user.as_str())).await?;
+        Ok(records.into_iter().filter_map(|record| Some(read::<AllowedTool>(record)?.tool)).collect())
+    }
+
+    /// Judges by another policy than the one that the engine was built with, from now on and also calls that wait.
+    pub fn replace(self, policy: Policy) {
+        let engine = self.engine;
+        engine.services.policy.replace(policy);
+    }
+}
+
+/// One row for a user and a tool, whatever slashes their names have.
+fn allow_key(user: &Principal, tool: &ToolName) -> String {
+    format!("{tool}/{user}")
+}
+
+/// Parses a record. One that this build cannot read lets no call through, so a list leaves it out.
+fn read<T: serde::de::DeserializeOwned>(record: Record) -> Option<T> {
+    let (kind, key) = (record.kind, record.key);
+    let read: Result<T, _> = serde_json::from_value(record.value);
+    read.inspect_err(|error| tracing::warn!(kind, key, %error, "a record cannot be read; it is left out"))
+        .ok()
+}
+
+fn refused(error: RecordError) -> EngineError {
+    match error {
+        RecordError::Store(error) => error.into(),
+        conflict @ RecordError::Conflict { .. } => StoreError::Refused { why: conflict.to_string() }.into(),
+    }
+}

@@ -1,0 +1,136 @@
+//! Passwords: hashed with Argon2id on threads of their own, a few at a time, with the same work whether or not there
+//! is a password to compare with.
+
+use std::num::NonZero;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use argon2::{Algorithm, Argon2, Params, Version};
+use tokio::sync::Semaphore;
+use windlass::port::journal::StoreError;
+
+use crate::account::error::AccountError;
+
+/// How long a password may be, in bytes.
+pub const LENGTH: RangeInclusive<usize> = 8..=1024;
+
+// Argon2id with 19 MiB, two passes and one lane: OWASP's password storage cheat sheet, 2025.
+const MEMORY_KIB: u32 = 19 * 1024;
+const PASSES: u32 = 2;
+const LANES: u32 = 1;
+
+/// Hashes at once at most: each fills a core and 19 MiB.
+const AT_ONCE: usize = 4;
+/// Sign-ins that wait for their turn: some seconds of work. Whoever comes then is told to come again.
+const WAITING: usize = 64;
+
+/// The work of passwords, bounded.
+#[derive(Debug)]
+pub struct Hashing {
+    running: Arc<Semaphore>,
+    waiting: Semaphore,
+}
+
+impl Default for Hashing {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        Self { running: Arc::new(Semaphore::new(cores.min(AT_ONCE))), waiting: Semaphore::new(WAITING) }
+    }
+}
+
+impl Hashing {
+    /// The hash under which a password is kept, with its salt and parameters.
+    pub async fn hash(&self, password: String) -> Result<String, AccountError> {
+        let hashed = self.work(move || hashed(&password)).await?;
+        hashed.map_err(|error| {
+            StoreError::Refused { why: format!("the password cannot be hashed: {error}") }.into()
+        })
+    }
+
+    /// Whether a password is the one that was hashed. Without a hash it is none, after the same work.
+    pub async fn verify(&self, password: String, kept: Option<String>) -> Result<bool, AccountError> {
+        self.work(move || {
+            let kept = kept.as_deref().and_then(|kept| PasswordHash::new(kept).ok());
+            match kept {
+                Some(kept) => argon2().verify_password(password.as_bytes(), &kept).is_ok(),
+                None => {
+                    let _ = std::hint::black_box(hashed(&password));
+                    false
+                }
+            }
+        })
+        .await
+    }
+
+    async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, AccountError> {
+        let _waits = self.waiting.try_acquire().map_err(|_| AccountError::Busy)?;
+        // The semaphore is never closed.
+        let turn = self.running.clone().acquire_owned().await;
+        let done = tokio::task::spawn_blocking(move || {
+            let done = work();
+            // Here and not outside: whoever hangs up does not stop the work.
+            drop(turn);
+            done
+        });
+        done.await.map_err(|error| {
+            StoreError::Unavailable { why: format!("a password could not be checked: {error}") }.into()
+        })
+    }
+}
+
+/// Refuses a password that is too short or too long.
+pub fn check(password: &str) -> Result<(), AccountError> {
+    if LENGTH.contains(&password.len()) {
+        return Ok(());
+    }
+    let (least, most, found) = (LENGTH.start(), LENGTH.end(), password.len());
+    Err(AccountError::Invalid(format!("the password has {found} bytes; it must have {least} to {most}")))
+}
+
+fn argon2() -> Argon2<'static> {
+    // The parameters are constants within the algorithm's limits.
+    let params = Params::new(MEMORY_KIB, PASSES, LANES, None).unwrap_or_default();
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+}
+
+fn hashed(password: &str) -> Result<String, argon2::password_hash::Error> {
+    argon2().hash_password(password.as_bytes()).map(|hash| hash.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_hash_has_its_parameters_and_knows_its_password() {
+        let hashing = Hashing::default();
+        let hash = hashing.hash("correct horse".into()).await.unwrap();
+        assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
+        assert_ne!(hash, hashing.hash("correct horse".into()).await.unwrap());
+        assert!(hashing.verify("correct horse".into(), Some(hash.clone())).await.unwrap());
+        assert!(!hashing.verify("correct hors".into(), Some(hash)).await.unwrap());
+        assert!(!hashing.verify("correct horse".into(), None).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_flood_is_refused_and_not_queued() {
+        let hashing = Arc::new(Hashing::default());
+        let tries = (0..WAITING + 20).map(|_| hashing.verify("some password".into(), None));
+        let ended = futures::future::join_all(tries).await;
+        let refused = ended.iter().filter(|end| matches!(end, Err(AccountError::Busy))).count();
+        assert_eq!((refused, ended.len() - refused), (20, WAITING));
+    }
+
+    #[test]
+    fn lengths_count_in_bytes() {
+        assert!(check("1234567").is_err());
+        assert!(check("12345678").is_ok());
+        assert!(check(&"ä".repeat(512)).is_ok());
+        assert!(check(&"ä".repeat(513)).is_err());
+    }
+}

@@ -1,0 +1,199 @@
+//! Signed tokens (JWT, HS256). The key is drawn once per store and kept sealed by the vault, so that a copy of the
+//! database signs nothing.
+//!
+//! A token says whose session it is and nothing that could be out of date: role and state are looked up.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use windlass::machine::Timestamp;
+use windlass::port::journal::StoreError;
+
+use crate::account::secret;
+use crate::vault::Vault;
+
+/// The kind of the one record with the key.
+pub(in crate::account) const SIGNING_KEY: &str = "signing_key";
+pub(in crate::account) const THE_ONE: &str = "hs256";
+/// The name that the key is sealed under.
+const SEALED_AS: &str = "account/signing_key";
+
+/// What a token is for, so that none is taken for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::account) enum Purpose {
+    /// Requests of a session.
+    Access,
+    /// A sign-in elsewhere that is under way.
+    Provider,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Claims<T> {
+    #[serde(rename = "use")]
+    purpose: Purpose,
+    /// Seconds since the Unix epoch.
+    iat: u64,
+    exp: u64,
+    #[serde(flatten)]
+    about: T,
+}
+
+/// The keys of a store.
+pub(in crate::account) struct Signer {
+    encoding: EncodingKey,
+    decoding: DecodingKey,
+    marking: hmac::Key,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(in crate::account) struct KeyRecord {
+    /// The key's 32 bytes in URL-safe base64, sealed by the vault.
+    sealed: String,
+}
+
+impl KeyRecord {
+    /// A new key.
+    pub(in crate::account) fn draw(vault: &Vault) -> Self {
+        Self { sealed: vault.seal(SEALED_AS, &secret::draw::<32>()) }
+    }
+
+    /// `None` if it is sealed by another vault.
+    pub(in crate::account) fn open(&self, vault: &Vault) -> Option<Signer> {
+        let opened = vault.unseal(SEALED_AS, &self.sealed).ok()?;
+        URL_SAFE_NO_PAD.decode(opened.expose()).ok().map(|bytes| Signer::new(&bytes))
+    }
+}
+
+/// The keys as they were last read, for one change of theirs.
+#[derive(Default)]
+pub(in crate::account) struct SignerCache(Mutex<Option<Cached>>);
+
+pub(in crate::account) struct Cached {
+    pub(in crate::account) changes: u64,
+    pub(in crate::account) version: u64,
+    pub(in crate::account) signer: Arc<Signer>,
+}
+
+impl SignerCache {
+    pub(in crate::account) fn find(&self, changes: u64) -> Option<Arc<Signer>> {
+        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.as_ref().filter(|cached| cached.changes >= changes).map(|cached| cached.signer.clone())
+    }
+
+    pub(in crate::account) fn keep(&self, news: Cached) {
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.as_ref().is_none_or(|known| known.changes <= news.changes) {
+            *cached = Some(news);
+        }
+    }
+
+    pub(in crate::account) fn of_version(&self, version: u64) -> Option<Arc<Signer>> {
+        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.as_ref().filter(|cached| cached.version == version).map(|cached| cached.signer.clone())
+    }
+}
+
+impl Signer {
+    pub(in crate::account) fn new(secret: &[u8]) -> Self {
+        Self {
+            encoding: EncodingKey::from_secret(secret),
+            decoding: DecodingKey::from_secret(secret),
+            marking: hmac::Key::new(hmac::HMAC_SHA256, secret),
+        }
+    }
+
+    /// 20 letters that only we can put to the beginning of a refresh token.
+    pub fn mark(&self, begins: &str) -> String {
+        // What is signed for a JWT has no line feed.
+        let tag = hmac::sign(&self.marking, format!("refresh\n{begins}").as_bytes());
+        URL_SAFE_NO_PAD.encode(&tag.as_ref()[..15])
+    }
+
+    /// Whether letters are those.
+    pub fn is_mark(&self, begins: &str, mark: &str) -> bool {
+        verify_slices_are_equal(self.mark(begins).as_bytes(), mark.as_bytes()).is_ok()
+    }
+
+    /// A token about something, for some seconds.
+    pub fn sign<T: Serialize>(
+        &self,
+        purpose: Purpose,
+        about: T,
+        now: Timestamp,
+        seconds: u64,
+    ) -> Result<String, StoreError> {
+        let iat = now.0 / 1_000;
+        let claims = Claims { purpose, iat, exp: iat + seconds, about };
+        jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.encoding)
+            .map_err(|error| StoreError::Refused { why: format!("a token cannot be signed: {error}") })
+    }
+
+    /// What a token is about; `None` where it is none of ours, or for something else.
+    pub fn read<T: DeserializeOwned>(
+        &self,
+        purpose: Purpose,
+        token: &str,
+        now: Timestamp,
+    ) -> Option<Read<T>> {
+        let mut rules = Validation::new(Algorithm::HS256);
+        // The time is the clock port's, below.
+        rules.validate_exp = false;
+        rules.validate_aud = false;
+        rules.required_spec_claims.clear();
+        let claims = jsonwebtoken::decode::<Claims<T>>(token, &self.decoding, &rules).ok()?.claims;
+        if claims.purpose != purpose {
+            return None;
+        }
+        Some(if claims.exp > now.0 / 1_000 { Read::Valid(claims.about) } else { Read::Expired })
+    }
+}
+
+/// A token that was ours.
+pub(in crate::account) enum Read<T> {
+    /// It counts.
+    Valid(T),
+    /// Its time is over.
+    Expired,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize, Deserialize)]
+    struct About {
+        secret: String,
+    }
+
+    #[test]
+    fn a_token_counts_for_its_time_and_purpose_alone() {
+        let signer = Signer::new;
+        let ours = signer(&[1; 32]);
+        let about = About { secret: "x".into() };
+        let token = ours.sign(Purpose::Access, about, Timestamp(5_000), 10).unwrap();
+        let seen = |signer: &Signer, purpose, token: &str, at| match signer.read::<About>(
+            purpose,
+            token,
+            Timestamp(at),
+        ) {
+            Some(Read::Valid(about)) => about.secret,
+            Some(Read::Expired) => "expired".into(),
+            None => "foreign".into(),
+        };
+        assert_eq!(seen(&ours, Purpose::Access, &token, 14_999), "x");
+        assert_eq!(seen(&ours, Purpose::Access, &token, 15_000), "expired");
+        assert_eq!(seen(&ours, Purpose::Provider, &token, 5_000), "foreign");
+        assert_eq!(seen(&signer(&[2; 32]), Purpose::Access, &token, 5_000), "foreign");
+        // "alg": "none", without a signature.
+        let bare = token.split('.').nth(1).unwrap();
+        let none = format!("{}.{bare}.", URL_SAFE_NO_PAD.encode(r#"{"alg":"none","typ":"JWT"}"#));
+        assert_eq!(seen(&ours, Purpose::Access, &none, 5_000), "foreign");
+    }
+}
