@@ -10,16 +10,13 @@ mod editor;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod keyboard;
-mod opened;
 mod paint;
 mod paths;
 mod place;
-mod programs;
 mod report;
 mod screen;
 mod signals;
 mod telemetry;
-mod trust;
 mod view;
 mod wrap;
 

@@ -9,6 +9,9 @@ mod elsewhere;
 mod flags;
 mod layer;
 mod meant;
+pub(super) mod opened;
+pub(super) mod programs;
+pub(super) mod trust;
 mod zone;
 
 use std::collections::BTreeMap;
@@ -31,11 +34,11 @@ use windlass_server::account::people::user::{PEOPLE, People};
 use windlass_server::catalog::Catalog;
 use windlass_server::clock::clock;
 use windlass_server::config::{self, ConfigFile, Flags, ModelSource, ProviderFile, Settings};
-use windlass_server::connected;
 use windlass_server::home::Homes;
 use windlass_server::integration::Integrations;
+use windlass_server::integration::connected;
+use windlass_server::integration::reach::Reach;
 use windlass_server::policy::{Extent, InForce, PolicyText};
-use windlass_server::reach::Reach;
 use windlass_server::servers::{self, Back, Servers, Which};
 use windlass_server::shell_quote::quoted;
 use windlass_server::trouble::Trouble;
@@ -44,8 +47,8 @@ use windlass_server::vault::Vault;
 pub use self::flags::{ModelFlags, PlaceFlags};
 use self::layer::{FolderLayer, read_layer};
 use crate::console::Console;
-use crate::opened::{self, OpenedStore};
 use crate::paths::UserPaths;
+use crate::place::opened::OpenedStore;
 
 /// A folder with its settings, before anything is opened.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use windlass_server::text::shown;
 use windlass_server::trouble::{About, Exit, explain};
 
 use crate::console::Console;
-use crate::opened::opened;
+use crate::place::opened::opened;
 
 /// Prints an error and its hints to standard error, and returns how the process ends.
 pub fn report(console: &Console, error: &anyhow::Error) -> Exit {

@@ -3,6 +3,9 @@
 //!
 //! The only call that is made here asks a system whether it takes its credentials.
 
+pub mod connected;
+pub mod reach;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -21,7 +24,7 @@ use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, Record, RecordChange, RecordError, Records};
 
 use crate::account::secret;
-use crate::reach::Reach;
+use crate::integration::reach::Reach;
 use crate::vault::{Credential, Vault};
 
 /// The kind of the records, whose key is `workspace/provider`: one for each.

@@ -21,8 +21,8 @@ use self::check::{Check, State};
 use crate::cli::flags::{ModelFlags, PlaceFlags};
 use crate::console::Console;
 use crate::paths::UserPaths;
+use crate::place::trust::{FolderFiles, Standing, Trusted};
 use crate::place::{Ask, Ground};
-use crate::trust::{FolderFiles, Standing, Trusted};
 use crate::view::preview::plural;
 
 /// Providers on this machine, which need no key.

@@ -10,8 +10,8 @@ use windlass_server::trouble::{Exit, Trouble};
 
 use crate::console::Console;
 use crate::paths::{CONFIG_FILE, POLICY_FILE, UserPaths};
-use crate::trust::prompt::ask;
-use crate::trust::{FolderFiles, Standing, Trusted};
+use crate::place::trust::prompt::ask;
+use crate::place::trust::{FolderFiles, Standing, Trusted};
 
 /// Arguments of `trust`.
 #[derive(Args, Debug)]

@@ -10,8 +10,8 @@ use windlass_server::trouble::Trouble;
 use super::Ask;
 use crate::console::Console;
 use crate::paths::UserPaths;
-use crate::programs::{Program, named_in};
-use crate::trust::{FolderFiles, Standing, Trusted};
+use crate::place::programs::{Program, named_in};
+use crate::place::trust::{FolderFiles, Standing, Trusted};
 
 /// What counts of a folder's files.
 pub(super) struct FolderLayer {
@@ -44,7 +44,7 @@ pub(super) fn read_layer(
     let standing = trusted.standing(&files);
     let mut counts = standing == Standing::Trusted;
     if !counts && ask == Ask::OnTerminal && console.can_ask() {
-        counts = crate::trust::prompt::ask(console, &files, standing);
+        counts = crate::place::trust::prompt::ask(console, &files, standing);
         if counts {
             trusted.trust(&files)?;
         }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use windlass_machine::{Glob, ToolSpec};
 use windlass_outbound::secret::{Mask, Secret};
 
+use crate::port::background::Background;
 use crate::port::tool::{
     Ask, CallContext, Conduct, OutputPart, ProgressSender, Tool, ToolOutcome, ToolOutput, ToolSource,
     ToolTraits,
@@ -165,6 +166,10 @@ impl Tool for HiddenTool {
 
     fn unavailable(&self) -> Option<String> {
         self.inner.unavailable()
+    }
+
+    fn background(&self) -> Option<Arc<dyn Background>> {
+        self.inner.background()
     }
 
     fn asks(&self, arguments: &Value) -> Option<Ask> {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use windlass_engine::port::tool::{CallContext, Tool, ToolOutcome, ToolSource, ToolTraits};
+use windlass_engine::port::background::Background;
+use windlass_engine::port::tool::{Ask, CallContext, Conduct, Tool, ToolOutcome, ToolSource, ToolTraits};
 use windlass_machine::ToolSpec;
 
 use crate::hub::McpHub;
@@ -40,12 +41,36 @@ impl Tool for OwnTool {
         self.tool.traits()
     }
 
-    fn server_for(&self, arguments: &Value) -> Option<String> {
-        self.tool.server_for(arguments)
+    fn conduct(&self, arguments: &Value) -> Conduct {
+        self.tool.conduct(arguments)
     }
 
     fn unavailable(&self) -> Option<String> {
         self.tool.unavailable()
+    }
+
+    fn server_for(&self, arguments: &Value) -> Option<String> {
+        self.tool.server_for(arguments)
+    }
+
+    fn is_offered(&self, workspace: &str) -> bool {
+        self.tool.is_offered(workspace)
+    }
+
+    fn background(&self) -> Option<Arc<dyn Background>> {
+        self.tool.background()
+    }
+
+    fn asks(&self, arguments: &Value) -> Option<Ask> {
+        self.tool.asks(arguments)
+    }
+
+    fn outlives(&self, arguments: &Value) -> bool {
+        self.tool.outlives(arguments)
+    }
+
+    async fn preview(&self, context: CallContext, arguments: Value) -> Result<String, String> {
+        self.tool.preview(context, arguments).await
     }
 
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {

@@ -109,6 +109,8 @@ pub struct ApiResponse<'a> {
 pub struct ApiCall {
     spec: ToolSpec,
     services: Vec<Ready>,
+    /// Whether a service has a method that only reads.
+    reads_too: bool,
     api: Api,
     outbound: Outbound,
     clock: Arc<dyn Clock>,
@@ -155,7 +157,9 @@ impl ApiCall {
             }
             services.push(Ready::new(service.clone(), &outbound)?);
         }
-        Ok(Some(Self { spec: spec(&services), services, api, outbound, clock }))
+        let reads = |method: &Method| conduct_of(method.as_str(), false).0.read_only_hint;
+        let reads_too = services.iter().any(|service| service.methods.iter().any(reads));
+        Ok(Some(Self { spec: spec(&services), services, reads_too, api, outbound, clock }))
     }
 
     /// The tools of a run that calls these services in place of the engine's. Without services, the run has no `ApiCall`
@@ -178,9 +182,7 @@ impl Tool for ApiCall {
     }
 
     fn traits(&self) -> ToolTraits<'_> {
-        let reads = |method: &Method| conduct_of(method.as_str(), false).0.read_only_hint;
-        let reads_too = self.services.iter().any(|service| service.methods.iter().any(reads));
-        ToolTraits { reads_too, ..ToolTraits::default() }
+        ToolTraits { reads_too: self.reads_too, ..ToolTraits::default() }
     }
 
     fn conduct(&self, arguments: &Value) -> Conduct {

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use toml::{Table, Value};
 use windlass::machine::Digest;
 
-use self::convention::found_by_name;
+use crate::place::programs::convention::found_by_name;
 
 /// Names that count: far more than settings have.
 const FILES_MAX: usize = 1_024;

@@ -4,8 +4,9 @@ use std::io::BufRead;
 
 use windlass_server::text::{shown, shown_line};
 
-use super::{FolderFiles, Standing};
 use crate::console::Console;
+use crate::place::trust::FolderFiles;
+use crate::place::trust::Standing;
 
 /// Shows the files whole and asks. Anything but `y` is a no.
 pub fn ask(console: &Console, files: &FolderFiles, standing: Standing) -> bool {

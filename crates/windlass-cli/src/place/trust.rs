@@ -14,7 +14,7 @@ use windlass::machine::Digest;
 use windlass_server::trouble::Trouble;
 
 use crate::paths::{CONFIG_FILE, POLICY_FILE, UserPaths, private_directory};
-use crate::programs::{Program, named_in};
+use crate::place::programs::{Program, named_in};
 
 /// A configuration file is read by people before they trust it: this is far more than they read.
 const MAX_BYTES: u64 = 1024 * 1024;
