@@ -87,7 +87,7 @@ impl Machine {
         observer: &mut dyn Observer,
     ) -> Result<Vec<Event>, Reject> {
         let Self { thread, state, lacks } = self;
-        on::decide((thread, state, lacks), input, (moment.into(), observer))
+        on::decide(thread, state, lacks, input, moment.into(), observer)
     }
 
     /// Says which tools of the active run alone this process does not have: a call of one waits, as it stands, for a

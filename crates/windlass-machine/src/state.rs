@@ -189,7 +189,7 @@ impl State {
             Fact::ModelSwitched { model, reason: _ } => self.switch_model(model),
             Fact::StepStarted { .. } => self.start_step(event),
             Fact::StepReplied { message, stop, usage, cost, ttft_ms, .. } => {
-                self.with_run(|run| run.replied(message, stop, usage, (*cost, *ttft_ms)));
+                self.with_run(|run| run.replied(message, stop, usage, *cost, *ttft_ms));
                 self.keep_reply(message);
             }
             Fact::StepFailed { class, partial, retry_at, .. } => {
@@ -208,7 +208,7 @@ impl State {
             Fact::ToolKept { name, value, call: _ } => self.keep(name, value),
             Fact::FileChanging { change, call: _ } => self.keep_file(change),
             Fact::ResultOffloaded { call, reference, payload, summary } => {
-                self.offload(*call, (reference, payload), summary);
+                self.offload(*call, reference, payload, summary);
             }
             Fact::InterruptOpened { interrupt, kind, call, terms } => {
                 self.open_interrupt(*call, Asked::new(interrupt, kind, terms, event.at));
@@ -370,7 +370,7 @@ impl State {
         }
     }
 
-    fn offload(&mut self, call: CallKey, (reference, payload): (&str, &BlobRef), summary: &Content) {
+    fn offload(&mut self, call: CallKey, reference: &str, payload: &BlobRef, summary: &Content) {
         self.offloaded.retain(|(known, _)| known != reference);
         self.offloaded.push_back((reference.to_owned(), payload.clone()));
         if self.offloaded.len() > MAX_OFFLOADED {

@@ -28,7 +28,8 @@ pub(super) fn answered<'i>(
     s: Situation<'_>,
     answers: &'i [Given],
     by: &'i Party,
-    (grants, view): (&[NewGrant], &'i View),
+    grants: &[NewGrant],
+    view: &'i View,
 ) -> Planned<'i> {
     if answers.is_empty() || answers.len() > MAX_TOGETHER {
         let what = format!("{} answers; send 1 to {MAX_TOGETHER} together", answers.len());
@@ -57,7 +58,7 @@ pub(super) fn answered<'i>(
             let checked = checked.collect::<Result<Vec<_>, _>>()?;
             Ok(Box::new(move |r| {
                 for (given, (index, means)) in answers.iter().zip(checked) {
-                    take(r, index, (given, means), (by, view));
+                    take(r, index, given, means, by, view);
                 }
                 after(r);
             }))
@@ -277,11 +278,11 @@ fn check_one<'i>(
     }
     let means = match (&asked.kind, &given.answer) {
         (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Approve) => {
-            approval::check_approve(s, (index, asked), (by, view))?;
+            approval::check_approve(s, index, asked, by, view)?;
             Means::Approve
         }
         (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Edit { arguments }) => {
-            approval::check_edit(s, (index, asked, arguments), (by, view))?;
+            approval::check_edit(s, index, asked, arguments, by, view)?;
             Means::Edit(arguments)
         }
         (InterruptKind::Approval { .. } | InterruptKind::Hook { .. }, Answer::Deny { reason }) => {
@@ -327,17 +328,12 @@ fn open_call(s: Situation<'_>, index: usize) -> Result<&Call, Reject> {
 }
 
 /// Records a reply to what a call waits for.
-fn take(
-    r: &mut Recorder<'_>,
-    index: usize,
-    (given, means): (&Given, Means<'_>),
-    (by, view): (&Party, &View),
-) {
+fn take(r: &mut Recorder<'_>, index: usize, given: &Given, means: Means<'_>, by: &Party, view: &View) {
     let close_it = |r: &mut Recorder<'_>| close_interrupt(r, &given.interrupt, &given.answer, by);
     match means {
-        Means::Approve => approval::approve(r, index, &given.interrupt, (by, view)),
-        Means::Edit(arguments) => approval::edit(r, index, (&given.interrupt, arguments), (by, view)),
-        Means::Retry => retry(r, index, &given.interrupt, (by, view)),
+        Means::Approve => approval::approve(r, index, &given.interrupt, by, view),
+        Means::Edit(arguments) => approval::edit(r, index, &given.interrupt, arguments, by, view),
+        Means::Retry => retry(r, index, &given.interrupt, by, view),
         Means::Deny(reason) => {
             close_it(r);
             approval::deny(r, index, reason);
@@ -384,7 +380,7 @@ fn check_retry(s: Situation<'_>, index: usize, view: &View) -> Result<(), Reject
 
 /// A person says that a call was not done. What let it through then lets it through again; where the rules now ask for
 /// more, and the person is not enough, it is asked about again.
-fn retry(r: &mut Recorder<'_>, index: usize, interrupt: &InterruptId, (by, view): (&Party, &View)) {
+fn retry(r: &mut Recorder<'_>, index: usize, interrupt: &InterruptId, by: &Party, view: &View) {
     let Some(known) = known(view, index) else { return };
     let call = r.call(index);
     let judged = verdict::judge(r, &call.tool, known, view);
@@ -392,10 +388,10 @@ fn retry(r: &mut Recorder<'_>, index: usize, interrupt: &InterruptId, (by, view)
     approvals.push((by.principal.clone(), by.roles.clone()));
     let enough = judged.approval == call.approval && judged.terms.are_met_by(&approvals);
     let may_start =
-        judged.verdict == Verdict::Allow || enough || rejudge::still_stands(r, index, &judged, (known, view));
+        judged.verdict == Verdict::Allow || enough || rejudge::still_stands(r, index, &judged, known, view);
     close_interrupt(r, interrupt, &Answer::Retry, by);
     if !may_start {
-        line::judged(r, index, &judged, known, (None, view.version));
+        line::judged(r, index, &judged, known, None, view);
         line::ask(r, index, judged);
     }
 }

@@ -80,7 +80,7 @@ pub(super) fn admit(r: &mut Recorder<'_>, index: usize, view: &View) {
         return;
     }
     let given = verdict::judge(r, &tool, known, view);
-    judged(r, index, &given, known, (sent, view.version));
+    judged(r, index, &given, known, sent, view);
     match (given.verdict, &known.asks) {
         (Verdict::Deny, _) => denied(r, index, &given),
         // A call that asks people needs no leave to ask them.
@@ -98,7 +98,8 @@ pub(super) fn judged(
     index: usize,
     judged: &Judged,
     known: &KnownCall,
-    (sent, view): (Option<&Content>, u64),
+    sent: Option<&Content>,
+    view: &View,
 ) {
     let (key, call) = (r.key(index), r.call(index));
     // What was dispatched was dispatched as what it was then.
@@ -109,7 +110,7 @@ pub(super) fn judged(
         rule: judged.by.clone(),
         class,
         arguments: sent.cloned(),
-        view,
+        view: view.version,
         approval: judged.approval,
         previews: known.previews,
     });

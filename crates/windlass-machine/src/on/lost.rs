@@ -134,13 +134,13 @@ pub(super) fn repeat(r: &mut Recorder<'_>, index: usize, view: &View) {
     let judged = verdict::judge(r, &tool, known, view);
     match judged.verdict {
         Verdict::Allow => line::begin(r, index),
-        Verdict::Ask if rejudge::still_stands(r, index, &judged, (known, view)) => line::begin(r, index),
+        Verdict::Ask if rejudge::still_stands(r, index, &judged, known, view) => line::begin(r, index),
         Verdict::Ask => {
-            line::judged(r, index, &judged, known, (None, view.version));
+            line::judged(r, index, &judged, known, None, view);
             line::ask(r, index, judged);
         }
         Verdict::Deny if pure => {
-            line::judged(r, index, &judged, known, (None, view.version));
+            line::judged(r, index, &judged, known, None, view);
             line::denied(r, index, &judged);
         }
         Verdict::Deny => {

@@ -38,13 +38,16 @@ use crate::state::State;
 
 /// Decides what an input means, and applies what it records.
 pub(crate) fn decide(
-    (thread, state, lacks): (&ThreadId, &mut State, &BTreeSet<ToolName>),
+    thread: &ThreadId,
+    state: &mut State,
+    lacks: &BTreeSet<ToolName>,
     input: &Input,
-    (moment, observer): (Moment, &mut dyn Observer),
+    moment: Moment,
+    observer: &mut dyn Observer,
 ) -> Result<Vec<Event>, Reject> {
     let moment = Moment { at: moment.at.max(state.at), ..moment };
     let plan = plan(Situation { thread, state, lacks, now: moment.at }, input)?;
-    let mut recorder = Recorder::new((thread, state, lacks), moment, observer);
+    let mut recorder = Recorder::new(thread, state, lacks, moment, observer);
     plan(&mut recorder);
     Ok(recorder.into_events())
 }
@@ -58,7 +61,7 @@ fn plan<'i>(s: Situation<'_>, input: &'i Input) -> Planned<'i> {
         Input::SendNow { id, by } => queue::sent_now(s, id, by),
         Input::Cancel { run, by } => cancel::asked(s, run.as_ref(), by),
         Input::Answered { answers, by, grants, note, view } => {
-            with_note(answer::answered(s, answers, by, (grants, view))?, note.as_deref())
+            with_note(answer::answered(s, answers, by, grants, view)?, note.as_deref())
         }
         Input::Title { title, by } => message::titled(title, by),
         Input::TitleMade { title, made } => message::title_made(s, title, made),
@@ -68,20 +71,24 @@ fn plan<'i>(s: Situation<'_>, input: &'i Input) -> Planned<'i> {
         Input::ModelFailed(failed) => model::failed(s, failed),
         Input::ModelStopped { attempt, partial } => model::stopped(s, *attempt, partial.as_ref()),
         Input::ToolReturned { call, content, error, unavailable, duration_ms, kept, offloaded } => {
-            let beside = (kept.as_deref(), offloaded.as_deref());
-            let outcome = if *unavailable { Outcome::Unavailable } else { Outcome::Returned };
-            tool::returned(s, *call, (content, *error, *duration_ms, outcome), beside)
+            let returned = tool::Returned {
+                content,
+                error: *error,
+                outcome: if *unavailable { Outcome::Unavailable } else { Outcome::Returned },
+                duration_ms: *duration_ms,
+                kept: kept.as_deref(),
+                offloaded: offloaded.as_deref(),
+            };
+            tool::returned(s, *call, returned)
         }
-        Input::ToolStopped { call, reason, by_tool, view } => {
-            tool::stopped(s, *call, (reason, *by_tool), view)
-        }
+        Input::ToolStopped { call, reason, by_tool, view } => tool::stopped(s, *call, reason, *by_tool, view),
         Input::FileChanging { call, change } => tool::changing(s, *call, change),
-        Input::ToolAsked { call, kind, terms, state } => tool::asked(s, *call, (kind, terms), state.as_ref()),
+        Input::ToolAsked { call, kind, terms, state } => tool::asked(s, *call, kind, terms, state.as_ref()),
         Input::ToolDeferred { call, after_ms, state, rest } => {
-            tool::deferred(s, *call, (*after_ms, *rest), state.as_ref())
+            tool::deferred(s, *call, *after_ms, *rest, state.as_ref())
         }
         Input::Previewed { call, round, preview, digest } => {
-            tool::previewed(s, *call, *round, (preview, *digest))
+            tool::previewed(s, *call, *round, preview, *digest)
         }
         Input::Reconciled { call, attempt, found, reason } => {
             lost::reconciled(s, *call, *attempt, found.as_ref(), reason)
@@ -99,7 +106,7 @@ fn plan<'i>(s: Situation<'_>, input: &'i Input) -> Planned<'i> {
             }))
         }
         Input::Lost { command, view } => lost::lost(s, command, view),
-        Input::NotDispatched { call, start, view } => undispatched::not_dispatched(s, (*call, *start), view),
+        Input::NotDispatched { call, start, view } => undispatched::not_dispatched(s, *call, *start, view),
         Input::Rejudge { view } => rejudge::rejudged(s, view),
         Input::Tick { confirmed } => Ok(tick::ticked(s, confirmed)),
     }

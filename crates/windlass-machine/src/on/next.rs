@@ -79,9 +79,9 @@ fn take_steering(r: &mut Recorder<'_>) {
 /// Starts the first step of a run whose message was just recorded.
 pub(super) fn first_step(r: &mut Recorder<'_>) {
     move_window(r, StepMode::Plain);
-    if let Some(asked) = refused(r, Next::Step(StepMode::Plain)) {
+    if let Some((asked, approvers)) = refused(r, Next::Step(StepMode::Plain)) {
         r.record_no_room();
-        return at_limit(r, asked);
+        return at_limit(r, asked, approvers);
     }
     let attempt = Attempt { step: 1, attempt: 1 };
     let model = r.run().model.clone();
@@ -163,11 +163,11 @@ pub(super) fn next_step(r: &mut Recorder<'_>, mode: StepMode) {
     }
     if let Some(asked) = stalled(run, mode) {
         r.record(Fact::LimitReached { limit: asked.limit.clone(), figure: asked.figure, refused: None });
-        return at_limit(r, (asked, Approvers::new()));
+        return at_limit(r, asked, Approvers::new());
     }
     if run.is_overtime {
         let asked = out_of_time(r, Next::Step(mode));
-        return at_limit(r, (asked, Approvers::new()));
+        return at_limit(r, asked, Approvers::new());
     }
     start_step(r, mode);
 }
@@ -194,8 +194,8 @@ pub(super) fn has_steps_left(run: &Run) -> bool {
 }
 
 fn start_step(r: &mut Recorder<'_>, mode: StepMode) {
-    if let Some(refused) = refused(r, Next::Step(mode)) {
-        return at_limit(r, refused);
+    if let Some((asked, approvers)) = refused(r, Next::Step(mode)) {
+        return at_limit(r, asked, approvers);
     }
     take_steering(r);
     move_window(r, mode);
@@ -208,7 +208,7 @@ fn start_step(r: &mut Recorder<'_>, mode: StepMode) {
 }
 
 /// A limit is reached: people are asked, or the run ends.
-pub(super) fn at_limit(r: &mut Recorder<'_>, (asked, approvers): (LimitAsked, Approvers)) {
+pub(super) fn at_limit(r: &mut Recorder<'_>, asked: LimitAsked, approvers: Approvers) {
     match r.run().options.at_limit() {
         AtLimit::Ask => park(r, asked, approvers),
         AtLimit::Fail | AtLimit::Answer => limit_ends(r, &asked),
@@ -235,7 +235,7 @@ fn out_of_steps(r: &mut Recorder<'_>, mode: StepMode) {
         AtLimit::Answer => start_step(r, StepMode::Fallback),
         AtLimit::Ask | AtLimit::Fail => {
             let asked = LimitAsked { limit, figure, used, next: Some(Next::Step(mode)) };
-            at_limit(r, (asked, Approvers::new()));
+            at_limit(r, asked, Approvers::new());
         }
     }
 }
@@ -252,14 +252,14 @@ pub(super) fn give_up(r: &mut Recorder<'_>, failed: End) {
 pub(super) fn try_again(r: &mut Recorder<'_>) {
     if r.run().is_overtime {
         let asked = out_of_time(r, Next::Retry);
-        return at_limit(r, (asked, Approvers::new()));
+        return at_limit(r, asked, Approvers::new());
     }
     start_again(r);
 }
 
 fn start_again(r: &mut Recorder<'_>) {
-    if let Some(refused) = refused(r, Next::Retry) {
-        return at_limit(r, refused);
+    if let Some((asked, approvers)) = refused(r, Next::Retry) {
+        return at_limit(r, asked, approvers);
     }
     let run = r.run();
     let attempt = Attempt { step: run.attempt.step, attempt: run.attempt.attempt + 1 };

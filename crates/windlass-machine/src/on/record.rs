@@ -81,9 +81,11 @@ impl<'a> Situation<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// `now` of the situation is the moment's.
+    /// `moment` is not before the last event.
     pub(super) fn new(
-        (thread, state, lacks): (&'a ThreadId, &'a mut State, &'a BTreeSet<ToolName>),
+        thread: &'a ThreadId,
+        state: &'a mut State,
+        lacks: &'a BTreeSet<ToolName>,
         moment: Moment,
         observer: &'a mut dyn Observer,
     ) -> Self {

@@ -50,7 +50,7 @@ fn judge_again(r: &mut Recorder<'_>, index: usize, view: &View) {
         return;
     }
     match view.calls.get(index) {
-        Some(CallView::Known(known)) => rejudge(r, index, (known, view)),
+        Some(CallView::Known(known)) => rejudge(r, index, known, view),
         Some(CallView::Unknown | CallView::Withheld { .. }) => gone(r, index),
         None => {}
     }
@@ -64,7 +64,7 @@ fn is_outdated(call: &Call, view: &View, index: usize) -> bool {
         || matches!(view.calls.get(index), Some(CallView::Known(known)) if is_another(known))
 }
 
-fn rejudge(r: &mut Recorder<'_>, index: usize, (known, view): (&KnownCall, &View)) {
+fn rejudge(r: &mut Recorder<'_>, index: usize, known: &KnownCall, view: &View) {
     let call = r.call(index);
     let judged = verdict::judge(r, &call.tool, known, view);
     let asked = call.status.asked();
@@ -83,13 +83,13 @@ fn rejudge(r: &mut Recorder<'_>, index: usize, (known, view): (&KnownCall, &View
         }
         return no_longer_fits(r, index, reason);
     }
-    if keeps_its_verdict(r, index, &judged, (known, view)) {
+    if keeps_its_verdict(r, index, &judged, known, view) {
         return;
     }
     if let Some(interrupt) = interrupt {
         take_back(r, interrupt, judged.verdict == Verdict::Allow);
     }
-    line::judged(r, index, &judged, known, (None, view.version));
+    line::judged(r, index, &judged, known, None, view);
     match judged.verdict {
         Verdict::Allow => {}
         Verdict::Ask => line::ask(r, index, judged),
@@ -102,11 +102,12 @@ fn keeps_its_verdict(
     r: &Recorder<'_>,
     index: usize,
     judged: &Judged,
-    (known, view): (&KnownCall, &View),
+    known: &KnownCall,
+    view: &View,
 ) -> bool {
     let call = r.call(index);
     let same = judged.approval == call.approval;
-    let stands = || still_stands(r, index, judged, (known, view));
+    let stands = || still_stands(r, index, judged, known, view);
     match (judged.verdict, &call.status) {
         (Verdict::Deny, _) => false,
         // Another grant than the one that let it through has its use counted.
@@ -159,13 +160,13 @@ pub(super) fn replied(r: &mut Recorder<'_>, index: usize, view: &View) {
     let judged = verdict::judge(r, &tool, known, view);
     match judged.verdict {
         Verdict::Allow => {}
-        Verdict::Ask if known.asks.is_some() || still_stands(r, index, &judged, (known, view)) => {}
+        Verdict::Ask if known.asks.is_some() || still_stands(r, index, &judged, known, view) => {}
         Verdict::Ask => {
-            line::judged(r, index, &judged, known, (None, view.version));
+            line::judged(r, index, &judged, known, None, view);
             line::ask(r, index, judged);
         }
         Verdict::Deny => {
-            line::judged(r, index, &judged, known, (None, view.version));
+            line::judged(r, index, &judged, known, None, view);
             line::denied(r, index, &judged);
         }
     }
@@ -218,7 +219,8 @@ pub(super) fn still_stands(
     r: &Recorder<'_>,
     index: usize,
     judged: &Judged,
-    (known, view): (&KnownCall, &View),
+    known: &KnownCall,
+    view: &View,
 ) -> bool {
     let call = r.call(index);
     let replied = known.asks.is_some() && call.reply.is_some();

@@ -37,7 +37,7 @@ fn time_is_up(r: &mut Recorder<'_>) {
         }
         (AtLimit::Ask, Phase::Retrying(_)) => {
             let asked = out_of_time(r, Next::Retry);
-            at_limit(r, (asked, Approvers::new()));
+            at_limit(r, asked, Approvers::new());
         }
         (AtLimit::Ask, Phase::Ready | Phase::Calling | Phase::Calls(_) | Phase::Parked(_)) => {}
     }

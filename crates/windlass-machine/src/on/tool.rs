@@ -32,14 +32,22 @@ fn check_started(s: Situation<'_>, key: CallKey) -> Result<(), Reject> {
     }
 }
 
-pub(super) fn returned<'i>(
-    s: Situation<'_>,
-    key: CallKey,
-    (content, error, duration_ms, outcome): (&'i [Block], bool, u64, Outcome),
-    (kept, offloaded): (Option<&'i Kept>, Option<&'i Offloaded>),
-) -> Planned<'i> {
+/// What a call has returned.
+pub(super) struct Returned<'i> {
+    pub content: &'i [Block],
+    pub error: bool,
+    pub outcome: Outcome,
+    pub duration_ms: u64,
+    /// What its tool keeps with the thread.
+    pub kept: Option<&'i Kept>,
+    /// What the model sees in place of a long result.
+    pub offloaded: Option<&'i Offloaded>,
+}
+
+pub(super) fn returned<'i>(s: Situation<'_>, key: CallKey, returned: Returned<'i>) -> Planned<'i> {
     check_started(s, key)?;
     Ok(Box::new(move |r| {
+        let Returned { content, error, outcome, duration_ms, kept, offloaded } = returned;
         let index = key.index as usize;
         if let Err(why) = content.iter().try_for_each(Block::check) {
             let text = format!("The tool's result was not kept: a part of it {why}");
@@ -94,7 +102,8 @@ pub(super) const MAX_ASKS: u32 = 64;
 pub(super) fn asked<'i>(
     s: Situation<'_>,
     key: CallKey,
-    (kind, terms): (&'i InterruptKind, &'i Terms),
+    kind: &'i InterruptKind,
+    terms: &'i Terms,
     state: Option<&'i Content>,
 ) -> Planned<'i> {
     check_started(s, key)?;
@@ -112,7 +121,7 @@ pub(super) fn asked<'i>(
     Ok(Box::new(move |r| {
         let index = key.index as usize;
         if r.run().cancel.is_some() {
-            return stop(r, index, ("the run was stopped while the tool asked", false), &View::default());
+            return stop(r, index, "the run was stopped while the tool asked", false, &View::default());
         }
         if r.call(index).asks >= MAX_ASKS {
             let text = format!("Given up: the tool has asked {MAX_ASKS} times");
@@ -139,7 +148,8 @@ const MAX_DEFERRAL_MS: u64 = 366 * 24 * 3_600_000;
 pub(super) fn deferred<'i>(
     s: Situation<'_>,
     key: CallKey,
-    (after_ms, rest): (u64, Rest),
+    after_ms: u64,
+    rest: Rest,
     state: Option<&'i Content>,
 ) -> Planned<'i> {
     check_started(s, key)?;
@@ -147,7 +157,7 @@ pub(super) fn deferred<'i>(
         let index = key.index as usize;
         if r.run().cancel.is_some() {
             let reason = "the run was stopped while the call was put off";
-            return stop(r, index, (reason, false), &View::default());
+            return stop(r, index, reason, false, &View::default());
         }
         if r.call(index).deferrals < MAX_DEFERRALS {
             let until = r.now().plus_ms(after_ms.min(MAX_DEFERRAL_MS));
@@ -176,7 +186,8 @@ pub(super) fn previewed<'i>(
     s: Situation<'_>,
     key: CallKey,
     round: u32,
-    (preview, digest): (&'i Content, Digest),
+    preview: &'i Content,
+    digest: Digest,
 ) -> Planned<'i> {
     let call = s.call(key)?;
     let CallStatus::Previewing { recheck } = call.status else {
@@ -212,14 +223,15 @@ pub(super) fn previewed<'i>(
 pub(super) fn stopped<'i>(
     s: Situation<'_>,
     key: CallKey,
-    (reason, by_tool): (&'i str, bool),
+    reason: &'i str,
+    by_tool: bool,
     view: &'i View,
 ) -> Planned<'i> {
     check_started(s, key)?;
-    Ok(Box::new(move |r| stop(r, key.index as usize, (reason, by_tool), view)))
+    Ok(Box::new(move |r| stop(r, key.index as usize, reason, by_tool, view)))
 }
 
-fn stop(r: &mut Recorder<'_>, index: usize, (reason, by_tool): (&str, bool), view: &View) {
+fn stop(r: &mut Recorder<'_>, index: usize, reason: &str, by_tool: bool, view: &View) {
     let reason = &*shorten_failure(reason);
     let (run, call) = (r.run(), r.call(index));
     // It would continue from where it was put off, and find the same.

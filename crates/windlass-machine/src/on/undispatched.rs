@@ -14,11 +14,7 @@ use crate::input::{CallView, View};
 /// Starts of one call that may be taken back. After that many changes the call is closed.
 const UNDISPATCHED_MAX: u32 = 8;
 
-pub(super) fn not_dispatched<'i>(
-    s: Situation<'_>,
-    (key, start): (CallKey, u32),
-    view: &'i View,
-) -> Planned<'i> {
+pub(super) fn not_dispatched<'i>(s: Situation<'_>, key: CallKey, start: u32, view: &'i View) -> Planned<'i> {
     check_start(s, key, start)?;
     Ok(Box::new(move |r| {
         r.record(Fact::ToolUndispatched { call: key });
@@ -51,7 +47,7 @@ fn judge_again(r: &mut Recorder<'_>, index: usize, view: &View) {
         return rejudge::no_longer_fits(r, index, reason);
     }
     let judged = verdict::judge(r, &tool, known, view);
-    let stands = || rejudge::still_stands(r, index, &judged, (known, view));
+    let stands = || rejudge::still_stands(r, index, &judged, known, view);
     let keeps = match judged.verdict {
         Verdict::Allow => judged.grant.is_none() || stands(),
         Verdict::Ask => stands(),
@@ -62,7 +58,7 @@ fn judge_again(r: &mut Recorder<'_>, index: usize, view: &View) {
         return;
     }
     let is_answered = known.asks.is_some() && r.call(index).reply.is_some();
-    line::judged(r, index, &judged, known, (None, view.version));
+    line::judged(r, index, &judged, known, None, view);
     match judged.verdict {
         Verdict::Allow => {}
         // A call that asks people needs no leave once they have replied.

@@ -27,7 +27,7 @@ pub(super) struct Judged {
 /// Judges a call of the active run as a view has it, after what the decision has recorded so far.
 pub(super) fn judge(r: &Recorder<'_>, tool: &ToolName, known: &KnownCall, view: &View) -> Judged {
     let used: Vec<&str> = r.grants_used().iter().map(String::as_str).collect();
-    judge_after(r.situation(), r.run(), tool, known, (view, &used))
+    judge_after(r.situation(), r.run(), tool, known, view, &used)
 }
 
 /// Judges a call as a view has it, with the grants that were used since the view was taken.
@@ -36,7 +36,8 @@ pub(super) fn judge_after(
     run: &Run,
     tool: &ToolName,
     known: &KnownCall,
-    (view, used): (&View, &[&str]),
+    view: &View,
+    used: &[&str],
 ) -> Judged {
     let subject = Subject {
         tool,

@@ -228,7 +228,8 @@ impl Run {
         message: &Message,
         stop: &StopReason,
         usage: &Usage,
-        (cost, ttft_ms): (Option<MicroUsd>, Option<u64>),
+        cost: Option<MicroUsd>,
+        ttft_ms: Option<u64>,
     ) {
         self.totals.add_reply(stop, usage, cost, ttft_ms);
         self.stop = Some(stop.clone());

@@ -32,7 +32,7 @@ pub(super) fn check_verdict(s: Situation<'_>, index: usize, view: &View) -> Resu
         }
         return Err(Reject::Closed { what: "the tool is not available by now; the call's approval".into() });
     };
-    let judged = verdict::judge_after(s, run, tool, known, (view, &[]));
+    let judged = verdict::judge_after(s, run, tool, known, view, &[]);
     if judged.verdict == Verdict::Deny {
         return Err(Reject::Closed { what: "a rule denies the call by now; its approval".into() });
     }
@@ -41,8 +41,10 @@ pub(super) fn check_verdict(s: Situation<'_>, index: usize, view: &View) -> Resu
 
 pub(super) fn check_approve(
     s: Situation<'_>,
-    (index, asked): (usize, &Asked),
-    (by, view): (&Party, &View),
+    index: usize,
+    asked: &Asked,
+    by: &Party,
+    view: &View,
 ) -> Result<(), Reject> {
     let judged = check_verdict(s, index, view)?;
     if judged.approval != open_call(s, index)?.approval {
@@ -58,12 +60,7 @@ pub(super) fn check_approve(
     Ok(())
 }
 
-pub(super) fn approve(
-    r: &mut Recorder<'_>,
-    index: usize,
-    interrupt: &InterruptId,
-    (by, view): (&Party, &View),
-) {
+pub(super) fn approve(r: &mut Recorder<'_>, index: usize, interrupt: &InterruptId, by: &Party, view: &View) {
     let call = r.call(index);
     let (Some(asked), Some(known)) = (call.status.asked(), known(view, index)) else { return };
     let judged = verdict::judge(r, &call.tool, known, view);
@@ -90,8 +87,11 @@ fn vote(r: &mut Recorder<'_>, interrupt: InterruptId, by: &Party) {
 
 pub(super) fn check_edit(
     s: Situation<'_>,
-    (index, asked, arguments): (usize, &Asked, &Content),
-    (by, view): (&Party, &View),
+    index: usize,
+    asked: &Asked,
+    arguments: &Content,
+    by: &Party,
+    view: &View,
 ) -> Result<(), Reject> {
     if open_call(s, index)?.may_have_changed_something() {
         let what = "the call was dispatched with its arguments; approve that it is repeated, or deny it";
@@ -118,8 +118,10 @@ pub(super) fn check_edit(
 pub(super) fn edit(
     r: &mut Recorder<'_>,
     index: usize,
-    (interrupt, arguments): (&InterruptId, &Content),
-    (by, view): (&Party, &View),
+    interrupt: &InterruptId,
+    arguments: &Content,
+    by: &Party,
+    view: &View,
 ) {
     let call = r.call(index);
     let (Some(asked), Some(known)) = (call.status.asked(), known(view, index)) else { return };

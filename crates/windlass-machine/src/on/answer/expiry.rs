@@ -26,7 +26,7 @@ pub(in crate::on) fn overdue(r: &mut Recorder<'_>, confirmed: &[InterruptId]) {
         if is_due(asked.expires_at())
             && let Some(index) = index
         {
-            expire(r, (index, &asked), confirmed.contains(&asked.interrupt));
+            expire(r, index, &asked, confirmed.contains(&asked.interrupt));
             expired = true;
             continue;
         }
@@ -42,7 +42,7 @@ pub(in crate::on) fn overdue(r: &mut Recorder<'_>, confirmed: &[InterruptId]) {
     }
 }
 
-fn expire(r: &mut Recorder<'_>, (index, asked): (usize, &Asked), is_confirmed: bool) {
+fn expire(r: &mut Recorder<'_>, index: usize, asked: &Asked, is_confirmed: bool) {
     let workspace = r.state().workspace.clone();
     let policy = Party { principal: POLICY.into(), workspace, roles: Vec::new() };
     let approval = matches!(asked.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. });
