@@ -320,38 +320,7 @@ impl Run {
                 // An interrupt or a result follows in the same batch.
                 call.doubt = Some(Doubt { effect: effect.clone(), reason: reason.clone() });
             }
-            // The others are folded elsewhere.
-            Fact::ThreadCreated { .. }
-            | Fact::ThreadForked { .. }
-            | Fact::ThreadTitled { .. }
-            | Fact::MessageReceived { .. }
-            | Fact::MessageQueued { .. }
-            | Fact::MessageTaken { .. }
-            | Fact::MessageWithdrawn { .. }
-            | Fact::MessageEdited { .. }
-            | Fact::MessagePromoted { .. }
-            | Fact::RunStarted { .. }
-            | Fact::RunFinished { .. }
-            | Fact::RunWithdrawn { .. }
-            | Fact::StepStarted { .. }
-            | Fact::StepReplied { .. }
-            | Fact::StepFailed { .. }
-            | Fact::InterruptOpened { .. }
-            | Fact::InterruptVoted { .. }
-            | Fact::InterruptReminded { .. }
-            | Fact::InterruptEscalated { .. }
-            | Fact::InterruptClosed { .. }
-            | Fact::ToolStarted { .. }
-            | Fact::ToolUndispatched { .. }
-            | Fact::ToolKept { .. }
-            | Fact::FileChanging { .. }
-            | Fact::ResultOffloaded { .. }
-            | Fact::ToolFinished { .. }
-            | Fact::WindowMoved { .. }
-            | Fact::ModelSwitched { .. }
-            | Fact::CancelRequested { .. }
-            | Fact::LimitReached { .. }
-            | Fact::Note { .. } => {}
+            _ => {} // tidy: the state passes no other fact
         }
     }
 
