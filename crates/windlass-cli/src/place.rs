@@ -274,7 +274,7 @@ impl Ground {
                     Starts::ServerOf(tool) => Which::ServerOf(tool.as_str()),
                     Starts::Nothing | Starts::Servers => Which::All,
                 };
-                let started = Servers::start(&self.settings, &tools, (&store, records), back, which);
+                let started = Servers::start(&self.settings, &tools, &store, records, back, which);
                 Some(Box::pin(started).await?)
             }
         };

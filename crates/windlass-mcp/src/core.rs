@@ -94,6 +94,13 @@ pub(super) struct Known {
     pub info: Option<ServerPeerInfo>,
 }
 
+/// How a server over HTTP is reached, and signed in at; neither for a process.
+#[derive(Default)]
+pub(super) struct Way {
+    pub outbound: Option<Arc<Outbound>>,
+    pub sign_in: Option<Arc<SignIn>>,
+}
+
 /// What is handed to the hub whenever a server's tools are others.
 pub(super) type Relist = Arc<dyn Fn(&Arc<Core>) + Send + Sync>;
 
@@ -102,8 +109,8 @@ impl Core {
         config: McpServer,
         wanted: Wanted,
         clock: Arc<dyn Clock>,
-        way: Option<Arc<Outbound>>,
-        (sign_in, sampling): (Option<Arc<SignIn>>, Option<Sampling>),
+        way: Way,
+        sampling: Option<Sampling>,
         masks: Arc<Masks>,
         stop: CancellationToken,
     ) -> Self {
@@ -113,8 +120,8 @@ impl Core {
             config,
             wanted,
             clock,
-            way,
-            sign_in,
+            way: way.outbound,
+            sign_in: way.sign_in,
             sampling,
             log: Arc::new(Log::masking(masks.clone())),
             masks,

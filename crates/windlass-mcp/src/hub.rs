@@ -20,10 +20,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_engine::port::tool::{Tool, ToolSource};
 use windlass_engine::tool::ENGINE_NAMES;
-use windlass_outbound::Outbound;
 
 use super::config::{McpServer, Prefix, Transport};
-use super::core::{Core, Link, REQUIRED_ATTEMPTS, Relist, supervise};
+use super::core::{Core, Link, REQUIRED_ATTEMPTS, Relist, Way, supervise};
 use super::error::McpError;
 use super::health::{ListedTool, ServerStatus};
 use super::list::RemoteTool;
@@ -59,9 +58,6 @@ pub(super) struct Shared {
     /// Itself, for the tools that ask every server.
     me: Weak<Shared>,
 }
-
-/// The way to a server over HTTP, and the sign-in there.
-type Way = (Option<Arc<Outbound>>, Option<Arc<SignIn>>);
 
 /// A server and the task that keeps it.
 struct Entry {
@@ -120,12 +116,12 @@ impl McpHub {
         let (name, enabled) = (server.name.clone(), server.enabled);
         let shared = &self.shared;
         let masks = Arc::new(Masks::of(&server));
-        let (way, sign_in) = self.way_to(&server, &masks)?;
+        let way = self.way_to(&server, &masks)?;
         let handler = shared.config.sampling.clone().filter(|_| server.allow_sampling);
         let sampling =
             handler.map(|handler| Sampling { server: name.clone(), handler, depths: shared.depths.clone() });
         let (clock, stop) = (shared.config.clock.clone(), self.stop.child_token());
-        let core = Arc::new(Core::new(server, wanted, clock, way, (sign_in, sampling), masks, stop));
+        let core = Arc::new(Core::new(server, wanted, clock, way, sampling, masks, stop));
         self.remember(&core);
         let task = enabled.then(|| tokio::spawn(supervise(core.clone(), shared.relist())));
         let before = {
@@ -149,7 +145,7 @@ impl McpHub {
     /// The way to a server that is reached over HTTP, and the sign-in there where people have one.
     fn way_to(&self, server: &McpServer, masks: &Arc<Masks>) -> Result<Way, McpError> {
         let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else {
-            return Ok((None, None));
+            return Ok(Way::default());
         };
         let config = &self.shared.config;
         let way = way_to(http, &config.reach, config.resolver.clone());
@@ -161,11 +157,12 @@ impl McpHub {
                 &http.url,
                 oauth,
                 way.clone(),
-                (config.tokens.clone(), config.clock.clone()),
+                config.tokens.clone(),
+                config.clock.clone(),
                 masks.clone(),
             ))
         });
-        Ok((Some(way), sign_in))
+        Ok(Way { outbound: Some(way), sign_in })
     }
 
     /// Fills in what an earlier process knew of a server.

@@ -96,7 +96,8 @@ impl ClientEndpoints {
     /// the key.
     pub fn open(
         &self,
-        (workspace, user): (&str, &Principal),
+        workspace: &str,
+        user: &Principal,
         endpoint: &ClientEndpoint,
         model: &str,
     ) -> Result<ModelName, EndpointError> {
@@ -192,7 +193,7 @@ mod tests {
 
     fn open(endpoints: &ClientEndpoints, user: &str, url: &str) -> Result<ModelName, String> {
         let user = Principal::from(user);
-        endpoints.open(("default", &user), &at(url), "gpt-x").map_err(|error| error.to_string())
+        endpoints.open("default", &user, &at(url), "gpt-x").map_err(|error| error.to_string())
     }
 
     // rows: ZE-C7

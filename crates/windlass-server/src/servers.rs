@@ -155,7 +155,8 @@ impl Servers {
     pub async fn start(
         settings: &Settings,
         own: &Registry,
-        (store, records): (&Path, Arc<dyn Records>),
+        store: &Path,
+        records: Arc<dyn Records>,
         back: Back,
         which: Which<'_>,
     ) -> anyhow::Result<Arc<Self>> {

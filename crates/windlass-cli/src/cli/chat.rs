@@ -222,13 +222,13 @@ impl Chat<'_> {
         let started = self.place.engine.start(task).await?;
         self.thread = Some(started.thread.clone());
         let from = From { after: Seq(started.seq.0.saturating_sub(1)), past: Seq(0) };
-        self.follow((started.thread, started.run), from).await
+        self.follow(started.thread, started.run, from).await
     }
 
     /// Follows a run of this conversation to its end, or until the person leaves it.
-    async fn follow(&mut self, ids: (ThreadId, RunId), from: From) -> anyhow::Result<Next> {
+    async fn follow(&mut self, thread: ThreadId, run: RunId, from: From) -> anyhow::Result<Next> {
         let sight = Sight::of(self.console, OutputFlags::default());
-        let mut follow = Follow::new(self.console, &self.place, &mut self.signals, ids, sight);
+        let mut follow = Follow::new(self.console, &self.place, &mut self.signals, thread, run, sight);
         follow = follow.of_message();
         if self.console.can_ask() {
             follow = follow.in_chat(Typing { agent: self.agent.clone(), unsent: &mut self.unsent });

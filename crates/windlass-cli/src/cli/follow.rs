@@ -117,7 +117,8 @@ impl<'a> Follow<'a> {
         console: &'a Console,
         place: &'a Place,
         signals: &'a mut Signals,
-        (thread, run): (ThreadId, RunId),
+        thread: ThreadId,
+        run: RunId,
         sight: Sight,
     ) -> Self {
         Self {

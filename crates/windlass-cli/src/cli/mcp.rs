@@ -102,7 +102,7 @@ pub(super) async fn over(place: &Place, which: Which<'_>) -> anyhow::Result<Arc<
     let own = ground.tools()?;
     let store = ground.store();
     let servers =
-        Box::pin(Servers::start(&ground.settings, &own, (&store, records), Back::Page, which)).await?;
+        Box::pin(Servers::start(&ground.settings, &own, &store, records, Back::Page, which)).await?;
     if let Which::One(name) = which
         && servers.hub.server(name).is_err()
     {

@@ -65,9 +65,9 @@ pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
         };
         console.note(&console.paint.dim(&format!("{verb} run {} ({})", row.view.run, row.view.model)));
     }
-    let ids = (row.thread.clone(), row.view.run.clone());
+    let (thread, run) = (row.thread.clone(), row.view.run.clone());
     let sight = Sight::of(console, args.output);
-    let follow = Follow::new(console, &place, &mut signals, ids, sight);
+    let follow = Follow::new(console, &place, &mut signals, thread, run, sight);
     let end = follow.follow_through(From { after: Seq(row.view.from.0.saturating_sub(1)), past }).await?;
     conclude(console, args.output, end)
 }

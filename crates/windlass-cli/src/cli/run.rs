@@ -80,8 +80,7 @@ pub async fn run(console: &Console, args: &RunArgs) -> anyhow::Result<Exit> {
         console.note(&console.paint.dim(&line));
     }
     let sight = Sight::of(console, args.output);
-    let ids = (started.thread, started.run);
-    let mut follow = Follow::new(console, &place, &mut signals, ids, sight);
+    let mut follow = Follow::new(console, &place, &mut signals, started.thread, started.run, sight);
     if thread.is_some() {
         follow = follow.of_message();
     }

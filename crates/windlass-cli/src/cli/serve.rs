@@ -95,7 +95,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let cors = server.cors.as_deref().unwrap_or_default();
     let origins = Origins::new(scheme, listening.address, &public_urls, cors);
     console.out_line(&format!("windlass serves at {own}"));
-    invite(console, &accounts, (&*place.ground.store(), &*own), public_urls.first()).await?;
+    invite(console, &accounts, &place.ground.store(), &own, public_urls.first()).await?;
     warn_of_first_registration(console, &accounts, &server).await?;
     let app = App {
         engine: place.engine.clone(),
@@ -221,7 +221,8 @@ const FIRST_LINK: &str = "first-link";
 async fn invite(
     console: &Console,
     accounts: &Accounts,
-    (store, own): (&Path, &str),
+    store: &Path,
+    own: &str,
     public: Option<&Uri>,
 ) -> anyhow::Result<()> {
     let file = store.join(FIRST_LINK);

@@ -57,5 +57,5 @@ impl Place {
 fn entries(folded: &FoldedThread, given: &[Given]) -> Vec<(InterruptId, Note)> {
     let by = local();
     let note = Note::new(&by.workspace, ANSWERED).actor(&by.principal).via(TERMINAL);
-    given.iter().map(|given| entry_of(note.clone(), (folded.thread(), folded), given)).collect()
+    given.iter().map(|given| entry_of(note.clone(), folded.thread(), folded, given)).collect()
 }

@@ -82,7 +82,8 @@ impl Asking {
         console: &Console,
         open: Vec<OpenInterrupt>,
         mut backgrounds: BTreeMap<InterruptId, Background>,
-        (party, light): (Party, Light<'_>),
+        party: Party,
+        light: Light<'_>,
     ) -> Self {
         let item = |open: OpenInterrupt| {
             let background = backgrounds.remove(&open.interrupt).unwrap_or_default();

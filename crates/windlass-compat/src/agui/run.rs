@@ -38,7 +38,7 @@ pub async fn run(
     headers: HeaderMap,
     Body(input): Body<RunInput>,
 ) -> Result<Response, Problem> {
-    Exchange::begin((&app, &histories), &caller, &headers, app.config.agent.clone())?.answer(input).await
+    Exchange::begin(&app, &histories, &caller, &headers, app.config.agent.clone())?.answer(input).await
 }
 
 /// A run with an agent by its name.
@@ -51,7 +51,7 @@ pub async fn run_agent(
     Body(input): Body<RunInput>,
 ) -> Result<Response, Problem> {
     let agent = choose(&app, Some(&agent), None)?;
-    Exchange::begin((&app, &histories), &caller, &headers, agent)?.answer(input).await
+    Exchange::begin(&app, &histories, &caller, &headers, agent)?.answer(input).await
 }
 
 struct Exchange<'a> {
@@ -66,7 +66,8 @@ struct Exchange<'a> {
 impl<'a> Exchange<'a> {
     /// Takes a place for the stream that answers a caller who may start runs.
     fn begin(
-        (app, histories): (&'a Shared, &'a Histories),
+        app: &'a Shared,
+        histories: &'a Histories,
         caller: &'a Caller,
         headers: &'a HeaderMap,
         agent: AgentConfig,
@@ -118,7 +119,7 @@ impl<'a> Exchange<'a> {
         let own = new.id.clone();
         let name = notes::of_message(&input.run_id, &new.id);
         let Started { run, message: until, .. } =
-            self.send(thread, new, WhenBusy::Queue, (input.mode()?, Some(name))).await?;
+            self.send(thread, new, WhenBusy::Queue, input.mode()?, Some(name)).await?;
         history.read_on(&self.app.engine, thread, until).await?;
         let scene = Scene { thread: input.thread_id.clone(), run: input.run_id.clone() };
         let speaker = Speaker::new(scene, run, &history).after(own);
@@ -132,7 +133,8 @@ impl<'a> Exchange<'a> {
         thread: &ThreadId,
         new: New,
         when_busy: WhenBusy,
-        (mode, note): (Option<Mode>, Option<Note>),
+        mode: Option<Mode>,
+        note: Option<Note>,
     ) -> Result<Started, Problem> {
         let task = Task {
             message: new.message,
@@ -173,11 +175,11 @@ impl<'a> Exchange<'a> {
         };
         self.caller.approves()?;
         let name = notes::of_run(&input.run_id, &run);
-        let (accepted, _) = submit(self.app, self.caller, folded, given, (Vec::new(), Some(name))).await?;
+        let (accepted, _) = submit(self.app, self.caller, folded, given, Vec::new(), Some(name)).await?;
         let mut own = None;
         if is_new && let Some(new) = input.newest()? {
             own = Some(new.id.clone());
-            self.send(thread, new, WhenBusy::Steer, (input.mode()?, None)).await?;
+            self.send(thread, new, WhenBusy::Steer, input.mode()?, None).await?;
         }
         let after = Seq(accepted.seq.0.saturating_sub(1));
         history.read_on(&self.app.engine, thread, after).await?;

@@ -140,7 +140,7 @@ async fn give(
     answer: Answer,
 ) -> Result<(), EngineError> {
     let given = Given { interrupt: open.interrupt.clone(), answer, approval: digest_of(&open.kind) };
-    submit(app, caller, folded, vec![given], (Vec::new(), None)).await.map(drop)
+    submit(app, caller, folded, vec![given], Vec::new(), None).await.map(drop)
 }
 
 /// Rejects a body that [`chat`] and [`stream`] would reject.

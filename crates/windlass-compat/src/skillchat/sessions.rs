@@ -15,10 +15,18 @@ use windlass_server::http::problem::Problem;
 use super::super::session;
 use crate::date::iso;
 
-/// Sessions of a list: where the request names no number, and at most.
-const SESSIONS: (usize, usize) = (50, 200);
-/// Messages of a session: where the request names no number, and at most.
-const MESSAGES: (usize, usize) = (300, 1_000);
+/// How many entries a list has.
+#[derive(Clone, Copy)]
+struct Length {
+    /// Where the request names no number.
+    usual: usize,
+    max: usize,
+}
+
+/// Sessions of a list.
+const SESSIONS: Length = Length { usual: 50, max: 200 };
+/// Messages of a session.
+const MESSAGES: Length = Length { usual: 300, max: 1_000 };
 
 /// How many.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -27,7 +35,7 @@ pub struct Which {
 }
 
 impl Which {
-    fn limit(self, (usual, max): (usize, usize)) -> Result<usize, Problem> {
+    fn limit(self, Length { usual, max }: Length) -> Result<usize, Problem> {
         let limit = self.limit.unwrap_or(usual);
         match (1..=max).contains(&limit) {
             true => Ok(limit),

@@ -75,7 +75,8 @@ fn authorize(parts: &mut request::Parts, token: &str) {
     }
 }
 
-fn set(response: &mut Response, (name, cookie): (HeaderName, String)) {
+fn set(response: &mut Response, header: (HeaderName, String)) {
+    let (name, cookie) = header;
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().append(name, cookie);
     }
@@ -93,7 +94,7 @@ pub async fn admit_guest(
 ) -> Response {
     let (mut parts, mut body) = request.into_parts();
     let base = Base::of(&parts, &app);
-    let cookie = match welcome(&app, check, (&mut parts, &mut body)).await {
+    let cookie = match welcome(&app, check, &mut parts, &mut body).await {
         Ok(None) => None,
         Ok(Some(tokens)) => {
             authorize(&mut parts, &tokens.access);
@@ -111,7 +112,8 @@ pub async fn admit_guest(
 async fn welcome(
     app: &Shared,
     check: Option<BodyCheck>,
-    (parts, body): (&mut request::Parts, &mut axum::body::Body),
+    parts: &mut request::Parts,
+    body: &mut axum::body::Body,
 ) -> Result<Option<Tokens>, Problem> {
     let is_open = admits_guests(app, parts);
     if !is_open || parts.headers.contains_key(AUTHORIZATION) || identify(parts, app).await?.is_ok() {

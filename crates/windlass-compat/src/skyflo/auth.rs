@@ -281,8 +281,8 @@ pub async fn change_password(
     if [&current_password, &new_password].iter().any(|it| it.chars().count() < PASSWORD_MIN_CHARS) {
         return Err(Problem::invalid(format!("a password has at least {PASSWORD_MIN_CHARS} characters")));
     }
-    let words = (Some(current_password), new_password);
-    match app.accounts.change_password(&caller.0, words, ApiKeys::Keep, &client).await {
+    let current = Some(current_password);
+    match app.accounts.change_password(&caller.0, current, new_password, ApiKeys::Keep, &client).await {
         Ok(()) => Ok(Json(json!({"message": "Password updated successfully"}))),
         Err(AccountError::WrongPassword) => {
             Err(Problem::new(StatusCode::BAD_REQUEST, "wrong_password", "Current password is incorrect"))

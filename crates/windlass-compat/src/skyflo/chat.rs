@@ -118,7 +118,7 @@ pub async fn chat(
     }
     let first = speaker.begin(active);
     let feed = feed(&app, &headers, &started.thread, started.seq);
-    Ok(respond(&app, place, (started.thread, feed), speaker, first))
+    Ok(respond(&app, place, started.thread, feed, speaker, first))
 }
 
 /// A thread from an event on.
@@ -173,7 +173,7 @@ pub async fn decide(
     let active = active.ok_or_else(missing)?;
     let decided = Decided { is_yes: decision.approve, reason: decision.reason.clone(), parameters: None };
     let given = target.given(decided.answer(&target.asked.kind));
-    let (accepted, _) = submit(&app, &caller, &machine, vec![given], (Vec::new(), None)).await?;
+    let (accepted, _) = submit(&app, &caller, &machine, vec![given], Vec::new(), None).await?;
     let seq = accepted.seq;
     if let Some(reason) = decision.reason.as_deref().filter(|_| decision.approve) {
         let data = json!({"call_id": call, "reason": reason, "by": caller.user().as_str()});
@@ -187,7 +187,7 @@ pub async fn decide(
     let speaker = Speaker::new(scene, active.id.clone(), since, offer(&app)).beside(active);
     let first = speaker.begin(None);
     let feed = feed(&app, &headers, &row.thread, seq);
-    Ok(respond(&app, place, (row.thread, feed), speaker, first))
+    Ok(respond(&app, place, row.thread, feed, speaker, first))
 }
 
 /// The wish to stop.

@@ -55,7 +55,8 @@ struct Said {
 pub fn respond(
     app: &Shared,
     place: StreamPlace,
-    (thread, feed): (ThreadId, Feed),
+    thread: ThreadId,
+    feed: Feed,
     speaker: Speaker,
     first: Vec<Word>,
 ) -> Response {
@@ -83,7 +84,7 @@ impl Said {
     async fn next(&mut self) -> Option<Word> {
         loop {
             if let Some(word) = self.ready.pop_front() {
-                let pause_ms = pause_ms((self.said, word.name), self.clock.now().since(self.said_at));
+                let pause_ms = pause_ms(self.said, word.name, self.clock.now().since(self.said_at));
                 if pause_ms > 0 {
                     tokio::time::sleep(Duration::from_millis(pause_ms)).await;
                 }
@@ -138,7 +139,7 @@ impl Said {
 }
 
 /// How long to wait with an event, by the name of the one before and of itself, and the time since the one before.
-fn pause_ms((before, name): (&str, &str), since_ms: u64) -> u64 {
+fn pause_ms(before: &str, name: &str, since_ms: u64) -> u64 {
     let follows = before == "completed" && name == "workflow_complete";
     let pauses = PAUSED.contains(&name) && !follows;
     if pauses { PAUSE_MS.saturating_sub(since_ms) } else { 0 }
@@ -152,12 +153,12 @@ mod tests {
     #[test]
     fn events_that_a_page_acts_on_do_not_come_in_one_burst() {
         let burst = ["ready", "tools.pending", "tool.awaiting_approval", "workflow_complete"];
-        let pauses: Vec<u64> = burst.windows(2).map(|pair| pause_ms((pair[0], pair[1]), 2)).collect();
+        let pauses: Vec<u64> = burst.windows(2).map(|pair| pause_ms(pair[0], pair[1], 2)).collect();
         assert_eq!(pauses, [148, 0, 148]);
         let end = ["tool.executing", "tool.result", "token", "completed", "workflow_complete"];
-        let pauses: Vec<u64> = end.windows(2).map(|pair| pause_ms((pair[0], pair[1]), 0)).collect();
+        let pauses: Vec<u64> = end.windows(2).map(|pair| pause_ms(pair[0], pair[1], 0)).collect();
         assert_eq!(pauses, [150, 0, 150, 0]);
-        assert_eq!(pause_ms(("token", "completed"), 151), 0);
+        assert_eq!(pause_ms("token", "completed", 151), 0);
     }
 
     // rows: SK-E2

@@ -49,11 +49,11 @@ impl Reply {
                 Delta::Call { .. } => {}
             }
         }
-        self.whole(scene, (&said, &thought), now)
+        self.whole(scene, &said, &thought, now)
     }
 
     /// Tells what is new in the whole so far.
-    fn whole(&mut self, scene: &Scene, (said, thought): (&str, &str), at: Timestamp) -> Vec<Word> {
+    fn whole(&mut self, scene: &Scene, said: &str, thought: &str, at: Timestamp) -> Vec<Word> {
         let thinking = self.thinking.set(thought).map(|rest| thinking(scene, at, &rest));
         let token = self.text.set(said).map(|rest| self.token(scene, &rest));
         thinking.into_iter().chain(token).collect()
@@ -62,7 +62,7 @@ impl Reply {
     /// The whole reply came. (SK-E5..E9)
     pub fn finish(&mut self, scene: &Scene, at: Timestamp, replied: &Replied<'_>) -> Vec<Word> {
         let (said, thought) = (said(replied.message), thought(replied.message));
-        let mut words = self.whole(scene, (&said, &thought), at);
+        let mut words = self.whole(scene, &said, &thought, at);
         words.extend(usage(scene, at, replied));
         if !thought.is_empty() {
             let data = json!({"content": thought, "duration_ms": replied.thinking_ms});

@@ -72,8 +72,11 @@ impl Calls {
     pub fn fragment(
         &mut self,
         scene: &Scene,
-        (run, step): (&RunId, u32),
-        (part, name, fragment): (u32, Option<&str>, &str),
+        run: &RunId,
+        step: u32,
+        part: u32,
+        name: Option<&str>,
+        fragment: &str,
     ) -> Option<String> {
         if self.is_torn {
             return None;

@@ -54,7 +54,8 @@ impl Edited<'_> {
 pub async fn confirm(
     app: &Shared,
     caller: &Caller,
-    (thread, from): (&ThreadId, Seq),
+    thread: &ThreadId,
+    from: Seq,
     calls: BTreeSet<CallKey>,
 ) -> Vec<InterruptId> {
     let mut confirmed = Vec::new();
@@ -65,7 +66,7 @@ pub async fn confirm(
             let Some(Ok(update)) = updates.next().await else { return };
             let Update::Event(recorded) = update else { continue };
             let Some((interrupt, approval)) = edited.hear(&recorded.event) else { continue };
-            match approve(app, caller, thread, (interrupt.clone(), approval)).await {
+            match approve(app, caller, thread, interrupt.clone(), approval).await {
                 Ok(Settled::Closed) => confirmed.push(interrupt),
                 // Others have to approve it as well.
                 Ok(Settled::Open) => {}
@@ -90,11 +91,12 @@ async fn approve(
     app: &Shared,
     caller: &Caller,
     thread: &ThreadId,
-    (interrupt, approval): (InterruptId, Digest),
+    interrupt: InterruptId,
+    approval: Digest,
 ) -> Result<Settled, EngineError> {
     let folded = app.engine.thread(thread).folded().await?;
     let given = Given { interrupt: interrupt.clone(), answer: Answer::Approve, approval: Some(approval) };
-    let (accepted, _) = submit(app, caller, &folded, vec![given], (Vec::new(), None)).await?;
+    let (accepted, _) = submit(app, caller, &folded, vec![given], Vec::new(), None).await?;
     Ok(if accepted.closed.contains(&interrupt) { Settled::Closed } else { Settled::Open })
 }
 

@@ -76,7 +76,7 @@ impl LlmConfig {
         let name = self.name.as_deref().ok_or_else(|| {
             Problem::invalid("`llm_config.modelName` is required beside `llm_config.baseUrl`")
         })?;
-        let opened = app.models.endpoints.open((caller.workspace(), caller.user()), endpoint, name);
+        let opened = app.models.endpoints.open(caller.workspace(), caller.user(), endpoint, name);
         let model = opened.map_err(|error| {
             Problem::invalid(format!("`llm_config`: {error}"))
                 .hint("`[outbound]` says which hosts and ports may be called")

@@ -58,12 +58,12 @@ pub async fn resume(
     let given = results.iter().map(|result| given(run, &guards, result)).collect::<Result<Vec<_>, _>>()?;
     // Before the answers, so that it is read with what they lead to and not a step later.
     let ordered = match order {
-        Some(order) => Some(instruct(&app, &caller, &session.thread, (agent, order)).await?),
+        Some(order) => Some(instruct(&app, &caller, &session.thread, agent, order).await?),
         None => None,
     };
     let answered: Vec<_> = given.iter().map(|given| given.interrupt.clone()).collect();
     let edited = edited(&results, &given);
-    let submitted = submit(&app, &caller, &machine, given, (Vec::new(), None)).await;
+    let submitted = submit(&app, &caller, &machine, given, Vec::new(), None).await;
     let seq = match submitted {
         Ok((accepted, _)) => accepted.seq,
         Err(error) => {
@@ -73,7 +73,7 @@ pub async fn resume(
     };
     let confirmed = match edited.is_empty() {
         true => Vec::new(),
-        false => confirm(&app, &caller, (&session.thread, seq), edited).await,
+        false => confirm(&app, &caller, &session.thread, seq, edited).await,
     };
     let scene = Scene { session: session.name.clone(), names: written.events };
     // What still waits is told again, so that no stream is without a word.
@@ -128,7 +128,8 @@ async fn instruct(
     app: &Shared,
     caller: &Caller,
     thread: &ThreadId,
-    (agent, order): (AgentConfig, String),
+    agent: AgentConfig,
+    order: String,
 ) -> Result<Option<InputId>, Problem> {
     let mut task = Task::new(agent, "");
     task.message = Said::Text(order).read()?;

@@ -182,11 +182,9 @@ impl Speaker for Zeus {
                 }
                 Delta::Reasoning { .. } => Vec::new(),
                 Delta::Call { part, name, arguments } => {
-                    let fragment = (*part, name.as_deref(), arguments.as_ref());
-                    self.calls
-                        .fragment(&self.scene, (self.turn.run(), self.step), fragment)
-                        .into_iter()
-                        .collect()
+                    let (run, name) = (self.turn.run(), name.as_deref());
+                    let told = self.calls.fragment(&self.scene, run, self.step, *part, name, arguments);
+                    told.into_iter().collect()
                 }
             },
             Update::Snapshot { parts, .. } if self.turn.is_now() => {

@@ -288,39 +288,34 @@ impl Run {
     /// Folds in what happened to a call, short of interrupts, start and end.
     pub(super) fn call_changed(&mut self, key: CallKey, fact: &Fact) {
         let Some(call) = self.call_mut(key) else { return };
-        match fact {
-            Fact::CallJudged { .. } => call.judged(fact),
-            Fact::GrantUsed { grant, .. } => call.grant = Some(grant.clone()),
-            Fact::CallEdited { arguments, approval, .. } => {
-                (call.arguments, call.changed) = (arguments.clone(), Some(Changed::Edited));
-                (call.approval, call.approved, call.preview) = (*approval, false, None);
-            }
-            Fact::CallPreviewing { recheck, terms, .. } => {
-                call.terms = terms.clone();
-                call.approved &= *recheck;
-                call.status = CallStatus::Previewing { recheck: *recheck };
-                call.looks += 1;
-            }
-            Fact::CallPreviewed { digest, .. } => call.preview = Some(*digest),
-            Fact::ToolParked { state, .. } => {
-                // An interrupt follows in the same batch.
-                (call.parked, call.reply, call.resumes) = (state.clone(), None, false);
-                call.rest = Rest::default();
-            }
-            Fact::ToolDeferred { until, state, rest, .. } => call.deferred(*until, state, *rest),
-            Fact::ToolReconciling { attempt, until, .. } => {
-                call.status = CallStatus::Reconciling { attempt: *attempt, until: *until };
-            }
-            Fact::ToolUnresolved { retry_at, .. } => {
-                if let CallStatus::Reconciling { attempt: attempts, until } = call.status {
-                    call.status = CallStatus::Unresolved { attempts, until, retry_at: *retry_at };
-                }
-            }
-            Fact::ToolInDoubt { effect, reason, .. } => {
-                // An interrupt or a result follows in the same batch.
-                call.doubt = Some(Doubt { effect: effect.clone(), reason: reason.clone() });
-            }
-            _ => {} // tidy: the state passes no other fact
+        if let Fact::CallJudged { .. } = fact {
+            call.judged(fact);
+        } else if let Fact::GrantUsed { grant, .. } = fact {
+            call.grant = Some(grant.clone());
+        } else if let Fact::CallEdited { arguments, approval, .. } = fact {
+            (call.arguments, call.changed) = (arguments.clone(), Some(Changed::Edited));
+            (call.approval, call.approved, call.preview) = (*approval, false, None);
+        } else if let Fact::CallPreviewing { recheck, terms, .. } = fact {
+            (call.terms, call.status) = (terms.clone(), CallStatus::Previewing { recheck: *recheck });
+            call.approved &= *recheck;
+            call.looks += 1;
+        } else if let Fact::CallPreviewed { digest, .. } = fact {
+            call.preview = Some(*digest);
+        } else if let Fact::ToolParked { state, .. } = fact {
+            // An interrupt follows in the same batch.
+            (call.parked, call.reply, call.resumes) = (state.clone(), None, false);
+            call.rest = Rest::default();
+        } else if let Fact::ToolDeferred { until, state, rest, .. } = fact {
+            call.deferred(*until, state, *rest);
+        } else if let Fact::ToolReconciling { attempt, until, .. } = fact {
+            call.status = CallStatus::Reconciling { attempt: *attempt, until: *until };
+        } else if let Fact::ToolUnresolved { retry_at, .. } = fact
+            && let CallStatus::Reconciling { attempt: attempts, until } = call.status
+        {
+            call.status = CallStatus::Unresolved { attempts, until, retry_at: *retry_at };
+        } else if let Fact::ToolInDoubt { effect, reason, .. } = fact {
+            // An interrupt or a result follows in the same batch.
+            call.doubt = Some(Doubt { effect: effect.clone(), reason: reason.clone() });
         }
     }
 

@@ -89,7 +89,8 @@ impl SignIn {
         url: &str,
         config: OAuth,
         way: Arc<Outbound>,
-        (tokens, clock): (Arc<dyn TokenStore>, Arc<dyn Clock>),
+        tokens: Arc<dyn TokenStore>,
+        clock: Arc<dyn Clock>,
         masks: Arc<Masks>,
     ) -> Self {
         Self {
@@ -258,7 +259,7 @@ impl SignIn {
         let client = {
             // Of those that begin at once, one registers a client, and the others find it.
             let _lock = self.lock().await?;
-            self.client(&mut manager, (&metadata, &noticed), &scopes).await?
+            self.client(&mut manager, &metadata, &noticed, &scopes).await?
         };
         manager.set_state_store(self.pending(Some(client.id.clone())));
         manager.configure_client(client.into())?;
@@ -349,7 +350,8 @@ impl SignIn {
     async fn client(
         &self,
         manager: &mut AuthorizationManager,
-        (metadata, noticed): (&AuthorizationMetadata, &Noticed),
+        metadata: &AuthorizationMetadata,
+        noticed: &Noticed,
         scopes: &[&str],
     ) -> Result<Client, AuthError> {
         if let Some(client) = self.known_client() {

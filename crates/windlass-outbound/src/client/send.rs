@@ -166,7 +166,7 @@ impl Outbound {
             let host = plain(&travel.url).unwrap_or_default();
             // The port that was written down is that of one host.
             let port = named.as_ref().filter(|(_, named)| *named == host).map(|(port, _)| *port);
-            let response = self.head(&travel, (&host, port), &limits, alarm.as_mut()).await?;
+            let response = self.head(&travel, &host, port, &limits, alarm.as_mut()).await?;
             let (status, headers) = (response.status(), response.headers().clone());
             if let (Redirects::Follow(check), Some(to)) = (&redirects, target(&travel.url, status, &headers))
                 && check(&travel.url, &to)
@@ -188,7 +188,8 @@ impl Outbound {
     async fn head(
         &self,
         travel: &Travel,
-        (host, port): (&str, Option<u16>),
+        host: &str,
+        port: Option<u16>,
         limits: &Limits,
         alarm: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<reqwest::Response, OutboundError> {

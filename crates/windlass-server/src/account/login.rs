@@ -303,7 +303,8 @@ impl Accounts {
     pub async fn change_password(
         &self,
         identity: &Identity,
-        (current, new): (Option<String>, String),
+        current: Option<String>,
+        new: String,
         keys: ApiKeys,
         client: &Client,
     ) -> Result<(), AccountError> {
@@ -406,8 +407,8 @@ mod tests {
             opened.err().and_then(|error| conflict(&error).map(str::to_owned))
         };
         let stands = accounts.password_stands(&user.id).await.unwrap();
-        let words = (Some(WORD.into()), "second horse".into());
-        accounts.change_password(&own, words, ApiKeys::Keep, &client).await.unwrap();
+        let (current, new) = (Some(WORD.into()), "second horse".into());
+        accounts.change_password(&own, current, new, ApiKeys::Keep, &client).await.unwrap();
         assert_eq!(open(stands).await.as_deref(), Some(PASSWORD));
         let (_, stands) = accounts.standing(&user.id).await.unwrap().unwrap();
         for active in [false, true] {
@@ -448,8 +449,8 @@ mod tests {
         let refused = accounts.make_key(&own, draft.clone(), None, &client).await;
         assert_eq!(code(refused.unwrap_err()), "sign_in_again");
         accounts.make_key(&by_key, draft, None, &client).await.unwrap();
-        let words = || (None, "second horse".to_owned());
-        let refused = accounts.change_password(&own, words(), ApiKeys::Keep, &client).await;
+        let new = || "second horse".to_owned();
+        let refused = accounts.change_password(&own, None, new(), ApiKeys::Keep, &client).await;
         assert_eq!(code(refused.unwrap_err()), "sign_in_again");
         assert_eq!(
             code(accounts.change_self(&own, moved(), None, &client).await.unwrap_err()),
@@ -458,15 +459,15 @@ mod tests {
         // Refreshing the session is no new sign-in.
         let next = accounts.refresh_session(&tokens.refresh.unwrap(), &client).await.unwrap();
         let own = trial.who(&next).await.unwrap();
-        let refused = accounts.change_password(&own, words(), ApiKeys::Keep, &client).await;
+        let refused = accounts.change_password(&own, None, new(), ApiKeys::Keep, &client).await;
         assert_eq!(code(refused.unwrap_err()), "sign_in_again");
         let used_for = LinkUse::SignIn { user: local.id.clone() };
         let link = accounts.start_link(used_for).await.unwrap();
         let own = trial.who(&accounts.sign_in_by_link(&link, &client).await.unwrap()).await.unwrap();
-        accounts.change_password(&own, words(), ApiKeys::Keep, &client).await.unwrap();
+        accounts.change_password(&own, None, new(), ApiKeys::Keep, &client).await.unwrap();
         assert!(accounts.by_key(&key).await.unwrap().is_ok());
-        let words = (Some("second horse".into()), "third horse".into());
-        accounts.change_password(&own, words, ApiKeys::Revoke, &client).await.unwrap();
+        let (current, new) = (Some("second horse".into()), "third horse".into());
+        accounts.change_password(&own, current, new, ApiKeys::Revoke, &client).await.unwrap();
         assert!(accounts.by_key(&key).await.unwrap().is_err());
     }
 

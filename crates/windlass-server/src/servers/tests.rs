@@ -75,8 +75,8 @@ impl World {
         let file = parse(Path::new("windlass.toml"), file).unwrap();
         let settings = Settings::resolve(vec![file], Flags::default(), &|_| None).unwrap();
         let back = Back::At("http://127.0.0.1:1/back".into());
-        let place = (self.folder.path(), self.records.clone() as Arc<dyn Records>);
-        Servers::start(&settings, &windlass::registry(), place, back, which).await.unwrap()
+        let (store, records) = (self.folder.path(), self.records.clone() as Arc<dyn Records>);
+        Servers::start(&settings, &windlass::registry(), store, records, back, which).await.unwrap()
     }
 
     async fn add(&self, servers: &Servers, name: &str) -> Result<(), ChangeError> {

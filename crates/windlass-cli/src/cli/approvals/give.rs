@@ -125,8 +125,8 @@ async fn drive(
         return Ok(Exit::Done);
     }
     let sight = Sight::of(console, go_on.output);
-    let ids = (row.thread.clone(), row.view.run.clone());
-    let follow = Follow::new(console, place, &mut signals, ids, sight);
+    let (thread, run) = (row.thread.clone(), row.view.run.clone());
+    let follow = Follow::new(console, place, &mut signals, thread, run, sight);
     let end = follow.follow_through(From {
         after: Seq(row.view.from.0.saturating_sub(1)),
         past: Seq(seq.0.saturating_sub(1)),

@@ -91,7 +91,7 @@ impl Chat<'_> {
         self.console.note(&self.console.paint.dim(&line));
         let past = self.place.engine.thread(thread).row().await?.head;
         let from = From { after: Seq(row.view.from.0.saturating_sub(1)), past };
-        let next = self.follow((thread.clone(), run), from).await;
+        let next = self.follow(thread.clone(), run, from).await;
         // The next message is a run of this chat, and goes where its own settings say.
         self.place.reach_own(self.console, &self.agent.models)?;
         next.map(Some)

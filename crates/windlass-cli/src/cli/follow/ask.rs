@@ -51,7 +51,7 @@ impl Follow<'_> {
             self.open_keyboard();
         }
         let light = Light { folder: &self.place.ground.folder, now: now(), paint: self.console.paint };
-        self.asking = Some(Asking::start(self.console, open, backgrounds, (party, light)));
+        self.asking = Some(Asking::start(self.console, open, backgrounds, party, light));
         Ok(None)
     }
 

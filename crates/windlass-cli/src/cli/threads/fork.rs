@@ -52,7 +52,7 @@ pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
         return Err(Trouble::usage(what).hint("`windlass threads export` shows them").into());
     }
     if Homes::is_own_of_thread(row.view.folder.as_deref()) {
-        return copy(console, args, &place, (row, at)).await;
+        return copy(console, args, &place, row, at).await;
     }
     if args.restore_files && !place.homes.has_files_of(row.view.folder.as_deref()) {
         let at = row.view.folder.as_deref().map_or("nowhere".into(), |at| format!("in `{}`", shown_line(at)));
@@ -86,7 +86,8 @@ async fn copy(
     console: &Console,
     args: &ForkArgs,
     place: &Place,
-    (row, at): (ThreadRow, Seq),
+    row: ThreadRow,
+    at: Seq,
 ) -> anyhow::Result<Exit> {
     let engine = &place.engine;
     let (fork, files) = if args.preview {

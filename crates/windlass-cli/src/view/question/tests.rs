@@ -29,7 +29,7 @@ fn open(kind: InterruptKind) -> OpenInterrupt {
 fn check(kind: InterruptKind, typed: &[&str]) -> String {
     let console = Console::new(ColorChoice::Never).muted();
     let light = Light { folder: Path::new("."), now: Timestamp(0), paint: Paint::Plain };
-    let mut asking = Asking::start(&console, vec![open(kind)], BTreeMap::new(), (local(), light));
+    let mut asking = Asking::start(&console, vec![open(kind)], BTreeMap::new(), local(), light);
     let mut said = choices(&asking.items[0].choices(&local(), false));
     for line in typed {
         said.push_str(&match asking.take(&console, line) {

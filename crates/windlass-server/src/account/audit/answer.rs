@@ -11,7 +11,7 @@ pub const ANSWERED: &str = "interrupt.answered";
 
 /// The entry of an answer: the verdict, and the call that it was given for. `note` names the actor; `machine` is the thread
 /// before the answer.
-pub fn entry_of(note: Note, (thread, machine): (&ThreadId, &Machine), given: &Given) -> (InterruptId, Note) {
+pub fn entry_of(note: Note, thread: &ThreadId, machine: &Machine, given: &Given) -> (InterruptId, Note) {
     let interrupt = given.interrupt.clone();
     let mut note = note
         .on(interrupt.as_str())

@@ -128,8 +128,8 @@ mod tests {
         let named = MemberChange { name: Some("Ann".into()), ..MemberChange::default() };
         accounts.change_member(&admin, &user.id, &named, None).await.unwrap();
         check("named", false).await;
-        let words = (Some(PASSWORD.into()), "second horse".into());
-        accounts.change_password(&own, words, ApiKeys::Keep, &client).await.unwrap();
+        let (current, new) = (Some(PASSWORD.into()), "second horse".into());
+        accounts.change_password(&own, current, new, ApiKeys::Keep, &client).await.unwrap();
         check("another password by its owner", false).await;
         accounts.change_member(&admin, &user.id, &to("c@example.com"), None).await.unwrap();
         check("moved by an administrator", true).await;

@@ -416,8 +416,8 @@ mod tests {
         let own = trial.who(&tokens).await.unwrap();
 
         let kept = link().await;
-        let words = (Some(PASSWORD.into()), "second horse".into());
-        accounts.change_password(&own, words, ApiKeys::Keep, &client).await.unwrap();
+        let (current, new) = (Some(PASSWORD.into()), "second horse".into());
+        accounts.change_password(&own, current, new, ApiKeys::Keep, &client).await.unwrap();
         assert!(ended(&kept).await, "the password was changed");
         let (kept, used) = (link().await, link().await);
         accounts.reset_password(&used, "third horse".into(), ApiKeys::Keep, &client).await.unwrap();

@@ -113,7 +113,8 @@ async fn set(
     app: &Shared,
     caller: &Caller,
     seen: &Seen,
-    (whose, owner): (&Whose, &Principal),
+    whose: &Whose,
+    owner: &Principal,
     auto_run: Option<AutoRun>,
 ) -> Result<Chosen, Problem> {
     let wanted = auto_run.map(machine::AutoRun::from);
@@ -165,7 +166,7 @@ async fn choose(
 ) -> Result<Response, Problem> {
     caller.approves()?;
     let user = caller.user_or_self(&app, of.user.as_deref()).await?;
-    let now = set(&app, &caller, &seen, (&Whose::User(user.clone()), &user), Some(choice.auto_run)).await?;
+    let now = set(&app, &caller, &seen, &Whose::User(user.clone()), &user, Some(choice.auto_run)).await?;
     Ok(tag(now).json(now))
 }
 
@@ -180,7 +181,7 @@ async fn forget(
 ) -> Result<StatusCode, Problem> {
     caller.approves()?;
     let user = caller.user_or_self(&app, of.user.as_deref()).await?;
-    set(&app, &caller, &seen, (&Whose::User(user.clone()), &user), None).await?;
+    set(&app, &caller, &seen, &Whose::User(user.clone()), &user, None).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -212,7 +213,7 @@ async fn choose_for_thread(
 ) -> Result<Response, Problem> {
     caller.approves()?;
     let owner = caller.thread(&app, &thread).await?.view.owner;
-    let now = set(&app, &caller, &seen, (&Whose::Thread(thread), &owner), Some(choice.auto_run)).await?;
+    let now = set(&app, &caller, &seen, &Whose::Thread(thread), &owner, Some(choice.auto_run)).await?;
     Ok(tag(now).json(now))
 }
 
@@ -228,6 +229,6 @@ async fn forget_of_thread(
 ) -> Result<StatusCode, Problem> {
     caller.approves()?;
     let owner = caller.thread(&app, &thread).await?.view.owner;
-    set(&app, &caller, &seen, (&Whose::Thread(thread), &owner), None).await?;
+    set(&app, &caller, &seen, &Whose::Thread(thread), &owner, None).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -69,7 +69,7 @@ async fn inbox(
     let people = app.accounts.refresh().await?;
     if let Some(thread) = filter.thread.map(ThreadId::from) {
         let row = caller.thread(&app, &thread).await?;
-        return Ok(Json(Page { data: of_thread(&app, (&caller, people), &row).await?, next_cursor: None }));
+        return Ok(Json(Page { data: of_thread(&app, &caller, people, &row).await?, next_cursor: None }));
     }
     let mut query = ThreadQuery {
         workspace: Some(caller.workspace().to_owned()),
@@ -85,7 +85,7 @@ async fn inbox(
         let is_last = threads.len() < AT_ONCE;
         let count = threads.len();
         for (index, row) in threads.into_iter().enumerate() {
-            found.extend(of_thread(&app, (&caller, people), &row).await?);
+            found.extend(of_thread(&app, &caller, people, &row).await?);
             looked += 1;
             let place = (row.view.updated_at, row.thread);
             let more = !is_last || index + 1 < count;
@@ -103,7 +103,8 @@ async fn inbox(
 /// What a thread asks and the caller may see.
 async fn of_thread(
     app: &Shared,
-    (caller, people): (&Caller, &People),
+    caller: &Caller,
+    people: &People,
     row: &ThreadRow,
 ) -> Result<Vec<Interrupt>, Problem> {
     let snapshot = match Snapshot::read(app, &row.thread).await {
@@ -124,7 +125,7 @@ async fn of_thread(
         return Ok(Vec::new());
     }
     let setting =
-        Setting::of(app, (caller, people), &row.thread, &row.view.owner, row.view.title.clone()).await?;
+        Setting::of(app, caller, people, &row.thread, &row.view.owner, row.view.title.clone()).await?;
     Ok(seen.into_iter().map(|open| Interrupt::new(&setting, open, &viewer)).collect())
 }
 
@@ -202,7 +203,7 @@ async fn one(
     let open = snapshot.find(&caller, &row, &interrupt)?.cloned();
     let open = open.ok_or_else(|| Problem::not_found(format!("an open interrupt `{interrupt}`")))?;
     let people = app.accounts.refresh().await?;
-    let setting = Setting::of(&app, (&caller, people), &row.thread, &row.owner, row.title).await?;
+    let setting = Setting::of(&app, &caller, people, &row.thread, &row.owner, row.title).await?;
     Ok(Json(Interrupt::new(&setting, open, &snapshot.viewer(&app, &caller))))
 }
 
@@ -223,7 +224,7 @@ async fn reply(
     let row = locate(&app, &caller, &interrupt).await?;
     let snapshot = Snapshot::read(&app, &row.thread).await?;
     snapshot.find(&caller, &row, &interrupt)?;
-    let mut answered = give(&app, &caller, (&row, &snapshot), vec![(interrupt, wish)]).await?;
+    let mut answered = give(&app, &caller, &row, &snapshot, vec![(interrupt, wish)]).await?;
     // One for each that was given.
     answered.pop().map(Json).ok_or_else(|| Problem::internal("an answer has no outcome"))
 }

@@ -156,7 +156,7 @@ fn operations(schemas: &Schemas) -> Result<Vec<Operation>, String> {
             if operations.len() == MAX_OPERATIONS {
                 return Err(format!("the OpenAPI description has more than {MAX_OPERATIONS} operations"));
             }
-            operations.push(Operation::read(method, template, (item, operation), schemas)?);
+            operations.push(Operation::read(method, template, item, operation, schemas)?);
         }
     }
     if operations.is_empty() {

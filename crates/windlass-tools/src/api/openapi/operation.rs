@@ -52,7 +52,8 @@ impl Operation {
     pub(super) fn read(
         method: Method,
         template: &str,
-        (item, operation): (&Value, &Value),
+        item: &Value,
+        operation: &Value,
         schemas: &Schemas,
     ) -> Result<Self, String> {
         let (pattern, names) = pattern(template)?;
@@ -178,8 +179,7 @@ impl Operation {
         let check = self.parameters_check.get_or_init(|| {
             let mut parts = Parts::default();
             let taken = given.iter().map(|(place, _)| {
-                self.place_schema(*place, (schemas, &mut parts))
-                    .map(|schema| (place.name().to_owned(), schema))
+                self.place_schema(*place, schemas, &mut parts).map(|schema| (place.name().to_owned(), schema))
             });
             let taken = taken.collect();
             self.ready("parameters", taken, parts)
@@ -187,7 +187,7 @@ impl Operation {
         let Some(check) = check else { return Ok(()) };
         let values = |reading: Reading| -> Value {
             let places = given.iter().map(|(place, given)| {
-                (place.name().to_owned(), self.place_values(*place, given, (schemas, reading)))
+                (place.name().to_owned(), self.place_values(*place, given, schemas, reading))
             });
             Value::Object(places.collect())
         };
@@ -198,7 +198,7 @@ impl Operation {
     }
 
     /// The schema of the parameters at one place.
-    fn place_schema(&self, place: Place, (schemas, parts): (&Schemas, &mut Parts)) -> Result<Value, String> {
+    fn place_schema(&self, place: Place, schemas: &Schemas, parts: &mut Parts) -> Result<Value, String> {
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for parameter in self.read_at(place) {
             if parameter.required {
@@ -214,7 +214,8 @@ impl Operation {
         &self,
         place: Place,
         given: &[(String, String)],
-        (schemas, reading): (&Schemas, Reading),
+        schemas: &Schemas,
+        reading: Reading,
     ) -> Value {
         let mut values = Map::new();
         for parameter in self.read_at(place) {

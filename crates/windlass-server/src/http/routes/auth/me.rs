@@ -129,7 +129,7 @@ async fn change_password(
     caller.session()?;
     let PasswordChange { current_password, new_password, revoke_keys } = body;
     let keys = if revoke_keys { ApiKeys::Revoke } else { ApiKeys::Keep };
-    app.accounts.change_password(&caller.0, (current_password, new_password), keys, &client).await?;
+    app.accounts.change_password(&caller.0, current_password, new_password, keys, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -222,7 +222,8 @@ impl Granting {
     async fn read(
         app: &Shared,
         caller: &Caller,
-        (row, snapshot): (&RunRow, &Snapshot),
+        row: &RunRow,
+        snapshot: &Snapshot,
         id: &InterruptId,
         wish: &Offered,
     ) -> Result<Option<Self>, Problem> {
@@ -285,7 +286,8 @@ fn require_digest(snapshot: &Snapshot, given: &Given) -> Result<(), Problem> {
 pub async fn give(
     app: &Shared,
     caller: &Caller,
-    (row, snapshot): (&RunRow, &Snapshot),
+    row: &RunRow,
+    snapshot: &Snapshot,
     wishes: Vec<(InterruptId, Wish)>,
 ) -> Result<Vec<Answered>, Problem> {
     let mut given = Vec::with_capacity(wishes.len());
@@ -295,13 +297,13 @@ pub async fn give(
         require_digest(snapshot, &one)?;
         given.push(one);
         let Some(offered) = &wish.grant else { continue };
-        let granting = Granting::read(app, caller, (row, snapshot), id, offered).await?;
+        let granting = Granting::read(app, caller, row, snapshot, id, offered).await?;
         if let Some(Granting { interrupt, draft }) = granting {
             users.push(draft.user.clone());
             drafts.push((interrupt, draft));
         }
     }
-    let submitted = submit(app, caller, &snapshot.folded, given, (drafts, None)).await;
+    let submitted = submit(app, caller, &snapshot.folded, given, drafts, None).await;
     let (accepted, written) = submitted.map_err(|error| missing_tool(app, error))?;
     let written = users.into_iter().zip(written);
     let mut grants: Vec<(InterruptId, Grant)> =
@@ -375,7 +377,7 @@ pub async fn give_all(app: &Shared, caller: &Caller, batch: Batch) -> Result<Res
     }
     for (index, ThreadAnswers { row, snapshot, wishes }) in threads.into_iter().enumerate() {
         let interrupts = wishes.iter().map(|(id, _)| id.to_string()).collect();
-        let (answered, problem) = match give(app, caller, (&row, &snapshot), wishes).await {
+        let (answered, problem) = match give(app, caller, &row, &snapshot, wishes).await {
             Ok(answered) => (answered, None),
             Err(problem) => (Vec::new(), Some(problem)),
         };

@@ -94,7 +94,8 @@ impl Setting {
     /// A thread of the caller's workspace, with what the caller may know of it.
     pub async fn of(
         app: &Shared,
-        (caller, people): (&Caller, &People),
+        caller: &Caller,
+        people: &People,
         thread: &ThreadId,
         owner: &Principal,
         title: Option<String>,

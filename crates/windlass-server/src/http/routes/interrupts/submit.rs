@@ -20,12 +20,13 @@ pub async fn submit(
     caller: &Caller,
     folded: &FoldedThread,
     given: Vec<Given>,
-    (grants, beside): (Vec<(InterruptId, GrantDraft)>, Option<windlass::machine::Note>),
+    grants: Vec<(InterruptId, GrantDraft)>,
+    beside: Option<windlass::machine::Note>,
 ) -> Result<(Accepted, Vec<(InterruptId, Grant)>), EngineError> {
     let (thread, before_ms) = (folded.thread(), app.config.settings.vote_after_ms);
     given.iter().try_for_each(|given| require_settled(caller, before_ms, folded, given))?;
     let by = Note::by(&caller.0, ANSWERED);
-    let notes: Vec<_> = given.iter().map(|given| entry_of(by.clone(), (thread, folded), given)).collect();
+    let notes: Vec<_> = given.iter().map(|given| entry_of(by.clone(), thread, folded, given)).collect();
     let (granted, drafts): (Vec<_>, Vec<_>) = grants.into_iter().unzip();
     let (accepted, written) =
         app.engine.answer_and_grant(folded, given, drafts, beside, caller.party()).await?;
