@@ -12,9 +12,9 @@ use windlass_machine::{FailureClass, ModelName};
 use super::cloud::{self, Cloud};
 use super::config::{ProviderConfig, Secret, WireKind};
 use super::demo::{DEMO_MODEL, DemoModel};
-use super::endpoint::{CONNECT_TIMEOUT, Endpoint, Lookup};
-use super::preset::{self, Preset};
 use super::provider::ProviderModel;
+use crate::provider::endpoint::{CONNECT_TIMEOUT, Endpoint, Lookup};
+use crate::provider::preset::{self, Preset};
 
 /// The provider of a name without a slash. (SK-L1)
 const DEFAULT_PROVIDER: &str = "openai";

@@ -2,6 +2,11 @@
 //!
 //! Talking to them is `bedrock.rs` and `vertex.rs`, each behind a cargo feature of its own.
 
+#[cfg(feature = "bedrock")]
+pub(super) mod bedrock;
+#[cfg(feature = "vertex")]
+pub(super) mod vertex;
+
 use std::borrow::Cow;
 
 use windlass_engine::port::model::ModelError;

@@ -3,6 +3,8 @@
 //!
 //! The library repairs histories silently. What leaves here needs no repair; debug builds check that.
 
+pub(super) mod media;
+
 use rig_core::message::{
     Api, AssistantContent, AssistantMessage, CallId, Message as RigMessage, Opaque, Origin as RigOrigin,
     Text, ToolCall as RigCall, ToolFunction, ToolName as RigToolName, ToolResult as RigResult,
@@ -12,7 +14,6 @@ use windlass_engine::port::model::{ModelCall, ModelError};
 use windlass_machine::{Block, Content, FailureClass, Message, Native, Origin, Role, ToolCall, ToolResult};
 
 use super::config::WireKind;
-use super::media;
 use super::native::{self, Own};
 use super::rewrite::CallArguments;
 

@@ -2,6 +2,9 @@
 //!
 //! It retries nothing and keeps nothing between calls.
 
+pub(super) mod endpoint;
+pub(super) mod preset;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,16 +27,16 @@ use windlass_machine::{FailureClass, ModelName, Origin};
 #[cfg(feature = "vertex")]
 use super::cloud::Cloud;
 use super::config::{Auth, ProviderConfig, Secret, WireKind};
-use super::endpoint::Endpoint;
 use super::history::{self, History, Target};
-use super::preset::{Preset, ReasoningContent};
 use super::settings::{self, Facts};
 use super::stream::ReplyStream;
 use super::transport::{Endings, Link, LinkOptions, bearer, sensitive};
-#[cfg(feature = "vertex")]
-use super::vertex::Route;
 use super::wire::Wire;
 use super::{info, schema};
+#[cfg(feature = "vertex")]
+use crate::cloud::vertex::Route;
+use crate::provider::endpoint::Endpoint;
+use crate::provider::preset::{Preset, ReasoningContent};
 
 /// A model of a provider over HTTP.
 pub(super) struct ProviderModel {

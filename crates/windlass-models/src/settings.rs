@@ -11,8 +11,8 @@ use windlass_engine::port::model::{ModelError, ModelInfo};
 use windlass_machine::{Effort, FailureClass, ModelSettings, Reasoning};
 
 use super::config::WireKind;
-use super::preset::{ChatSchema, Preset};
 use super::schema;
+use crate::provider::preset::{ChatSchema, Preset};
 
 /// The least output cap beside a reasoning budget. (SK-L4)
 const BUDGET_OUTPUT_MIN_TOKENS: u64 = 16_384;

@@ -2,6 +2,9 @@
 //!
 //! Dropping it closes the connection.
 
+pub(super) mod reply;
+pub(super) mod stop;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -17,8 +20,8 @@ use windlass_machine::{Origin, StopReason, Usage};
 
 use super::config::WireKind;
 use super::failure;
-use super::reply::{self, Streamed};
 use super::transport::{LinkOptions, Remainder};
+use crate::stream::reply::Streamed;
 
 /// The stream of one call. Dropping it closes the connection.
 pub(super) struct ReplyStream {

@@ -65,7 +65,7 @@ pub(super) struct LinkOptions {
     pub endings: Endings,
     /// Where the request goes instead, and who signs in there.
     #[cfg(feature = "vertex")]
-    pub route: Option<super::vertex::Route>,
+    pub route: Option<crate::cloud::vertex::Route>,
 }
 
 /// Bodies that were read as far as anybody needs, until their ends have come: one that is dropped before takes its

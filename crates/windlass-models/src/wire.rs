@@ -17,15 +17,15 @@ use rig_core::streaming::CompletionStream;
 use windlass_engine::port::model::ModelError;
 use windlass_machine::CacheMarks;
 
-#[cfg(feature = "bedrock")]
-use super::bedrock::Converse;
 #[cfg(not(feature = "bedrock"))]
 use super::cloud::Cloud;
 use super::config::WireKind;
-use super::endpoint::Endpoint;
 use super::failure;
 use super::settings::UNKNOWN_MODEL_OUTPUT_TOKENS;
 use super::transport::Link;
+#[cfg(feature = "bedrock")]
+use crate::cloud::bedrock::Converse;
+use crate::provider::endpoint::Endpoint;
 
 /// A chat endpoint that the library has no dialect for.
 const COMPATIBLE: Dialect = Dialect::gateway("openai-compatible", "", "");

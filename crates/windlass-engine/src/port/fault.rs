@@ -4,7 +4,7 @@
 
 use windlass_machine::{Seq, ThreadId, UnreadableEvent};
 
-use super::epoch::Epoch;
+use crate::port::journal::epoch::Epoch;
 
 /// Why the store could not do something.
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,7 @@
 //! An append is one transaction, all or nothing. A call that failed without an answer is
 //! *unknown*, never "did not happen": the caller reads the head and looks for its own batch.
 
+pub(super) mod epoch;
 mod list;
 mod usage;
 
@@ -18,9 +19,9 @@ use windlass_machine::{
 pub use self::list::{RunQuery, RunRow, RunView, ThreadQuery, ThreadRow, ThreadStatus, ThreadView};
 pub use self::usage::{Usage, UsageQuery, UsageRow};
 use super::budget::{Amounts, BudgetRow, Reserve, Settle};
-pub use super::epoch::Epoch;
 pub use super::fault::{AppendError, StoreError};
 use super::records::RecordChange;
+pub use crate::port::journal::epoch::Epoch;
 
 /// Threads and their journals.
 #[async_trait]

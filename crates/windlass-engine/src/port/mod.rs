@@ -7,7 +7,6 @@ pub mod blob;
 pub mod budget;
 pub mod bus;
 pub mod clock;
-mod epoch;
 pub mod fault;
 pub mod hook;
 pub mod journal;

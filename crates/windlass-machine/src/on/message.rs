@@ -2,6 +2,8 @@
 //!
 //! Nothing here looks at what a message says, beyond that it says something.
 
+pub(super) mod queue;
+
 use super::record::{Planned, Recorder, Situation, can_be_read, is_not_null};
 use super::{cancel, next};
 use crate::agent::ModelSettings;

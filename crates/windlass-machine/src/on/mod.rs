@@ -14,7 +14,6 @@ mod message;
 mod model;
 mod next;
 mod progress;
-mod queue;
 mod record;
 mod rejudge;
 mod tick;
@@ -26,6 +25,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use self::message::queue;
 use self::record::{Plan, Planned, Recorder, Situation, can_be_read, fits, nothing};
 use crate::event::{Event, Fact, Outcome};
 use crate::id::{ThreadId, ToolName};

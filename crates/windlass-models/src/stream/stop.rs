@@ -6,10 +6,10 @@ use rig_core::completion::{CompletionResponse, FinishReason};
 use serde_json::Value;
 use windlass_machine::StopReason;
 
-use super::config::WireKind;
+use crate::config::WireKind;
 
 /// Reads the reason.
-pub(super) fn reason(kind: WireKind, response: &CompletionResponse) -> StopReason {
+pub(crate) fn reason(kind: WireKind, response: &CompletionResponse) -> StopReason {
     let raw = |pointer: &str| response.raw.pointer(pointer).and_then(Value::as_str);
     let told = match kind {
         WireKind::Anthropic => raw("/stop_reason").and_then(anthropic),

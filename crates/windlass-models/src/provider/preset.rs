@@ -2,11 +2,11 @@
 //!
 //! Addresses, variables and quirks only; no code depends on a name.
 
-use super::cloud::Cloud;
-use super::config::WireKind;
+use crate::cloud::Cloud;
+use crate::config::WireKind;
 
 /// What is known of a provider before anything is configured.
-pub(super) struct Preset {
+pub(crate) struct Preset {
     /// The part of a model's name before the slash.
     pub name: &'static str,
     /// The wire.
@@ -31,7 +31,7 @@ pub(super) struct Preset {
 
 /// What becomes of `reasoning_content` in assistant messages on the chat wire. (SK-L5)
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReasoningContent {
+pub(crate) enum ReasoningContent {
     /// Never sent.
     Strip,
     /// On every assistant message once one has it.
@@ -42,7 +42,7 @@ pub(super) enum ReasoningContent {
 
 /// What a chat endpoint takes as `response_format`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum ChatSchema {
+pub(crate) enum ChatSchema {
     /// A JSON schema.
     Schema,
     /// Only that the answer be a JSON object.
@@ -50,7 +50,7 @@ pub(super) enum ChatSchema {
 }
 
 /// The API version of Azure deployments where none is configured; the latest generally available one.
-pub(super) const AZURE_API_VERSION: &str = "2024-10-21";
+pub(crate) const AZURE_API_VERSION: &str = "2024-10-21";
 
 const CHAT: Preset = Preset {
     name: "",
@@ -74,15 +74,15 @@ const fn known(name: &'static str, base_url: &'static str, keys: &'static [&'sta
 }
 
 /// A provider that the table does not name: chat completions at a configured address.
-pub(super) const UNNAMED: Preset = CHAT;
+pub(crate) const UNNAMED: Preset = CHAT;
 
 /// Finds a provider by name.
-pub(super) fn by_name(name: &str) -> Option<&'static Preset> {
+pub(crate) fn by_name(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| preset.name == name)
 }
 
 /// Every provider in the table.
-pub(super) fn all() -> &'static [Preset] {
+pub(crate) fn all() -> &'static [Preset] {
     PRESETS
 }
 

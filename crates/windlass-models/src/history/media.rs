@@ -13,7 +13,7 @@ use windlass_engine::port::model::{ModelCall, ModelError};
 use windlass_machine::{BlobRef, FailureClass};
 
 /// A picture, or a sentence in its place where no provider takes its type.
-pub(super) fn image(call: &ModelCall, blob: &BlobRef) -> Result<UserContent, ModelError> {
+pub(crate) fn image(call: &ModelCall, blob: &BlobRef) -> Result<UserContent, ModelError> {
     Ok(match picture(call, blob)? {
         Some(image) => UserContent::Image(image),
         None => UserContent::text(left_out("picture", blob)),
@@ -21,7 +21,7 @@ pub(super) fn image(call: &ModelCall, blob: &BlobRef) -> Result<UserContent, Mod
 }
 
 /// A picture inside a tool's result.
-pub(super) fn result_image(call: &ModelCall, blob: &BlobRef) -> Result<ToolResultContent, ModelError> {
+pub(crate) fn result_image(call: &ModelCall, blob: &BlobRef) -> Result<ToolResultContent, ModelError> {
     Ok(match picture(call, blob)? {
         Some(image) => ToolResultContent::Image(image),
         None => ToolResultContent::Text(Text::new(left_out("picture", blob))),
@@ -29,7 +29,7 @@ pub(super) fn result_image(call: &ModelCall, blob: &BlobRef) -> Result<ToolResul
 }
 
 /// A document: PDF as it is, text as text, and a sentence in the place of anything else.
-pub(super) fn file(call: &ModelCall, name: &str, blob: &BlobRef) -> Result<UserContent, ModelError> {
+pub(crate) fn file(call: &ModelCall, name: &str, blob: &BlobRef) -> Result<UserContent, ModelError> {
     let bytes = bytes(call, blob)?;
     if blob.media_type == "application/pdf" {
         return Ok(UserContent::Document(Document {
@@ -45,7 +45,7 @@ pub(super) fn file(call: &ModelCall, name: &str, blob: &BlobRef) -> Result<UserC
 }
 
 /// The bytes of a blob that the request names.
-pub(super) fn bytes<'a>(call: &'a ModelCall, blob: &BlobRef) -> Result<&'a [u8], ModelError> {
+pub(crate) fn bytes<'a>(call: &'a ModelCall, blob: &BlobRef) -> Result<&'a [u8], ModelError> {
     call.blobs.get(&blob.digest).map(AsRef::as_ref).ok_or_else(|| {
         ModelError::new(FailureClass::MissingBlob, format!("blob {:?} is not there", blob.digest))
     })

@@ -5,17 +5,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::config::{ProviderConfig, Secret, WireKind};
-use super::preset::Preset;
+use crate::config::{ProviderConfig, Secret, WireKind};
+use crate::provider::preset::Preset;
 
 /// Time to open a connection. Providers answer in well under a second, or not at all.
-pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Finds a variable.
-pub(super) type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+pub(crate) type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// A provider with address and key.
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
     /// The part of the model's name before the slash.
     pub provider: String,
     /// What the table says of it.
@@ -35,7 +35,7 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     /// The wire that a model speaks here.
-    pub(super) fn kind(&self, model: &str) -> WireKind {
+    pub(crate) fn kind(&self, model: &str) -> WireKind {
         let usual = || self.preset.cloud.map_or(self.preset.wire, |cloud| cloud.wire(model));
         self.config.wire.unwrap_or_else(usual)
     }

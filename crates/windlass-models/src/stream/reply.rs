@@ -11,12 +11,12 @@ use serde_json::Value;
 use windlass_engine::port::model::{ModelError, Reply};
 use windlass_machine::{Block, Content, FailureClass, Native, Origin, StopReason, ToolCall, ToolName, Usage};
 
-use super::config::WireKind;
-use super::native::{self, Own};
-use super::stop;
+use crate::config::WireKind;
+use crate::native::{self, Own};
+use crate::stream::stop;
 
 /// The argument text of one call, put together while it streamed.
-pub(super) struct Streamed {
+pub(crate) struct Streamed {
     /// The call, once its part has ended.
     pub id: Option<CallId>,
     /// The fragments, joined.
@@ -24,7 +24,7 @@ pub(super) struct Streamed {
 }
 
 /// Makes our reply of the library's.
-pub(super) fn build(
+pub(crate) fn build(
     kind: WireKind,
     origin: &Arc<Origin>,
     response: CompletionResponse,

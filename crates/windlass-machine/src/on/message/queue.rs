@@ -4,22 +4,23 @@
 
 use std::sync::Arc;
 
-use super::next::start_queued;
-use super::record::{Planned, Situation, nothing};
-use super::{cancel, message};
 use crate::event::{CancelReason, Fact};
 use crate::id::{InputId, Principal};
 use crate::message::Message;
+use crate::on::cancel;
+use crate::on::message;
+use crate::on::next::start_queued;
+use crate::on::record::{Planned, Situation, nothing};
 use crate::reject::Reject;
 use crate::state::{State, Waiting};
 
-pub(super) fn withdrawn<'i>(s: Situation<'_>, id: &'i InputId, by: &'i Principal) -> Planned<'i> {
+pub(in crate::on) fn withdrawn<'i>(s: Situation<'_>, id: &'i InputId, by: &'i Principal) -> Planned<'i> {
     waiting(s.state, id, by)?;
     Ok(Box::new(move |r| r.record(Fact::MessageWithdrawn { id: id.clone(), by: by.clone() })))
 }
 
 /// Only its sender has a say in what it says: its run works for them, with what they may do.
-pub(super) fn edited<'i>(
+pub(in crate::on) fn edited<'i>(
     s: Situation<'_>,
     id: &'i InputId,
     new: &'i Arc<Message>,
@@ -40,7 +41,7 @@ pub(super) fn edited<'i>(
 }
 
 /// Goes before all others, those that were promoted earlier included: the newest wish counts.
-pub(super) fn sent_now<'i>(s: Situation<'_>, id: &'i InputId, by: &'i Principal) -> Planned<'i> {
+pub(in crate::on) fn sent_now<'i>(s: Situation<'_>, id: &'i InputId, by: &'i Principal) -> Planned<'i> {
     waiting(s.state, id, by)?;
     let is_active = s.state.run.is_some();
     Ok(Box::new(move |r| {

@@ -13,14 +13,14 @@ use tokio::sync::OnceCell;
 use windlass_engine::port::model::ModelError;
 use windlass_machine::FailureClass;
 
-use super::config::WireKind;
-use super::endpoint::Endpoint;
+use crate::config::WireKind;
+use crate::provider::endpoint::Endpoint;
 
 /// The version that a body for Claude names there, in place of the header.
 const ANTHROPIC_VERSION: &str = "vertex-2023-10-16";
 
 /// How a model's requests travel.
-pub(super) struct Route {
+pub(crate) struct Route {
     /// The model's own address; `None` for the chat wire, whose body names the model.
     address: Option<Uri>,
     kind: WireKind,
@@ -37,7 +37,7 @@ enum Account {
 
 impl Route {
     /// The route of a model; talks to nobody.
-    pub(super) fn new(endpoint: &Endpoint, kind: WireKind, model: &str) -> Result<Self, ModelError> {
+    pub(crate) fn new(endpoint: &Endpoint, kind: WireKind, model: &str) -> Result<Self, ModelError> {
         let base = endpoint.base_url.as_deref().unwrap_or_default();
         let address = match kind {
             WireKind::Anthropic => {
@@ -60,7 +60,7 @@ impl Route {
     }
 
     /// Sends a request of the maker's wire to the model's address, signed in.
-    pub(super) async fn redirect(&self, request: Request<Bytes>) -> Result<Request<Bytes>, ModelError> {
+    pub(crate) async fn redirect(&self, request: Request<Bytes>) -> Result<Request<Bytes>, ModelError> {
         let (mut parts, mut body) = request.into_parts();
         if let Some(address) = &self.address {
             parts.uri = address.clone();

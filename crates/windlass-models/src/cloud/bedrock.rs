@@ -30,17 +30,17 @@ use tokio::time::timeout;
 use windlass_engine::port::model::ModelError;
 use windlass_machine::{CacheMarks, FailureClass};
 
-use super::config::{Auth, Secret};
-use super::endpoint::{CONNECT_TIMEOUT, Endpoint};
-use super::failure;
-use super::transport::{LinkError, root_cause};
+use crate::config::{Auth, Secret};
+use crate::failure;
+use crate::provider::endpoint::{CONNECT_TIMEOUT, Endpoint};
+use crate::transport::{LinkError, root_cause};
 
 /// Where the wire merges what has no setting of its own.
 const MODEL_FIELDS: &str = "/additionalModelRequestFields";
 
 /// One model on Bedrock.
 #[derive(Clone)]
-pub(super) struct Converse {
+pub(crate) struct Converse {
     wire: completion::Converse,
     account: Arc<Account>,
     marks: CacheMarks,
@@ -64,7 +64,7 @@ struct Settings {
 
 impl Converse {
     /// Makes the model; talks to nobody.
-    pub(super) fn new(endpoint: &Endpoint, model: &str) -> Result<Self, ModelError> {
+    pub(crate) fn new(endpoint: &Endpoint, model: &str) -> Result<Self, ModelError> {
         let config = &endpoint.config;
         if let Auth::Header(name) = &config.auth {
             let message =
@@ -93,12 +93,12 @@ impl Converse {
     }
 
     /// The library's view of whom a history is sent to.
-    pub(super) fn target(&self) -> &dyn ReplayTarget {
+    pub(crate) fn target(&self) -> &dyn ReplayTarget {
         &self.wire
     }
 
     /// Opens a streamed reply. Nothing is sent before the stream is polled.
-    pub(super) fn stream(
+    pub(crate) fn stream(
         &self,
         request: CompletionRequest,
         marks: CacheMarks,
