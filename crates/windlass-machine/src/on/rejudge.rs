@@ -175,7 +175,7 @@ pub(super) fn replied(r: &mut Recorder<'_>, index: usize, view: &View) {
 /// A tool that is gone cannot be run; one that is the run's own is somewhere else.
 fn gone(r: &mut Recorder<'_>, index: usize) {
     let call = r.call(index);
-    // Another process may have the tool: what is asked stays asked, and cannot be approved meanwhile.
+    // Another process may have the tool: the interrupt stays open, and an approval of it is refused here.
     if call.status.asked().is_some() || r.lacks(&call.tool) {
         return;
     }

@@ -13,7 +13,7 @@ use crate::on::verdict::{self, Judged};
 use crate::reject::Reject;
 use crate::state::Asked;
 
-/// Checks that a person's approval counts for what is asked.
+/// Checks that a person's approval counts for this interrupt.
 pub(super) fn may_approve(asked: &Asked, by: &Party) -> Result<(), Reject> {
     if asked.terms.may_approve(&by.principal, &by.roles) {
         return Ok(());
