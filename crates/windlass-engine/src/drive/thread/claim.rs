@@ -3,7 +3,7 @@
 //! It opens no thread. A process that does not renew in time, because it was stopped or cut off, loses its threads to
 //! others: its drivers end, and their late appends are refused by the epoch.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::OwnedMutexGuard;
@@ -14,8 +14,9 @@ use super::registry::{LOOK_EVERY_MS, ThreadRegistry};
 use crate::error::EngineError;
 use crate::port::journal::{Claim, Due, Epoch, Head, StoreError};
 
-/// How often a claim is renewed before it would end: two renewals may fail.
-const RENEWALS: u64 = 3;
+/// A claim is renewed after each of so many parts of its lease. Two renewals in a row may fail: the third comes before the
+/// end of the lease.
+const PARTS: u64 = 4;
 
 /// The claims of an engine.
 #[derive(Default)]
@@ -167,6 +168,7 @@ impl ThreadRegistry {
         }
         match self.journal().renew(&held).await {
             Ok(lost) => {
+                let lost: HashSet<ThreadId> = lost.into_iter().collect();
                 for (thread, epoch) in held.iter().filter(|(thread, _)| lost.contains(thread)) {
                     self.services.store.leases.let_go(thread, *epoch);
                     self.lapse(thread, *epoch);
@@ -211,7 +213,7 @@ pub(crate) async fn renew(registry: Weak<ThreadRegistry>, lease_ms: u64) {
         let Some(this) = registry.upgrade() else { return };
         let clock = this.services.clock.clone();
         drop(this);
-        clock.sleep_ms((lease_ms / RENEWALS).max(1)).await;
+        clock.sleep_ms((lease_ms / PARTS).max(1)).await;
         let Some(this) = registry.upgrade() else { return };
         this.renew_claims().await;
     }
