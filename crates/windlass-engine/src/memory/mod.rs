@@ -95,7 +95,8 @@ impl MemoryStore {
         lock(&self.faults).appends.push_back(fault);
     }
 
-    /// Cuts this node off from the store, as a broken network would, or ends that. Meanwhile its calls fail as unavailable.
+    /// Cuts this node off from the store, as a broken network would, or ends that. Meanwhile its
+    /// reads, claims, renewals and appends fail as unavailable.
     pub fn cut_off(&self, is_cut_off: bool) {
         lock(&self.faults).is_cut_off = is_cut_off;
     }

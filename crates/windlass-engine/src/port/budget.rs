@@ -1,8 +1,8 @@
 //! Budgets: how much of something was used, and how much is set aside for what is under way.
 //!
 //! These are the rules that every store follows inside an append. The store reads the keys that [`keys_of`] names, then the
-//! budgets that [`budgets_of`] names, each with one query; [`book`] decides from these [`Books`] alone, and the store writes
-//! the [`Booking`]. What is counted, and how much of it is allowed, is the caller's to say.
+//! budgets that [`budgets_of`] names; a remote store needs one query for each. [`book`] decides from these [`Books`] alone,
+//! and the store writes the [`Booking`]. What is counted, and how much of it is allowed, is the caller's to say.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
