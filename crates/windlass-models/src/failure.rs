@@ -37,9 +37,7 @@ pub(super) fn typed(error: &ProviderError) -> ModelError {
                 response.headers.as_ref().and_then(retry_after_ms).or_else(|| retry_info_ms(&response.body));
             error
         }
-        ProviderError::Truncated => {
-            plain(FailureClass::Truncated, "the provider's stream ended before the reply did")
-        }
+        ProviderError::Truncated => truncated(),
         ProviderError::Json(error) => {
             plain(FailureClass::Malformed, &format!("the provider sent invalid JSON: {error}"))
         }
@@ -58,6 +56,26 @@ pub(super) fn typed(error: &ProviderError) -> ModelError {
             &other.to_string(),
         ),
     }
+}
+
+/// The stream ended before the provider ended the reply.
+pub(super) fn truncated() -> ModelError {
+    ModelError::new(FailureClass::Truncated, "the provider's stream ended before the reply did")
+}
+
+/// An event that is not valid JSON.
+pub(super) fn malformed(error: &serde_json::Error) -> ModelError {
+    ModelError::new(FailureClass::Malformed, shortened(&format!("the provider sent invalid JSON: {error}")))
+}
+
+/// Types an error that arrived inside a stream.
+pub(super) fn in_band(body: &str) -> ModelError {
+    ModelError { retry_after_ms: retry_info_ms(body), ..answered(None, None, body) }
+}
+
+/// Types an error of the transport.
+pub(super) fn transport(error: HttpError) -> ModelError {
+    typed(&ProviderError::from_transport_error(error))
 }
 
 /// Whether the provider refused the prompt itself, which is an answer and not a failure.

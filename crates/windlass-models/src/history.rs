@@ -15,7 +15,6 @@ use windlass_machine::{Block, Content, FailureClass, Message, Native, Origin, Ro
 
 use super::config::WireKind;
 use super::native::{self, Own};
-use super::rewrite::CallArguments;
 
 /// Whom the history is for.
 pub(super) struct Target<'a> {
@@ -33,16 +32,11 @@ pub(super) struct Target<'a> {
 pub(super) struct History {
     /// System texts first.
     pub messages: Vec<RigMessage>,
-    /// The arguments of every call in order, for the chat wire.
-    pub arguments: Vec<CallArguments>,
-    /// Whether an assistant message had reasoning of this origin.
-    pub reasoned: bool,
 }
 
 /// Builds the history of a call.
 pub(super) fn build(call: &ModelCall, target: &Target<'_>) -> Result<History, ModelError> {
-    let mut history =
-        History { messages: system(call, target.kind)?, arguments: Vec::new(), reasoned: false };
+    let mut history = History { messages: system(call, target.kind)? };
     for message in &call.request.messages {
         match message.role {
             Role::System => {
@@ -95,49 +89,14 @@ impl History {
         let exact = own || adopted;
         let mut content = Vec::with_capacity(message.blocks.len());
         for block in &message.blocks {
-            let Some(block) = assistant_block(call, target, block, exact)? else { continue };
-            self.reasoned |= matches!(block, AssistantContent::Reasoning(_));
-            content.push(block);
+            content.extend(assistant_block(call, target, block, exact)?);
         }
         if content.is_empty() {
             return Ok(());
         }
-        if target.kind == WireKind::OpenaiChat {
-            let sent = content.iter().filter_map(|block| match block {
-                AssistantContent::ToolCall(sent) => Some(&sent.function),
-                _ => None, // the library's enum is open, and only calls have arguments
-            });
-            for (asked, sent) in message.calls().zip(sent) {
-                self.arguments.push(exact_arguments(text(call, &asked.asked)?, sent, exact));
-            }
-        }
         let origin = exact.then(|| target.library.clone());
         self.messages.push(RigMessage::Assistant(AssistantMessage::new(content).with_origin(origin)));
         Ok(())
-    }
-
-    /// Gives every assistant message without reasoning an empty one in a field of this name. (SK-L5)
-    pub(super) fn fill_reasoning(&mut self, field: &str, origin: &RigOrigin) {
-        for message in &mut self.messages {
-            let RigMessage::Assistant(turn) = message else { continue };
-            if turn.content.iter().any(|block| matches!(block, AssistantContent::Reasoning(_))) {
-                continue;
-            }
-            let empty = AssistantContent::reasoning("").with_native(serde_json::json!({ field: "" }));
-            turn.content.insert(0, empty);
-            turn.origin.get_or_insert_with(|| origin.clone());
-        }
-    }
-
-    /// Leaves all reasoning out.
-    pub(super) fn strip_reasoning(&mut self) {
-        for message in &mut self.messages {
-            if let RigMessage::Assistant(turn) = message {
-                turn.content.retain(|block| !matches!(block, AssistantContent::Reasoning(_)));
-            }
-        }
-        self.messages
-            .retain(|message| !matches!(message, RigMessage::Assistant(turn) if turn.content.is_empty()));
     }
 }
 
@@ -295,15 +254,6 @@ fn item(kind: WireKind, native: Option<&Native>, own: Own<'_>, exact: bool) -> O
         None if exact && kind != WireKind::OpenaiChat => native::rebuild(kind, own),
         None => None,
     }
-}
-
-fn exact_arguments(written: &str, sent: &ToolFunction, exact: bool) -> CallArguments {
-    // What is no JSON object stays as the library repairs it: providers refuse such a history.
-    let is_object = sent.invalid_arguments.is_none() && written.trim_start().starts_with('{');
-    let encoded = serde_json::to_string(&sent.arguments).ok().filter(|_| is_object);
-    let differs = encoded.as_ref().is_some_and(|encoded| encoded != written);
-    let exact = (exact && differs).then(|| written.to_owned());
-    CallArguments { encoded, exact }
 }
 
 fn same_origin(message: &Message, origin: &Origin) -> bool {

@@ -1,10 +1,13 @@
 //! The model adapter: providers over HTTP, and the built-in demo model.
 //!
-//! It stands on `rig-core`, whose types stay in here. What the library does not do (raw stop
-//! reasons, stall time-outs, typed errors, compact storage of a provider's items) is added on top.
+//! Chat completions are read and written here (`chat`); the other wires stand on `rig-core`, whose types stay in
+//! here. What the library does not do (raw stop reasons, stall time-outs, typed errors, compact storage of a
+//! provider's items) is added on top.
 //! It retries nothing and stores nothing.
 
+mod body;
 mod catalog;
+mod chat;
 mod cloud;
 mod config;
 mod demo;
@@ -13,7 +16,6 @@ mod history;
 mod info;
 mod native;
 mod provider;
-mod rewrite;
 mod schema;
 mod settings;
 mod stream;

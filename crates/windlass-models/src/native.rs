@@ -4,8 +4,10 @@
 //! that is then nothing but its wire's usual frame is not kept at all. Restoring is exact, byte for byte;
 //! what would not be is kept whole.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use windlass_machine::{Native, Origin};
 
@@ -96,6 +98,11 @@ pub(super) fn restore(item: &Value, text: &str) -> Value {
     item
 }
 
+/// Whether an item, as stored, has a field.
+pub(super) fn has_field(item: &Value, field: &str) -> bool {
+    item.get(WHOLE).unwrap_or(item).get(field).is_some()
+}
+
 /// Builds the item of a block that was stored without one; `None` where the wire needs none.
 pub(super) fn rebuild(kind: WireKind, own: Own<'_>) -> Option<Value> {
     if let Own::Call { asked, .. } = own
@@ -104,6 +111,21 @@ pub(super) fn rebuild(kind: WireKind, own: Own<'_>) -> Option<Value> {
         return None;
     }
     Some(restore(&frame(kind, own)?, own.text()))
+}
+
+/// A call's arguments as a provider accepts them in a history: as the model wrote them if they are a JSON object, the
+/// object inside a JSON string, else an empty object. The result tells the model what was wrong.
+pub(super) fn arguments(written: &str) -> Cow<'_, str> {
+    fn is_object(text: &str) -> bool {
+        text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok()
+    }
+    if is_object(written) {
+        return Cow::Borrowed(written);
+    }
+    match serde_json::from_str::<String>(written) {
+        Ok(inner) if is_object(&inner) => Cow::Owned(inner),
+        Ok(_) | Err(_) => Cow::Borrowed("{}"),
+    }
 }
 
 /// Whether every wire takes the id as it is, so that a call needs no record of where it came from. (SK-L10)

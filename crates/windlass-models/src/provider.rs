@@ -14,10 +14,9 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use rig_core::catalog::ModelSpec;
 use rig_core::completion::history::adapt;
-use rig_core::completion::{CompletionRequest, ToolDefinition};
+use rig_core::completion::{CompletionRequest, ReplayTarget};
 use rig_core::message::{
-    AssistantContent, Message as RigMessage, ToolChoice, ToolName as RigToolName, ToolResultContent,
-    UserContent,
+    AssistantContent, Message as RigMessage, ToolChoice, ToolResultContent, UserContent,
 };
 use rig_core::providers::anthropic::completion::claude_spec;
 use rig_reqwest::ReqwestClient;
@@ -31,12 +30,14 @@ use super::history::{self, History, Target};
 use super::settings::{self, Facts};
 use super::stream::ReplyStream;
 use super::transport::{Endings, Link, LinkOptions, bearer, sensitive};
-use super::wire::Wire;
+use super::wire::{LibraryWire, Wire};
 use super::{info, schema};
+use crate::chat::ChatWire;
 #[cfg(feature = "vertex")]
 use crate::cloud::vertex::Route;
 use crate::provider::endpoint::Endpoint;
-use crate::provider::preset::{Preset, ReasoningContent};
+use crate::provider::preset::Preset;
+use crate::stream::events::EventStream;
 
 /// A model of a provider over HTTP.
 pub(super) struct ProviderModel {
@@ -85,107 +86,60 @@ impl ProviderModel {
         })
     }
 
-    fn open(&self, call: &ModelCall) -> Result<ReplyStream, ModelError> {
+    fn open(
+        &self,
+        call: &ModelCall,
+    ) -> Result<BoxStream<'static, Result<ModelEvent, ModelError>>, ModelError> {
+        match &self.wire {
+            Wire::Chat(wire) => Ok(self.open_chat(wire, call)?.boxed()),
+            Wire::Library(wire) => Ok(self.open_library(wire, call)?.boxed()),
+        }
+    }
+
+    fn facts(&self, call: &ModelCall) -> Facts<'_> {
+        Facts {
+            kind: self.kind,
+            preset: self.preset,
+            spec: self.spec,
+            info: &self.info,
+            lenient: self.config.lenient,
+            tools: !call.tools.is_empty(),
+        }
+    }
+
+    fn open_chat(&self, wire: &ChatWire, call: &ModelCall) -> Result<EventStream, ModelError> {
         let options = self.link.clone()?;
-        let target = self.wire.target();
+        let request =
+            wire.request(call, &self.origin, &self.facts(call), &self.config.extra_body, self.marked)?;
+        let link = Link::new(self.http.clone(), Arc::clone(&options));
+        Ok(EventStream::new(link, request, options, wire.decoder(Arc::clone(&self.origin))))
+    }
+
+    fn open_library(&self, wire: &LibraryWire, call: &ModelCall) -> Result<ReplyStream, ModelError> {
+        let options = self.link.clone()?;
+        let target = wire.target();
         let target = Target {
             kind: self.kind,
             origin: &self.origin,
             library: history::library_origin(target.api(), target.provider(), target.model()),
             nine_letter_ids: self.preset.name == "mistral",
         };
-        let mut history = history::build(call, &target)?;
+        let history = history::build(call, &target)?;
         let mut request = CompletionRequest::from(Vec::<RigMessage>::new());
         request.model = Some(target.library.model.clone());
-        request.tools = self.tools(call)?;
+        request.tools = schema::tools(call, self.kind)?;
         let tools = !request.tools.is_empty();
         // Said and not left to defaults, because gateways differ in theirs. (SK-L2)
         request.tool_choice = tools.then_some(ToolChoice::Auto);
-        let facts = Facts {
-            kind: self.kind,
-            preset: self.preset,
-            spec: self.spec,
-            info: &self.info,
-            lenient: self.config.lenient,
-            tools,
-        };
-        let thinks = settings::apply(&mut request, &call.request.settings, &facts, &self.config.extra_body)?;
-        self.place_reasoning(&mut history, &target, thinks);
+        settings::apply(&mut request, &call.request.settings, &self.facts(call), &self.config.extra_body)?;
         if cfg!(debug_assertions) {
-            self.check_unrepaired(&history, tools);
+            check_unrepaired(&history, tools, wire.target());
         }
         request.chat_history = history.messages;
-        let mut link = Link::new(self.http.clone(), Arc::clone(&options), history.arguments);
-        if self.marked {
-            link = link.with_marks(call.request.settings.cache);
-        }
+        let link = Link::new(self.http.clone(), Arc::clone(&options));
         let remainder = link.remainder();
-        let stream = self.wire.stream(request, call.request.settings.cache, link)?;
+        let stream = wire.stream(request, call.request.settings.cache, link)?;
         Ok(ReplyStream::new(stream, self.kind, Arc::clone(&self.origin), remainder, options))
-    }
-
-    fn tools(&self, call: &ModelCall) -> Result<Vec<ToolDefinition>, ModelError> {
-        call.tools
-            .iter()
-            .map(|tool| {
-                let name = RigToolName::new(tool.name.as_str())
-                    .map_err(|_| ModelError::new(FailureClass::InvalidRequest, "a tool has no name"))?;
-                let parameters = match self.kind {
-                    WireKind::Gemini => schema::for_gemini(&tool.input_schema),
-                    WireKind::Anthropic
-                    | WireKind::OpenaiChat
-                    | WireKind::OpenaiResponses
-                    | WireKind::Converse => tool.input_schema.clone(),
-                };
-                Ok(ToolDefinition::new(name, tool.description.clone(), parameters))
-            })
-            .collect()
-    }
-
-    /// Puts `reasoning_content` where a chat endpoint wants it. (SK-L5)
-    fn place_reasoning(&self, history: &mut History, target: &Target<'_>, thinks: bool) {
-        const FIELD: &str = "reasoning_content";
-        if self.kind != WireKind::OpenaiChat {
-            return;
-        }
-        // Reasoning of another name (`reasoning_details`) is carried by the messages that have it.
-        let seen = || {
-            history.messages.iter().any(|message| match message {
-                RigMessage::Assistant(turn) => turn.content.iter().any(|block| {
-                    matches!(block, AssistantContent::Reasoning(_))
-                        && block.native_item().is_some_and(|item| item.get(FIELD).is_some())
-                }),
-                RigMessage::System { .. } | RigMessage::User { .. } => false,
-            })
-        };
-        let everywhere = match self.preset.reasoning_content {
-            ReasoningContent::Strip => return history.strip_reasoning(),
-            ReasoningContent::WhenSeen => history.reasoned && seen(),
-            ReasoningContent::WhenOn => thinks || history.reasoned && seen(),
-        };
-        if everywhere {
-            history.fill_reasoning(FIELD, &target.library);
-        }
-    }
-
-    /// The library repairs what it does not like without a word; a plain history of ours must not need it.
-    fn check_unrepaired(&self, history: &History, tools: bool) {
-        let system = |message: &RigMessage| matches!(message, RigMessage::System { .. });
-        let later_system = history.messages.iter().skip_while(|message| system(message)).any(system);
-        // Ids are unique within a reply only; across replies the library tells equal ones apart.
-        let mut ids = HashSet::new();
-        let calls = history.messages.iter().filter_map(|message| match message {
-            RigMessage::Assistant(turn) => Some(turn.tool_calls()),
-            RigMessage::System { .. } | RigMessage::User { .. } => None,
-        });
-        let distinct = calls.flatten().all(|call| ids.insert(&call.id));
-        if tools && distinct && !later_system && history.messages.iter().all(is_plain) {
-            let adapted = adapt(&history.messages, self.wire.target());
-            debug_assert_eq!(
-                adapted, history.messages,
-                "the model library changed a history before sending it"
-            );
-        }
     }
 }
 
@@ -196,9 +150,26 @@ impl Model for ProviderModel {
 
     fn stream(&self, call: ModelCall) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         match self.open(&call) {
-            Ok(reply) => reply.boxed(),
+            Ok(reply) => reply,
             Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
         }
+    }
+}
+
+/// The library repairs what it does not like without a word; a plain history of ours must not need it.
+fn check_unrepaired(history: &History, tools: bool, target: &dyn ReplayTarget) {
+    let system = |message: &RigMessage| matches!(message, RigMessage::System { .. });
+    let later_system = history.messages.iter().skip_while(|message| system(message)).any(system);
+    // Ids are unique within a reply only; across replies the library tells equal ones apart.
+    let mut ids = HashSet::new();
+    let calls = history.messages.iter().filter_map(|message| match message {
+        RigMessage::Assistant(turn) => Some(turn.tool_calls()),
+        RigMessage::System { .. } | RigMessage::User { .. } => None,
+    });
+    let distinct = calls.flatten().all(|call| ids.insert(&call.id));
+    if tools && distinct && !later_system && history.messages.iter().all(is_plain) {
+        let adapted = adapt(&history.messages, target);
+        debug_assert_eq!(adapted, history.messages, "the model library changed a history before sending it");
     }
 }
 

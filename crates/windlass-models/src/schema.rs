@@ -1,13 +1,38 @@
-//! JSON schemas as providers take them.
+//! Tools and their JSON schemas as providers take them.
 //!
 //! What a provider would refuse is rewritten; the tool still checks the whole.
 
+use rig_core::completion::ToolDefinition;
+use rig_core::message::ToolName;
 use serde_json::{Map, Value};
+use windlass_engine::port::model::{ModelCall, ModelError};
+use windlass_machine::FailureClass;
+
+use crate::config::WireKind;
+
+/// The tools of a call as the model library takes them.
+pub(super) fn tools(call: &ModelCall, kind: WireKind) -> Result<Vec<ToolDefinition>, ModelError> {
+    call.tools
+        .iter()
+        .map(|tool| {
+            let name = ToolName::new(tool.name.as_str())
+                .map_err(|_| ModelError::new(FailureClass::InvalidRequest, "a tool has no name"))?;
+            let parameters = match kind {
+                WireKind::Gemini => for_gemini(&tool.input_schema),
+                WireKind::Anthropic
+                | WireKind::OpenaiChat
+                | WireKind::OpenaiResponses
+                | WireKind::Converse => tool.input_schema.clone(),
+            };
+            Ok(ToolDefinition::new(name, tool.description.clone(), parameters))
+        })
+        .collect()
+}
 
 /// Makes a tool's schema one for Gemini. It goes out as `parametersJsonSchema`, which reads JSON Schema, alternatives
 /// and all: only `$schema`, which it refuses, and `nullable`, which is OpenAPI's and which no tool here heeds, are
 /// dropped; a root without a type is an object. (SK-C18)
-pub(super) fn for_gemini(schema: &Value) -> Value {
+fn for_gemini(schema: &Value) -> Value {
     let mut clean = without_dialect(schema);
     if let Value::Object(root) = &mut clean {
         root.entry("type").or_insert_with(|| "object".into());

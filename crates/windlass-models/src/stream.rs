@@ -2,7 +2,11 @@
 //!
 //! Dropping it closes the connection.
 
+pub(super) mod decoder;
+pub(super) mod events;
+pub(super) mod lenient;
 pub(super) mod reply;
+pub(super) mod sse;
 pub(super) mod stop;
 
 use std::pin::Pin;

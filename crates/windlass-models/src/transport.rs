@@ -1,8 +1,7 @@
 //! The HTTP layer under the wires: silence becomes a time-out, a cut is told from an end, and what is
 //! no event stream comes back as an error with its body.
 //!
-//! It also puts on the wire what the library has no setting for: key placement and further headers; bodies are
-//! rewritten next door.
+//! It also puts on the wire what the library has no setting for: key placement and further headers.
 
 use std::fmt;
 use std::future::Future;
@@ -19,12 +18,8 @@ use rig_core::http_client::{
     BoxedStream, Error, HttpClientExt, LazyBody, MultipartForm, Result, StreamingResponse,
 };
 use rig_reqwest::ReqwestClient;
-use serde_json::{Value, json};
 use tokio::time::Sleep;
 use windlass_engine::port::model::ModelError;
-use windlass_machine::CacheMarks;
-
-use super::rewrite::{CallArguments, rewritten};
 
 /// What went wrong below the protocol.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,8 +110,6 @@ fn has_ended(body: &mut BoxedStream, context: &mut Context<'_>) -> Poll<()> {
 pub(super) struct Link {
     http: ReqwestClient,
     options: Arc<LinkOptions>,
-    arguments: Arc<[CallArguments]>,
-    mark: Option<Value>,
     remainder: Remainder,
 }
 
@@ -153,6 +146,16 @@ impl Remainder {
     }
 }
 
+impl Remainder {
+    /// Leaves the rest of a body to the endpoint.
+    pub(super) fn leave_to(&self, endpoint: &LinkOptions) {
+        let left = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(body) = left.body {
+            endpoint.endings.keep(body);
+        }
+    }
+}
+
 /// Keeps the end of what has been read: more than any wire's last event, less than what is noticed.
 fn keep_tail(tail: &mut Vec<u8>, chunk: &[u8]) {
     const KEPT: usize = 256;
@@ -164,20 +167,8 @@ fn keep_tail(tail: &mut Vec<u8>, chunk: &[u8]) {
 
 impl Link {
     /// Makes the client of one call.
-    pub(super) fn new(http: ReqwestClient, options: Arc<LinkOptions>, arguments: Vec<CallArguments>) -> Self {
-        let arguments =
-            if arguments.iter().any(|call| call.exact.is_some()) { arguments } else { Vec::new() };
-        Self { http, options, arguments: arguments.into(), mark: None, remainder: Remainder::default() }
-    }
-
-    /// Marks the instructions of a chat request for Anthropic's cache. (SK-C11)
-    pub(super) fn with_marks(mut self, marks: CacheMarks) -> Self {
-        self.mark = match marks {
-            CacheMarks::Off => None,
-            CacheMarks::Short => Some(json!({"type": "ephemeral"})),
-            CacheMarks::Hour => Some(json!({"type": "ephemeral", "ttl": "1h"})),
-        };
-        self
+    pub(super) fn new(http: ReqwestClient, options: Arc<LinkOptions>) -> Self {
+        Self { http, options, remainder: Remainder::default() }
     }
 
     /// Where the rest of the body will be found.
@@ -185,7 +176,8 @@ impl Link {
         self.remainder.clone()
     }
 
-    async fn open(&self, request: Request<Bytes>) -> Result<StreamingResponse> {
+    /// Sends a request and returns the event stream, or an error for any other answer.
+    pub(super) async fn open(&self, request: Request<Bytes>) -> Result<StreamingResponse> {
         let (mut parts, body) = request.into_parts();
         key_out_of_address(&mut parts.uri, &mut parts.headers);
         for name in &self.options.removed {
@@ -194,7 +186,6 @@ impl Link {
         for (name, value) in &self.options.headers {
             parts.headers.insert(name, value.clone());
         }
-        let body = rewritten(body, &self.arguments, self.mark.as_ref());
         let request = Request::from_parts(parts, body);
         let stall = self.options.stall_timeout;
         let opening = async {

@@ -1,8 +1,6 @@
-//! The library's wires behind one type.
+//! The wires behind one type.
 //!
-//! Nothing beyond this module names them.
-
-use std::sync::Arc;
+//! Chat completions are Windlass's own; the others are the model library's, and nothing beyond this module names them.
 
 use rig_core::completion::{CompletionRequest, ReplayTarget};
 use rig_core::driver::Model;
@@ -23,6 +21,7 @@ use super::config::WireKind;
 use super::failure;
 use super::settings::UNKNOWN_MODEL_OUTPUT_TOKENS;
 use super::transport::Link;
+use crate::chat::ChatWire;
 #[cfg(feature = "bedrock")]
 use crate::cloud::bedrock::Converse;
 use crate::provider::endpoint::Endpoint;
@@ -33,20 +32,25 @@ const COMPATIBLE: Dialect = Dialect::gateway("openai-compatible", "", "");
 /// A messages endpoint that is not Anthropic's.
 const MESSAGES_COMPATIBLE: anthropic::Dialect = anthropic::compatible("anthropic-compatible", "", "", None);
 
-/// One model's wire, ready to encode. Behind a pointer, because it is cloned for every call.
-#[derive(Clone)]
+/// One model's wire, ready to encode.
 pub(super) enum Wire {
-    /// Anthropic messages.
-    Anthropic(Arc<Messages>),
     /// Chat completions.
-    Chat(Arc<Chat>),
+    Chat(Box<ChatWire>),
+    /// A wire that the model library speaks.
+    Library(LibraryWire),
+}
+
+/// A wire of the model library. Cloned for every call.
+pub(super) enum LibraryWire {
+    /// Anthropic messages.
+    Anthropic(Box<Messages>),
     /// OpenAI responses.
-    Responses(Arc<Responses>),
+    Responses(Box<Responses>),
     /// Gemini.
-    Gemini(Arc<GenerateContent>),
+    Gemini(Box<GenerateContent>),
     /// Bedrock.
     #[cfg(feature = "bedrock")]
-    Converse(Arc<Converse>),
+    Converse(Box<Converse>),
 }
 
 impl Wire {
@@ -54,6 +58,7 @@ impl Wire {
     pub(super) fn new(kind: WireKind, endpoint: &Endpoint, model: &str) -> Result<Self, ModelError> {
         let base_url = endpoint.base_url.as_deref().unwrap_or_default();
         let key = endpoint.api_key.as_ref().map_or("", |key| key.expose()).to_owned();
+        let library = Self::Library;
         Ok(match kind {
             WireKind::Anthropic => {
                 let own = endpoint.preset.dialect == Some(anthropic::ANTHROPIC.name);
@@ -62,7 +67,7 @@ impl Wire {
                 // Claude in a cloud is the same model; behind another endpoint a name may mean anything.
                 let namesake = if endpoint.preset.cloud.is_some() { &anthropic::ANTHROPIC } else { dialect };
                 let cap = namesake.default_max_tokens(model).unwrap_or(UNKNOWN_MODEL_OUTPUT_TOKENS);
-                Self::Anthropic(Arc::new(messages(config, model, cap)))
+                library(LibraryWire::Anthropic(Box::new(messages(config, model, cap))))
             }
             WireKind::OpenaiChat | WireKind::OpenaiResponses => {
                 let mut dialect = *endpoint.preset.dialect.and_then(openai::by_name).unwrap_or(&COMPATIBLE);
@@ -76,28 +81,29 @@ impl Wire {
                     config = config.with_api_version(version);
                 }
                 if kind == WireKind::OpenaiChat {
-                    Self::Chat(Arc::new(Chat::new(config, model)))
+                    Self::Chat(Box::new(ChatWire::new(Chat::new(config, model), endpoint)))
                 } else {
-                    Self::Responses(Arc::new(Responses::new(config, model)))
+                    library(LibraryWire::Responses(Box::new(Responses::new(config, model))))
                 }
             }
             WireKind::Gemini => {
                 let base = base_url.trim_end_matches('/').trim_end_matches("/v1beta");
                 let config = GeminiConfig::new(key).with_base_url(base);
-                Self::Gemini(Arc::new(GenerateContent::new(config, model)))
+                library(LibraryWire::Gemini(Box::new(GenerateContent::new(config, model))))
             }
             #[cfg(feature = "bedrock")]
-            WireKind::Converse => Self::Converse(Arc::new(Converse::new(endpoint, model)?)),
+            WireKind::Converse => library(LibraryWire::Converse(Box::new(Converse::new(endpoint, model)?))),
             #[cfg(not(feature = "bedrock"))]
             WireKind::Converse => return Err(Cloud::Bedrock.left_out()),
         })
     }
+}
 
+impl LibraryWire {
     /// The library's view of whom a history is sent to.
     pub(super) fn target(&self) -> &dyn ReplayTarget {
         match self {
             Self::Anthropic(wire) => &**wire,
-            Self::Chat(wire) => &**wire,
             Self::Responses(wire) => &**wire,
             Self::Gemini(wire) => &**wire,
             #[cfg(feature = "bedrock")]
@@ -122,7 +128,6 @@ impl Wire {
                 };
                 Model::new(wire, link).stream(request)
             }
-            Self::Chat(wire) => Model::new(Chat::clone(wire), link).stream(request),
             Self::Responses(wire) => Model::new(Responses::clone(wire), link).stream(request),
             Self::Gemini(wire) => Model::new(GenerateContent::clone(wire), link).stream(request),
             #[cfg(feature = "bedrock")]

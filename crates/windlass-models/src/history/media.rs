@@ -31,17 +31,40 @@ pub(crate) fn result_image(call: &ModelCall, blob: &BlobRef) -> Result<ToolResul
 /// A document: PDF as it is, text as text, and a sentence in the place of anything else.
 pub(crate) fn file(call: &ModelCall, name: &str, blob: &BlobRef) -> Result<UserContent, ModelError> {
     let bytes = bytes(call, blob)?;
-    if blob.media_type == "application/pdf" {
-        return Ok(UserContent::Document(Document {
+    Ok(match as_text(name, blob, bytes) {
+        Some(text) => UserContent::text(text),
+        None => UserContent::Document(Document {
             data: DocumentSourceKind::Base64(BASE64_STANDARD.encode(bytes)),
             media_type: Some(DocumentMediaType::PDF),
             additional_params: Some(json!({"title": name})),
-        }));
+        }),
+    })
+}
+
+/// The text that a document is sent as; `None` for PDF, which the wires carry.
+pub(crate) fn as_text(name: &str, blob: &BlobRef, bytes: &[u8]) -> Option<String> {
+    if blob.media_type == "application/pdf" {
+        return None;
     }
-    Ok(UserContent::text(match std::str::from_utf8(bytes) {
+    Some(match std::str::from_utf8(bytes) {
         Ok(text) => format!("<file name=\"{name}\">\n{text}\n</file>"),
         Err(_) => left_out(&format!("file `{name}`"), blob),
-    }))
+    })
+}
+
+/// Whether providers accept the blob as a picture.
+pub(crate) fn is_picture(blob: &BlobRef) -> bool {
+    image_type(blob).is_some()
+}
+
+fn image_type(blob: &BlobRef) -> Option<ImageMediaType> {
+    match blob.media_type.as_str() {
+        "image/png" => Some(ImageMediaType::PNG),
+        "image/jpeg" => Some(ImageMediaType::JPEG),
+        "image/gif" => Some(ImageMediaType::GIF),
+        "image/webp" => Some(ImageMediaType::WEBP),
+        _ => None,
+    }
 }
 
 /// The bytes of a blob that the request names.
@@ -52,13 +75,7 @@ pub(crate) fn bytes<'a>(call: &'a ModelCall, blob: &BlobRef) -> Result<&'a [u8],
 }
 
 fn picture(call: &ModelCall, blob: &BlobRef) -> Result<Option<Image>, ModelError> {
-    let media_type = match blob.media_type.as_str() {
-        "image/png" => ImageMediaType::PNG,
-        "image/jpeg" => ImageMediaType::JPEG,
-        "image/gif" => ImageMediaType::GIF,
-        "image/webp" => ImageMediaType::WEBP,
-        _ => return Ok(None),
-    };
+    let Some(media_type) = image_type(blob) else { return Ok(None) };
     Ok(Some(Image {
         data: DocumentSourceKind::Base64(BASE64_STANDARD.encode(bytes(call, blob)?)),
         media_type: Some(media_type),
@@ -67,6 +84,7 @@ fn picture(call: &ModelCall, blob: &BlobRef) -> Result<Option<Image>, ModelError
     }))
 }
 
-fn left_out(what: &str, blob: &BlobRef) -> String {
+/// The sentence in the place of a blob that no provider accepts.
+pub(crate) fn left_out(what: &str, blob: &BlobRef) -> String {
     format!("({what} left out: {} cannot be shown to a model)", blob.media_type)
 }

@@ -76,6 +76,9 @@ pub(super) fn frames(name: &str) -> Option<Vec<String>> {
             finished(vec![chunk(said, None), chunk(json!({}), Some("stop"))])
         }
         "oai-rdetails" => reasoning_details(),
+        "oai-parts" => content_parts(),
+        "oai-odd" => odd(),
+        "oai-custom" => custom_call(),
         _ => return endings(name),
     })
 }
@@ -166,6 +169,58 @@ fn reasoning_details() -> Vec<String> {
         chunk(json!({"reasoning_details": detail("signature", "SIGOR")}), None),
         chunk(json!({"content": "hi"}), None),
         calls(&[call(Some(0), "call_A", "get_weather", r#"{"city":"Paris"}"#)]),
+        chunk(json!({}), Some("tool_calls")),
+    ])
+}
+
+/// Content in parts: reasoning as Mistral streams it, text, and parts of other kinds.
+fn content_parts() -> Vec<String> {
+    let thinking = |text: &str| json!([{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]);
+    finished(vec![
+        chunk(json!({"role": "assistant", "content": thinking("Let me ")}), None),
+        chunk(json!({"content": thinking("see.")}), None),
+        chunk(json!({"content": [{"type": "text", "text": "Here "}, {"text": "it is."}]}), None),
+        chunk(json!({"content": {"type": "reference", "reference_ids": [1]}}), None),
+        chunk(
+            json!({"images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,UE5H"}}]}),
+            None,
+        ),
+        chunk(json!({"content": [{"type": "refusal", "refusal": "No more."}]}), None),
+        chunk(json!({}), Some("stop")),
+    ])
+}
+
+/// Late reasoning, text between calls, a call with a field of the provider's own, arguments that begin with a literal
+/// `null`, and another alternative.
+fn odd() -> Vec<String> {
+    let extra = json!({"google": {"thought_signature": "SIG"}});
+    let signed = json!({"index": 0, "id": "call_A", "type": "function", "extra_content": extra,
+        "function": {"name": "get_weather", "arguments": "null"}});
+    let other = json!({"index": 1, "delta": {"content": "another"}, "finish_reason": "length"});
+    finished(vec![
+        chunk(json!({"content": "One."}), None),
+        calls(&[signed]),
+        calls(&[more(0, r#"{"city":"Paris"}"#)]),
+        data(&json!({"choices": [other]})),
+        chunk(json!({"content": "Two.", "reasoning": "Late."}), None),
+        chunk(json!({}), Some("tool_calls")),
+    ])
+}
+
+/// A call of a tool that takes free text.
+fn custom_call() -> Vec<String> {
+    let custom = |id: Option<&str>, input: &str| {
+        let mut call = json!({"index": 0, "custom": {"input": input}});
+        if let Some(id) = id {
+            call["id"] = id.into();
+            call["type"] = "custom".into();
+            call["custom"]["name"] = "get_time".into();
+        }
+        call
+    };
+    finished(vec![
+        calls(&[custom(Some("call_A"), "C")]),
+        calls(&[custom(None, "ET")]),
         chunk(json!({}), Some("tool_calls")),
     ])
 }

@@ -1,0 +1,90 @@
+//! How chat endpoints differ from OpenAI's.
+//!
+//! Each flag names the provider that needs it; a provider that is not listed speaks the common form.
+
+use windlass_machine::StopReason;
+
+/// The differences of one endpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dialect {
+    /// System messages after the first user message join the leading one. (Mistral)
+    pub leading_system: bool,
+    /// A PDF travels as a `document_url` part. (Mistral)
+    pub document_urls: bool,
+    /// Content that is text alone is sent as one string: parts consume the output budget. (Perplexity)
+    pub text_as_string: bool,
+    /// Call ids have at most 40 characters. (OpenAI)
+    pub short_ids: bool,
+    /// Call ids have exactly nine letters and digits. (Mistral)
+    pub nine_letter_ids: bool,
+    /// The endpoint takes tools. (Not Perplexity, not Hyperbolic)
+    pub tools: bool,
+    /// A reason of the provider behind the gateway counts where the gateway gives none. (OpenRouter)
+    pub native_finish_reason: bool,
+    /// The reasoning count is part of the output count. (Not Doubleword)
+    pub counts_reasoning: bool,
+    /// `[DONE]` ends a reply that gave no reason: some gateways never give one.
+    pub done_ends: bool,
+    /// Whether a finish reason that Windlass does not know is passed on instead of failing the reply.
+    pub lenient: bool,
+    /// Reasons of this provider alone.
+    pub finish_reasons: &'static [(&'static str, StopReason)],
+    /// A field that each assistant message must have, empty where it has no reasoning. (DeepSeek, MiMo, Kimi)
+    pub reasoning_field: Option<&'static str>,
+}
+
+impl Dialect {
+    /// The differences of a provider by the name of its preset.
+    pub(crate) fn of(provider: &str, lenient: bool) -> Self {
+        let mistral = provider == "mistral";
+        Self {
+            leading_system: mistral,
+            document_urls: mistral,
+            nine_letter_ids: mistral,
+            text_as_string: provider == "perplexity",
+            short_ids: matches!(provider, "openai" | "openai-chat"),
+            tools: !matches!(provider, "perplexity" | "hyperbolic"),
+            native_finish_reason: provider == "openrouter",
+            counts_reasoning: provider != "doubleword",
+            done_ends: lenient,
+            lenient,
+            finish_reasons: if provider == "zai" { ZAI } else { &[] },
+            reasoning_field: None,
+        }
+    }
+
+    /// What a finish reason stands for.
+    pub(crate) fn stop(&self, reason: &str) -> StopReason {
+        let known = self.finish_reasons.iter().find(|(name, _)| *name == reason);
+        known
+            .map(|(_, stop)| stop.clone())
+            .or_else(|| common(reason))
+            .unwrap_or_else(|| StopReason::Other(reason.to_owned()))
+    }
+
+    /// What the reason of a provider behind a gateway stands for.
+    pub(crate) fn native_stop(reason: &str) -> StopReason {
+        let reason = reason.to_ascii_lowercase();
+        match reason.as_str() {
+            "stop" | "end_turn" | "stop_sequence" | "complete" | "completed" => StopReason::End,
+            "length" | "max_tokens" | "max_output_tokens" | "model_length" => StopReason::MaxTokens,
+            "tool_calls" | "function_call" | "tool_use" => StopReason::ToolCalls,
+            "content_filter" | "safety" | "blocklist" | "prohibited_content" | "spii" => StopReason::Refusal,
+            _ => StopReason::Other(reason),
+        }
+    }
+}
+
+const ZAI: &[(&str, StopReason)] =
+    &[("model_context_window_exceeded", StopReason::MaxTokens), ("sensitive", StopReason::Refusal)];
+
+/// The reasons that chat endpoints share, in the spellings that compatible servers use.
+fn common(reason: &str) -> Option<StopReason> {
+    Some(match reason {
+        "stop" | "end" | "eos" | "end_turn" | "stop_sequence" => StopReason::End,
+        "length" | "max_tokens" | "model_length" => StopReason::MaxTokens,
+        "tool_calls" | "function_call" => StopReason::ToolCalls,
+        "content_filter" => StopReason::Refusal,
+        _ => return None,
+    })
+}

@@ -1,0 +1,48 @@
+//! The model library as the oracle of the chat wire: it encodes the same history and reads the same bytes.
+//!
+//! Where the two differ on purpose, the difference is listed with its reason in the test that meets it.
+
+#[cfg(feature = "testing")]
+mod replies;
+mod requests;
+
+use std::sync::Arc;
+
+use rig_core::providers::openai::wire::Chat;
+use windlass_machine::Origin;
+
+use crate::chat::ChatWire;
+use crate::config::{ProviderConfig, WireKind};
+use crate::provider::endpoint::Endpoint;
+use crate::provider::preset;
+use crate::wire::Wire;
+
+/// The endpoint of a provider in the table, or of one that it does not name.
+fn endpoint(provider: &str) -> Endpoint {
+    let preset = preset::by_name(provider).unwrap_or(&preset::UNNAMED);
+    Endpoint {
+        provider: provider.to_owned(),
+        preset,
+        config: ProviderConfig { wire: Some(WireKind::OpenaiChat), ..ProviderConfig::default() },
+        base_url: Some(preset.base_url.unwrap_or("http://localhost/v1").to_owned()),
+        api_key: None,
+        api_version: None,
+        #[cfg(feature = "bedrock")]
+        lookup: Arc::new(|_| None),
+    }
+}
+
+fn wire(endpoint: &Endpoint, model: &str) -> Box<ChatWire> {
+    match Wire::new(WireKind::OpenaiChat, endpoint, model).unwrap() {
+        Wire::Chat(wire) => wire,
+        Wire::Library(_) => panic!("chat completions are Windlass's own wire"),
+    }
+}
+
+fn library(wire: &ChatWire) -> Chat {
+    wire.library.clone()
+}
+
+fn origin() -> Arc<Origin> {
+    Arc::new(Origin { api: WireKind::OpenaiChat.api().to_owned(), model: "p/m".into() })
+}

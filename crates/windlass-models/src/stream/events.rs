@@ -1,0 +1,119 @@
+//! A reply read from server-sent events by a wire's decoder.
+//!
+//! Nothing is spawned. Dropping the stream closes the connection.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures::Stream;
+use futures::future::BoxFuture;
+use http::Request;
+use rig_core::http_client::{BoxedStream, StreamingResponse};
+use windlass_engine::port::model::{Delta, ModelError, ModelEvent, Reply};
+
+use crate::failure;
+use crate::stream::decoder::Decoder;
+use crate::stream::sse::{EventReader, Flow};
+use crate::transport::{Link, LinkOptions, Remainder};
+
+/// The stream of one call. Nothing is sent before it is polled.
+pub(crate) struct EventStream {
+    state: State,
+    reader: EventReader,
+    decoder: Box<dyn Decoder>,
+    deltas: VecDeque<Delta>,
+    remainder: Remainder,
+    endpoint: Arc<LinkOptions>,
+}
+
+enum State {
+    Opening(BoxFuture<'static, Result<StreamingResponse, ModelError>>),
+    Reading(BoxedStream),
+    /// The deltas are passed on first.
+    Ended(Box<Result<Reply, ModelError>>),
+    Done,
+}
+
+impl EventStream {
+    /// A stream that sends `request` and reads the reply with `decoder`.
+    pub(crate) fn new(
+        link: Link,
+        request: Request<Bytes>,
+        endpoint: Arc<LinkOptions>,
+        decoder: impl Decoder + 'static,
+    ) -> Self {
+        let remainder = link.remainder();
+        let opening = async move { link.open(request).await.map_err(failure::transport) };
+        Self {
+            state: State::Opening(Box::pin(opening)),
+            reader: EventReader::default(),
+            decoder: Box::new(decoder),
+            deltas: VecDeque::new(),
+            remainder,
+            endpoint,
+        }
+    }
+
+    /// Reads a chunk; returns the outcome if the chunk ended the reply.
+    fn read(&mut self, chunk: &[u8]) -> Option<Result<Reply, ModelError>> {
+        let (decoder, deltas) = (&mut self.decoder, &mut self.deltas);
+        let read = self.reader.read(chunk, &mut |name, data| decoder.event(name, data, deltas));
+        match read {
+            Ok(Flow::More) => None,
+            Ok(Flow::End) => Some(self.decoder.finish()),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Ends the reply. The rest of the body is left to the endpoint, so that the connection can be used again.
+    fn end(&mut self, outcome: Result<Reply, ModelError>) {
+        let whole = outcome.is_ok();
+        // Dropping the body hands its rest over.
+        self.state = State::Ended(Box::new(outcome));
+        if whole {
+            self.remainder.leave_to(&self.endpoint);
+        }
+    }
+}
+
+impl Stream for EventStream {
+    type Item = Result<ModelEvent, ModelError>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(delta) = this.deltas.pop_front() {
+                return Poll::Ready(Some(Ok(ModelEvent::Delta(delta))));
+            }
+            match &mut this.state {
+                State::Opening(opening) => match ready!(opening.as_mut().poll(context)) {
+                    Ok(response) => this.state = State::Reading(response.into_body()),
+                    Err(error) => this.state = State::Ended(Box::new(Err(error))),
+                },
+                State::Reading(body) => match ready!(body.as_mut().poll_next(context)) {
+                    Some(Ok(chunk)) => {
+                        if let Some(outcome) = this.read(&chunk) {
+                            this.end(outcome);
+                        }
+                    }
+                    Some(Err(error)) => this.state = State::Ended(Box::new(Err(failure::transport(error)))),
+                    None => {
+                        let outcome = this.decoder.finish();
+                        this.state = State::Ended(Box::new(outcome));
+                    }
+                },
+                State::Ended(_) => {
+                    let State::Ended(outcome) = std::mem::replace(&mut this.state, State::Done) else {
+                        continue;
+                    };
+                    let event = outcome.map(|reply| ModelEvent::Finished(Box::new(reply)));
+                    return Poll::Ready(Some(event));
+                }
+                State::Done => return Poll::Ready(None),
+            }
+        }
+    }
+}
