@@ -25,8 +25,8 @@ use serde_json::{Value, json};
 use windlass_engine::port::model::{ModelCall, ModelError};
 use windlass_machine::{Block, CacheMarks, Origin};
 
-use crate::chat::decode::ChatDecoder;
-use crate::chat::dialect::Dialect;
+pub(crate) use crate::chat::decode::ChatDecoder;
+pub(crate) use crate::chat::dialect::Dialect;
 use crate::chat::encode::{Media, REASONING_FIELD, ReasoningField, Recipient};
 use crate::chat::envelope::Envelopes;
 use crate::native;

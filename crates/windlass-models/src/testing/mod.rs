@@ -12,6 +12,7 @@ mod chat;
 mod gemini;
 mod responses;
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,6 +22,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use windlass_engine::port::model::{Delta, ModelError, Reply};
+use windlass_machine::Origin;
+
+use crate::chat::{ChatDecoder, Dialect};
+use crate::config::WireKind;
+use crate::stream::decoder::Decoder;
+use crate::stream::sse::{EventReader, Flow};
 
 /// A request as it came.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,6 +123,34 @@ pub fn scenario(name: &str) -> Option<Vec<String>> {
         .or_else(|| chat::frames(name))
         .or_else(|| responses::frames(name))
         .or_else(|| gemini::frames(name))
+}
+
+/// The deltas of a chat reply whose body arrives in these pieces, and its outcome.
+pub(crate) fn read_chat_reply<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> (Vec<Delta>, Result<Reply, ModelError>) {
+    let origin = Arc::new(Origin { api: WireKind::OpenaiChat.api().to_owned(), model: "p/m".into() });
+    let mut decoder = ChatDecoder::new(Dialect::of("", true), origin);
+    let mut reader = EventReader::default();
+    let mut deltas = VecDeque::new();
+    let mut outcome = None;
+    for piece in pieces {
+        match reader.read(piece, &mut |name, data| decoder.event(name, data, &mut deltas)) {
+            Ok(Flow::More) => {}
+            Ok(Flow::End) => break,
+            Err(error) => {
+                outcome = Some(Err(error));
+                break;
+            }
+        }
+    }
+    (deltas.into(), outcome.unwrap_or_else(|| decoder.finish()))
+}
+
+/// Reads a chat reply in one piece and in two, for fuzzing: a panic is a finding.
+pub fn chat_reply(bytes: &[u8]) {
+    let (first, second) = bytes.split_at(bytes.first().map_or(0, |first| usize::from(*first) % bytes.len()));
+    assert_eq!(read_chat_reply([bytes]), read_chat_reply([first, second]), "pieces do not matter");
 }
 
 /// One server-sent event without a name.

@@ -2,7 +2,7 @@
 //!
 //! The bytes of a reply can arrive in any pieces.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -19,12 +19,8 @@ use windlass_engine::port::model::{Delta, ModelError, ModelEvent, Reply};
 use windlass_machine::FailureClass;
 
 use super::{endpoint, library, origin, wire};
-use crate::chat::decode::ChatDecoder;
-use crate::chat::dialect::Dialect;
 use crate::config::WireKind;
 use crate::stream::ReplyStream;
-use crate::stream::decoder::Decoder;
-use crate::stream::sse::{EventReader, Flow};
 use crate::testing;
 use crate::transport::{Endings, LinkOptions, Remainder};
 
@@ -83,29 +79,11 @@ impl Reading {
     }
 }
 
-fn unread() -> Reading {
-    Reading { parts: BTreeMap::new(), outcome: Err(crate::failure::truncated()) }
-}
-
 /// Our reading of a body that arrives in these chunks.
 fn ours<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Reading {
-    let mut decoder = ChatDecoder::new(Dialect::of("", true), origin());
-    let mut reader = EventReader::default();
-    let (mut deltas, mut reading) = (VecDeque::new(), unread());
-    for chunk in chunks {
-        let read = reader.read(chunk, &mut |name, data| decoder.event(name, data, &mut deltas));
-        match read {
-            Ok(Flow::More) => continue,
-            Ok(Flow::End) => break,
-            Err(error) => {
-                deltas.drain(..).for_each(|delta| reading.add(delta));
-                reading.outcome = Err(error);
-                return reading;
-            }
-        }
-    }
-    deltas.drain(..).for_each(|delta| reading.add(delta));
-    reading.outcome = decoder.finish();
+    let (deltas, outcome) = testing::read_chat_reply(chunks);
+    let mut reading = Reading { parts: BTreeMap::new(), outcome };
+    deltas.into_iter().for_each(|delta| reading.add(delta));
     reading
 }
 
@@ -126,7 +104,7 @@ fn theirs(body: &[u8]) -> Reading {
     let opened = Model::new(library, Recorded(Bytes::copy_from_slice(body))).stream(request).unwrap();
     let remainder = Remainder::default();
     let mut stream = ReplyStream::new(opened, WireKind::OpenaiChat, origin(), remainder, Arc::new(options));
-    let mut reading = unread();
+    let mut reading = Reading { parts: BTreeMap::new(), outcome: Err(crate::failure::truncated()) };
     futures::executor::block_on(async {
         while let Some(event) = stream.next().await {
             match event {
