@@ -286,6 +286,11 @@ impl Engine {
         Ok(self.services.store.journal.runs(query).await?)
     }
 
+    /// Counts the runs of an owner that have begun and not ended, up to `limit`.
+    pub async fn active_runs(&self, owner: &Principal, limit: usize) -> Result<usize, EngineError> {
+        Ok(self.services.store.journal.active_runs(owner, limit).await?)
+    }
+
     /// Checks the store; the text says what was checked.
     pub async fn check_store(&self) -> Result<String, EngineError> {
         Ok(self.services.store.journal.check().await?)

@@ -30,7 +30,7 @@ use crate::mode::Mode;
 use crate::policy::Failures;
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 14;
+pub const FOLD: u32 = 15;
 
 /// Results that can still be fetched: their summaries have left most windows long before, and each takes some hundred
 /// bytes of every snapshot.
@@ -51,6 +51,8 @@ pub struct State {
     pub workspace: String,
     /// Whose it is.
     pub owner: Option<Principal>,
+    /// The thread that it is a fork of.
+    pub forked_from: Option<ForkPoint>,
     /// The folder that its tools work in.
     pub folder: Option<String>,
     /// The title.
@@ -79,6 +81,15 @@ pub struct State {
     pub file_bytes: u64,
     /// A budget that has no room for the next step, until somebody is asked about it or the run ends.
     pub refused: Option<(String, u64, Refused)>,
+}
+
+/// Where a fork begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkPoint {
+    /// The other thread, which may have been deleted.
+    pub thread: ThreadId,
+    /// The last of its events that was copied.
+    pub until: Seq,
 }
 
 /// A message that waits.
@@ -230,8 +241,9 @@ impl State {
             Fact::LimitReached { limit, figure, refused } => {
                 self.reach_limit(limit, *figure, refused.as_ref());
             }
-            // Origins and notes are for readers.
-            Fact::ThreadForked { .. } | Fact::Note { .. } => {}
+            Fact::ThreadForked { from, until, .. } => self.fork(from, *until),
+            // Notes are for readers.
+            Fact::Note { .. } => {}
         }
         self.with_run(|run| run.count_waiting(event.at));
     }
@@ -240,6 +252,10 @@ impl State {
         let Fact::ThreadCreated { thread, workspace, folder, owner } = fact else { return };
         (self.owner, self.thread) = (Some(owner.clone()), Some(thread.clone()));
         (self.workspace, self.folder) = (workspace.clone(), folder.clone());
+    }
+
+    fn fork(&mut self, from: &ThreadId, until: Seq) {
+        self.forked_from = Some(ForkPoint { thread: from.clone(), until });
     }
 
     fn start_step(&mut self, event: &Event) {

@@ -35,7 +35,7 @@ use windlass_engine::port::journal::{
     StoreError, StoredSnapshot, ThreadQuery, ThreadRow, Usage, UsageQuery,
 };
 use windlass_engine::port::records::{Record, RecordChange, RecordError, Records};
-use windlass_machine::{BlobRef, Digest, Event, Input, InputId, RunId, Seq, ThreadId};
+use windlass_machine::{BlobRef, Digest, Event, Input, InputId, Principal, RunId, Seq, ThreadId};
 
 pub use self::backup::{Copied, backup, restore};
 use self::blob::{BlobFiles, collect};
@@ -319,6 +319,10 @@ impl Journal for SqliteStore {
 
     async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
         list::runs(&self.readers, query).await
+    }
+
+    async fn active_runs(&self, owner: &Principal, limit: usize) -> Result<usize, StoreError> {
+        list::active_runs(&self.readers, owner, limit).await
     }
 
     async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError> {

@@ -9,7 +9,7 @@ use super::fault::store_error;
 use crate::blob::collect::name_all;
 
 /// The scripts; the database's `user_version` says how many have run.
-const MIGRATIONS: [&str; 8] = [
+const MIGRATIONS: [&str; 9] = [
     include_str!("001_journal.sql"),
     include_str!("002_uses.sql"),
     include_str!("003_limits.sql"),
@@ -18,6 +18,7 @@ const MIGRATIONS: [&str; 8] = [
     include_str!("006_checksums.sql"),
     include_str!("007_timed.sql"),
     include_str!("008_kinds.sql"),
+    include_str!("009_rows.sql"),
 ];
 
 /// The script that makes the table of names.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use windlass_machine::{BlobRef, Digest, Event, Input, InputId, RunId, Seq, ThreadId};
+use windlass_machine::{BlobRef, Digest, Event, Input, InputId, Principal, RunId, Seq, ThreadId};
 
 pub use self::fault::AppendFault;
 use self::fault::{Faults, Gate};
@@ -318,6 +318,11 @@ impl Journal for MemoryStore {
 
     async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
         Ok(self.readable()?.runs(query))
+    }
+
+    async fn active_runs(&self, owner: &Principal, limit: usize) -> Result<usize, StoreError> {
+        let query = RunQuery { owner: Some(owner.clone()), active: Some(true), ..RunQuery::newest(limit) };
+        Ok(self.readable()?.runs(&query).len().min(limit))
     }
 
     async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError> {

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use windlass_machine::{
-    BlobRef, Digest, Event, Fact, Input, InputId, InterruptId, Reject, RunId, Seq, ThreadId,
+    BlobRef, Digest, Event, Fact, Input, InputId, InterruptId, Principal, Reject, RunId, Seq, ThreadId,
 };
 
 pub use self::list::{RunQuery, RunRow, RunView, ThreadQuery, ThreadRow, ThreadStatus, ThreadView};
@@ -115,6 +115,9 @@ pub trait Journal: Send + Sync {
 
     /// Runs that have begun, newest first: by when they began, those of one thread by where they stand in its journal.
     async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError>;
+
+    /// Counts the runs of an owner that have begun and not ended, up to `limit`.
+    async fn active_runs(&self, owner: &Principal, limit: usize) -> Result<usize, StoreError>;
 
     /// What runs used, by time, model and agent. Runs of deleted threads are not in it.
     async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError>;

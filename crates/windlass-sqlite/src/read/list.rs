@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, FromRow, Row, SqlitePool};
 use windlass_engine::port::journal::{
     RunQuery, RunRow, RunView, StoreError, ThreadQuery, ThreadRow, ThreadStatus, ThreadView,
 };
-use windlass_machine::{InputId, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Totals};
+use windlass_machine::{ForkPoint, InputId, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Totals};
 
 use crate::column::{run_status_code, stored, thread_status_code, time, whole};
 use crate::fault::{damaged, store_error};
@@ -24,6 +24,8 @@ struct ThreadColumns {
     deadline: Option<i64>,
     interrupts: u32,
     updated_at: i64,
+    forked_from: Option<String>,
+    forked_until: Option<i64>,
 }
 
 impl FromRow<'_, SqliteRow> for ThreadColumns {
@@ -40,6 +42,8 @@ impl FromRow<'_, SqliteRow> for ThreadColumns {
             deadline: row.try_get("deadline")?,
             interrupts: row.try_get("interrupts")?,
             updated_at: row.try_get("updated_at")?,
+            forked_from: row.try_get("forked_from")?,
+            forked_until: row.try_get("forked_until")?,
         })
     }
 }
@@ -53,6 +57,7 @@ impl ThreadColumns {
             3 => ThreadStatus::Sleeping,
             other => return Err(damaged(&format!("thread `{}` has status {other}", self.thread))),
         };
+        let forked_from = self.forked_from.zip(self.forked_until);
         Ok(ThreadRow {
             thread: self.thread.into(),
             head: Seq(self.head.cast_unsigned()),
@@ -66,13 +71,17 @@ impl ThreadColumns {
                 deadline: self.deadline.map(time),
                 interrupts: self.interrupts,
                 updated_at: time(self.updated_at),
+                forked_from: forked_from.map(|(thread, until)| ForkPoint {
+                    thread: thread.into(),
+                    until: Seq(until.cast_unsigned()),
+                }),
             },
         })
     }
 }
 
 const THREAD_COLUMNS: &str = "thread, head, created_at, workspace, owner, title, status, folder, deadline, \
-    interrupts, updated_at";
+    interrupts, updated_at, forked_from, forked_until";
 
 /// Threads that hold something, newest activity first.
 pub(crate) async fn threads(pool: &SqlitePool, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError> {
@@ -218,7 +227,10 @@ pub(crate) async fn runs(pool: &SqlitePool, query: &RunQuery) -> Result<Vec<RunR
             let of_thread = "runs.number = (SELECT number FROM threads WHERE thread = ?3)";
             ("runs_by_thread", of_thread, AFTER_IN_THREAD, "from_seq DESC")
         }
-        (None, _, Some(true)) => ("runs_active", "runs.status IS NULL", AFTER, BY_START),
+        (None, Some(_), Some(true)) => {
+            ("runs_active_by_owner", "runs.owner = ?4 AND runs.status IS NULL", AFTER, BY_START)
+        }
+        (None, None, Some(true)) => ("runs_active", "runs.status IS NULL", AFTER, BY_START),
         (None, Some(_), _) => ("runs_by_owner", "runs.owner = ?4", AFTER, BY_START),
         (None, None, _) => ("runs_by_start", "TRUE", AFTER, BY_START),
     };
@@ -248,4 +260,21 @@ pub(crate) async fn runs(pool: &SqlitePool, query: &RunQuery) -> Result<Vec<RunR
         .await
         .map_err(store_error)?;
     rows.into_iter().map(RunColumns::row).collect()
+}
+
+/// Counts the active runs of an owner, up to `limit`.
+pub(crate) async fn active_runs(
+    pool: &SqlitePool,
+    owner: &Principal,
+    limit: usize,
+) -> Result<usize, StoreError> {
+    const TEXT: &str = "SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY runs_active_by_owner \
+        WHERE owner = ?1 AND status IS NULL AND queued IS NULL LIMIT ?2)";
+    let count: i64 = sqlx::query_scalar(TEXT)
+        .bind(owner.as_str())
+        .bind(stored(limit))
+        .fetch_one(pool)
+        .await
+        .map_err(store_error)?;
+    Ok(usize::try_from(count).unwrap_or_default())
 }

@@ -34,10 +34,11 @@ const MAKE: &str = "INSERT INTO threads (thread, created_at, updated_at, epoch, 
 const RELEASE: &str = "UPDATE threads SET node = NULL WHERE thread = ?1 AND epoch = ?2 AND node = ?3";
 const WORKSPACE: &str = "SELECT workspace FROM threads WHERE number = ?1";
 const DELETE: &str = "UPDATE threads SET deleted = 1, epoch = epoch + 1, node = NULL, head = 0, batch = 0, \
-    deadline = NULL, interrupts = 0, workspace = '', owner = '', folder = NULL, title = NULL, title_lower = NULL \
+    deadline = NULL, interrupts = 0, workspace = '', owner = '', folder = NULL, title = NULL, title_lower = NULL, \
+    forked_from = NULL, forked_until = NULL \
     WHERE number = ?1";
 const VIEW: &str = "UPDATE threads SET head = ?2, batch = ?3, updated_at = ?4, workspace = ?5, folder = ?6, \
-    title = ?7, title_lower = ?8 WHERE number = ?1";
+    title = ?7, title_lower = ?8, forked_from = ?9, forked_until = ?10 WHERE number = ?1";
 // Apart, because SQLite writes an index's pages whenever its columns are assigned, even the same values.
 const STANDING: &str = "UPDATE threads SET status = ?2, deadline = ?3, interrupts = ?4 WHERE number = ?1 \
     AND (status IS NOT ?2 OR deadline IS NOT ?3 OR interrupts IS NOT ?4)";
@@ -265,6 +266,8 @@ impl Changes {
             Value::text_or_null(view.folder.as_deref()),
             Value::text_or_null(view.title.as_deref()),
             Value::text_or_null(title_lower.as_deref()),
+            Value::text_or_null(view.forked_from.as_ref().map(|from| from.thread.as_str())),
+            view.forked_from.as_ref().map_or(Value::Null, |from| Value::number(from.until.0)),
         ])?;
         self.standing.run(&[
             number,

@@ -13,8 +13,8 @@ use tokio::sync::{Notify, oneshot};
 use windlass::clock::SystemClock;
 use windlass::limits::{Budget, Per, Unit, Window};
 use windlass::machine::{
-    AutoRun, Block, Digest, EffectClass, Fact, Input, InputId, Machine, RunId, Seq, StopReason, ThreadId,
-    ToolCall, Usage,
+    AutoRun, Block, Digest, EffectClass, Fact, Input, InputId, Machine, Principal, RunId, Seq, StopReason,
+    ThreadId, ToolCall, Usage,
 };
 use windlass::port::budget::{Amounts, BudgetRow};
 use windlass::port::journal::{
@@ -115,6 +115,7 @@ journal! {
     thread(thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError>;
     run(run: &RunId) -> Result<Option<RunRow>, StoreError>;
     runs(query: &RunQuery) -> Result<Vec<RunRow>, StoreError>;
+    active_runs(owner: &Principal, limit: usize) -> Result<usize, StoreError>;
     usage(query: &UsageQuery) -> Result<StoredUsage, StoreError>;
     holder(thread: &ThreadId) -> Result<Option<String>, StoreError>;
     budgets(prefix: &str) -> Result<Vec<BudgetRow>, StoreError>;

@@ -190,7 +190,8 @@ async fn a_store_of_before_learns_what_its_journals_name() {
     let older = "DROP TABLE uses; DROP TABLE loose; DROP TABLE budgets; DROP TABLE reservations; \
         DROP TABLE records; DROP TABLE record_changes; DROP TABLE record_kinds; DROP INDEX threads_running; DROP INDEX threads_due; \
         CREATE INDEX threads_to_drive ON threads (number) WHERE status = 1 OR deadline IS NOT NULL; \
-        ALTER TABLE runs DROP COLUMN queued; ALTER TABLE events DROP COLUMN checksum; \
+        DROP INDEX runs_active_by_owner; ALTER TABLE threads DROP COLUMN forked_from; \
+        ALTER TABLE threads DROP COLUMN forked_until; ALTER TABLE runs DROP COLUMN queued; ALTER TABLE events DROP COLUMN checksum; \
         ALTER TABLE snapshots DROP COLUMN checksum; DROP INDEX threads_timed; PRAGMA user_version = 1";
     execute(world.folder.path(), older).await;
     world.reopen().await;

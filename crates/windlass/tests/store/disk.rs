@@ -13,7 +13,7 @@ use windlass::port::journal::{AppendError, Head, Journal, StoreError, StoredSnap
 use windlass::port::records::{Expect, Records};
 use windlass::sqlite::{Durability, SqliteStore, StoreOptions};
 use windlass::testing::suite::{batch, claimed, draws};
-use windlass_machine::{BlobRef, Digest, Seq, ThreadId, UnreadableEvent};
+use windlass_machine::{BlobRef, Digest, Fact, ForkPoint, Seq, ThreadId, Timestamp, UnreadableEvent};
 
 use super::open;
 
@@ -138,7 +138,8 @@ async fn a_store_of_an_older_build_gets_its_new_tables() {
     let older = "DROP TABLE budgets; DROP TABLE reservations; DROP TABLE records; DROP TABLE record_changes; DROP TABLE record_kinds; \
         DROP INDEX threads_running; DROP INDEX threads_due; \
         CREATE INDEX threads_to_drive ON threads (number) WHERE status = 1 OR deadline IS NOT NULL; \
-        ALTER TABLE runs DROP COLUMN queued; ALTER TABLE events DROP COLUMN checksum; \
+        DROP INDEX runs_active_by_owner; ALTER TABLE threads DROP COLUMN forked_from; \
+        ALTER TABLE threads DROP COLUMN forked_until; ALTER TABLE runs DROP COLUMN queued; ALTER TABLE events DROP COLUMN checksum; \
         ALTER TABLE snapshots DROP COLUMN checksum; DROP INDEX threads_timed; PRAGMA user_version = 2";
     execute(folder.path(), older).await;
     let store = open(folder.path()).await;
@@ -146,6 +147,38 @@ async fn a_store_of_an_older_build_gets_its_new_tables() {
     reserving.reserve = vec![draws("one", &[("usd", 10, 6)])];
     assert_eq!(store.append(reserving).await.unwrap(), Seq(4));
     assert_eq!(Records::put(&store, "grant", "a", "alice", 1.into(), Expect::Absent).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_store_of_an_older_build_learns_what_its_threads_are_forks_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let mut batches = Vec::new();
+    for id in ["fork", "plain", "damaged"] {
+        let thread = ThreadId::from(id);
+        let mut batch = batch(&thread, claimed(&store, &thread).await, &["a", "b"]);
+        if id != "plain" {
+            let (from, until) = (ThreadId::from("origin"), Seq(7));
+            let mut events = batch.events.to_vec();
+            events[1].fact = Fact::ThreadForked { from, until, by: "ann".into(), when: Timestamp(1) };
+            batch.events = events.into();
+        }
+        batches.push(batch);
+    }
+    for batch in batches {
+        store.append(batch).await.unwrap();
+    }
+    drop(store);
+    let older = "DROP INDEX runs_active_by_owner; ALTER TABLE threads DROP COLUMN forked_from; \
+        ALTER TABLE threads DROP COLUMN forked_until; PRAGMA user_version = 8; \
+        UPDATE events SET body = substr(body, 2) WHERE position = 2 + \
+            (SELECT number FROM threads WHERE thread = 'damaged') * 4294967296";
+    execute(folder.path(), older).await;
+    let store = open(folder.path()).await;
+    let origin = async |id: &str| store.thread(&id.into()).await.unwrap().expect("a thread").view.forked_from;
+    let expected = ForkPoint { thread: "origin".into(), until: Seq(7) };
+    assert_eq!(origin("fork").await, Some(expected));
+    assert_eq!((origin("plain").await, origin("damaged").await), (None, None));
 }
 
 #[tokio::test]

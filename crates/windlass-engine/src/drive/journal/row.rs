@@ -32,6 +32,7 @@ pub(crate) fn thread_view(machine: &Machine) -> ThreadView {
         deadline: machine.wall_deadline(),
         interrupts,
         updated_at: state.wall_at(),
+        forked_from: state.forked_from.clone(),
     }
 }
 

@@ -3,7 +3,9 @@
 //! They repeat what the journals say; no decision is made from them.
 
 use serde::{Deserialize, Serialize};
-use windlass_machine::{InputId, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
+use windlass_machine::{
+    ForkPoint, InputId, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals,
+};
 
 /// Rows in a list where the caller names no limit.
 const DEFAULT_LIMIT: usize = 50;
@@ -42,6 +44,8 @@ pub struct ThreadView {
     pub interrupts: u32,
     /// When it last changed.
     pub updated_at: Timestamp,
+    /// The thread that it is a fork of.
+    pub forked_from: Option<ForkPoint>,
 }
 
 impl Default for ThreadView {
@@ -55,6 +59,7 @@ impl Default for ThreadView {
             deadline: None,
             interrupts: 0,
             updated_at: Timestamp::default(),
+            forked_from: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! They agree with the append that wrote them.
 
-use windlass_machine::{ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
+use windlass_machine::{ForkPoint, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals};
 
 use super::sample::{batch, claimed, view};
 use super::subject::JournalSubject;
@@ -28,6 +28,7 @@ fn titled(title: &str, workspace: &str, updated_at: u64) -> ThreadView {
         updated_at: Timestamp(updated_at),
         folder: Some("/srv/project".to_owned()),
         interrupts: 2,
+        forked_from: Some(ForkPoint { thread: "origin".into(), until: Seq(7) }),
         ..ThreadView::default()
     }
 }
@@ -222,6 +223,7 @@ pub(super) async fn queued_runs_are_found_by_id_alone(subject: JournalSubject) {
     }
     assert_eq!(journal.runs(&RunQuery::of(&thread, 10)).await.unwrap(), []);
     assert_eq!(journal.runs(&RunQuery { active: Some(true), ..RunQuery::newest(10) }).await.unwrap(), []);
+    assert_eq!(journal.active_runs(&asking.owner, 10).await.unwrap(), 0);
     let usage = UsageQuery { until: Timestamp(1_000), ..UsageQuery::default() };
     assert_eq!(journal.usage(&usage).await.unwrap().threads, 0);
     let mut begins = batch(&thread, Head { seq: Seq(1), ..start }, &["a"]);
@@ -267,6 +269,7 @@ pub(super) async fn runs_are_filtered_and_paged(subject: JournalSubject) {
     let between =
         |from, until, query| RunQuery { from: Some(Timestamp(from)), until: Some(Timestamp(until)), ..query };
     let t1 = || RunQuery::of(&"t1".into(), 0);
+    active_runs_are_counted(journal).await;
     let cases = [
         (all(), "r4 r6 r9 r3 r2 r5 r1"),
         (of("alice"), "r4 r9 r3 r2 r1"),
@@ -306,4 +309,10 @@ pub(super) async fn runs_are_filtered_and_paged(subject: JournalSubject) {
     assert_eq!((&*row.workspace, row.owner.as_str(), row.asking), ("one", "bob", true));
     let row = journal.run(&"r5".into()).await.unwrap().expect("run `r5`");
     assert!(!row.asking, "what has ended asks nothing");
+}
+
+async fn active_runs_are_counted(journal: &dyn Journal) {
+    for (owner, limit, count) in [("alice", 9, 1), ("bob", 9, 1), ("carol", 9, 0), ("alice", 0, 0)] {
+        assert_eq!(journal.active_runs(&owner.into(), limit).await.unwrap(), count, "{owner} {limit}");
+    }
 }

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use windlass::machine::{Fact, Input, Seq, ThreadId, Timestamp};
+use windlass::Whose;
+use windlass::machine::{ForkPoint, Input, ThreadId, Timestamp};
 use windlass::port::journal::{ThreadQuery, ThreadRow, ThreadStatus};
-use windlass::{EngineError, Fault, TryAgain, Whose};
 
 use crate::account::audit::Note;
 use crate::http::Shared;
@@ -116,6 +116,14 @@ struct OneThread {
     forked_from: Option<Origin>,
 }
 
+impl From<ThreadRow> for OneThread {
+    fn from(mut row: ThreadRow) -> Self {
+        let forked_from = row.view.forked_from.take();
+        let origin = |from: ForkPoint| Origin { thread: from.thread.to_string(), until: from.until.0 };
+        Self { forked_from: forked_from.map(origin), thread: Thread::from(row) }
+    }
+}
+
 /// Where a fork comes from.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Origin {
@@ -123,15 +131,6 @@ struct Origin {
     thread: String,
     /// Position of the last of its events that was copied.
     until: u64,
-}
-
-/// What a thread is a fork of, which its second event says.
-async fn origin(app: &Shared, thread: &ThreadId) -> Result<Option<Origin>, EngineError> {
-    let second = app.engine.thread(thread).events(Seq(1), 1).await?;
-    Ok(second.into_iter().find_map(|recorded| match recorded.event.fact {
-        Fact::ThreadForked { from, until, .. } => Some(Origin { thread: from.to_string(), until: until.0 }),
-        _ => None, // tidy: only this event is about origins
-    }))
 }
 
 /// How a thread is told: another number whenever the same row is told otherwise.
@@ -193,17 +192,7 @@ async fn list(
     let rows = app.engine.threads(&query).await?;
     let Page { data: rows, next_cursor } =
         Page::of(rows, limit, |row| (row.view.updated_at, row.thread.clone()));
-    let mut data = Vec::with_capacity(rows.len());
-    for row in rows {
-        let forked_from = match origin(&app, &row.thread).await {
-            // One that cannot be read stands in the list all the same, so that somebody can delete it; and one that has
-            // just been deleted hides no other.
-            Err(error) if error.judge() == (Fault::Outside, TryAgain::Never) => None,
-            Err(EngineError::NoThread(_)) => None,
-            forked_from => forked_from?,
-        };
-        data.push(OneThread { forked_from, thread: Thread::from(row) });
-    }
+    let data = rows.into_iter().map(OneThread::from).collect();
     Ok(Json(Page { data, next_cursor }))
 }
 
@@ -220,10 +209,7 @@ async fn one(
     caller.reads()?;
     let row = caller.reads_thread(&app, &thread).await?;
     let tag = tag(&row);
-    seen.answer(&tag, async {
-        Ok(OneThread { forked_from: origin(&app, &thread).await?, thread: Thread::from(row) })
-    })
-    .await
+    seen.answer(&tag, async { Ok(OneThread::from(row)) }).await
 }
 
 /// What changes in a conversation.

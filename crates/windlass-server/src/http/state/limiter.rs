@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, StatusCode, request};
 use windlass::machine::Principal;
-use windlass::port::journal::{RunQuery, ThreadStatus};
+use windlass::port::journal::ThreadStatus;
 use windlass::{Engine, Task};
 
 use self::bucket::{Buckets, Verdict};
@@ -163,8 +163,7 @@ impl Limiter {
         let starting = Starting { user: user.clone(), all: self.starting.clone() };
         let beside = starting.begin();
         let limit = self.runs_per_user as usize;
-        let active = RunQuery { owner: Some(user.clone()), active: Some(true), ..RunQuery::newest(limit) };
-        let active = engine.runs(&active).await?.len();
+        let active = engine.active_runs(user, limit).await?;
         if active + beside > limit {
             let detail = format!("`{user}` has {limit} active runs, which is as many as one may have");
             return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_runs", detail)
