@@ -63,6 +63,12 @@ pub(super) fn truncated() -> ModelError {
     ModelError::new(FailureClass::Truncated, "the provider's stream ended before the reply did")
 }
 
+/// The provider gave a reason that is not known here.
+pub(super) fn unknown_reason(reason: &str) -> ModelError {
+    let text = format!("the reply ended for a reason that is not known: `{reason}`");
+    ModelError::new(FailureClass::Malformed, text)
+}
+
 /// An event that is not valid JSON.
 pub(super) fn malformed(error: &serde_json::Error) -> ModelError {
     ModelError::new(FailureClass::Malformed, shortened(&format!("the provider sent invalid JSON: {error}")))

@@ -6,6 +6,7 @@
 //! It retries nothing and stores nothing.
 
 mod body;
+mod capture;
 mod catalog;
 mod chat;
 mod cloud;
@@ -14,7 +15,10 @@ mod demo;
 mod failure;
 mod history;
 mod info;
+mod messages;
 mod native;
+#[cfg(all(test, feature = "testing"))]
+mod oracle;
 mod provider;
 mod schema;
 mod settings;

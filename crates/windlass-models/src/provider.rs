@@ -30,11 +30,12 @@ use super::history::{self, History, Target};
 use super::settings::{self, Facts};
 use super::stream::ReplyStream;
 use super::transport::{Endings, Link, LinkOptions, bearer, sensitive};
-use super::wire::{LibraryWire, Wire};
+use super::wire::{self, LibraryWire, Wire};
 use super::{info, schema};
 use crate::chat::ChatWire;
 #[cfg(feature = "vertex")]
 use crate::cloud::vertex::Route;
+use crate::messages::MessagesDecoder;
 use crate::provider::endpoint::Endpoint;
 use crate::provider::preset::Preset;
 use crate::stream::events::EventStream;
@@ -92,7 +93,7 @@ impl ProviderModel {
     ) -> Result<BoxStream<'static, Result<ModelEvent, ModelError>>, ModelError> {
         match &self.wire {
             Wire::Chat(wire) => Ok(self.open_chat(wire, call)?.boxed()),
-            Wire::Library(wire) => Ok(self.open_library(wire, call)?.boxed()),
+            Wire::Library(wire) => self.open_library(wire, call),
         }
     }
 
@@ -115,7 +116,11 @@ impl ProviderModel {
         Ok(EventStream::new(link, request, options, wire.decoder(Arc::clone(&self.origin))))
     }
 
-    fn open_library(&self, wire: &LibraryWire, call: &ModelCall) -> Result<ReplyStream, ModelError> {
+    fn open_library(
+        &self,
+        wire: &LibraryWire,
+        call: &ModelCall,
+    ) -> Result<BoxStream<'static, Result<ModelEvent, ModelError>>, ModelError> {
         let options = self.link.clone()?;
         let target = wire.target();
         let target = Target {
@@ -137,9 +142,15 @@ impl ProviderModel {
         }
         request.chat_history = history.messages;
         let link = Link::new(self.http.clone(), Arc::clone(&options));
+        let cache = call.request.settings.cache;
+        if let LibraryWire::Anthropic(wire) = wire {
+            let request = wire::messages_request(wire, request, cache)?;
+            let decoder = MessagesDecoder::new(Arc::clone(&self.origin), self.config.lenient);
+            return Ok(EventStream::new(link, request, options, decoder).boxed());
+        }
         let remainder = link.remainder();
-        let stream = wire.stream(request, call.request.settings.cache, link)?;
-        Ok(ReplyStream::new(stream, self.kind, Arc::clone(&self.origin), remainder, options))
+        let stream = wire.stream(request, cache, link)?;
+        Ok(ReplyStream::new(stream, self.kind, Arc::clone(&self.origin), remainder, options).boxed())
     }
 }
 

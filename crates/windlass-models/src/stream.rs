@@ -96,12 +96,10 @@ impl ReplyStream {
         stream: CompletionStream,
     ) -> BoxFuture<'static, Result<CompletionResponse, ProviderError>> {
         let (remainder, endpoint) = (self.remainder.clone(), Arc::clone(&self.endpoint));
-        // The library takes Anthropic's next to last event for the end.
-        let last = (self.kind == WireKind::Anthropic).then_some("message_stop");
         Box::pin(async move {
             let response = stream.finish().await?;
-            let whole = remainder.read_out(last, &endpoint).await;
-            if whole { Ok(response) } else { Err(ProviderError::Truncated) }
+            remainder.leave_to(&endpoint);
+            Ok(response)
         })
     }
 

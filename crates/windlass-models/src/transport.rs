@@ -113,56 +113,18 @@ pub(super) struct Link {
     remainder: Remainder,
 }
 
-/// What is left of a body once the library has read enough of it.
-///
-/// Reading it out lets the connection be used again, and shows whether a provider's last event came.
+/// What is left of a body once enough of it has been read. Reading it out lets the connection be used again.
 #[derive(Clone, Default)]
-pub(super) struct Remainder(Arc<Mutex<Left>>);
-
-#[derive(Default)]
-struct Left {
-    body: Option<BoxedStream>,
-    tail: Vec<u8>,
-}
-
-impl Remainder {
-    /// Reads on until a reply's `last` event, where there is one, and says whether it came. What follows is left to
-    /// the endpoint.
-    pub(super) async fn read_out(&self, last: Option<&str>, endpoint: &LinkOptions) -> bool {
-        let Left { body, mut tail } =
-            std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let seen = |tail: &[u8]| {
-            last.is_none_or(|last| tail.windows(last.len()).any(|window| window == last.as_bytes()))
-        };
-        let Some(mut body) = body else { return seen(&tail) };
-        while !seen(&tail) {
-            match tokio::time::timeout(endpoint.stall_timeout, body.next()).await {
-                Ok(Some(Ok(chunk))) => keep_tail(&mut tail, &chunk),
-                Ok(Some(Err(_)) | None) | Err(_) => return seen(&tail),
-            }
-        }
-        endpoint.endings.keep(body);
-        true
-    }
-}
+pub(super) struct Remainder(Arc<Mutex<Option<BoxedStream>>>);
 
 impl Remainder {
     /// Leaves the rest of a body to the endpoint.
     pub(super) fn leave_to(&self, endpoint: &LinkOptions) {
-        let left = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        if let Some(body) = left.body {
+        let left = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(body) = left {
             endpoint.endings.keep(body);
         }
     }
-}
-
-/// Keeps the end of what has been read: more than any wire's last event, less than what is noticed.
-fn keep_tail(tail: &mut Vec<u8>, chunk: &[u8]) {
-    const KEPT: usize = 256;
-    let news = &chunk[chunk.len().saturating_sub(KEPT)..];
-    let excess = (tail.len() + news.len()).saturating_sub(KEPT);
-    tail.drain(..excess.min(tail.len()));
-    tail.extend_from_slice(news);
 }
 
 impl Link {
@@ -301,7 +263,6 @@ struct Watched {
     tick: Pin<Box<Sleep>>,
     limit: Duration,
     quiet_ticks: u8,
-    tail: Vec<u8>,
     remainder: Remainder,
 }
 
@@ -310,7 +271,7 @@ impl Watched {
 
     fn new(body: BoxedStream, limit: Duration, remainder: Remainder) -> Self {
         let tick = Box::pin(tokio::time::sleep(limit / u32::from(Self::TICKS)));
-        Self { body: Some(body), tick, limit, quiet_ticks: 0, tail: Vec::new(), remainder }
+        Self { body: Some(body), tick, limit, quiet_ticks: 0, remainder }
     }
 }
 
@@ -322,10 +283,7 @@ impl Stream for Watched {
         if let Poll::Ready(next) = body.as_mut().poll_next(context) {
             self.quiet_ticks = 0;
             return Poll::Ready(match next {
-                Some(Ok(chunk)) => {
-                    keep_tail(&mut self.tail, &chunk);
-                    Some(Ok(chunk))
-                }
+                Some(Ok(chunk)) => Some(Ok(chunk)),
                 Some(Err(error)) => {
                     self.body = None;
                     Some(Err(cut(error)))
@@ -353,8 +311,7 @@ impl Stream for Watched {
 impl Drop for Watched {
     /// Hands over the rest. Where nobody reads it out, it goes with the stream, and the connection with it.
     fn drop(&mut self) {
-        let mut left = self.remainder.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *left = Left { body: self.body.take(), tail: std::mem::take(&mut self.tail) };
+        *self.remainder.0.lock().unwrap_or_else(PoisonError::into_inner) = self.body.take();
     }
 }
 

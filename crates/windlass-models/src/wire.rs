@@ -2,6 +2,8 @@
 //!
 //! Chat completions are Windlass's own; the others are the model library's, and nothing beyond this module names them.
 
+use bytes::Bytes;
+use http::Request;
 use rig_core::completion::{CompletionRequest, ReplayTarget};
 use rig_core::driver::Model;
 use rig_core::providers::anthropic::completion::CacheTtl;
@@ -21,6 +23,7 @@ use super::config::WireKind;
 use super::failure;
 use super::settings::UNKNOWN_MODEL_OUTPUT_TOKENS;
 use super::transport::Link;
+use crate::capture::capture;
 use crate::chat::ChatWire;
 #[cfg(feature = "bedrock")]
 use crate::cloud::bedrock::Converse;
@@ -119,15 +122,7 @@ impl LibraryWire {
         link: Link,
     ) -> Result<CompletionStream, ModelError> {
         let opened = match self {
-            Self::Anthropic(wire) => {
-                let mut wire = Messages::clone(wire);
-                wire.static_prefix_cache_ttl = match cache {
-                    CacheMarks::Off => None,
-                    CacheMarks::Short => Some(CacheTtl::FiveMinutes),
-                    CacheMarks::Hour => Some(CacheTtl::OneHour),
-                };
-                Model::new(wire, link).stream(request)
-            }
+            Self::Anthropic(wire) => Model::new(marked(wire, cache), link).stream(request),
             Self::Responses(wire) => Model::new(Responses::clone(wire), link).stream(request),
             Self::Gemini(wire) => Model::new(GenerateContent::clone(wire), link).stream(request),
             #[cfg(feature = "bedrock")]
@@ -135,6 +130,27 @@ impl LibraryWire {
         };
         opened.map_err(|error| failure::typed(&error))
     }
+}
+
+/// The HTTP request of a call on the messages wire.
+pub(super) fn messages_request(
+    wire: &Messages,
+    request: CompletionRequest,
+    cache: CacheMarks,
+) -> Result<Request<Bytes>, ModelError> {
+    capture(|transport| {
+        Model::new(marked(wire, cache), transport).stream(request).map_err(|error| failure::typed(&error))
+    })
+}
+
+fn marked(wire: &Messages, cache: CacheMarks) -> Messages {
+    let mut wire = Messages::clone(wire);
+    wire.static_prefix_cache_ttl = match cache {
+        CacheMarks::Off => None,
+        CacheMarks::Short => Some(CacheTtl::FiveMinutes),
+        CacheMarks::Hour => Some(CacheTtl::OneHour),
+    };
+    wire
 }
 
 /// The library builds this wire only inside a client; a client's transport is of no use here.

@@ -409,8 +409,7 @@ impl Decoder for ChatDecoder {
                 StopReason::ToolCalls
             }
             Some(StopReason::Other(reason)) if !self.dialect.lenient => {
-                let text = format!("the reply ended for an unknown reason: `{reason}`");
-                return Err(ModelError::new(FailureClass::Malformed, text));
+                return Err(failure::unknown_reason(&reason));
             }
             Some(stop) => stop,
             None => return Err(ModelError::new(FailureClass::Truncated, "the reply ended without a reason")),

@@ -3,18 +3,13 @@
 //! They depend on settings and tools alone, so the model library encodes them once and the bytes are kept.
 
 use std::collections::VecDeque;
-use std::future::Future;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use futures::{FutureExt, StreamExt};
+use http::Request;
 use http::request::Parts;
-use http::{Request, Response};
 use rig_core::completion::CompletionRequest;
 use rig_core::driver::Model;
-use rig_core::http_client::{
-    Error, HttpClientExt, LazyBody, MultipartForm, Result as HttpResult, StreamingResponse,
-};
 use rig_core::message::{Message, ToolChoice};
 use rig_core::providers::openai::wire::Chat;
 use serde_json::{Map, Value};
@@ -22,6 +17,7 @@ use windlass_engine::port::model::{ModelCall, ModelError};
 use windlass_machine::{FailureClass, ModelSettings, ToolSpec};
 
 use crate::body::Body;
+use crate::capture::capture;
 use crate::config::WireKind;
 use crate::failure;
 use crate::schema;
@@ -119,7 +115,9 @@ fn encode(
     // Said and not left to defaults, because gateways differ in theirs. (SK-L2)
     request.tool_choice = facts.tools.then_some(ToolChoice::Auto);
     let thinks = settings::apply(&mut request, &call.request.settings, facts, extra_body)?;
-    let captured = capture(library, request)?;
+    let captured = capture(|transport| {
+        Model::new(library.clone(), transport).stream(request).map_err(|error| failure::typed(&error))
+    })?;
     let (head, body) = captured.into_parts();
     let Ok(Value::Object(fields)) = serde_json::from_slice(&body) else {
         return Err(ModelError::new(FailureClass::InvalidRequest, "the request has no JSON form"));
@@ -143,56 +141,4 @@ fn encode(
     }
     after.push(b'}');
     Ok(Envelope { head, before, after, thinks, has_tools })
-}
-
-/// Has the model library encode a request, and keeps it instead of sending it.
-pub(crate) fn capture(library: &Chat, request: CompletionRequest) -> Result<Request<Bytes>, ModelError> {
-    let captured = Captured::default();
-    let opened = Model::new(library.clone(), captured.clone()).stream(request);
-    let mut stream = opened.map_err(|error| failure::typed(&error))?;
-    // The transport below answers at once, so that one poll is enough.
-    let first = stream.next().now_or_never().flatten();
-    let request = captured.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-    request.ok_or_else(|| match first {
-        Some(Err(error)) => failure::typed(&error),
-        Some(Ok(_)) | None => ModelError::new(FailureClass::InvalidRequest, "the request was not encoded"),
-    })
-}
-
-/// A transport that keeps the request.
-#[derive(Clone, Default)]
-struct Captured(Arc<Mutex<Option<Request<Bytes>>>>);
-
-impl HttpClientExt for Captured {
-    fn send<T, U>(
-        &self,
-        _: Request<T>,
-    ) -> impl Future<Output = HttpResult<Response<LazyBody<U>>>> + Send + 'static
-    where
-        T: Into<Bytes> + Send,
-        U: From<Bytes> + Send + 'static,
-    {
-        std::future::ready(Err(Error::StreamEnded))
-    }
-
-    fn send_multipart<U>(
-        &self,
-        _: Request<MultipartForm>,
-    ) -> impl Future<Output = HttpResult<Response<LazyBody<U>>>> + Send + 'static
-    where
-        U: From<Bytes> + Send + 'static,
-    {
-        std::future::ready(Err(Error::StreamEnded))
-    }
-
-    fn send_streaming<T>(
-        &self,
-        request: Request<T>,
-    ) -> impl Future<Output = HttpResult<StreamingResponse>> + Send
-    where
-        T: Into<Bytes> + Send,
-    {
-        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(request.map(Into::into));
-        std::future::ready(Err(Error::StreamEnded))
-    }
 }

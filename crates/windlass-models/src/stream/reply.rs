@@ -12,6 +12,7 @@ use windlass_engine::port::model::{ModelError, Reply};
 use windlass_machine::{Block, Content, FailureClass, Native, Origin, StopReason, ToolCall, ToolName, Usage};
 
 use crate::config::WireKind;
+use crate::failure;
 use crate::native::{self, Own};
 use crate::stream::stop;
 
@@ -37,8 +38,7 @@ pub(crate) fn build(
     if let StopReason::Other(word) = &stop
         && !response.accepts_unknown_finish_reasons()
     {
-        let message = format!("the reply ended for a reason that is not known: `{word}`");
-        return Err(ModelError::new(FailureClass::Malformed, message));
+        return Err(failure::unknown_reason(word));
     }
     let is_reason_guessed = kind == WireKind::OpenaiChat
         && response.raw.pointer("/choices/0/finish_reason").and_then(Value::as_str).is_none();

@@ -27,6 +27,7 @@ use windlass_machine::Origin;
 
 use crate::chat::{ChatDecoder, Dialect};
 use crate::config::WireKind;
+use crate::messages::MessagesDecoder;
 use crate::stream::decoder::Decoder;
 use crate::stream::sse::{EventReader, Flow};
 
@@ -126,11 +127,21 @@ pub fn scenario(name: &str) -> Option<Vec<String>> {
 }
 
 /// The deltas of a chat reply whose body arrives in these pieces, and its outcome.
-pub(crate) fn read_chat_reply<'a>(
-    pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> (Vec<Delta>, Result<Reply, ModelError>) {
+pub(crate) fn read_chat_reply<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let origin = Arc::new(Origin { api: WireKind::OpenaiChat.api().to_owned(), model: "p/m".into() });
-    let mut decoder = ChatDecoder::new(Dialect::of("", true), origin);
+    read_reply(ChatDecoder::new(Dialect::of("", true), origin), pieces)
+}
+
+/// The deltas of a messages reply whose body arrives in these pieces, and its outcome.
+pub(crate) fn read_messages_reply<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+    let origin = Arc::new(Origin { api: WireKind::Anthropic.api().to_owned(), model: "p/m".into() });
+    read_reply(MessagesDecoder::new(origin, true), pieces)
+}
+
+/// What a decoder returned.
+type Outcome = (Vec<Delta>, Result<Reply, ModelError>);
+
+fn read_reply<'a>(mut decoder: impl Decoder, pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let mut reader = EventReader::default();
     let mut deltas = VecDeque::new();
     let mut outcome = None;
@@ -147,10 +158,20 @@ pub(crate) fn read_chat_reply<'a>(
     (deltas.into(), outcome.unwrap_or_else(|| decoder.finish()))
 }
 
+/// Reads a messages reply in one piece and in two, for fuzzing: a panic is a finding.
+pub fn messages_reply(bytes: &[u8]) {
+    assert_eq!(read_messages_reply([bytes]), read_messages_reply(halves(bytes)), "pieces do not matter");
+}
+
 /// Reads a chat reply in one piece and in two, for fuzzing: a panic is a finding.
 pub fn chat_reply(bytes: &[u8]) {
+    assert_eq!(read_chat_reply([bytes]), read_chat_reply(halves(bytes)), "pieces do not matter");
+}
+
+/// Bytes cut in two where the first one says.
+fn halves(bytes: &[u8]) -> [&[u8]; 2] {
     let (first, second) = bytes.split_at(bytes.first().map_or(0, |first| usize::from(*first) % bytes.len()));
-    assert_eq!(read_chat_reply([bytes]), read_chat_reply([first, second]), "pieces do not matter");
+    [first, second]
 }
 
 /// One server-sent event without a name.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use rig_core::completion::{CompletionRequest, ReplayTarget};
+use rig_core::driver::Model;
 use rig_core::message::{AssistantContent, Message as LibraryMessage, ToolChoice};
 use serde_json::{Map, Value, json};
 use windlass_engine::port::model::ModelCall;
@@ -17,9 +18,10 @@ use windlass_machine::{
 };
 
 use super::{endpoint, library, origin, wire};
+use crate::capture::capture;
 use crate::chat::encode::{REASONING_FIELD, ReasoningField};
-use crate::chat::envelope::capture;
 use crate::config::WireKind;
+use crate::failure;
 use crate::history::{self, History, Target};
 use crate::info;
 use crate::schema;
@@ -215,7 +217,10 @@ fn bodies(provider: &str, model: &str, call: &ModelCall) -> [Value; 2] {
     let thinks = settings::apply(&mut request, &call.request.settings, &facts, &Map::new()).unwrap();
     place_reasoning(&mut history, &target, wire.reasoning_of(call, &origin, thinks));
     request.chat_history = history.messages;
-    let theirs = capture(&library, request).unwrap();
+    let theirs = capture(|transport| {
+        Model::new(library, transport).stream(request).map_err(|error| failure::typed(&error))
+    })
+    .unwrap();
     [ours, theirs].map(|request| comparable(serde_json::from_slice(request.body()).unwrap()))
 }
 

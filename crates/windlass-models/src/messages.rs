@@ -1,0 +1,10 @@
+//! The Anthropic messages wire: `POST /v1/messages` with a stream of server-sent events.
+//!
+//! Replies are read here; the requests are still the model library's.
+
+mod decode;
+mod event;
+#[cfg(all(test, feature = "testing"))]
+mod tests;
+
+pub(crate) use crate::messages::decode::MessagesDecoder;

@@ -1,0 +1,104 @@
+//! One event of a messages stream, borrowed from its bytes.
+//!
+//! Text, reasoning, signatures and input are read into structs. Blocks as they begin, and deltas of other kinds, stay
+//! JSON, because they are returned to the provider as they came.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use windlass_machine::Usage;
+
+use crate::stream::lenient::{Count, Object, Text};
+
+/// An event.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Event<'a> {
+    /// The kind.
+    #[serde(borrow, rename = "type")]
+    pub kind: Text<'a>,
+    /// The block that it is about.
+    pub index: Count,
+    /// What it adds to the block or to the message.
+    #[serde(borrow)]
+    pub delta: Object<Delta<'a>>,
+    /// A block as it begins.
+    pub content_block: Object<Map<String, Value>>,
+    /// The message as it begins.
+    #[serde(borrow)]
+    pub message: Object<Message<'a>>,
+    /// Totals at the end.
+    pub usage: Object<MessagesUsage>,
+}
+
+/// A message as it begins.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Message<'a> {
+    /// The model that answers.
+    #[serde(borrow)]
+    pub model: Text<'a>,
+    /// Totals of the prompt.
+    pub usage: Object<MessagesUsage>,
+    /// The container that hosted tools run in.
+    pub container: Object<Map<String, Value>>,
+}
+
+/// What an event adds.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Delta<'a> {
+    /// The kind, in deltas of blocks.
+    #[serde(borrow, rename = "type")]
+    pub kind: Text<'a>,
+    /// More text.
+    #[serde(borrow)]
+    pub text: Text<'a>,
+    /// More reasoning.
+    #[serde(borrow)]
+    pub thinking: Text<'a>,
+    /// More of a call's input.
+    #[serde(borrow)]
+    pub partial_json: Text<'a>,
+    /// Another citation.
+    pub citation: Value,
+    /// Why the message ended.
+    #[serde(borrow)]
+    pub stop_reason: Text<'a>,
+    /// The container that hosted tools ran in.
+    pub container: Object<Map<String, Value>>,
+}
+
+/// Token counts. Cached and written tokens are counted beside `input_tokens`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct MessagesUsage {
+    input_tokens: Count,
+    output_tokens: Count,
+    cache_read_input_tokens: Count,
+    cache_creation_input_tokens: Count,
+    output_tokens_details: Object<OutputDetails>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct OutputDetails {
+    thinking_tokens: Count,
+}
+
+impl MessagesUsage {
+    /// The final counts, with the first ones in the place of those that are absent. Some gateways report an input of
+    /// zero at the end.
+    pub(crate) fn totals(self, start: &Self) -> Usage {
+        let cached = self.cache_read_input_tokens.0.or(start.cache_read_input_tokens.0);
+        let cache_written = self.cache_creation_input_tokens.0.or(start.cache_creation_input_tokens.0);
+        let input = self.input_tokens.0.filter(|tokens| *tokens > 0).or(start.input_tokens.0);
+        let beside = cached.unwrap_or(0).saturating_add(cache_written.unwrap_or(0));
+        Usage {
+            input: input.map(|input| input.saturating_add(beside)),
+            output: self.output_tokens.0,
+            cached,
+            cache_written,
+            reasoning: self.output_tokens_details.0.and_then(|details| details.thinking_tokens.0),
+        }
+    }
+}
