@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use windlass::clock::SystemClock;
-use windlass::machine::{Block, EffectClass, Event, Fact, Reject, Role, Seq, ThreadId, Timestamp};
+use windlass::machine::{Block, EffectClass, Event, Fact, ForkPoint, Reject, Role, Seq, ThreadId, Timestamp};
 use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::journal::{
     Batch, BatchId, Claim, Journal, Recorded, RunQuery, ThreadQuery, ThreadStatus, ThreadView,
@@ -69,6 +69,8 @@ async fn a_fork_goes_on_without_its_origin() {
     assert_eq!((row.view.title, row.view.workspace), (of.view.title, of.view.workspace));
     assert_eq!((row.view.status, row.view.folder.as_deref()), (ThreadStatus::Idle, Some("/fay")));
     assert!(row.view.updated_at >= of.view.updated_at);
+    let forked_from = Some(ForkPoint { thread: origin.clone(), until: at });
+    assert_eq!((row.view.forked_from, of.view.forked_from), (forked_from, None));
     let newest = engine.threads(&ThreadQuery::default()).await.unwrap();
     assert_eq!(newest[0].thread, fork);
     // The history is the same, after the fork's own beginning.
