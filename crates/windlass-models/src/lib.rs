@@ -1,8 +1,8 @@
 //! The model adapter: providers over HTTP, and the built-in demo model.
 //!
-//! Chat completions are read and written here (`chat`); the other wires stand on `rig-core`, whose types stay in
-//! here. What the library does not do (raw stop reasons, stall time-outs, typed errors, compact storage of a
-//! provider's items) is added on top.
+//! Chat completions are written and read here, and so are the replies of Anthropic and Gemini; everything else stands
+//! on `rig-core`, whose types stay in here. What the library does not do (raw stop reasons, stall time-outs, typed
+//! errors, compact storage of a provider's items) is added on top.
 //! It retries nothing and stores nothing.
 
 mod body;
@@ -13,6 +13,7 @@ mod cloud;
 mod config;
 mod demo;
 mod failure;
+mod generate;
 mod history;
 mod info;
 mod messages;

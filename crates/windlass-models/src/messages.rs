@@ -1,6 +1,6 @@
 //! The Anthropic messages wire: `POST /v1/messages` with a stream of server-sent events.
 //!
-//! Replies are read here; the requests are still the model library's.
+//! Replies are read here; requests are encoded by the model library.
 
 mod decode;
 mod event;

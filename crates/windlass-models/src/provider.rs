@@ -30,12 +30,11 @@ use super::history::{self, History, Target};
 use super::settings::{self, Facts};
 use super::stream::ReplyStream;
 use super::transport::{Endings, Link, LinkOptions, bearer, sensitive};
-use super::wire::{self, LibraryWire, Wire};
+use super::wire::{LibraryWire, Wire};
 use super::{info, schema};
 use crate::chat::ChatWire;
 #[cfg(feature = "vertex")]
 use crate::cloud::vertex::Route;
-use crate::messages::MessagesDecoder;
 use crate::provider::endpoint::Endpoint;
 use crate::provider::preset::Preset;
 use crate::stream::events::EventStream;
@@ -113,7 +112,8 @@ impl ProviderModel {
         let request =
             wire.request(call, &self.origin, &self.facts(call), &self.config.extra_body, self.marked)?;
         let link = Link::new(self.http.clone(), Arc::clone(&options));
-        Ok(EventStream::new(link, request, options, wire.decoder(Arc::clone(&self.origin))))
+        let decoder = Box::new(wire.decoder(Arc::clone(&self.origin)));
+        Ok(EventStream::new(link, request, options, decoder))
     }
 
     fn open_library(
@@ -143,9 +143,8 @@ impl ProviderModel {
         request.chat_history = history.messages;
         let link = Link::new(self.http.clone(), Arc::clone(&options));
         let cache = call.request.settings.cache;
-        if let LibraryWire::Anthropic(wire) = wire {
-            let request = wire::messages_request(wire, request, cache)?;
-            let decoder = MessagesDecoder::new(Arc::clone(&self.origin), self.config.lenient);
+        if let Some(decoder) = wire.decoder(&self.origin, self.config.lenient) {
+            let request = wire.encode(request, cache)?;
             return Ok(EventStream::new(link, request, options, decoder).boxed());
         }
         let remainder = link.remainder();

@@ -1,11 +1,15 @@
 //! The wires behind one type.
 //!
-//! Chat completions are Windlass's own; the others are the model library's, and nothing beyond this module names them.
+//! Chat completions are Windlass's own. The others are encoded by the model library, and nothing beyond this module
+//! names them.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Request;
 use rig_core::completion::{CompletionRequest, ReplayTarget};
 use rig_core::driver::Model;
+use rig_core::http_client::HttpClientExt;
 use rig_core::providers::anthropic::completion::CacheTtl;
 use rig_core::providers::anthropic::{self, AnthropicConfig, Messages};
 use rig_core::providers::gemini::GeminiConfig;
@@ -15,19 +19,21 @@ use rig_core::providers::openai::responses_api::wire::Responses;
 use rig_core::providers::openai::wire::{self as openai, Chat, Dialect};
 use rig_core::streaming::CompletionStream;
 use windlass_engine::port::model::ModelError;
-use windlass_machine::CacheMarks;
+use windlass_machine::{CacheMarks, Origin};
 
 #[cfg(not(feature = "bedrock"))]
 use super::cloud::Cloud;
 use super::config::WireKind;
 use super::failure;
 use super::settings::UNKNOWN_MODEL_OUTPUT_TOKENS;
-use super::transport::Link;
 use crate::capture::capture;
 use crate::chat::ChatWire;
 #[cfg(feature = "bedrock")]
 use crate::cloud::bedrock::Converse;
+use crate::generate::GenerateDecoder;
+use crate::messages::MessagesDecoder;
 use crate::provider::endpoint::Endpoint;
+use crate::stream::decoder::Decoder;
 
 /// A chat endpoint that the library has no dialect for.
 const COMPATIBLE: Dialect = Dialect::gateway("openai-compatible", "", "");
@@ -114,33 +120,42 @@ impl LibraryWire {
         }
     }
 
-    /// Opens a streamed reply. Nothing is sent before the stream is polled.
+    /// The decoder of a reply; `None` where the library reads it.
+    pub(super) fn decoder(&self, origin: &Arc<Origin>, lenient: bool) -> Option<Box<dyn Decoder>> {
+        match self {
+            Self::Anthropic(_) => Some(Box::new(MessagesDecoder::new(Arc::clone(origin), lenient))),
+            Self::Gemini(_) => Some(Box::new(GenerateDecoder::new(Arc::clone(origin), lenient))),
+            Self::Responses(_) => None,
+            #[cfg(feature = "bedrock")]
+            Self::Converse(_) => None,
+        }
+    }
+
+    /// The HTTP request of a call.
+    pub(super) fn encode(
+        &self,
+        request: CompletionRequest,
+        cache: CacheMarks,
+    ) -> Result<Request<Bytes>, ModelError> {
+        capture(|transport| self.stream(request, cache, transport))
+    }
+
+    /// Opens a streamed reply that the library reads. Nothing is sent before the stream is polled.
     pub(super) fn stream(
         &self,
         request: CompletionRequest,
         cache: CacheMarks,
-        link: Link,
+        transport: impl HttpClientExt + Clone + Send + Sync + 'static,
     ) -> Result<CompletionStream, ModelError> {
         let opened = match self {
-            Self::Anthropic(wire) => Model::new(marked(wire, cache), link).stream(request),
-            Self::Responses(wire) => Model::new(Responses::clone(wire), link).stream(request),
-            Self::Gemini(wire) => Model::new(GenerateContent::clone(wire), link).stream(request),
+            Self::Anthropic(wire) => Model::new(marked(wire, cache), transport).stream(request),
+            Self::Responses(wire) => Model::new(Responses::clone(wire), transport).stream(request),
+            Self::Gemini(wire) => Model::new(GenerateContent::clone(wire), transport).stream(request),
             #[cfg(feature = "bedrock")]
             Self::Converse(wire) => return wire.stream(request, cache),
         };
         opened.map_err(|error| failure::typed(&error))
     }
-}
-
-/// The HTTP request of a call on the messages wire.
-pub(super) fn messages_request(
-    wire: &Messages,
-    request: CompletionRequest,
-    cache: CacheMarks,
-) -> Result<Request<Bytes>, ModelError> {
-    capture(|transport| {
-        Model::new(marked(wire, cache), transport).stream(request).map_err(|error| failure::typed(&error))
-    })
 }
 
 fn marked(wire: &Messages, cache: CacheMarks) -> Messages {

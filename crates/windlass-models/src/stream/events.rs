@@ -43,14 +43,14 @@ impl EventStream {
         link: Link,
         request: Request<Bytes>,
         endpoint: Arc<LinkOptions>,
-        decoder: impl Decoder + 'static,
+        decoder: Box<dyn Decoder>,
     ) -> Self {
         let remainder = link.remainder();
         let opening = async move { link.open(request).await.map_err(failure::transport) };
         Self {
             state: State::Opening(Box::pin(opening)),
             reader: EventReader::default(),
-            decoder: Box::new(decoder),
+            decoder,
             deltas: VecDeque::new(),
             remainder,
             endpoint,

@@ -12,6 +12,7 @@ pub(super) fn frames(name: &str) -> Option<Vec<String>> {
         "gem-ok" => ok(),
         "gem-cut" => ok().into_iter().take(2).collect(),
         "gem-safety" => vec![chunk(json!([{"text": "Par"}]), None), chunk(json!([]), Some("SAFETY"))],
+        "gem-odd" => odd(),
         "gem-blocked" => vec![data(&json!({"promptFeedback": {"blockReason": "SAFETY"}}))],
         "gem-errmid" => vec![
             chunk(json!([{"text": "Par"}]), None),
@@ -36,6 +37,23 @@ fn ok() -> Vec<String> {
             None,
         ),
         chunk(json!([{"text": ""}]), Some("STOP")),
+    ]
+}
+
+/// Signatures that come alone, a call without arguments or an id, a picture, an unknown part, and a part without content.
+fn odd() -> Vec<String> {
+    vec![
+        chunk(json!([{"thoughtSignature": "FIRST"}]), None),
+        chunk(json!([{"text": "One"}]), None),
+        chunk(
+            json!([{"text": " more", "thoughtSignature": "SECOND"}, {"text": ".", "thoughtSignature": "THIRD"}]),
+            None,
+        ),
+        chunk(json!([{"functionCall": {"name": "get_time"}}, {"thoughtSignature": "FOURTH"}]), None),
+        chunk(json!([{"inlineData": {"mimeType": "image/png", "data": "UE5H"}}]), None),
+        chunk(json!([{"hologram": {"z": 1}}, {"thought": true}, {"text": ""}]), None),
+        chunk(json!([{"text": "End"}]), Some("STOP")),
+        chunk(json!([{"text": "."}]), Some("MAX_TOKENS")),
     ]
 }
 

@@ -27,6 +27,7 @@ use windlass_machine::Origin;
 
 use crate::chat::{ChatDecoder, Dialect};
 use crate::config::WireKind;
+use crate::generate::GenerateDecoder;
 use crate::messages::MessagesDecoder;
 use crate::stream::decoder::Decoder;
 use crate::stream::sse::{EventReader, Flow};
@@ -138,6 +139,12 @@ pub(crate) fn read_messages_reply<'a>(pieces: impl IntoIterator<Item = &'a [u8]>
     read_reply(MessagesDecoder::new(origin, true), pieces)
 }
 
+/// The deltas of a Gemini reply whose body arrives in these pieces, and its outcome.
+pub(crate) fn read_generate_reply<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+    let origin = Arc::new(Origin { api: WireKind::Gemini.api().to_owned(), model: "p/m".into() });
+    read_reply(GenerateDecoder::new(origin, true), pieces)
+}
+
 /// What a decoder returned.
 type Outcome = (Vec<Delta>, Result<Reply, ModelError>);
 
@@ -156,6 +163,11 @@ fn read_reply<'a>(mut decoder: impl Decoder, pieces: impl IntoIterator<Item = &'
         }
     }
     (deltas.into(), outcome.unwrap_or_else(|| decoder.finish()))
+}
+
+/// Reads a Gemini reply in one piece and in two, for fuzzing: a panic is a finding.
+pub fn generate_reply(bytes: &[u8]) {
+    assert_eq!(read_generate_reply([bytes]), read_generate_reply(halves(bytes)), "pieces do not matter");
 }
 
 /// Reads a messages reply in one piece and in two, for fuzzing: a panic is a finding.
