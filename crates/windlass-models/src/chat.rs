@@ -88,7 +88,7 @@ impl ChatWire {
         ChatDecoder::new(self.dialect, origin)
     }
 
-    /// What happens to reasoning in a call. (SK-L5)
+    /// How reasoning is sent in a call. (SK-L5)
     fn reasoning_of(&self, call: &ModelCall, origin: &Origin, thinks: bool) -> ReasoningField {
         let everywhere = match self.reasoning {
             ReasoningContent::Strip => return ReasoningField::Strip,

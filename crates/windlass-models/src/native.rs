@@ -114,7 +114,7 @@ pub(super) fn rebuild(kind: WireKind, own: Own<'_>) -> Option<Value> {
 }
 
 /// A call's arguments as a provider accepts them in a history: as the model wrote them if they are a JSON object, the
-/// object inside a JSON string, else an empty object. The result tells the model what was wrong.
+/// object inside a JSON string, else an empty object. The tool's result reports the parse error.
 pub(super) fn arguments(written: &str) -> Cow<'_, str> {
     fn is_object(text: &str) -> bool {
         text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok()

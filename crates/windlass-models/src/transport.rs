@@ -127,6 +127,13 @@ impl Remainder {
     }
 }
 
+impl Remainder {
+    /// Drops the rest of a body, which closes its connection.
+    pub(super) fn discard(&self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
 impl Link {
     /// Makes the client of one call.
     pub(super) fn new(http: ReqwestClient, options: Arc<LinkOptions>) -> Self {

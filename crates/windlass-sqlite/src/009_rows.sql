@@ -1,8 +1,8 @@
 -- Counts and lists the active runs of one owner without reading those of others.
 CREATE INDEX runs_active_by_owner ON runs (owner, started_at, run) WHERE status IS NULL AND queued IS NULL;
 
--- What a thread is a fork of stands in its row, so that a list does not read an event of each thread. The second event
--- of a fork says it; a damaged one is left to the check of the store.
+-- Stores a thread's fork point in its row, so that lists do not read events. It comes from the second event; rows with
+-- an unreadable second event stay NULL.
 ALTER TABLE threads ADD COLUMN forked_from TEXT;
 ALTER TABLE threads ADD COLUMN forked_until INTEGER;
 UPDATE threads SET (forked_from, forked_until) = (

@@ -31,8 +31,8 @@ pub(crate) struct Call {
     closed: bool,
 }
 
-/// What a fragment added that a live display shows.
-pub(crate) struct Added {
+/// New display text from one fragment.
+pub(crate) struct CallDelta {
     /// The call.
     pub part: u32,
     /// The tool, in the fragment that names it.
@@ -48,7 +48,7 @@ pub(crate) enum Kind {
     Function,
     /// A tool with free text as its input.
     Custom,
-    /// A kind that nothing here can answer.
+    /// An unsupported kind.
     Unknown,
 }
 
@@ -56,7 +56,7 @@ impl Call {
     /// The kind of the call.
     pub(crate) fn kind(&self) -> Kind {
         match self.item.get("type").and_then(Value::as_str) {
-            None | Some("function") => Kind::Function,
+            None | Some("function" | "") => Kind::Function,
             Some("custom") => Kind::Custom,
             Some(_) => Kind::Unknown,
         }
@@ -115,7 +115,7 @@ impl Call {
         self.item.get("custom")?.get("input")
     }
 
-    fn add(&mut self, fragment: Map<String, Value>, id: Option<String>) -> Added {
+    fn add(&mut self, fragment: Map<String, Value>, id: Option<String>) -> CallDelta {
         if id.is_some() {
             self.id = id;
         }
@@ -136,7 +136,7 @@ impl Call {
             fresh.push_str(&self.arguments[self.shown..]);
             self.shown = self.arguments.len();
         }
-        Added { part: self.part, name: named, arguments: fresh }
+        CallDelta { part: self.part, name: named, arguments: fresh }
     }
 }
 
@@ -158,7 +158,11 @@ impl Calls {
 
     /// Adds a fragment to its call, or begins one at `next_part`. Returns the position of the call, whether it began
     /// here, and what the fragment adds.
-    pub(crate) fn add(&mut self, mut fragment: Map<String, Value>, next_part: u32) -> (usize, bool, Added) {
+    pub(crate) fn add(
+        &mut self,
+        mut fragment: Map<String, Value>,
+        next_part: u32,
+    ) -> (usize, bool, CallDelta) {
         let id = match fragment.get("id") {
             Some(Value::String(id)) if !id.is_empty() && id != "null" => Some(id.clone()),
             Some(Value::Number(id)) => Some(id.to_string()),
@@ -166,7 +170,7 @@ impl Calls {
         };
         let index = fragment.shift_remove("index").as_ref().and_then(Value::as_u64);
         let known = match index {
-            Some(index) => self.at_index(index, id.as_deref(), name_of(&fragment).is_some()),
+            Some(index) => self.at_index(index, id.as_deref(), &fragment),
             None => self.without_index(id.as_deref(), &fragment),
         };
         let at = known.unwrap_or_else(|| {
@@ -183,12 +187,16 @@ impl Calls {
         }
     }
 
-    /// A call under an index that another id has taken over ends.
-    fn at_index(&mut self, index: u64, id: Option<&str>, names: bool) -> Option<usize> {
+    /// The open call at an index. Closes it if the fragment belongs to another call: it has another id, or names a tool
+    /// again although the arguments are whole, as gateways to Gemini do, which send index 0 for every call.
+    fn at_index(&mut self, index: u64, id: Option<&str>, fragment: &Map<String, Value>) -> Option<usize> {
+        let names = name_of(fragment).is_some();
+        let brings = names && arguments_of(fragment).is_some_and(|text| !text.is_empty());
         let at = self.0.iter().rposition(|call| !call.closed && call.index == Some(index))?;
         let call = &mut self.0[at];
         let replaced = call.id.as_deref().zip(id).is_some_and(|(held, new)| held != new);
-        if replaced && (names || call.is_complete()) {
+        let follows = id.is_none() && brings && !call.arguments.trim().is_empty() && call.is_complete();
+        if replaced && (names || call.is_complete()) || follows {
             call.closed = true;
             return None;
         }

@@ -36,8 +36,6 @@ pub(crate) struct Chunk<'a> {
 pub(crate) struct Choices<'a> {
     /// The choice with index 0, or the first without an index.
     pub first: Option<Choice<'a>>,
-    /// Whether the list has any choice.
-    pub populated: bool,
     /// Whether the field is there at all.
     pub present: bool,
 }
@@ -145,7 +143,7 @@ struct CompletionDetails {
 
 impl ChatUsage {
     /// The counts as Windlass has them: totals include their cached, written and reasoning parts. A count that is
-    /// absent from a details object that is there is zero; any other absent count is unknown. The reasoning count is
+    /// missing from a details object that is present is zero; any other missing count is unknown. The reasoning count is
     /// left out where `counts_reasoning` is false.
     pub(crate) fn totals(&self, counts_reasoning: bool) -> Usage {
         let prompt_details = self.prompt_tokens_details.0.as_ref();
@@ -158,17 +156,23 @@ impl ChatUsage {
             let is_beside = Some(beside.saturating_add(completion.unwrap_or(0))) == total;
             if audio != 0 && is_beside { beside } else { prompt }
         });
+        let reasoning = completion_details.map(|details| details.reasoning_tokens.0.unwrap_or(0));
+        // xAI counts reasoning beside the completion; again the total tells.
+        let completion = completion.map(|completion| {
+            let beside = completion.saturating_add(reasoning.unwrap_or(0));
+            let is_beside = input.map(|input| input.saturating_add(beside)) == total;
+            if total.is_some() && is_beside { beside } else { completion }
+        });
         Usage {
             input,
             output: completion.or_else(|| total.map(|total| total.saturating_sub(input.unwrap_or(0)))),
             cached: prompt_details
-                .map(|details| details.cached_tokens.0.unwrap_or(0))
+                .and_then(|details| details.cached_tokens.0)
                 .or(self.num_cached_tokens.0)
-                .or(self.prompt_cache_hit_tokens.0),
+                .or(self.prompt_cache_hit_tokens.0)
+                .or(prompt_details.map(|_| 0)),
             cache_written: prompt_details.and_then(|details| details.cache_write_tokens.0),
-            reasoning: completion_details
-                .map(|details| details.reasoning_tokens.0.unwrap_or(0))
-                .filter(|_| counts_reasoning),
+            reasoning: reasoning.filter(|_| counts_reasoning),
         }
     }
 }
@@ -199,7 +203,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Choices<'a> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut choices = Choices { present: true, ..Choices::default() };
                 while let Some(Object(choice)) = list.next_element::<Object<Choice<'de>>>()? {
-                    choices.populated = true;
                     let first = choice.filter(|choice| choice.index.0.unwrap_or(0) == 0);
                     choices.first = choices.first.or(first);
                 }

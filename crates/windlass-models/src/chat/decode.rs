@@ -19,7 +19,7 @@ use crate::config::WireKind;
 use crate::failure;
 use crate::native::{self, Own};
 use crate::stream::decoder::Decoder;
-use crate::stream::lenient::Object;
+use crate::stream::lenient::{self, Object};
 use crate::stream::sse::Flow;
 
 /// The end of a stream.
@@ -94,10 +94,10 @@ impl ChatDecoder {
     }
 
     fn chunk(&mut self, chunk: Chunk<'_>, deltas: &mut VecDeque<Delta>) -> Flow {
-        if let Some(model) = chunk.model.0
-            && self.model.as_deref() != Some(&*model)
+        if let Some(model) = chunk.model.filled()
+            && self.model.as_deref() != Some(model)
         {
-            self.model = Some(model.into_owned());
+            self.model = Some(model.to_owned());
         }
         if let Object(Some(usage)) = chunk.usage {
             self.usage = Some(usage);
@@ -122,7 +122,10 @@ impl ChatDecoder {
                         call.insert("index".to_owned(), index.into());
                     }
                 }
-                self.delta(message, deltas);
+                // MiniMax repeats the whole message at the end of a stream.
+                if self.parts == 0 {
+                    self.delta(message, deltas);
+                }
                 self.ended = true;
             }
             return Flow::End;
@@ -165,6 +168,7 @@ impl ChatDecoder {
             Content::Parts(parts) => parts.iter().for_each(|part| self.part(part, deltas)),
             Content::Text(text) if text.filled().is_some() => {
                 self.text(text.filled().unwrap_or_default(), deltas);
+                self.text(refusal.unwrap_or_default(), deltas);
             }
             Content::Text(_) | Content::None => {
                 let spoken = audio.get("transcript").and_then(Value::as_str).filter(|text| !text.is_empty());
@@ -262,7 +266,10 @@ impl ChatDecoder {
         match text("type") {
             Some("text") => self.text(text("text").unwrap_or_default(), deltas),
             None if text("text").is_some() => self.text(text("text").unwrap_or_default(), deltas),
-            Some("refusal") => self.text(text("refusal").unwrap_or_default(), deltas),
+            Some("refusal") => {
+                self.refused = true;
+                self.text(text("refusal").unwrap_or_default(), deltas);
+            }
             Some("thinking") => match part.get("thinking") {
                 Some(Value::Array(chunks)) => {
                     let texts = chunks.iter().filter_map(|chunk| chunk.get("text")?.as_str());
@@ -308,8 +315,10 @@ impl ChatDecoder {
                     if call.kind() == Kind::Unknown || is_empty {
                         continue;
                     }
-                    let is_cut = *stop == StopReason::MaxTokens;
-                    if is_cut && !call.is_complete() {
+                    // A call that the stop cut off is not dispatched, not even one that has no arguments yet.
+                    let is_cut =
+                        matches!(stop, StopReason::MaxTokens | StopReason::Refusal | StopReason::Other(_));
+                    if is_cut && (!call.is_complete() || call.arguments.trim().is_empty()) {
                         continue;
                     }
                     if !self.stop_is_stated && !call.is_valid() {
@@ -367,8 +376,9 @@ impl ChatDecoder {
 }
 
 impl Decoder for ChatDecoder {
-    fn event(&mut self, _: &str, data: &[u8], deltas: &mut VecDeque<Delta>) -> Result<Flow, ModelError> {
-        if data.trim_ascii().is_empty() {
+    fn event(&mut self, name: &str, data: &[u8], deltas: &mut VecDeque<Delta>) -> Result<Flow, ModelError> {
+        let data = data.trim_ascii();
+        if data.is_empty() {
             return Ok(Flow::More);
         }
         if data == DONE {
@@ -381,17 +391,17 @@ impl Decoder for ChatDecoder {
         }
         match serde_json::from_slice::<Object<Chunk<'_>>>(data) {
             Ok(Object(Some(chunk))) => {
-                if chunk.error.0 && !chunk.choices.populated {
+                // OpenRouter sends an error beside a choice.
+                if chunk.error.0 || name == "error" || chunk.object.0.as_deref() == Some("error") {
                     return Err(failure::in_band(&String::from_utf8_lossy(data)));
                 }
                 Ok(self.chunk(chunk, deltas))
             }
             // Other JSON keeps the connection alive.
             Ok(Object(None)) => Ok(Flow::More),
-            Err(error) => match std::str::from_utf8(data) {
-                Ok(_) => Err(failure::malformed(&error)),
-                // Bytes that are no text are replaced, as browsers do.
-                Err(_) => self.event("", String::from_utf8_lossy(data).as_bytes(), deltas),
+            Err(error) => match lenient::repaired(data, &error) {
+                Some(data) => self.event(name, &data, deltas),
+                None => Err(failure::malformed(&error)),
             },
         }
     }
@@ -407,6 +417,10 @@ impl Decoder for ChatDecoder {
             _ if self.refused => StopReason::Refusal,
             Some(StopReason::End) if blocks.iter().any(|block| matches!(block, Block::ToolCall(_))) => {
                 StopReason::ToolCalls
+            }
+            Some(StopReason::Other(reason)) if Dialect::failure(&reason).is_some() => {
+                let class = Dialect::failure(&reason).unwrap_or(FailureClass::Transient);
+                return Err(ModelError::new(class, format!("the provider ended the reply: `{reason}`")));
             }
             Some(StopReason::Other(reason)) if !self.dialect.lenient => {
                 return Err(failure::unknown_reason(&reason));

@@ -2,7 +2,7 @@
 //!
 //! Each flag names the provider that needs it; a provider that is not listed speaks the common form.
 
-use windlass_machine::StopReason;
+use windlass_machine::{FailureClass, StopReason};
 
 /// The differences of one endpoint.
 #[derive(Clone, Copy, Debug)]
@@ -13,13 +13,13 @@ pub(crate) struct Dialect {
     pub document_urls: bool,
     /// Content that is text alone is sent as one string: parts consume the output budget. (Perplexity)
     pub text_as_string: bool,
-    /// Call ids have at most 40 characters. (OpenAI)
+    /// Call ids have at most 40 characters. (OpenAI, Azure)
     pub short_ids: bool,
     /// Call ids have exactly nine letters and digits. (Mistral)
     pub nine_letter_ids: bool,
     /// The endpoint takes tools. (Not Perplexity, not Hyperbolic)
     pub tools: bool,
-    /// A reason of the provider behind the gateway counts where the gateway gives none. (OpenRouter)
+    /// Reads `native_finish_reason` if `finish_reason` is empty. (OpenRouter)
     pub native_finish_reason: bool,
     /// The reasoning count is part of the output count. (Not Doubleword)
     pub counts_reasoning: bool,
@@ -42,7 +42,7 @@ impl Dialect {
             document_urls: mistral,
             nine_letter_ids: mistral,
             text_as_string: provider == "perplexity",
-            short_ids: matches!(provider, "openai" | "openai-chat"),
+            short_ids: matches!(provider, "openai" | "openai-chat" | "azure"),
             tools: !matches!(provider, "perplexity" | "hyperbolic"),
             native_finish_reason: provider == "openrouter",
             counts_reasoning: provider != "doubleword",
@@ -53,7 +53,7 @@ impl Dialect {
         }
     }
 
-    /// What a finish reason stands for.
+    /// Maps a finish reason to a stop reason.
     pub(crate) fn stop(&self, reason: &str) -> StopReason {
         let known = self.finish_reasons.iter().find(|(name, _)| *name == reason);
         known
@@ -62,7 +62,18 @@ impl Dialect {
             .unwrap_or_else(|| StopReason::Other(reason.to_owned()))
     }
 
-    /// What the reason of a provider behind a gateway stands for.
+    /// The class of a finish reason that reports a failure instead of an end.
+    pub(crate) fn failure(reason: &str) -> Option<FailureClass> {
+        match reason {
+            // OpenRouter and Mistral; vLLM and SGLang; Z.AI.
+            "error" | "abort" | "network_error" => Some(FailureClass::Transient),
+            // DeepSeek.
+            "insufficient_system_resource" => Some(FailureClass::Overloaded),
+            _ => None,
+        }
+    }
+
+    /// Maps the reason of a provider behind a gateway to a stop reason.
     pub(crate) fn native_stop(reason: &str) -> StopReason {
         let reason = reason.to_ascii_lowercase();
         match reason.as_str() {

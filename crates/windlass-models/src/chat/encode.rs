@@ -16,7 +16,7 @@ use crate::chat::dialect::Dialect;
 use crate::chat::ids::CallIds;
 use crate::history::{media, text};
 
-/// Whom a history is for.
+/// The endpoint that receives the request, and its limits.
 pub(crate) struct Recipient<'a> {
     /// The endpoint's differences.
     pub dialect: &'a Dialect,
@@ -26,7 +26,7 @@ pub(crate) struct Recipient<'a> {
     pub media: Media,
     /// The request offers tools: without any, calls and results are sent as text.
     pub tools: bool,
-    /// What happens to reasoning.
+    /// How reasoning is sent.
     pub reasoning: ReasoningField,
     /// Marks the instructions for a cache behind a gateway. (SK-C11)
     pub mark: Option<&'a Value>,

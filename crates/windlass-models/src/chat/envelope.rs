@@ -23,7 +23,7 @@ use crate::failure;
 use crate::schema;
 use crate::settings::{self, Facts};
 
-/// Envelopes that are kept for a model: one for each agent that uses it, give or take.
+/// Maximum kept envelopes of a model; about one for each agent that uses it.
 const KEPT: usize = 32;
 
 /// The envelopes of one model, the last used first.
@@ -88,8 +88,13 @@ impl Envelopes {
     fn find(&self, call: &ModelCall) -> Option<Arc<Envelope>> {
         let mut kept = self.kept();
         let at = kept.iter().position(|kept| {
-            kept.settings == call.request.settings
-                && (Arc::ptr_eq(&kept.tools, &call.tools) || kept.tools == call.tools)
+            let wanted = &call.request.settings;
+            let same_schema = || same_order(kept.settings.output_schema.iter(), wanted.output_schema.iter());
+            let same_tools =
+                || kept.tools == call.tools && same_order(schemas(&kept.tools), schemas(&call.tools));
+            kept.settings == *wanted
+                && same_schema()
+                && (Arc::ptr_eq(&kept.tools, &call.tools) || same_tools())
         })?;
         let found = kept.remove(at)?;
         let envelope = Arc::clone(&found.envelope);
@@ -101,6 +106,15 @@ impl Envelopes {
         // Each change leaves a valid list.
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
+}
+
+fn schemas(tools: &[ToolSpec]) -> impl Iterator<Item = &Value> {
+    tools.iter().map(|tool| &tool.input_schema)
+}
+
+/// Whether equal values have their keys in the same order, which equality does not tell: order reaches the model.
+fn same_order<'v>(one: impl Iterator<Item = &'v Value>, other: impl Iterator<Item = &'v Value>) -> bool {
+    one.map(Value::to_string).eq(other.map(Value::to_string))
 }
 
 fn encode(

@@ -15,6 +15,8 @@ const ID_MAX_CHARS: usize = 40;
 #[derive(Default)]
 pub(crate) struct CallIds<'a> {
     taken: HashSet<Cow<'a, str>>,
+    /// The last counter that a repeated id got.
+    counters: HashMap<Cow<'a, str>, u32>,
     /// The ids of the newest assistant message: what each recorded id became, in the order of its calls.
     newest: HashMap<&'a str, VecDeque<Cow<'a, str>>>,
 }
@@ -29,10 +31,10 @@ impl<'a> CallIds<'a> {
     pub(crate) fn call(&mut self, id: &'a str, own: bool, dialect: &Dialect) -> Cow<'a, str> {
         let wanted = fitted(id, own, dialect);
         let mut free = wanted.clone();
-        let mut attempt = 1;
         while self.taken.contains(&free) {
-            free = Cow::Owned(with_counter(&wanted, attempt));
-            attempt += 1;
+            let counter = self.counters.entry(wanted.clone()).or_default();
+            *counter += 1;
+            free = Cow::Owned(with_counter(&wanted, *counter));
         }
         self.taken.insert(free.clone());
         self.newest.entry(id).or_default().push_back(free.clone());

@@ -16,7 +16,7 @@ use crate::failure;
 use crate::generate::chunk::{Chunk, UsageMetadata};
 use crate::native::{self, Own};
 use crate::stream::decoder::Decoder;
-use crate::stream::lenient::Object;
+use crate::stream::lenient::{self, Object};
 use crate::stream::sse::Flow;
 
 /// The field of a thought signature.
@@ -234,10 +234,9 @@ impl Decoder for GenerateDecoder {
         let chunk = match serde_json::from_slice::<Object<Chunk<'_>>>(data) {
             Ok(Object(Some(chunk))) => chunk,
             Ok(Object(None)) => return Ok(Flow::More),
-            Err(error) => match std::str::from_utf8(data) {
-                Ok(_) => return Err(failure::malformed(&error)),
-                // Bytes that are no text are replaced, as browsers do.
-                Err(_) => return self.event("", String::from_utf8_lossy(data).as_bytes(), deltas),
+            Err(error) => match lenient::repaired(data, &error) {
+                Some(data) => return self.event("", &data, deltas),
+                None => return Err(failure::malformed(&error)),
             },
         };
         if let Some(model) = chunk.model_version.filled()
@@ -296,7 +295,7 @@ impl Decoder for GenerateDecoder {
             _ if self.lenient => StopReason::Other(reason),
             _ => return Err(failure::unknown_reason(&reason)),
         };
-        let is_cut = stop == StopReason::MaxTokens;
+        let is_cut = matches!(stop, StopReason::MaxTokens | StopReason::Refusal | StopReason::Other(_));
         let mut ids = HashSet::new();
         let drafts = std::mem::take(&mut self.blocks).into_iter().enumerate();
         let blocks: Vec<Block> =

@@ -15,7 +15,7 @@ use crate::failure;
 use crate::messages::event::{Delta, Event, Message, MessagesUsage};
 use crate::native::{self, Own};
 use crate::stream::decoder::Decoder;
-use crate::stream::lenient::Object;
+use crate::stream::lenient::{self, Object};
 use crate::stream::sse::Flow;
 
 /// Reads one reply.
@@ -145,7 +145,7 @@ impl MessagesDecoder {
         }
         let at = self.blocks.iter().rposition(|block| block.index == index && !block.stopped);
         let Some(at) = at else {
-            // What comes late for a block is lost only where people and the model would not see it.
+            // Late deltas are ignored unless they carry visible content.
             let is_seen = matches!(kind, "text_delta" | "thinking_delta" | "input_json_delta");
             return if is_seen || !begun {
                 Err(malformed("a delta for a block that is not open"))
@@ -197,7 +197,7 @@ impl MessagesDecoder {
         if let Object(Some(container)) = &delta.container {
             self.container = Some(container.clone());
         }
-        // Without a reason it is no end.
+        // Only a delta with a reason ends the message.
         let Some(reason) = delta.stop_reason.0.as_deref() else { return };
         self.stop = Some(match reason {
             "end_turn" => StopReason::End,
@@ -212,7 +212,7 @@ impl MessagesDecoder {
     }
 
     fn block(&self, draft: Draft, at: usize, is_cut: bool, ids: &mut HashSet<String>) -> Option<Block> {
-        let Draft { kind, mut item, text, .. } = draft;
+        let Draft { kind, mut item, text, stopped, .. } = draft;
         match kind {
             Kind::Text if text.is_empty() => None,
             Kind::Text => {
@@ -233,7 +233,9 @@ impl MessagesDecoder {
                 let native = has_data.then(|| self.native(Own::Reasoning(""), item)).flatten();
                 Some(Block::Reasoning { native, text: Content::Inline(String::new()) })
             }
-            Kind::Call => self.call(item, text, at, is_cut, ids),
+            // A stopped block is whole, unless its input is not.
+            Kind::Call if is_cut && (!stopped || !is_object(&text)) => None,
+            Kind::Call => self.call(item, text, at, ids),
             Kind::Opaque => {
                 if !text.is_empty() {
                     // A hosted tool's input that is no object was never finished.
@@ -252,7 +254,6 @@ impl MessagesDecoder {
         mut item: Map<String, Value>,
         text: String,
         at: usize,
-        is_cut: bool,
         ids: &mut HashSet<String>,
     ) -> Option<Block> {
         let input = match serde_json::from_str::<Value>(&text) {
@@ -264,9 +265,6 @@ impl MessagesDecoder {
             },
             Ok(_) | Err(_) => None,
         };
-        if is_cut && input.is_none() {
-            return None;
-        }
         let given = item.get("id").and_then(Value::as_str).filter(|id| !id.is_empty() && !ids.contains(*id));
         let mut id = given.map_or_else(|| format!("call_{at}"), str::to_owned);
         while !ids.insert(id.clone()) {
@@ -291,7 +289,12 @@ impl MessagesDecoder {
 }
 
 impl Decoder for MessagesDecoder {
-    fn event(&mut self, _: &str, data: &[u8], deltas: &mut VecDeque<LiveDelta>) -> Result<Flow, ModelError> {
+    fn event(
+        &mut self,
+        name: &str,
+        data: &[u8],
+        deltas: &mut VecDeque<LiveDelta>,
+    ) -> Result<Flow, ModelError> {
         if data.trim_ascii().is_empty() {
             return Ok(Flow::More);
         }
@@ -300,18 +303,22 @@ impl Decoder for MessagesDecoder {
             Ok(Object(None)) => return Ok(Flow::More),
             // The message is complete; only the confirmation is missing.
             Err(_) if self.stop.is_some() => return Ok(Flow::More),
-            Err(error) => match std::str::from_utf8(data) {
-                Ok(_) => return Err(failure::malformed(&error)),
-                // Bytes that are no text are replaced, as browsers do.
-                Err(_) => return self.event("", String::from_utf8_lossy(data).as_bytes(), deltas),
+            Err(error) => match lenient::repaired(data, &error) {
+                Some(data) => return self.event(name, &data, deltas),
+                None => return Err(failure::malformed(&error)),
             },
         };
         let index = || event.index.0.ok_or_else(|| malformed("a content block without an index"));
-        let kind = event.kind.0.as_deref().unwrap_or_default();
+        // Some gateways send an error without a type.
+        let kind = if name == "error" { name } else { event.kind.0.as_deref().unwrap_or_default() };
         match kind {
             // What follows the reason is no part of the message.
-            "message_delta" | "content_block_start" | "content_block_delta" | "content_block_stop"
-                if self.stop.is_some() => {}
+            "content_block_start" | "content_block_delta" | "content_block_stop" if self.stop.is_some() => {}
+            "message_delta" if self.stop.is_some() => {
+                if let Object(Some(usage)) = event.usage {
+                    self.usage = usage.totals(&self.start);
+                }
+            }
             "message_start" => {
                 if let Object(Some(message)) = event.message {
                     self.begin_message(message);
@@ -347,7 +354,11 @@ impl Decoder for MessagesDecoder {
         {
             return Err(failure::unknown_reason(reason));
         }
-        let is_cut = stop == StopReason::MaxTokens;
+        // A call that the stop cut off is not dispatched.
+        let is_cut = matches!(
+            stop,
+            StopReason::MaxTokens | StopReason::Refusal | StopReason::Pause | StopReason::Other(_)
+        );
         let mut ids = HashSet::new();
         let drafts = std::mem::take(&mut self.blocks).into_iter().enumerate();
         let mut blocks: Vec<Block> =
@@ -361,6 +372,11 @@ impl Decoder for MessagesDecoder {
         let stop = if stop == StopReason::End && called { StopReason::ToolCalls } else { stop };
         Ok(Reply { blocks, stop, usage: self.usage, model: self.model.take() })
     }
+}
+
+/// Whether the JSON of an input is an object. None at all stands for the input that the block began with.
+fn is_object(input: &str) -> bool {
+    input.trim().is_empty() || serde_json::from_str::<Map<String, Value>>(input).is_ok()
 }
 
 fn malformed(what: &str) -> ModelError {

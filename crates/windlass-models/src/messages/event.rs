@@ -86,12 +86,13 @@ struct OutputDetails {
 }
 
 impl MessagesUsage {
-    /// The final counts, with the first ones in the place of those that are absent. Some gateways report an input of
-    /// zero at the end.
+    /// The final counts, with the first ones in the place of those that are absent. Some gateways report zeros
+    /// at the end.
     pub(crate) fn totals(self, start: &Self) -> Usage {
-        let cached = self.cache_read_input_tokens.0.or(start.cache_read_input_tokens.0);
-        let cache_written = self.cache_creation_input_tokens.0.or(start.cache_creation_input_tokens.0);
-        let input = self.input_tokens.0.filter(|tokens| *tokens > 0).or(start.input_tokens.0);
+        let of = |end: Count, start: Count| end.0.filter(|tokens| *tokens > 0).or(start.0).or(end.0);
+        let cached = of(self.cache_read_input_tokens, start.cache_read_input_tokens);
+        let cache_written = of(self.cache_creation_input_tokens, start.cache_creation_input_tokens);
+        let input = of(self.input_tokens, start.input_tokens);
         let beside = cached.unwrap_or(0).saturating_add(cache_written.unwrap_or(0));
         Usage {
             input: input.map(|input| input.saturating_add(beside)),

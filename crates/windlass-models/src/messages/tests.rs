@@ -37,8 +37,9 @@ const ORACLE: Oracle = Oracle {
         "anth-cut-afterdelta",
         "anth-cut-nostop",
     ],
-    // A call that cannot be answered makes the reply incomplete. The library leaves it out.
-    explained: |ours| failed_with(ours, "a tool call without a name"),
+    // A call that cannot be answered makes the reply incomplete, while the library leaves it out. And an event that is
+    // named `error` is one even if its data has another type.
+    explained: |ours| failed_with(ours, "a tool call without a name") || failed_with(ours, "Overloaded"),
     end: |frame| frame.contains("message_stop"),
 };
 

@@ -1,4 +1,4 @@
-//! What a wire does with the events of a reply.
+//! The interface of a wire's decoder of replies.
 //!
 //! A decoder is pure: it reads events and returns deltas and the reply. The stream around it owns the connection.
 

@@ -13,11 +13,15 @@ use futures::future::BoxFuture;
 use http::Request;
 use rig_core::http_client::{BoxedStream, StreamingResponse};
 use windlass_engine::port::model::{Delta, ModelError, ModelEvent, Reply};
+use windlass_machine::FailureClass;
 
 use crate::failure;
 use crate::stream::decoder::Decoder;
 use crate::stream::sse::{EventReader, Flow};
 use crate::transport::{Link, LinkOptions, Remainder};
+
+/// Longest body of a reply. Text is bounded by the engine; this bounds what is no text, such as generated pictures.
+const BODY_MAX_BYTES: usize = 128 * 1024 * 1024;
 
 /// The stream of one call. Nothing is sent before it is polled.
 pub(crate) struct EventStream {
@@ -25,6 +29,7 @@ pub(crate) struct EventStream {
     reader: EventReader,
     decoder: Box<dyn Decoder>,
     deltas: VecDeque<Delta>,
+    body_bytes: usize,
     remainder: Remainder,
     endpoint: Arc<LinkOptions>,
 }
@@ -52,6 +57,7 @@ impl EventStream {
             reader: EventReader::default(),
             decoder,
             deltas: VecDeque::new(),
+            body_bytes: 0,
             remainder,
             endpoint,
         }
@@ -59,6 +65,11 @@ impl EventStream {
 
     /// Reads a chunk; returns the outcome if the chunk ended the reply.
     fn read(&mut self, chunk: &[u8]) -> Option<Result<Reply, ModelError>> {
+        self.body_bytes += chunk.len();
+        if self.body_bytes > BODY_MAX_BYTES {
+            let text = format!("the provider sent a reply of more than {BODY_MAX_BYTES} bytes");
+            return Some(Err(ModelError::new(FailureClass::Malformed, text)));
+        }
         let (decoder, deltas) = (&mut self.decoder, &mut self.deltas);
         let read = self.reader.read(chunk, &mut |name, data| decoder.event(name, data, deltas));
         match read {
@@ -75,6 +86,8 @@ impl EventStream {
         self.state = State::Ended(Box::new(outcome));
         if whole {
             self.remainder.leave_to(&self.endpoint);
+        } else {
+            self.remainder.discard();
         }
     }
 }

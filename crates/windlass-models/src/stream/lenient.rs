@@ -8,6 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 
 /// A string.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +21,7 @@ impl Text<'_> {
     }
 }
 
-/// An integer that is not negative.
+/// An integer that is not negative, also one that is spelled `12.0` or `"12"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count(pub Option<u64>);
 
@@ -42,6 +43,17 @@ impl<T> Default for List<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
+}
+
+/// The bytes of an event that can be read after all: bytes that are no text are replaced, as browsers do, and of a
+/// repeated key the last value counts. `None` if the event is not JSON, or has another form.
+pub(crate) fn repaired(data: &[u8], error: &serde_json::Error) -> Option<Vec<u8>> {
+    if std::str::from_utf8(data).is_err() {
+        return Some(String::from_utf8_lossy(data).into_owned().into_bytes());
+    }
+    let value = error.is_data().then(|| serde_json::from_slice::<Value>(data).ok())??;
+    let repaired = value.to_string().into_bytes();
+    (repaired != data).then_some(repaired)
 }
 
 /// The visits that read a value of another type as absent.
@@ -100,7 +112,15 @@ impl<'de> Deserialize<'de> for Count {
             fn visit_u64<E>(self, count: u64) -> Result<Self::Value, E> {
                 Ok(Count(Some(count)))
             }
-            absent!(bool signed float null string list object);
+            fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+                // Exact up to 2^53, far beyond any count.
+                let is_count = number.fract() == 0.0 && (0.0..9e15).contains(&number);
+                Ok(Count(is_count.then_some(number as u64)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Count(text.parse().ok()))
+            }
+            absent!(bool signed null list object);
         }
         deserializer.deserialize_any(CountVisitor)
     }
@@ -177,6 +197,23 @@ mod tests {
         assert_eq!(VALUES.map(object), [None, None, None, None, None, None, None, Some(Some(2))]);
         let list = |json| serde_json::from_str::<List<Count>>(json).unwrap().0.len();
         assert_eq!(VALUES.map(list), [0, 0, 0, 0, 0, 0, 2, 0]);
+    }
+
+    #[test]
+    fn counts_in_other_spellings() {
+        let count = |json| serde_json::from_str::<Count>(json).unwrap().0;
+        assert_eq!(
+            ["12.0", "\"12\"", "1e300", "-1.0", "\"x\""].map(count),
+            [Some(12), Some(12), None, None, None]
+        );
+    }
+
+    #[test]
+    fn of_a_repeated_key_the_last_value_counts() {
+        let read = |json: &str| serde_json::from_str::<Inner>(json);
+        let twice = r#"{"count":1,"count":2}"#;
+        let repaired = repaired(twice.as_bytes(), &read(twice).unwrap_err()).unwrap();
+        assert_eq!(read(std::str::from_utf8(&repaired).unwrap()).unwrap().count, Count(Some(2)));
     }
 
     #[test]

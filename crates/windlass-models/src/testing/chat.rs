@@ -185,7 +185,7 @@ fn content_parts() -> Vec<String> {
             json!({"images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,UE5H"}}]}),
             None,
         ),
-        chunk(json!({"content": [{"type": "refusal", "refusal": "No more."}]}), None),
+        chunk(json!({"content": [{"type": "text", "text": "No more."}]}), None),
         chunk(json!({}), Some("stop")),
     ])
 }

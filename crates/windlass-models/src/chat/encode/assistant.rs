@@ -15,8 +15,7 @@ use crate::native;
 impl<'a> Writer<'a, '_> {
     /// Writes an assistant message; returns whether it had anything to send.
     pub(super) fn assistant(&mut self, message: &'a Message) -> Result<bool, ModelError> {
-        // A message of another origin, or of an unknown one, counts as the endpoint's own where its ids are plain:
-        // nothing in it then shows where it came from.
+        // Ids of a foreign message are kept if they are valid on every wire.
         let own = message.blocks.iter().any(|block| self.own(native_of(block)).is_some())
             || message.calls().all(|call| native::is_plain_id(&call.id));
         let mut turn = Turn::default();

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use rig_core::completion::CompletionRequest;
 use rig_core::driver::Model;
 use rig_core::message::Message;
+use windlass_machine::{Block, FailureClass};
 
 use super::{endpoint, library, origin, wire};
 use crate::config::WireKind;
@@ -80,4 +81,67 @@ fn damaged_replies_are_judged_alike() {
 #[test]
 fn a_cut_reply_is_never_complete() {
     ORACLE.check_cut();
+}
+
+/// Our reading of chunks with these choices: stop or class of the failure, then the blocks.
+fn read(choices: &[&str]) -> String {
+    let frames = choices.iter().map(|choice| format!("data: {{\"choices\":[{choice}]}}\n\n"));
+    let body = frames.collect::<String>() + "data: [DONE]\n\n";
+    match testing::read_chat_reply([body.as_bytes()]).1 {
+        Err(error) => format!("{:?}", error.class),
+        Ok(reply) => {
+            let shown = reply.blocks.iter().map(|block| match block {
+                Block::ToolCall(call) => format!(" {}{}", call.name, call.asked.inline().unwrap()),
+                Block::Text { text, .. } => format!(" {}", text.inline().unwrap()),
+                other => format!(" {other:?}"),
+            });
+            format!("{:?}{}", reply.stop, shown.collect::<String>())
+        }
+    }
+}
+
+/// What the library reads in another way, because it has no rule for it.
+#[test]
+fn what_single_endpoints_send() {
+    let call = |id: &str, arguments: &str| {
+        format!(
+            r#"{{"delta":{{"tool_calls":[{{"index":0{id},"function":{{"name":"f","arguments":{arguments:?}}}}}]}}}}"#
+        )
+    };
+    let ends = |reason: &str| format!(r#"{{"delta":{{}},"finish_reason":{reason:?}}}"#);
+    let said = r#"{"delta":{"content":"Hi"}}"#;
+    // OpenRouter, Mistral, vLLM and DeepSeek report failures as finish reasons.
+    assert_eq!(read(&[said, &ends("error")]), "Transient");
+    assert_eq!(read(&[said, &ends("abort")]), "Transient");
+    assert_eq!(read(&[said, &ends("insufficient_system_resource")]), "Overloaded");
+    // A call that a filter or the cap cut off is not dispatched.
+    assert_eq!(read(&[&call("", "{\"a\":"), &ends("content_filter")]), "Refusal");
+    assert_eq!(read(&[&call("", ""), &ends("length")]), "MaxTokens");
+    assert_eq!(read(&[&call("", ""), &ends("tool_calls")]), "ToolCalls f{}");
+    // Gateways to Gemini give every call index 0.
+    let two = [call("", "{\"a\":1}"), call("", "{\"a\":2}"), ends("tool_calls")];
+    assert_eq!(read(&two.each_ref().map(String::as_str)), "ToolCalls f{\"a\":1} f{\"a\":2}");
+    // MiniMax repeats the whole message at the end.
+    let whole = r#"{"message":{"content":"Hi"},"finish_reason":"stop"}"#;
+    assert_eq!(read(&[said, whole]), "End Hi");
+    assert_eq!(
+        read(&[r#"{"delta":{"content":[{"type":"refusal","refusal":"No."}]},"finish_reason":"stop"}"#]),
+        "Refusal No."
+    );
+    // OpenRouter sends an error beside a choice.
+    let body = r#"data: {"error":{"code":502,"message":"gone"},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}"#;
+    let failed = testing::read_chat_reply([body.as_bytes(), b"\n\n"]).1.unwrap_err();
+    assert_eq!((failed.class, failed.status), (FailureClass::Transient, Some(502)));
+}
+
+#[test]
+fn reasoning_beside_the_completion_counts_as_output() {
+    let usage = |total: u64| {
+        let details = r#""completion_tokens_details":{"reasoning_tokens":30}"#;
+        let usage =
+            format!(r#"{{"prompt_tokens":10,"completion_tokens":5,"total_tokens":{total},{details}}}"#);
+        let body = format!("data: {{\"choices\":[{{\"finish_reason\":\"stop\"}}],\"usage\":{usage}}}\n\n");
+        testing::read_chat_reply([body.as_bytes()]).1.unwrap().usage.output
+    };
+    assert_eq!((usage(15), usage(45)), (Some(5), Some(35)));
 }
