@@ -9,17 +9,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt;
 use http::{Request, Response};
+use rig_core::completion::CompletionRequest;
 use rig_core::http_client::{
     BoxedStream, HttpClientExt, LazyBody, MultipartForm, Result as HttpResult, StreamingResponse,
 };
+use rig_core::message::Message;
 use rig_core::streaming::CompletionStream;
 use windlass_engine::port::model::{Delta, ModelError, ModelEvent, Reply};
-use windlass_machine::{FailureClass, Origin};
+use windlass_machine::{CacheMarks, FailureClass, Origin};
 
 use crate::config::WireKind;
+use crate::provider::endpoint::Endpoint;
 use crate::stream::ReplyStream;
 use crate::testing;
 use crate::transport::{Endings, LinkOptions, Remainder};
+use crate::wire::Wire;
 
 /// A wire under test.
 pub(crate) struct Oracle {
@@ -65,6 +69,25 @@ pub(crate) fn reading((deltas, outcome): (Vec<Delta>, Result<Reply, ModelError>)
     let mut reading = Reading { parts: BTreeMap::new(), outcome };
     deltas.into_iter().for_each(|delta| reading.add(delta));
     reading
+}
+
+/// The library's reading of a body on a wire that it encodes.
+pub(crate) fn library_reading(kind: WireKind, provider: &str, body: &[u8]) -> Reading {
+    let endpoint = Endpoint::sample(provider, kind);
+    let Ok(Wire::Library(wire)) = Wire::new(kind, &endpoint, "model-x") else {
+        panic!("requests of this wire are not the library's")
+    };
+    let origin = Arc::new(Origin { api: kind.api().to_owned(), model: "p/m".into() });
+    let recorded = Recorded(Bytes::copy_from_slice(body));
+    let stream = wire.stream(any_request(), CacheMarks::Off, recorded).unwrap();
+    read_library(kind, origin, stream)
+}
+
+/// A request that lets unknown finish reasons through.
+pub(crate) fn any_request() -> CompletionRequest {
+    let mut request = CompletionRequest::from(vec![Message::user("-")]);
+    request.accept_unknown_finish_reasons = true;
+    request
 }
 
 /// Reads a stream of the library to its end.

@@ -12,24 +12,12 @@ use rig_core::providers::openai::wire::Chat;
 use windlass_machine::Origin;
 
 use crate::chat::ChatWire;
-use crate::config::{ProviderConfig, WireKind};
+use crate::config::WireKind;
 use crate::provider::endpoint::Endpoint;
-use crate::provider::preset;
 use crate::wire::Wire;
 
-/// The endpoint of a provider in the table, or of one that it does not name.
 fn endpoint(provider: &str) -> Endpoint {
-    let preset = preset::by_name(provider).unwrap_or(&preset::UNNAMED);
-    Endpoint {
-        provider: provider.to_owned(),
-        preset,
-        config: ProviderConfig { wire: Some(WireKind::OpenaiChat), ..ProviderConfig::default() },
-        base_url: Some(preset.base_url.unwrap_or("http://localhost/v1").to_owned()),
-        api_key: None,
-        api_version: None,
-        #[cfg(feature = "bedrock")]
-        lookup: Arc::new(|_| None),
-    }
+    Endpoint::sample(provider, WireKind::OpenaiChat)
 }
 
 fn wire(endpoint: &Endpoint, model: &str) -> Box<ChatWire> {

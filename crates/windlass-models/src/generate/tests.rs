@@ -2,52 +2,18 @@
 //!
 //! Each event is whole; a reply is complete once a chunk has given its reason.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-use rig_core::completion::CompletionRequest;
-use rig_core::driver::Model;
-use rig_core::message::Message;
-use windlass_machine::Origin;
-
-use crate::config::{ProviderConfig, WireKind};
-use crate::oracle::{Oracle, Reading, Recorded, failed_with, read_library, reading};
-use crate::provider::endpoint::Endpoint;
-use crate::provider::preset;
+use crate::config::WireKind;
+use crate::oracle::{Oracle, failed_with, library_reading, reading};
 use crate::testing;
-use crate::wire::{LibraryWire, Wire};
 
 const ORACLE: Oracle = Oracle {
     ours: |pieces| reading(testing::read_generate_reply(pieces)),
-    theirs,
+    theirs: |body| library_reading(WireKind::Gemini, "gemini", body),
     scenarios: &["gem-ok", "gem-cut", "gem-safety", "gem-blocked", "gem-errmid", "gem-odd"],
     // A call that cannot be answered makes the reply incomplete. The library leaves it out.
     explained: |ours| failed_with(ours, "a tool call without a name"),
     end: |frame| frame.contains("\"finishReason\":\"") || frame.contains("blockReason"),
 };
-
-fn theirs(body: &[u8]) -> Reading {
-    let preset = preset::by_name("gemini").unwrap();
-    let endpoint = Endpoint {
-        provider: "gemini".to_owned(),
-        preset,
-        config: ProviderConfig::default(),
-        base_url: preset.base_url.map(str::to_owned),
-        api_key: None,
-        api_version: None,
-        #[cfg(feature = "bedrock")]
-        lookup: Arc::new(|_| None),
-    };
-    let Ok(Wire::Library(LibraryWire::Gemini(wire))) = Wire::new(WireKind::Gemini, &endpoint, "gemini-x")
-    else {
-        panic!("the requests of the Gemini wire are the library's")
-    };
-    let mut request = CompletionRequest::from(vec![Message::user("-")]);
-    request.accept_unknown_finish_reasons = true;
-    let stream = Model::new(*wire, Recorded(Bytes::copy_from_slice(body))).stream(request).unwrap();
-    let origin = Arc::new(Origin { api: WireKind::Gemini.api().to_owned(), model: "p/m".into() });
-    read_library(WireKind::Gemini, origin, stream)
-}
 
 #[test]
 fn recorded_replies_are_read_alike() {

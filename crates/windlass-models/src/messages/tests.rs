@@ -2,21 +2,10 @@
 //!
 //! The library takes the last but one event for the end of a reply. Here a reply is complete with `message_stop`.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-use rig_core::completion::CompletionRequest;
-use rig_core::driver::Model;
-use rig_core::message::Message;
-use windlass_machine::Origin;
-
-use crate::config::{ProviderConfig, WireKind};
+use crate::config::WireKind;
 use crate::failure;
-use crate::oracle::{Oracle, Reading, Recorded, failed_with, read_library, reading};
-use crate::provider::endpoint::Endpoint;
-use crate::provider::preset;
+use crate::oracle::{Oracle, Reading, failed_with, library_reading, reading};
 use crate::testing;
-use crate::wire::{LibraryWire, Wire};
 
 const ORACLE: Oracle = Oracle {
     ours: |pieces| reading(testing::read_messages_reply(pieces)),
@@ -44,27 +33,7 @@ const ORACLE: Oracle = Oracle {
 };
 
 fn theirs(body: &[u8]) -> Reading {
-    let preset = preset::by_name("anthropic").unwrap();
-    let endpoint = Endpoint {
-        provider: "anthropic".to_owned(),
-        preset,
-        config: ProviderConfig::default(),
-        base_url: preset.base_url.map(str::to_owned),
-        api_key: None,
-        api_version: None,
-        #[cfg(feature = "bedrock")]
-        lookup: Arc::new(|_| None),
-    };
-    let Ok(Wire::Library(LibraryWire::Anthropic(wire))) =
-        Wire::new(WireKind::Anthropic, &endpoint, "claude-x")
-    else {
-        panic!("the requests of the messages wire are the library's")
-    };
-    let mut request = CompletionRequest::from(vec![Message::user("-")]);
-    request.accept_unknown_finish_reasons = true;
-    let stream = Model::new(*wire, Recorded(Bytes::copy_from_slice(body))).stream(request).unwrap();
-    let origin = Arc::new(Origin { api: WireKind::Anthropic.api().to_owned(), model: "p/m".into() });
-    let mut reading = read_library(WireKind::Anthropic, origin, stream);
+    let mut reading = library_reading(WireKind::Anthropic, "anthropic", body);
     if reading.outcome.is_ok() && !ends(body) {
         reading.outcome = Err(failure::truncated());
     }

@@ -40,3 +40,22 @@ impl Endpoint {
         self.config.wire.unwrap_or_else(usual)
     }
 }
+
+#[cfg(test)]
+impl Endpoint {
+    /// The endpoint of a provider in the table, or of one that it does not name, without a key.
+    pub(crate) fn sample(provider: &str, wire: WireKind) -> Self {
+        let preset = crate::provider::preset::by_name(provider);
+        let preset = preset.unwrap_or(&crate::provider::preset::UNNAMED);
+        Self {
+            provider: provider.to_owned(),
+            preset,
+            config: ProviderConfig { wire: Some(wire), ..ProviderConfig::default() },
+            base_url: Some(preset.base_url.unwrap_or("http://localhost/v1").to_owned()),
+            api_key: None,
+            api_version: None,
+            #[cfg(feature = "bedrock")]
+            lookup: Arc::new(|_| None),
+        }
+    }
+}

@@ -3,14 +3,12 @@
 //! The bytes of a reply can arrive in any pieces.
 
 use bytes::Bytes;
-use rig_core::completion::CompletionRequest;
 use rig_core::driver::Model;
-use rig_core::message::Message;
 use windlass_machine::{Block, FailureClass};
 
 use super::{endpoint, library, origin, wire};
 use crate::config::WireKind;
-use crate::oracle::{Oracle, Reading, Recorded, failed_with, read_library, reading, recorded};
+use crate::oracle::{Oracle, Reading, Recorded, any_request, failed_with, read_library, reading, recorded};
 use crate::testing;
 
 const SCENARIOS: [&str; 26] = [
@@ -59,9 +57,7 @@ const ORACLE: Oracle = Oracle {
 fn theirs(body: &[u8]) -> Reading {
     let endpoint = endpoint("openai-compatible");
     let library = library(&wire(&endpoint, "model-x"));
-    let mut request = CompletionRequest::from(vec![Message::user("-")]);
-    request.accept_unknown_finish_reasons = true;
-    let stream = Model::new(library, Recorded(Bytes::copy_from_slice(body))).stream(request).unwrap();
+    let stream = Model::new(library, Recorded(Bytes::copy_from_slice(body))).stream(any_request()).unwrap();
     read_library(WireKind::OpenaiChat, origin(), stream)
 }
 
