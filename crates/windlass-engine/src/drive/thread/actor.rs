@@ -11,11 +11,12 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use windlass_machine::{CLOCK_SET_BACK_MS, Command, Input, Timestamp, View};
 
-use super::driven::{Again, DrivenThread, NoRoom};
+use super::driven::DrivenThread;
 use super::ended::Ended;
 use super::mail::{Letter, Mail};
 use super::mailbox::{MAILBOX, Mailbox};
 use super::registry::ThreadRegistry;
+use super::round::{Again, NoRoom};
 use crate::drive::journal::append::may_pass;
 use crate::drive::journal::row;
 use crate::drive::policy::spend::Spending;

@@ -8,19 +8,16 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tracing::Span;
 use windlass_machine::{
-    self as machine, Event, Fact, Input, InputId, Machine, Moment, Refused, Reject, RunId, RunStatus, Seq,
-    State, ThreadClock, ThreadId, Timestamp,
+    Event, Fact, Input, InputId, Machine, Moment, Reject, RunStatus, Seq, ThreadClock, ThreadId, Timestamp,
 };
 
 use super::actors::ActorServices;
 use super::ended::Ended;
 use super::flight::InFlight;
-use super::judge::Judging;
 use super::mail::{Decided, Letter, Mail};
+use super::round::{Again, BesideJournal, Judging, NoRoom, Round};
 use crate::drive::command::context::CommandServices;
-use crate::drive::command::let_go::LetGo;
 use crate::drive::journal::append::{NotAppended, append};
-use crate::drive::journal::measure;
 use crate::drive::journal::row;
 use crate::drive::journal::store::Restored;
 use crate::drive::policy::service::granted;
@@ -28,11 +25,9 @@ use crate::drive::policy::spend::{Drawn, Spending};
 use crate::drive::trace;
 use crate::error::EngineError;
 use crate::port::bus::Signal;
-use crate::port::journal::{
-    Accepted, Batch, BatchId, Epoch, InboxOutcome, RunView, StoreError, StoredSnapshot,
-};
+use crate::port::journal::{Accepted, Batch, BatchId, Epoch, InboxOutcome, StoreError, StoredSnapshot};
 use crate::port::observe::Measure;
-use crate::port::records::{RecordChange, RecordWrite};
+use crate::port::records::RecordWrite;
 
 /// A snapshot is written once the events since the last one outweigh it, and at least this much. (design: "What is
 /// recorded"; the floor keeps short runs from paying for it.)
@@ -75,53 +70,6 @@ pub(super) struct Spans {
     pub run: Span,
     /// The span of the input that started it.
     pub asked: Span,
-}
-
-/// What one round has decided.
-#[derive(Default)]
-pub(super) struct Round {
-    /// The thread's time when it began. All of it is decided at that time: what is due in it was judged in it.
-    pub at: Timestamp,
-    /// The same moment by the clock that never jumps.
-    at_ms: u64,
-    /// The wall clock at that moment.
-    wall: Timestamp,
-    events: Vec<Event>,
-    blobs: Vec<(windlass_machine::BlobRef, bytes::Bytes)>,
-    consumed: Vec<(InputId, InboxOutcome)>,
-    runs: Vec<RunView>,
-    unqueued: Vec<RunId>,
-    drawn: Drawn,
-    records: Vec<RecordChange>,
-    measures: Vec<Measure>,
-    let_go: Vec<LetGo>,
-}
-
-/// A budget that had no room for what a round would have started.
-pub(super) struct NoRoom {
-    limit: String,
-    figure: u64,
-    refused: Refused,
-}
-
-impl NoRoom {
-    /// The input that reports it; with the message, where that was to start a run.
-    fn report(&self, input: Option<&Input>) -> Input {
-        let message = match input {
-            Some(Input::Message(message)) => Some(message.clone()),
-            _ => None, // tidy: nothing else starts a run by itself
-        };
-        let Self { limit, figure, refused } = self;
-        Input::LimitRefused { limit: limit.clone(), figure: *figure, refused: refused.clone(), message }
-    }
-}
-
-/// Why a round is decided again. Nothing of it was written.
-pub(super) enum Again {
-    /// A budget had no room.
-    Refused(NoRoom),
-    /// Another driver has used the grant, or it was revoked.
-    Policy,
 }
 
 impl DrivenThread {
@@ -307,7 +255,9 @@ impl DrivenThread {
     /// Has the machine decide, and keeps what follows from each event beside the journal.
     fn record(&mut self, input: &Input, moment: Moment, round: &mut Round) -> Result<Vec<Event>, Reject> {
         let Self { services, thread, machine, in_flight, judging, spending, snapshot, .. } = self;
-        let mut beside = BesideJournal { services, thread, in_flight, judging, spending, snapshot, round };
+        let since_snapshot = &mut snapshot.since;
+        let mut beside =
+            BesideJournal { services, thread, in_flight, judging, spending, since_snapshot, round };
         machine.handle_observed(input, moment, &mut beside)
     }
 
@@ -404,66 +354,6 @@ impl DrivenThread {
                 tracing::warn!(%thread, %error, "the snapshot was not kept; the journal has everything");
             }
         });
-    }
-}
-
-/// What follows from the events of a round beside the journal: rows, reservations, measures.
-struct BesideJournal<'a> {
-    services: &'a ActorServices,
-    thread: &'a ThreadId,
-    in_flight: &'a mut InFlight,
-    judging: &'a mut Judging,
-    spending: &'a mut Spending,
-    snapshot: &'a mut SnapshotSize,
-    round: &'a mut Round,
-}
-
-impl machine::Observer for BesideJournal<'_> {
-    fn before(&mut self, state: &State, event: &Event) {
-        let Self { services, thread, round, .. } = self;
-        if let (Fact::RunFinished { status, totals, .. }, Some(run)) = (&event.fact, &state.run) {
-            let ended = RunView {
-                status: Some(*status),
-                finished_at: Some(event.at),
-                totals: *totals,
-                ..row::run_view(run)
-            };
-            row::put_run(&mut round.runs, ended);
-        }
-        if services.observer.is_some() {
-            round.measures.extend(measure::of(state, event));
-        }
-        round.let_go.extend(LetGo::of(&services.catalog, thread, state, event));
-        self.in_flight.note_start(&event.fact);
-        services.expiries.note(thread, &event.fact, round.at_ms);
-        if let Some(run) = row::unqueued(state, event) {
-            row::drop_queued(&mut round.runs, &run);
-            round.unqueued.push(run);
-        }
-    }
-
-    fn after(&mut self, state: &State, event: &Event) {
-        let Self { services, thread, round, .. } = self;
-        self.spending.see(&services.budgets, thread, state, event, &mut round.drawn);
-        if let Fact::GrantUsed { grant, .. } = &event.fact
-            && let Some(change) = self.judging.use_up(grant)
-        {
-            round.records.retain(|before| before.key != change.key);
-            round.records.push(change);
-        }
-        self.snapshot.since += row::weight(event);
-        if matches!(event.fact, Fact::StepStarted { .. }) {
-            self.judging.step = state.seq;
-        }
-        // The row shows what the run has used so far, also while it waits, which may be for months.
-        if let (Fact::RunStarted { .. } | Fact::ModelSwitched { .. } | Fact::StepReplied { .. }, Some(run)) =
-            (&event.fact, &state.run)
-        {
-            row::put_run(&mut round.runs, row::run_view(run));
-        }
-        if let Fact::MessageQueued { id, queued } = &event.fact {
-            row::put_run(&mut round.runs, row::queued_view(id, queued, state.seq, event.at));
-        }
     }
 }
 

@@ -9,17 +9,17 @@ use windlass_machine::{
     ToolName, View,
 };
 
-use super::actors::ActorServices;
-use super::ended::Ended;
-use super::flight::InFlight;
 use crate::drive::catalog::ToolCatalog;
 use crate::drive::journal::append::Patience;
 use crate::drive::policy::service::PolicyNow;
+use crate::drive::thread::actors::ActorServices;
+use crate::drive::thread::ended::Ended;
+use crate::drive::thread::flight::InFlight;
 use crate::port::records::RecordChange;
 
 /// A call as it was judged again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rejudged {
+pub(in crate::drive::thread) struct Rejudged {
     /// The step, and the call's place in it.
     place: (Seq, usize),
     /// By which policy, and by which it was judged before.
@@ -36,7 +36,7 @@ impl Rejudged {
 
 /// By what a thread's calls are judged.
 #[derive(Default)]
-pub(super) struct Judging {
+pub(in crate::drive::thread) struct Judging {
     /// Position of the newest `step.started`.
     pub step: Seq,
     /// The run's own tools that are not here.
@@ -54,7 +54,11 @@ pub(super) struct Judging {
 impl Judging {
     /// Reports to the machine which of the run's own tools are not here. They are looked up once for each run, so that the
     /// set does not change during the run.
-    pub(super) async fn know_tools(&mut self, catalog: &ToolCatalog, machine: &mut Machine) {
+    pub(in crate::drive::thread) async fn know_tools(
+        &mut self,
+        catalog: &ToolCatalog,
+        machine: &mut Machine,
+    ) {
         let state = machine.state();
         let Some(run) = &state.run else {
             machine.lack(BTreeSet::new());
@@ -72,20 +76,20 @@ impl Judging {
     }
 
     /// Forgets what was looked up for a round that was not written.
-    pub(super) fn forget(&mut self) {
+    pub(in crate::drive::thread) fn forget(&mut self) {
         self.policy = None;
         self.rejudged.clear();
     }
 
     /// Counts a use of a grant; the change of its record goes into the append.
-    pub(super) fn use_up(&mut self, grant: &str) -> Option<RecordChange> {
+    pub(in crate::drive::thread) fn use_up(&mut self, grant: &str) -> Option<RecordChange> {
         self.uses_grants = true;
         let (_, policy) = self.policy.as_mut()?;
         policy.use_up(grant)
     }
 
     /// Puts the current policy into an input whose decision needs it.
-    pub(super) async fn look_up(
+    pub(in crate::drive::thread) async fn look_up(
         &mut self,
         services: &ActorServices,
         machine: &Machine,
@@ -159,7 +163,7 @@ impl Judging {
 
     /// A policy or a symbolic link that changed since calls were judged counts before any of them starts. A run with
     /// its own tools may have calls that only waited for a process that has them.
-    pub(super) async fn rejudge(
+    pub(in crate::drive::thread) async fn rejudge(
         &mut self,
         services: &ActorServices,
         machine: &Machine,

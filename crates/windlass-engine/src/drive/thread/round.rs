@@ -1,0 +1,128 @@
+//! What one round decides, and what follows from its events beside the journal: rows, reservations, measures.
+//!
+//! It appends nothing: the driven thread does.
+
+mod judge;
+
+use windlass_machine::{
+    self as machine, BlobRef, Event, Fact, Input, InputId, Refused, RunId, State, ThreadId, Timestamp,
+};
+
+use super::actors::ActorServices;
+use super::flight::InFlight;
+use crate::drive::command::let_go::LetGo;
+use crate::drive::journal::{measure, row};
+use crate::drive::policy::spend::{Drawn, Spending};
+use crate::port::journal::{InboxOutcome, RunView};
+use crate::port::observe::Measure;
+use crate::port::records::RecordChange;
+
+pub(super) use judge::Judging;
+
+/// What one round has decided.
+#[derive(Default)]
+pub(super) struct Round {
+    /// The thread's time when it began. All of it is decided at that time: what is due in it was judged in it.
+    pub at: Timestamp,
+    /// The same moment by the clock that never jumps.
+    pub at_ms: u64,
+    /// The wall clock at that moment.
+    pub wall: Timestamp,
+    pub events: Vec<Event>,
+    pub blobs: Vec<(BlobRef, bytes::Bytes)>,
+    pub consumed: Vec<(InputId, InboxOutcome)>,
+    pub runs: Vec<RunView>,
+    pub unqueued: Vec<RunId>,
+    pub drawn: Drawn,
+    pub records: Vec<RecordChange>,
+    pub measures: Vec<Measure>,
+    pub let_go: Vec<LetGo>,
+}
+
+/// A budget that had no room for what a round would have started.
+pub(super) struct NoRoom {
+    pub limit: String,
+    pub figure: u64,
+    pub refused: Refused,
+}
+
+impl NoRoom {
+    /// The input that reports it; with the message, where that was to start a run.
+    pub(super) fn report(&self, input: Option<&Input>) -> Input {
+        let message = match input {
+            Some(Input::Message(message)) => Some(message.clone()),
+            _ => None, // tidy: nothing else starts a run by itself
+        };
+        let Self { limit, figure, refused } = self;
+        Input::LimitRefused { limit: limit.clone(), figure: *figure, refused: refused.clone(), message }
+    }
+}
+
+/// Why a round is decided again. Nothing of it was written.
+pub(super) enum Again {
+    /// A budget had no room.
+    Refused(NoRoom),
+    /// Another driver has used the grant, or it was revoked.
+    Policy,
+}
+
+/// What follows from the events of a round beside the journal: rows, reservations, measures.
+pub(super) struct BesideJournal<'a> {
+    pub services: &'a ActorServices,
+    pub thread: &'a ThreadId,
+    pub in_flight: &'a mut InFlight,
+    pub judging: &'a mut Judging,
+    pub spending: &'a mut Spending,
+    /// Bytes of events since the last snapshot, approximately.
+    pub since_snapshot: &'a mut usize,
+    pub round: &'a mut Round,
+}
+
+impl machine::Observer for BesideJournal<'_> {
+    fn before(&mut self, state: &State, event: &Event) {
+        let Self { services, thread, round, .. } = self;
+        if let (Fact::RunFinished { status, totals, .. }, Some(run)) = (&event.fact, &state.run) {
+            let ended = RunView {
+                status: Some(*status),
+                finished_at: Some(event.at),
+                totals: *totals,
+                ..row::run_view(run)
+            };
+            row::put_run(&mut round.runs, ended);
+        }
+        if services.observer.is_some() {
+            round.measures.extend(measure::of(state, event));
+        }
+        round.let_go.extend(LetGo::of(&services.catalog, thread, state, event));
+        self.in_flight.note_start(&event.fact);
+        services.expiries.note(thread, &event.fact, round.at_ms);
+        if let Some(run) = row::unqueued(state, event) {
+            row::drop_queued(&mut round.runs, &run);
+            round.unqueued.push(run);
+        }
+    }
+
+    fn after(&mut self, state: &State, event: &Event) {
+        let Self { services, thread, round, .. } = self;
+        self.spending.see(&services.budgets, thread, state, event, &mut round.drawn);
+        if let Fact::GrantUsed { grant, .. } = &event.fact
+            && let Some(change) = self.judging.use_up(grant)
+        {
+            round.records.retain(|before| before.key != change.key);
+            round.records.push(change);
+        }
+        *self.since_snapshot += row::weight(event);
+        if matches!(event.fact, Fact::StepStarted { .. }) {
+            self.judging.step = state.seq;
+        }
+        // The row shows what the run has used so far, also while it waits, which may be for months.
+        if let (Fact::RunStarted { .. } | Fact::ModelSwitched { .. } | Fact::StepReplied { .. }, Some(run)) =
+            (&event.fact, &state.run)
+        {
+            row::put_run(&mut round.runs, row::run_view(run));
+        }
+        if let Fact::MessageQueued { id, queued } = &event.fact {
+            row::put_run(&mut round.runs, row::queued_view(id, queued, state.seq, event.at));
+        }
+    }
+}
