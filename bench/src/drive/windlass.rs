@@ -57,7 +57,7 @@ pub(super) async fn start(settings: &Settings) -> Result<Box<dyn Driver>> {
     let models = ProviderCatalog::builder().provider("openai-chat", provider).build()?;
     let engine = windlass::builder()
         .models(Arc::new(models))
-        .tools(windlass::registry().add(Arc::new(echo.annotations(pure)))?)
+        .tools(windlass::registry().add(Arc::new(echo.annotations(pure).reads_locally()))?)
         .store(SqliteFolder::new(settings.folder.join("store")))
         .build()
         .await?;

@@ -94,7 +94,8 @@
 //! What else a driver owes the machine:
 //!
 //! - **It dispatches a tool only if it has itself just appended that call's [`Fact::ToolStarted`]**, and a model call
-//!   only after its [`Fact::StepStarted`]. That something is wanted is not enough.
+//!   only after its [`Fact::StepStarted`]. That something is wanted is not enough. The exception is a call without an
+//!   effect, which may run while its start waits to be appended together with its result.
 //! - **What it finds begun, it reports.** After opening a thread, each of [`Machine::unfinished`] goes in as
 //!   [`Input::Lost`]. It also reports a command that it has recorded and not dispatched, because no later process can:
 //!   a call as [`Input::NotDispatched`] (a cancel in the same batch overtook it, or its tool is another one than the

@@ -44,6 +44,7 @@ pub struct FunctionTool {
     outlives: fn(&Value) -> bool,
     paths: Vec<&'static str>,
     records_changes: bool,
+    reads_locally: bool,
 }
 
 type Preview = dyn Fn(CallContext, Value) -> BoxFuture<'static, Result<String, String>> + Send + Sync;
@@ -84,6 +85,7 @@ impl FunctionTool {
             outlives: |_: &Value| false,
             paths: Vec::new(),
             records_changes: false,
+            reads_locally: false,
         }
     }
 
@@ -144,6 +146,12 @@ impl FunctionTool {
         self
     }
 
+    /// Declares that pure calls only read the working folder or the thread: see [`ToolTraits::reads_locally`].
+    pub fn reads_locally(mut self) -> Self {
+        self.reads_locally = true;
+        self
+    }
+
     /// Sets what may be done again when a call's outcome was lost, whatever the hints say.
     pub fn effect_class(mut self, class: EffectClass) -> Self {
         self.effect_class = Some(class);
@@ -163,6 +171,7 @@ impl Tool for FunctionTool {
             path_arguments: &self.paths,
             area: self.area,
             records_changes: self.records_changes,
+            reads_locally: self.reads_locally,
             keeps: self.keeps,
             previews: self.preview.is_some(),
             ..ToolTraits::default()

@@ -120,6 +120,10 @@ pub struct ToolTraits<'a> {
     pub fetches: bool,
     /// Whether the tool can tell beforehand what a call would do: see [`Tool::preview`].
     pub previews: bool,
+    /// Whether each pure call only reads the working folder or what the thread keeps. It uses no network, changes
+    /// nothing, reports no progress, and never asks or defers. The driver may run such a call before its
+    /// start is durable, and record start and result in one append.
+    pub reads_locally: bool,
 }
 
 impl ToolTraits<'_> {

@@ -149,7 +149,8 @@ impl Tool for HiddenTool {
     }
 
     fn traits(&self) -> ToolTraits<'_> {
-        self.inner.traits()
+        // Its hidden arguments come from elsewhere.
+        ToolTraits { reads_locally: false, ..self.inner.traits() }
     }
 
     fn conduct(&self, arguments: &Value) -> Conduct {

@@ -64,7 +64,12 @@ impl Tool for FetchData {
     }
 
     fn traits(&self) -> ToolTraits<'_> {
-        ToolTraits { class: Some(EffectClass::Pure), fetches: true, ..ToolTraits::default() }
+        ToolTraits {
+            class: Some(EffectClass::Pure),
+            fetches: true,
+            reads_locally: true,
+            ..ToolTraits::default()
+        }
     }
 
     async fn call(&self, context: CallContext, arguments: Value) -> ToolOutcome {

@@ -33,6 +33,7 @@ pub fn glob() -> FunctionTool {
     })
     .path_argument("/path")
     .annotations(read_only())
+    .reads_locally()
 }
 
 const DESCRIPTION: &str = "Finds files by name: `*` and `?` within a name, `**` across directories, `[a-z]`, `{a,b}`. \

@@ -59,6 +59,7 @@ pub fn grep() -> FunctionTool {
     })
     .path_argument("/path")
     .annotations(read_only())
+    .reads_locally()
 }
 
 const DESCRIPTION: &str = "Searches files for a regular expression, hidden ones too; not `.git`, binary files and links. \

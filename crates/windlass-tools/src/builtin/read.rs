@@ -38,6 +38,7 @@ pub fn read(reader: Reader) -> FunctionTool {
     })
     .path_argument("/file_path")
     .annotations(read_only())
+    .reads_locally()
 }
 
 const DESCRIPTION: &str = "Reads a file. Text comes with line numbers as in `cat -n`, lines cut after 2,000 characters; \

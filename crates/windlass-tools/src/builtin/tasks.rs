@@ -117,8 +117,9 @@ const MAX_BYTES: usize = 224 * 1024;
 pub fn task_tools() -> [FunctionTool; 4] {
     let changing =
         |tool: FunctionTool| tool.keeps(TASKS).annotations(read_only()).effect_class(EffectClass::Idempotent);
-    let looking =
-        |tool: FunctionTool| tool.keeps(TASKS).annotations(read_only()).effect_class(EffectClass::Pure);
+    let looking = |tool: FunctionTool| {
+        tool.keeps(TASKS).annotations(read_only()).effect_class(EffectClass::Pure).reads_locally()
+    };
     [
         changing(FunctionTool::new("TaskCreate", CREATE, |context, arguments: CreateArguments| async move {
             changed(&context, |tasks| create(tasks, arguments))

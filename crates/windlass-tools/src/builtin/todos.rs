@@ -65,6 +65,7 @@ pub fn read_todos() -> FunctionTool {
     .keeps(LIST)
     .annotations(read_only())
     .effect_class(EffectClass::Pure)
+    .reads_locally()
 }
 
 const WRITE: &str = "Keeps your list of what is to be done in this conversation, for work of several steps. Give the \

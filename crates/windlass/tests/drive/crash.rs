@@ -18,10 +18,10 @@ use windlass::{Engine, EngineError, Outcome, SlowDriver, Status, Task, Update};
 
 use super::{Counter, memory, party, registry, task};
 
-/// One tool of each class, called in turn, twice.
+/// One tool of each class and a local read, called in turn, twice.
 fn script() -> ScriptedModels {
     ScriptedModels::new(|call| match results(call) {
-        turn @ 0..6 => Line::tool(["pure", "again", "once"][turn % 3], r#"{"text":"x"}"#),
+        turn @ 0..8 => Line::tool(["pure", "look", "again", "once"][turn % 4], r#"{"text":"x"}"#),
         _ => Line::Say("done".into()),
     })
 }
@@ -29,6 +29,7 @@ fn script() -> ScriptedModels {
 #[derive(Clone, Default)]
 struct Counts {
     pure: Counter,
+    look: Counter,
     again: Counter,
     once: Counter,
 }
@@ -36,6 +37,7 @@ struct Counts {
 async fn engine(store: &MemoryStore, models: &ScriptedModels, counts: &Counts) -> Engine {
     let tools = registry([
         counts.pure.tool("pure", EffectClass::Pure),
+        counts.look.tool("look", EffectClass::Pure).reads_locally(),
         counts.again.tool("again", EffectClass::Idempotent),
         counts.once.tool("once", EffectClass::Once),
     ]);
@@ -102,7 +104,7 @@ fn goes_on_after_dying_at_any_append() {
         }
     }
     // At the last append the end may be read in the journal before the death is noticed.
-    assert!(deaths >= 2 * 13, "a run of seven steps appends at least fourteen times: {deaths}");
+    assert!(deaths >= 2 * 13, "a run of nine steps appends at least fourteen times: {deaths}");
 }
 
 fn go_on(store: &MemoryStore, counts: &Counts, case: (AppendFault, usize)) {
@@ -135,7 +137,7 @@ async fn assert_each_call_has_one_result(engine: &Engine, thread: &ThreadId) {
             _ => {}
         }
     }
-    assert_eq!((calls, results), (6, 6));
+    assert_eq!((calls, results), (8, 8));
 }
 
 // rows: ZE-P3
@@ -156,8 +158,9 @@ fn an_append_whose_outcome_is_unknown_happens_once() {
                 let engine = engine(&store, &models, &counts).await;
                 let outcome = engine.run_task(task("go")).await.unwrap();
                 assert_eq!(outcome.status, Status::Done, "{fault:?} at {nth}");
-                assert_eq!((counts.once.count(), counts.again.count(), counts.pure.count()), (2, 2, 2));
-                assert_eq!(models.calls(), 7, "no model call is paid twice");
+                let counts = [counts.once, counts.again, counts.pure, counts.look].map(|count| count.count());
+                assert_eq!(counts, [2; 4]);
+                assert_eq!(models.calls(), 9, "no model call is paid twice");
                 assert_each_call_has_one_result(&engine, &outcome.thread).await;
                 let events = engine.thread(&outcome.thread).events(Seq(0), 1000).await.unwrap();
                 assert_eq!(events.len(), *recorded.get_or_insert(events.len()), "{fault:?} at {nth}");

@@ -11,6 +11,7 @@ mod fork;
 mod fork_folder;
 mod fork_history;
 mod hidden;
+mod hold;
 mod kept;
 mod lease;
 mod leave;

@@ -124,10 +124,10 @@ journal! {
     check() -> Result<String, StoreError>;
 }
 
-/// One call of each class, then a word; every reply takes ten tokens in and five out.
+/// One call of each class and a local read, then a word; every reply takes ten tokens in and five out.
 fn spoken(call: &ModelCall) -> Line {
     let nth = results(call);
-    let (block, stop) = match ["pure", "again", "once"].get(nth) {
+    let (block, stop) = match ["pure", "look", "again", "once"].get(nth) {
         Some(name) => {
             let asked = r#"{"text":"x"}"#.into();
             let call = ToolCall { id: format!("c{nth}"), name: (*name).into(), asked, native: None };
@@ -143,6 +143,7 @@ async fn engine(store: &Arc<Mortal>, once: &Counter) -> Engine {
     let count = |name, class| Counter::default().tool(name, class);
     let tools = registry([
         count("pure", EffectClass::Pure),
+        count("look", EffectClass::Pure).reads_locally(),
         count("again", EffectClass::Idempotent),
         once.tool("once", EffectClass::Once),
     ]);
@@ -290,7 +291,7 @@ async fn verify(store: &Mortal, once: &Counter, has_died: bool) {
             }
         }
         assert_eq!(taken, [id(name, 0), id(name, 1)], "each message is taken once");
-        assert_eq!((calls, finished), (3, 3));
+        assert_eq!((calls, finished), (4, 4));
         assert_eq!(store.inbox(&thread, 10).await.unwrap(), []);
         let runs = store.runs(&RunQuery::of(&thread, 10)).await.unwrap();
         assert_eq!(runs.len(), 2);
@@ -327,7 +328,7 @@ fn nothing_is_lost_or_done_twice_at_any_append_on_a_disk() {
     }
     assert!(
         deaths >= 2 * 16,
-        "two runs of four steps and two of one append at least sixteen times: {deaths}"
+        "two runs of five steps and two of one append at least sixteen times: {deaths}"
     );
 }
 

@@ -16,7 +16,8 @@ use super::ended::Ended;
 use super::mail::{Letter, Mail};
 use super::mailbox::{MAILBOX, Mailbox};
 use super::registry::ThreadRegistry;
-use super::round::{Again, NoRoom};
+use super::round::hold::{self, HOLD_MS, Hold};
+use super::round::{Again, NoRoom, RefusedRound};
 use crate::drive::journal::append::may_pass;
 use crate::drive::journal::row;
 use crate::drive::policy::spend::Spending;
@@ -55,12 +56,14 @@ pub(super) struct Actor {
     mailbox: Mailbox,
     /// What the machine waits for by the clock.
     timer: Option<(Timestamp, BoxFuture<'static, ()>)>,
+    /// Ends the wait of a held round.
+    hold_timer: Option<BoxFuture<'static, ()>>,
     driven: DrivenThread,
 }
 
 impl Actor {
     pub(super) fn new(registry: Arc<ThreadRegistry>, mailbox: Mailbox, driven: DrivenThread) -> Self {
-        Self { registry, mailbox, timer: None, driven }
+        Self { registry, mailbox, timer: None, hold_timer: None, driven }
     }
 
     /// Drives the thread until nothing is left to do.
@@ -175,6 +178,11 @@ impl Actor {
             let (now, clock) = (self.driven.now(), &self.driven.services.clock);
             self.timer = deadline.map(|at| (at, clock.sleep_ms(at.since(now).min(LONGEST_SLEEP_MS))));
         }
+        if self.driven.held.is_none() {
+            self.hold_timer = None;
+        } else if self.hold_timer.is_none() {
+            self.hold_timer = Some(self.driven.services.clock.sleep_ms(HOLD_MS));
+        }
         let leaving = self.registry.leaving.clone();
         tokio::select! {
             biased;
@@ -186,10 +194,17 @@ impl Actor {
                 let is_due = self.driven.machine.due_in_ms(self.driven.now()) == Some(0);
                 is_due.then(|| Mail::Input(Box::new(Letter::plain(self.driven.tick()))))
             }
+            () = held(&mut self.hold_timer) => None,
         }
     }
 
     async fn take(&mut self, mails: Vec<Mail>) -> Result<(), Ended> {
+        // Before the mail is opened: a call whose result is opened and not decided would be started again.
+        if self.driven.held.is_some() && !hold::joins(&mails) {
+            self.write(Vec::new(), Hold::Never).await?;
+            self.driven.follow();
+            self.hold_timer = None;
+        }
         let letters = self.open(mails);
         self.round(letters).await?;
         self.read_inbox().await?;
@@ -229,7 +244,15 @@ impl Actor {
     }
 
     /// One round: decide every letter, append once, publish, act.
-    async fn round(&mut self, mut letters: Vec<Letter>) -> Result<(), Ended> {
+    async fn round(&mut self, letters: Vec<Letter>) -> Result<(), Ended> {
+        let hold = if self.mailbox.inbox || !self.mailbox.is_empty() { Hold::Never } else { Hold::Allowed };
+        self.write(letters, hold).await?;
+        self.driven.follow();
+        Ok(())
+    }
+
+    /// Decides every letter, and appends once together with a held round; or holds all of it.
+    async fn write(&mut self, mut letters: Vec<Letter>, hold: Hold) -> Result<(), Ended> {
         if self.mailbox.lapsed == Some(self.driven.epoch()) {
             self.driven.tell_stopped(&mut letters, &Ended::Fenced);
             return Err(Ended::Fenced);
@@ -237,12 +260,15 @@ impl Actor {
         let mut no_room: Vec<NoRoom> = Vec::new();
         let (mut races, mut races_leaving, mut pause_ms) = (0, 0, RACE_PAUSE_MS.0);
         while no_room.len() < MAX_REFUSALS && races < MAX_RACES {
-            let again = self.driven.try_round(&no_room, &mut self.mailbox.refused, &mut letters).await?;
-            let Some(again) = again else {
-                self.driven.follow();
-                return Ok(());
-            };
+            let refused =
+                self.driven.try_round(&no_room, &mut self.mailbox.refused, &mut letters, hold).await?;
+            let Some(RefusedRound { again, held }) = refused else { return Ok(()) };
             self.driven.take_back().await?;
+            if !held.is_empty() {
+                // What was held is recorded by itself, and the rest is decided after it.
+                Box::pin(self.write(held, Hold::Never)).await?;
+                continue;
+            }
             match again {
                 Again::Refused(refused) => no_room.push(refused),
                 Again::Policy => {
@@ -303,7 +329,7 @@ impl Actor {
                     ThreadStatus::Idle | ThreadStatus::Running => false,
                 };
         let is_due = due_in_ms.is_some_and(|ms| ms == 0 || !is_row);
-        in_flight.is_empty() && !is_due && machine.wants().is_empty()
+        in_flight.is_empty() && self.driven.held.is_none() && !is_due && machine.wants().is_empty()
     }
 
     /// Leaves the register of actors, unless mail has come in the meantime.
@@ -351,6 +377,14 @@ impl Actor {
         // The fragments of a reply that this driver did not complete are void: no follower needs them.
         services.bus.settle(thread);
         Vec::new()
+    }
+}
+
+/// Completes when a round was held for long enough.
+async fn held(timer: &mut Option<BoxFuture<'static, ()>>) {
+    match timer {
+        Some(timer) => timer.await,
+        None => std::future::pending().await,
     }
 }
 

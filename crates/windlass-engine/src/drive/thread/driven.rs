@@ -15,7 +15,8 @@ use super::actors::ActorServices;
 use super::ended::Ended;
 use super::flight::InFlight;
 use super::mail::{Decided, Letter, Mail};
-use super::round::{Again, BesideJournal, Judging, NoRoom, Round};
+use super::round::hold::{self, HeldRound, Hold};
+use super::round::{Again, BesideJournal, Judging, NoRoom, RefusedRound, Round};
 use crate::drive::command::context::CommandServices;
 use crate::drive::journal::append::{NotAppended, append};
 use crate::drive::journal::row;
@@ -47,6 +48,8 @@ pub(super) struct DrivenThread {
     pub spending: Spending,
     snapshot: SnapshotSize,
     pub spans: Spans,
+    /// The round that waits for the results of local reads.
+    pub held: Option<HeldRound>,
 }
 
 /// The right to append to a thread's journal.
@@ -93,6 +96,7 @@ impl DrivenThread {
             spending: Spending::default(),
             snapshot: SnapshotSize { since: restored.since_snapshot, last: restored.snapshot_bytes },
             spans: Spans { run: Span::none(), asked: Span::none() },
+            held: None,
         }
     }
 
@@ -120,23 +124,22 @@ impl DrivenThread {
         self.in_flight.note_dispatched();
     }
 
-    /// Decides and appends once; says why it has to be done again. Budgets without room are reported first, and inbox rows
-    /// that are `refused` are consumed.
+    /// Decides the letters, together with a held round, and appends or holds the result. Returns the round if the store
+    /// refuses it. Budgets without room are reported first, and inbox rows that are `refused` are consumed.
     pub(super) async fn try_round(
         &mut self,
         no_room: &[NoRoom],
         refused: &mut Vec<(InputId, String)>,
-        letters: &mut [Letter],
-    ) -> Result<Option<Again>, Ended> {
-        let (wall, at_ms) = (self.services.clock.now(), self.services.clock.monotonic_ms());
-        let mut round = Round { at: self.clock.now(wall, at_ms), at_ms, wall, ..Round::default() };
+        letters: &mut Vec<Letter>,
+        hold: Hold,
+    ) -> Result<Option<RefusedRound>, Ended> {
+        let (mut round, mut held) = self.begin_round();
         self.judging.uses_grants = false;
         self.judging.know_tools(&self.services.catalog, &mut self.machine).await;
         round.consumed.extend(refused.iter().map(|(id, what)| {
             tracing::warn!(thread = %self.thread, %id, what, "an input was refused");
             (id.clone(), InboxOutcome::Rejected(Reject::Invalid { what: what.clone() }))
         }));
-        let expected = self.machine.state().seq;
         let starts_a_run = self.machine.state().run.is_none()
             && matches!(letters.first(), Some(Letter { input: Input::Message(_), .. }));
         let (mut with_the_first, before) = match no_room.split_last() {
@@ -158,13 +161,18 @@ impl DrivenThread {
             let told = with_the_first.take().map(|refused| refused.report(Some(&letter.input)));
             outcomes.push(self.decide(told.as_ref().unwrap_or(&letter.input), letter, &mut round));
         }
+        if hold == Hold::Allowed && hold::may_wait(&round, letters, &self.machine, &self.services.catalog) {
+            held.append(letters);
+            self.held = Some(HeldRound { round, letters: held });
+            return Ok(None);
+        }
         let appended = match round.events.is_empty() && round.consumed.is_empty() {
             true => Ok(None),
-            false => self.append(expected, round).await,
+            false => self.append(round).await,
         };
         match appended {
             Ok(None) => refused.clear(),
-            Ok(again) => return Ok(again),
+            Ok(Some(again)) => return Ok(Some(RefusedRound { again, held })),
             Err(ended) => {
                 self.tell_stopped(letters, &ended);
                 return Err(ended);
@@ -177,6 +185,16 @@ impl DrivenThread {
             }
         }
         Ok(None)
+    }
+
+    /// The held round with the letters that it was decided from, or an empty one.
+    fn begin_round(&mut self) -> (Round, Vec<Letter>) {
+        let (wall, at_ms) = (self.services.clock.now(), self.services.clock.monotonic_ms());
+        let at = self.clock.now(wall, at_ms);
+        let new = || Round { expected: self.machine.state().seq, ..Round::default() };
+        let (round, letters) =
+            self.held.take().map_or_else(|| (new(), Vec::new()), |held| (held.round, held.letters));
+        (Round { at, at_ms, wall, ..round }, letters)
     }
 
     /// The input by which calls are judged again that a changed policy, tool or link concerns.
@@ -262,7 +280,7 @@ impl DrivenThread {
     }
 
     /// Appends a round. Returns the reason if the round must be decided again.
-    async fn append(&mut self, expected: Seq, round: Round) -> Result<Option<Again>, Ended> {
+    async fn append(&mut self, round: Round) -> Result<Option<Again>, Ended> {
         let events: Arc<[Event]> = round.events.into();
         let Drawn { reserve, settle } = round.drawn;
         let mut measures = round.measures;
@@ -272,7 +290,7 @@ impl DrivenThread {
             thread: self.thread.clone(),
             epoch: self.lease.epoch,
             is_new: self.lease.is_new,
-            expected,
+            expected: round.expected,
             id: BatchId(self.services.clock.random()),
             events: events.clone(),
             blobs: round.blobs,

@@ -2,14 +2,16 @@
 //!
 //! It appends nothing: the driven thread does.
 
+pub(super) mod hold;
 mod judge;
 
 use windlass_machine::{
-    self as machine, BlobRef, Event, Fact, Input, InputId, Refused, RunId, State, ThreadId, Timestamp,
+    self as machine, BlobRef, Event, Fact, Input, InputId, Refused, RunId, Seq, State, ThreadId, Timestamp,
 };
 
 use super::actors::ActorServices;
 use super::flight::InFlight;
+use super::mail::Letter;
 use crate::drive::command::let_go::LetGo;
 use crate::drive::journal::{measure, row};
 use crate::drive::policy::spend::{Drawn, Spending};
@@ -22,6 +24,8 @@ pub(super) use judge::Judging;
 /// What one round has decided.
 #[derive(Default)]
 pub(super) struct Round {
+    /// Position of the journal's last event before it.
+    pub expected: Seq,
     /// The thread's time when it began. All of it is decided at that time: what is due in it was judged in it.
     pub at: Timestamp,
     /// The same moment by the clock that never jumps.
@@ -64,6 +68,13 @@ pub(super) enum Again {
     Refused(NoRoom),
     /// Another driver has used the grant, or it was revoked.
     Policy,
+}
+
+/// A round that the store has refused.
+pub(super) struct RefusedRound {
+    pub again: Again,
+    /// The inputs of a held round that was refused with it.
+    pub held: Vec<Letter>,
 }
 
 /// What follows from the events of a round beside the journal: rows, reservations, measures.
