@@ -4,6 +4,7 @@
 //! Handlers parse, ask the [`Caller`](caller::Caller) what it may, call the engine, and map what comes back. They
 //! decide nothing about a run.
 
+pub mod api;
 pub mod caller;
 pub mod connection;
 pub mod cookie;
@@ -37,12 +38,11 @@ pub use self::state::{App, Shared};
 
 /// The whole server.
 pub fn router(app: Shared) -> Router {
-    let (api, document) = routes::api(&app).split_for_parts();
     let dialects =
         app.dialects.iter().fold(Router::new(), |router, dialect| router.merge(dialect.routes(&app)));
     Router::new()
-        .merge(api)
-        .merge(openapi::routes(document))
+        .merge(routes::api(&app))
+        .merge(openapi::routes())
         .merge(auth::page::routes())
         .merge(ui::routes())
         .merge(metrics::routes())

@@ -8,12 +8,11 @@ use axum::response::Response;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::AgentConfig;
 use windlass::machine::{Digest, Mode, ModelName};
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::etag::{ETag, IfNoneMatch, Seen};
 use crate::http::input::Path;
@@ -21,8 +20,8 @@ use crate::http::page::Page;
 use crate::http::problem::Problem;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(one)).routes(routes!(models))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(list)).routes(routes!(one)).routes(routes!(models))
 }
 
 /// An agent.

@@ -6,19 +6,18 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use futures::stream;
 use http::header;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::account::audit::Entry;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::Query;
 use crate::http::page::{Page, PageQuery};
 use crate::http::problem::Problem;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(export))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(list)).routes(routes!(export))
 }
 
 /// The audit log, the newest entry first

@@ -11,8 +11,6 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use self::me::Me;
 use crate::account::Registration;
@@ -22,14 +20,15 @@ use crate::account::login::Registrant;
 use crate::account::sessions::session::FirstRefresh;
 use crate::account::sessions::session::{ACCESS_S, Tokens};
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::{Caller, Peer, own_page};
 use crate::http::cookie::{Base, REFRESH, SetCookies};
 use crate::http::input::{Body, Query};
 use crate::http::problem::Problem;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub fn routes() -> ApiRouter {
+    ApiRouter::new()
         .routes(routes!(options))
         .routes(routes!(register))
         .routes(routes!(login))

@@ -8,22 +8,21 @@ use axum::response::Response;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::{self, Principal, Reject, ThreadId};
 use windlass::port::records::Expect;
 use windlass::{EngineError, Whose};
 
 use crate::account::audit::Note;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::etag::{ETag, IfMatch, IfNoneMatch, Seen};
 use crate::http::input::{Body, Path, Query};
 use crate::http::problem::Problem;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(own, choose, forget)).routes(routes!(
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(own, choose, forget)).routes(routes!(
         of_thread,
         choose_for_thread,
         forget_of_thread

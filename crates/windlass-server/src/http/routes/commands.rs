@@ -7,20 +7,19 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::BackgroundCommand;
 use windlass::machine::ThreadId;
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::Path;
 use crate::http::page::Page;
 use crate::http::problem::Problem;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(end))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(list)).routes(routes!(end))
 }
 
 /// A command at work in the background.

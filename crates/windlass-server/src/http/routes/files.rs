@@ -8,26 +8,25 @@ use axum::response::Response;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::ThreadId;
 use windlass::tool::{Entry, EntryKind};
 
 use crate::home::Home;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::files::{Find, LISTED, blocking, download, home, may_be_changed, of_thread, upload};
 use crate::http::input::{Path, Query};
 use crate::http::problem::Problem;
 
 /// The routes.
-pub fn routes(max_bytes: u64) -> OpenApiRouter<Shared> {
+pub fn routes(max_bytes: u64) -> ApiRouter {
     let limit = usize::try_from(max_bytes).unwrap_or(usize::MAX);
-    let sending = OpenApiRouter::new()
+    let sending = ApiRouter::new()
         .routes(routes!(send))
         .routes(routes!(send_to_thread))
         .layer(DefaultBodyLimit::max(limit));
-    OpenApiRouter::new()
+    ApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(fetch))
         .routes(routes!(remove))

@@ -8,8 +8,6 @@ use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::{Seq, ThreadId};
 use windlass::port::journal::ThreadRow;
 use windlass::tool::{CopyError, CopyLimits};
@@ -19,6 +17,7 @@ use super::restore::Unseen;
 use super::threads::Thread;
 use crate::home::{Home, Homes};
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::files::no_room;
 use crate::http::input::{Body, Path};
@@ -26,8 +25,8 @@ use crate::http::middleware::idempotency::IdempotencyKey;
 use crate::http::problem::Problem;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(fork))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(fork))
 }
 
 /// Where to fork.

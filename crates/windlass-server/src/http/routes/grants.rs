@@ -10,8 +10,6 @@ use http::{StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::{Condition, Predicate, Principal, Timestamp, ToolName};
 use windlass::{EngineError, GrantDraft};
 
@@ -19,6 +17,7 @@ use super::auto_run::OfUser;
 use crate::account::audit::Note;
 use crate::clock::now;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path, Query};
 use crate::http::middleware::idempotency::IdempotencyKey;
@@ -34,8 +33,8 @@ const CONDITIONS_MAX: usize = 32;
 const TOOL_MAX_CHARS: usize = 64;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub fn routes() -> ApiRouter {
+    ApiRouter::new()
         .routes(routes!(list, add))
         .routes(routes!(one, revoke))
         .routes(routes!(allowed))

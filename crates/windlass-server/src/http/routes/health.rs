@@ -4,15 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::problem::Problem;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(live)).routes(routes!(ready)).routes(routes!(version))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(live)).routes(routes!(ready)).routes(routes!(version))
 }
 
 /// That the server lives.

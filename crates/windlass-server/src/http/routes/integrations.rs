@@ -5,11 +5,10 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::account::audit::Note;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path, Query};
 use crate::http::middleware::idempotency::IdempotencyKey;
@@ -17,8 +16,8 @@ use crate::http::problem::Problem;
 use crate::integration::{Checked, Integration, IntegrationChange, IntegrationDraft, IntegrationError};
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(list, add)).routes(routes!(change, remove)).routes(routes!(check))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(list, add)).routes(routes!(change, remove)).routes(routes!(check))
 }
 
 /// A workspace's integrations.

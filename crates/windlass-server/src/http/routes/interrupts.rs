@@ -11,8 +11,6 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::{InterruptId, ThreadId, Timestamp};
 use windlass::port::journal::{RunRow, ThreadQuery, ThreadRow};
 use windlass::{EngineError, Fault, FoldedThread, OpenInterrupt, TryAgain};
@@ -24,6 +22,7 @@ pub use self::submit::submit;
 use crate::account::audit::answer::run_of;
 use crate::account::people::user::People;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path, Query};
 use crate::http::middleware::idempotency::IdempotencyKey;
@@ -36,8 +35,8 @@ const THREADS: usize = 200;
 const AT_ONCE: usize = 50;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub fn routes() -> ApiRouter {
+    ApiRouter::new()
         .routes(routes!(inbox))
         .routes(routes!(one))
         .routes(routes!(reply))

@@ -11,11 +11,10 @@ use http::{HeaderValue, header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::{Seq, ThreadId};
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::{Path, Query};
 use crate::http::problem::Problem;
@@ -28,8 +27,8 @@ const EVENTS: usize = 100;
 const PART_MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(events)).routes(routes!(prompt)).routes(routes!(export))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(events)).routes(routes!(prompt)).routes(routes!(export))
 }
 
 /// Which events.

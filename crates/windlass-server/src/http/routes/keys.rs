@@ -6,20 +6,19 @@ use axum::response::IntoResponse;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::{Principal, Timestamp};
 
 use crate::account::Scope;
 use crate::account::key::{ApiKey, KeyDraft};
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::{Caller, Peer};
 use crate::http::input::{Body, Path, Query};
 use crate::http::problem::Problem;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(list, make)).routes(routes!(revoke))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(list, make)).routes(routes!(revoke))
 }
 
 /// Whose keys.

@@ -4,18 +4,17 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::Allowance;
 use windlass::limits::{Per, Unit, Window};
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(list))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(list))
 }
 
 /// How a budget stands.

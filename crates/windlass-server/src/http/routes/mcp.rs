@@ -11,12 +11,11 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::mcp::{Health, McpError, ServerStatus};
 
 use crate::account::audit::Note;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
 use crate::http::middleware::idempotency::IdempotencyKey;
@@ -25,8 +24,8 @@ use crate::http::problem::Problem;
 use crate::servers::{ChangeError, Draft};
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub fn routes() -> ApiRouter {
+    ApiRouter::new()
         .routes(routes!(list, add))
         .routes(routes!(one, remove))
         .routes(routes!(reconnect))

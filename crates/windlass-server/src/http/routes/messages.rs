@@ -6,12 +6,11 @@ use axum::response::Response;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::{Block, Content, Fact, Mode, Output, Role, Seq, ThreadId};
 use windlass::{MessageStatus, StoredMessage};
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path, Query};
 use crate::http::middleware::idempotency::{Claimed, IdempotencyKey};
@@ -23,8 +22,8 @@ use crate::http::start::send::{NewMessage, Sent, send};
 const TEXTS_MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(list, post))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(list, post))
 }
 
 /// A message of a conversation.

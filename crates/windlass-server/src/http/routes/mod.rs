@@ -33,33 +33,40 @@ pub mod tools;
 pub mod ui;
 pub mod usage;
 
+use axum::Router;
 use axum::middleware::from_fn_with_state;
-use utoipa::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
 
+use super::api::ApiRouter;
 use super::middleware::idempotency;
 use super::state::Shared;
 use super::stream;
 
-/// The native API with its document. Features that come later merge their routes here; those whose `POST`s take an
-/// `Idempotency-Key` into `keyed`.
-pub fn api(app: &Shared) -> OpenApiRouter<Shared> {
+/// The native API.
+pub fn api(app: &Shared) -> Router<Shared> {
     let once = from_fn_with_state(app.clone(), idempotency::once);
-    let v1 = OpenApiRouter::new()
+    v1(app.config.settings.files.max_bytes(), |keyed| keyed.layer(once)).nest_under(PREFIX)
+}
+
+/// Where the native API is.
+const PREFIX: &str = "/api/v1";
+
+/// The routes of the native API. Features that come later merge their routes here; those whose `POST`s take an
+/// `Idempotency-Key` into `keyed`, which `once` wraps.
+fn v1(file_max_bytes: u64, once: impl FnOnce(ApiRouter) -> ApiRouter) -> ApiRouter {
+    ApiRouter::new()
         .merge(health::routes())
         .merge(stream::routes())
         .merge(usage::routes())
         .merge(limits::routes())
         // Their answers have secrets in them, which are kept for nobody's second try.
         .merge(people())
-        .merge(files::routes(app.config.settings.files.max_bytes()))
-        .merge(keyed().layer(once));
-    OpenApiRouter::with_openapi(openapi::Document::openapi()).nest("/api/v1", v1)
+        .merge(files::routes(file_max_bytes))
+        .merge(once(keyed()))
 }
 
 /// Routes whose `POST`s happen once for a key.
-fn keyed() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+fn keyed() -> ApiRouter {
+    ApiRouter::new()
         .merge(threads::routes())
         .merge(journal::routes())
         .merge(fork::routes())
@@ -81,8 +88,8 @@ fn keyed() -> OpenApiRouter<Shared> {
 }
 
 /// Who may come, and what they may do.
-fn people() -> OpenApiRouter<Shared> {
-    let own = OpenApiRouter::new().merge(auth::routes());
+fn people() -> ApiRouter {
+    let own = ApiRouter::new().merge(auth::routes());
     #[cfg(feature = "openid")]
     let own = own.merge(oidc::routes());
     own.merge(team::routes()).merge(keys::routes()).merge(audit::routes()).merge(mcp::sign_in::routes())

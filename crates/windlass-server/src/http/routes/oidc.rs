@@ -5,14 +5,13 @@ use axum::response::{AppendHeaders, IntoResponse, Response};
 use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::auth::page;
 use crate::account::error::AccountError;
 use crate::account::oidc::{Answer, FLOW_S, Provider};
 use crate::account::people::user::DEFAULT_WORKSPACE;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Peer;
 use crate::http::cookie::Base;
 use crate::http::input::{Path, Query};
@@ -24,8 +23,8 @@ const FLOW: &str = "windlass_oidc";
 const PATH: &str = "/api/v1/auth/oidc";
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(begin)).routes(routes!(finish))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(begin)).routes(routes!(finish))
 }
 
 fn provider(app: &Shared, name: &str) -> Result<Provider, Problem> {

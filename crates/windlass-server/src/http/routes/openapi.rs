@@ -1,92 +1,48 @@
-//! The API's description, made from the code, and a page that shows it without any other server.
+//! The API's description, and a page that shows it without any other server.
 //!
-//! Routes and shapes come from the handlers. What all operations share is added here: who may call, what goes wrong,
-//! and names that are unique in the whole document.
+//! The document is a file, `docs/openapi.json`, so that no server assembles it at its start. A test compares it with the
+//! routes and says how to renew it. Outward dialects are other products' interfaces and are not in it. It is the same for
+//! every build: a build without the feature `openid` has no provider, so its routes answer 404, as they do for a provider
+//! that is not configured.
 
-use std::sync::Arc;
+// The document has the routes of all features.
+#[cfg(all(test, feature = "openid"))]
+mod document;
+
+use std::sync::LazyLock;
 
 use axum::Router;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use http::{HeaderValue, StatusCode, header};
-use serde_json::{Map, Value, json};
-use utoipa::OpenApi;
 
 use crate::http::Shared;
-use crate::http::cookie::ACCESS;
 use crate::http::etag::{ETag, Seen};
-use crate::http::problem::{MEDIA_TYPE, Problem};
 
-/// What the document says of itself; routes and shapes come from the handlers.
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "Windlass",
-        description = "A durable engine for LLM agents.\n\n\
-            Times are milliseconds since the Unix epoch. Lists come in pages: `next_cursor` asks for the next one. \
-            What goes wrong is an `application/problem+json` with a `code` for programs and a `hint` for people. A `POST` \
-            with an `Idempotency-Key` happens once, where that header is listed; elsewhere it is ignored. Where an \
-            answer has an `ETag`, `If-None-Match` saves reading it again, and `If-Match` keeps a change from \
-            overwriting somebody else's."
-    ),
-    components(schemas(Problem)),
-    tags(
-        (name = "threads", description = "Conversations, and what stands in them"),
-        (name = "runs", description = "Tasks given, watched, waited for and stopped"),
-        (name = "streams", description = "What happens in a conversation or a run, as it happens"),
-        (name = "interrupts", description = "What waits for a person, and what they say to it"),
-        (name = "gate", description = "Which calls run: auto-run, allow lists, grants, and the policy's rules"),
-        (name = "agents", description = "Who can be given a task, and the models at hand"),
-        (name = "tools", description = "What agents can do here"),
-        (name = "files", description = "Uploads, and the files of a conversation's folder"),
-        (name = "mcp", description = "The servers that tools come from, and signing in there"),
-        (name = "integrations", description = "Systems that the workspace is connected with"),
-        (name = "auth", description = "Signing in and out, and one's own account"),
-        (name = "team", description = "The people of the workspace"),
-        (name = "keys", description = "API keys, by which programs come"),
-        (name = "usage", description = "What runs have used, and what they may"),
-        (name = "audit", description = "Who did what"),
-        (name = "server", description = "The server itself")
-    )
-)]
-pub struct Document;
+/// The document, with one operation or shape a line.
+const DOCUMENT: &str = include_str!("docs/openapi.json");
 
-/// What is open to all: balancers have no key, and whoever signs in has none yet.
-const OPEN: [&str; 10] = [
-    "/api/v1/health",
-    "/api/v1/version",
-    "/api/v1/auth/options",
-    "/api/v1/auth/register",
-    "/api/v1/auth/login",
-    "/api/v1/auth/logout",
-    "/api/v1/auth/refresh",
-    "/api/v1/auth/link",
-    "/api/v1/auth/password/reset",
-    "/api/v1/auth/oidc/",
-];
-
-/// What is said of the cookie.
-const SESSION: &str = "The session of whoever signed in with a browser. Over TLS its name begins with `__Host-`. It counts \
-    where there is no `Authorization`, and for changes only with an `Origin` of this server or of `[server] cors`.";
-
-/// The media type of files as they come.
-const OCTETS: &str = "application/octet-stream";
+/// Its version. The first request computes it.
+static VERSION: LazyLock<ETag> = LazyLock::new(|| ETag::strong(&DOCUMENT));
 
 /// Runs nothing but our own script, and talks to nobody but this server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Serves the document and its page.
-pub fn routes(document: utoipa::openapi::OpenApi) -> Router<Shared> {
-    // Made of strings, which are always JSON.
-    let document: Arc<Value> = complete(serde_json::to_value(document).unwrap_or_default()).into();
-    let tag = ETag::strong(&document);
-    let served = async move |seen: Seen| seen.answer(&tag, async { Ok(&*document) }).await;
+pub fn routes() -> Router<Shared> {
     Router::new()
-        .route("/api/v1/openapi.json", get(served))
+        .route("/api/v1/openapi.json", get(document))
         .route("/api/docs", get(async || page(Html(include_str!("docs/page.html")))))
         .route("/api/docs/page.js", get(async || asset("text/javascript", include_str!("docs/page.js"))))
         .route("/api/docs/page.css", get(async || asset("text/css", include_str!("docs/page.css"))))
+}
+
+async fn document(seen: Seen) -> Response {
+    if seen.knows(&VERSION) {
+        return VERSION.on(StatusCode::NOT_MODIFIED);
+    }
+    VERSION.on(([(header::CONTENT_TYPE, "application/json")], DOCUMENT))
 }
 
 fn page(content: impl IntoResponse) -> Response {
@@ -99,70 +55,4 @@ fn page(content: impl IntoResponse) -> Response {
 
 fn asset(media_type: &'static str, text: &'static str) -> Response {
     page((StatusCode::OK, [(header::CONTENT_TYPE, media_type)], text))
-}
-
-/// Adds what all operations share.
-fn complete(mut document: Value) -> Value {
-    document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
-    document["security"] = json!([{ "key": [] }, { "session": [] }]);
-    let key = json!({ "type": "http", "scheme": "bearer", "description": "An API key: `Authorization: Bearer wls_…`" });
-    if let Some(components) = document["components"].as_object_mut() {
-        let schemes = components.entry("securitySchemes").or_insert_with(|| json!({}));
-        schemes["key"] = key;
-        schemes["session"] =
-            json!({ "type": "apiKey", "in": "cookie", "name": ACCESS, "description": SESSION });
-    }
-    let Some(paths) = document["paths"].as_object_mut() else { return document };
-    for (path, item) in paths {
-        let operations = item.as_object_mut().into_iter().flatten();
-        for (method, operation) in operations.filter(|(_, value)| value.get("responses").is_some()) {
-            if let Some(operation) = operation.as_object_mut() {
-                finish(method, path, operation);
-            }
-        }
-    }
-    document
-}
-
-fn finish(method: &str, path: &str, operation: &mut Map<String, Value>) {
-    // Functions of several files have the same name; no two operations have the same method and path.
-    let words =
-        path.trim_start_matches("/api/v1").split(['/', '{', '}', '-']).filter(|word| !word.is_empty());
-    let id = words.fold(method.to_owned(), |id, word| format!("{id}_{word}"));
-    operation.insert("operationId".into(), id.into());
-    if let Some(body) = operation.get_mut("requestBody").filter(|body| !body["content"][OCTETS].is_null()) {
-        // A file may be empty.
-        body["required"] = false.into();
-    }
-    if OPEN.iter().any(|open| path.starts_with(open)) {
-        operation.insert("security".into(), json!([]));
-    }
-    let has = |name: &str| parameters(operation).any(|parameter| parameter["name"] == name);
-    let (may_be_known, may_be_changed) = (has("If-None-Match"), has("If-Match"));
-    let problem = json!({ MEDIA_TYPE: { "schema": { "$ref": "#/components/schemas/Problem" } } });
-    let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) else { return };
-    for response in responses.values_mut() {
-        if is_problem(response) {
-            response["content"] = problem.clone();
-        }
-    }
-    if let Some(read) = responses.get_mut("200").filter(|_| may_be_known || may_be_changed) {
-        let tag = json!({ "description": "its version", "schema": { "type": "string" } });
-        read["headers"]["ETag"] = tag;
-    }
-    if may_be_known {
-        responses.insert("304".into(), json!({ "description": "it is as the sender has it" }));
-    }
-    let other = json!({ "description": "what went wrong", "content": problem });
-    responses.entry("default").or_insert(other);
-}
-
-fn parameters(operation: &Map<String, Value>) -> impl Iterator<Item = &Value> {
-    operation.get("parameters").and_then(Value::as_array).into_iter().flatten()
-}
-
-/// Whether a response was described by the shape of a problem, which has a media type of its own.
-fn is_problem(response: &Value) -> bool {
-    let schema = &response["content"]["application/json"]["schema"]["$ref"];
-    schema.as_str().is_some_and(|name| name.ends_with("/Problem"))
 }

@@ -5,11 +5,10 @@
 use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::{Digest, ThreadId};
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::etag::{ETag, IfNoneMatch, Seen};
 use crate::http::input::Path;
@@ -25,8 +24,8 @@ const HEADERS: [(HeaderName, HeaderValue); 4] = [
 ];
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(one))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(one))
 }
 
 /// A picture of a conversation: PNG, JPEG, GIF or WebP, at most 20 MiB

@@ -9,12 +9,11 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::Supposed;
 use windlass::machine::{Party, Rule, ToolName};
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::Body;
 use crate::http::middleware::idempotency::IdempotencyKey;
@@ -26,8 +25,8 @@ use crate::policy::{self, Extent, InForce, PolicyText};
 const UNNAMED: &str = "the text";
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(shown)).routes(routes!(check)).routes(routes!(test))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(shown)).routes(routes!(check)).routes(routes!(test))
 }
 
 /// The policy that counts.

@@ -9,12 +9,11 @@ use axum::response::Response;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::QueuedMessage;
 use windlass::machine::{InputId, Message, Place, ThreadId};
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::etag::{ETag, IfMatch, IfNoneMatch, Seen};
 use crate::http::input::{Body, Path};
@@ -24,8 +23,8 @@ use crate::http::problem::Problem;
 use crate::http::start::send::Said;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(one, edit, withdraw)).routes(routes!(send_now))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(list)).routes(routes!(one, edit, withdraw)).routes(routes!(send_now))
 }
 
 /// A message that waits.

@@ -6,12 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::{Seq, ThreadId};
 use windlass::{FileFate, RestoreMode, Restored, UnseenCall};
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::files::{may_be_changed, may_be_seen};
 use crate::http::input::{Body, Path};
@@ -19,8 +18,8 @@ use crate::http::middleware::idempotency::IdempotencyKey;
 use crate::http::problem::Problem;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(restore))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(restore))
 }
 
 /// What to go back to.

@@ -10,13 +10,12 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::Outcome;
 use windlass::machine::{RunId, RunStatus, ThreadId, Timestamp};
 use windlass::port::journal::{RunQuery, RunRow};
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::etag::{ETag, IfNoneMatch, Seen};
 use crate::http::input::{Body, Path, Query};
@@ -36,8 +35,8 @@ const PREFER: HeaderName = HeaderName::from_static("prefer");
 const APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub fn routes() -> ApiRouter {
+    ApiRouter::new()
         .routes(routes!(list, start))
         .routes(routes!(one))
         .routes(routes!(wait))

@@ -8,22 +8,21 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::EngineError;
 use windlass::machine::ThreadId;
 
 use super::auto_run::OfUser;
 use crate::account;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::{Path, Query};
 use crate::http::page::{Page, PageQuery};
 use crate::http::problem::Problem;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(one, share, unshare)).routes(routes!(list))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(one, share, unshare)).routes(routes!(list))
 }
 
 /// Whether a conversation may be read by everybody in the workspace.

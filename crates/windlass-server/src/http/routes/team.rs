@@ -8,8 +8,6 @@ use axum::response::IntoResponse;
 use http::{HeaderMap, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::Principal;
 
 use crate::account::Role;
@@ -17,6 +15,7 @@ use crate::account::link::{INVITE_S, Link, LinkUse, Maker};
 use crate::account::people::member::{Member, MemberChange, NewMember};
 use crate::account::people::user::fold_email;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::cookie::Base;
 use crate::http::etag::{ETag, IfMatch, Seen};
@@ -25,8 +24,8 @@ use crate::http::page::{Page, PageQuery};
 use crate::http::problem::Problem;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub fn routes() -> ApiRouter {
+    ApiRouter::new()
         .routes(routes!(list, add))
         .routes(routes!(one, change, deactivate))
         .routes(routes!(reset))

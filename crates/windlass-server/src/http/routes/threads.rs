@@ -8,14 +8,13 @@ use axum::response::Response;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::Whose;
 use windlass::machine::{ForkPoint, Input, ThreadId, Timestamp};
 use windlass::port::journal::{ThreadQuery, ThreadRow, ThreadStatus};
 
 use crate::account::audit::Note;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::etag::{ETag, IfMatch, IfNoneMatch, Seen};
 use crate::http::input::{Body, Path, Query};
@@ -30,8 +29,8 @@ const SEARCH_MAX_CHARS: usize = 100;
 const TITLE_MAX_CHARS: usize = 60;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(one, rename, delete))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(list)).routes(routes!(one, rename, delete))
 }
 
 /// What a thread is doing.

@@ -7,12 +7,11 @@ use axum::extract::State;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::{Annotations, EffectClass, Mode};
 use windlass::{OfferedTool, OfferedToolset};
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::Path;
 use crate::http::page::Page;
@@ -20,11 +19,11 @@ use crate::http::problem::Problem;
 use crate::toolbox::modes;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub fn routes() -> ApiRouter {
+    ApiRouter::new()
         .routes(routes!(list))
         .routes(routes!(one))
-        .routes(routes!(trial::call))
+        .merge(trial::routes())
         .routes(routes!(sets))
         .routes(routes!(set))
 }

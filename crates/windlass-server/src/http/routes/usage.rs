@@ -6,12 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::{Principal, Seq, ThreadId, Timestamp};
 use windlass::port::journal::{Usage, UsageQuery, UsageRow};
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::Query;
 use crate::http::page::time;
@@ -42,8 +41,8 @@ pub fn step_of(span_ms: u64) -> u64 {
 }
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(usage))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(usage))
 }
 
 /// Which runs.

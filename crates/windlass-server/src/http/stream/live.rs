@@ -10,8 +10,6 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::{Fact, Principal, RunId, Seq, ThreadId};
 use windlass::port::journal::ThreadStatus;
 use windlass::{Backlog, EngineError, Position, Status, Update};
@@ -21,14 +19,15 @@ use super::frame::{self, Format};
 use super::place::StreamPlace;
 use super::position;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::{Path, Query};
 use crate::http::problem::Problem;
 use crate::http::stream::json;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(thread)).routes(routes!(run))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(thread)).routes(routes!(run))
 }
 
 /// Where to begin.

@@ -12,19 +12,18 @@ pub mod place;
 mod poll;
 
 use http::HeaderMap;
-use utoipa_axum::router::OpenApiRouter;
 use windlass::Position;
 use windlass::machine::Seq;
 
-use super::Shared;
+use super::api::ApiRouter;
 use super::problem::Problem;
 
 /// The header by which a client says what it has.
 const LAST_EVENT_ID: &str = "last-event-id";
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().merge(live::routes()).merge(poll::routes())
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().merge(live::routes()).merge(poll::routes())
 }
 
 /// Where a client stands: what the header says, which a client sends by itself when it comes back, or else what it

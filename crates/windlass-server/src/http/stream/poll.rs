@@ -9,8 +9,6 @@ use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::ThreadId;
 use windlass::{Backlog, Update};
 
@@ -18,6 +16,7 @@ use super::feed::{Feed, Item, Reader};
 use super::frame::is_placed;
 use super::position;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::{Path, Query};
 use crate::http::problem::Problem;
@@ -33,8 +32,8 @@ const UPDATES: usize = 500;
 const BYTES: usize = 1024 * 1024;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(updates))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(updates))
 }
 
 /// What to wait for.

@@ -6,8 +6,6 @@ use axum::response::IntoResponse;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::account::key::ApiKeys;
 use crate::account::people::member::MemberChange;
@@ -15,14 +13,15 @@ use crate::account::people::user::User;
 use crate::account::sessions::session::Session;
 use crate::account::{Credential, Role};
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::{Caller, Peer};
 use crate::http::cookie::Base;
 use crate::http::input::{Body, Path, Query};
 use crate::http::problem::Problem;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new()
+pub fn routes() -> ApiRouter {
+    ApiRouter::new()
         .routes(routes!(me, change_me))
         .routes(routes!(change_password))
         .routes(routes!(sessions, end_all))

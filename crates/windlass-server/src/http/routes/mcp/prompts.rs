@@ -9,11 +9,10 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::mcp::McpPrompt;
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
 use crate::http::middleware::idempotency::IdempotencyKey;
@@ -21,8 +20,8 @@ use crate::http::problem::Problem;
 use crate::servers::{PromptError, PromptMessage};
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(fill))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(list)).routes(routes!(fill))
 }
 
 /// The prompts of a server.

@@ -9,12 +9,11 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::mcp::SignInReturn;
 
 use crate::account::audit::Note;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::{Form, Path, Query};
 use crate::http::operator::Operator;
@@ -24,8 +23,8 @@ use crate::page::page;
 use crate::servers::{BegunBy, SignInError, question};
 
 /// The routes. What they answer is for one person and once.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(begin, end)).routes(routes!(come_back, finish))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(begin, end)).routes(routes!(come_back, finish))
 }
 
 /// Where browsers come back to, at the address that people reach the server by.

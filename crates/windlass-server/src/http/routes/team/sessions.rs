@@ -3,19 +3,18 @@
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 use windlass::machine::Principal;
 
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::Path;
 use crate::http::problem::Problem;
 use crate::http::routes::auth::me::Sessions;
 
 /// The routes.
-pub fn routes() -> OpenApiRouter<Shared> {
-    OpenApiRouter::new().routes(routes!(list, end_all)).routes(routes!(end))
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(list, end_all)).routes(routes!(end))
 }
 
 /// The sessions of a person

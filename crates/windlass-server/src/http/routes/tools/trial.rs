@@ -19,6 +19,7 @@ use crate::account::audit::Note;
 use crate::clock::now;
 use crate::home::Home;
 use crate::http::Shared;
+use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::input::{Body, Path};
 use crate::http::middleware::idempotency::IdempotencyKey;
@@ -34,6 +35,11 @@ static AT_ONCE: Semaphore = Semaphore::const_new(8);
 const TIMEOUT_S: u64 = 60;
 /// How long it may take in all, whatever progress it shows: a request is open for it, and nobody else has its room.
 const TIMEOUT_MAX_S: u64 = 300;
+
+/// The routes.
+pub fn routes() -> ApiRouter {
+    ApiRouter::new().routes(routes!(call))
+}
 
 /// A trial call.
 #[derive(Clone, Debug, Deserialize, ToSchema)]

@@ -1,0 +1,137 @@
+//! The router of the native API: routes together with their descriptions.
+//!
+//! A handler gets its path and methods from its `#[utoipa::path]`, so that no route exists without a description. Only
+//! tests assemble the descriptions; the document that a server sends is a file, which a test compares with them.
+
+use axum::Router;
+use axum::extract::Request;
+use axum::handler::Handler;
+use axum::response::IntoResponse;
+use axum::routing::{MethodFilter, MethodRouter, Route};
+use tower::{Layer, Service};
+use utoipa::openapi::HttpMethod;
+#[cfg(test)]
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+
+use super::Shared;
+
+/// The methods of one path.
+#[derive(Default)]
+pub struct Endpoint {
+    path: String,
+    methods: MethodRouter<Shared>,
+    #[cfg(test)]
+    described: Option<UtoipaMethodRouter<Shared>>,
+}
+
+impl Endpoint {
+    /// Adds a handler. All handlers of an endpoint have the same path.
+    pub fn on<T: 'static>(
+        self,
+        path: String,
+        methods: &[HttpMethod],
+        handler: impl Handler<T, Shared>,
+    ) -> Self {
+        // Invariant: paths are constants, and every test that starts a server builds all endpoints.
+        assert!(self.path.is_empty() || self.path == path, "`{path}` is not `{}`", self.path);
+        let filter = |method: &HttpMethod| match method {
+            HttpMethod::Get => MethodFilter::GET,
+            HttpMethod::Put => MethodFilter::PUT,
+            HttpMethod::Post => MethodFilter::POST,
+            HttpMethod::Head => MethodFilter::HEAD,
+            HttpMethod::Patch => MethodFilter::PATCH,
+            HttpMethod::Trace => MethodFilter::TRACE,
+            HttpMethod::Delete => MethodFilter::DELETE,
+            HttpMethod::Options => MethodFilter::OPTIONS,
+        };
+        let router = methods
+            .iter()
+            .map(filter)
+            .fold(self.methods, |router, method| router.on(method, handler.clone()));
+        Self { path, methods: router, ..self }
+    }
+
+    /// Adds the descriptions of all its handlers.
+    #[cfg(test)]
+    pub fn described(self, described: UtoipaMethodRouter<Shared>) -> Self {
+        Self { described: Some(described), ..self }
+    }
+}
+
+/// Makes an [`Endpoint`] of handlers with the same path, named in the module that defines them.
+macro_rules! routes {
+    ($($handler:ident),+ $(,)?) => {{
+        let endpoint = $crate::http::api::Endpoint::default();
+        $(let endpoint = pastey::paste! {
+            endpoint.on(
+                <[<__path_ $handler>] as utoipa::Path>::path(),
+                &<[<__path_ $handler>] as utoipa::Path>::methods(),
+                $handler,
+            )
+        };)+
+        #[cfg(test)]
+        let endpoint = endpoint.described(utoipa_axum::routes!($($handler),+));
+        endpoint
+    }};
+}
+pub(crate) use routes;
+
+/// A router that tests can ask for the descriptions of its routes.
+#[derive(Default)]
+pub struct ApiRouter {
+    router: Router<Shared>,
+    #[cfg(test)]
+    described: OpenApiRouter<Shared>,
+}
+
+impl ApiRouter {
+    /// A router without routes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the routes of a path.
+    pub fn routes(self, endpoint: Endpoint) -> Self {
+        Self {
+            router: self.router.route(&endpoint.path, endpoint.methods),
+            #[cfg(test)]
+            described: endpoint.described.into_iter().fold(self.described, OpenApiRouter::routes),
+        }
+    }
+
+    /// Adds the routes of another router.
+    pub fn merge(self, other: Self) -> Self {
+        Self {
+            router: self.router.merge(other.router),
+            #[cfg(test)]
+            described: self.described.merge(other.described),
+        }
+    }
+
+    /// Wraps the routes that were added so far.
+    pub fn layer<L>(self, layer: L) -> Self
+    where
+        L: Layer<Route> + Clone + Send + Sync + 'static,
+        L::Service: Service<Request> + Clone + Send + Sync + 'static,
+        <L::Service as Service<Request>>::Response: IntoResponse + 'static,
+        <L::Service as Service<Request>>::Error: Into<std::convert::Infallible> + 'static,
+        <L::Service as Service<Request>>::Future: Send + 'static,
+    {
+        Self { router: self.router.layer(layer), ..self }
+    }
+
+    /// The routes under a prefix.
+    pub fn nest_under(self, prefix: &str) -> Router<Shared> {
+        Router::new().nest(prefix, self.router)
+    }
+
+    /// Adds the descriptions of the routes under a prefix to a document.
+    #[cfg(test)]
+    pub fn describe_under(
+        self,
+        prefix: &str,
+        document: utoipa::openapi::OpenApi,
+    ) -> utoipa::openapi::OpenApi {
+        OpenApiRouter::with_openapi(document).nest(prefix, self.described).into_openapi()
+    }
+}

@@ -1,0 +1,185 @@
+//! The API's document, assembled from the descriptions of the handlers, and the test that the file is current.
+//!
+//! What all operations share is added here: who may call, what goes wrong, and names that are unique in the whole
+//! document. Only tests are built with it.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+use utoipa::OpenApi;
+
+use super::DOCUMENT;
+use crate::http::cookie::ACCESS;
+use crate::http::problem::{MEDIA_TYPE, Problem};
+use crate::http::routes::{PREFIX, v1};
+
+/// The description of the API as a whole; routes and shapes come from the handlers.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Windlass",
+        description = "A durable engine for LLM agents.\n\n\
+            Times are milliseconds since the Unix epoch. Lists come in pages: `next_cursor` asks for the next one. \
+            What goes wrong is an `application/problem+json` with a `code` for programs and a `hint` for people. A `POST` \
+            with an `Idempotency-Key` happens once, where that header is listed; elsewhere it is ignored. Where an \
+            answer has an `ETag`, `If-None-Match` saves reading it again, and `If-Match` keeps a change from \
+            overwriting somebody else's."
+    ),
+    components(schemas(Problem)),
+    tags(
+        (name = "threads", description = "Conversations, and what stands in them"),
+        (name = "runs", description = "Tasks given, watched, waited for and stopped"),
+        (name = "streams", description = "What happens in a conversation or a run, as it happens"),
+        (name = "interrupts", description = "What waits for a person, and what they say to it"),
+        (name = "gate", description = "Which calls run: auto-run, allow lists, grants, and the policy's rules"),
+        (name = "agents", description = "Who can be given a task, and the models at hand"),
+        (name = "tools", description = "What agents can do here"),
+        (name = "files", description = "Uploads, and the files of a conversation's folder"),
+        (name = "mcp", description = "The servers that tools come from, and signing in there"),
+        (name = "integrations", description = "Systems that the workspace is connected with"),
+        (name = "auth", description = "Signing in and out, and one's own account"),
+        (name = "team", description = "The people of the workspace"),
+        (name = "keys", description = "API keys, by which programs come"),
+        (name = "usage", description = "What runs have used, and what they may"),
+        (name = "audit", description = "Who did what"),
+        (name = "server", description = "The server itself")
+    )
+)]
+struct Frame;
+
+/// What is open to all: balancers have no key, and whoever signs in has none yet.
+const OPEN: [&str; 10] = [
+    "/api/v1/health",
+    "/api/v1/version",
+    "/api/v1/auth/options",
+    "/api/v1/auth/register",
+    "/api/v1/auth/login",
+    "/api/v1/auth/logout",
+    "/api/v1/auth/refresh",
+    "/api/v1/auth/link",
+    "/api/v1/auth/password/reset",
+    "/api/v1/auth/oidc/",
+];
+
+/// What is said of the cookie.
+const SESSION: &str = "The session of whoever signed in with a browser. Over TLS its name begins with `__Host-`. It counts \
+    where there is no `Authorization`, and for changes only with an `Origin` of this server or of `[server] cors`.";
+
+/// The media type of files as they come.
+const OCTETS: &str = "application/octet-stream";
+
+/// Adds what all operations share.
+fn complete(mut document: Value) -> Value {
+    document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
+    document["security"] = json!([{ "key": [] }, { "session": [] }]);
+    let key = json!({ "type": "http", "scheme": "bearer", "description": "An API key: `Authorization: Bearer wls_…`" });
+    if let Some(components) = document["components"].as_object_mut() {
+        let schemes = components.entry("securitySchemes").or_insert_with(|| json!({}));
+        schemes["key"] = key;
+        schemes["session"] =
+            json!({ "type": "apiKey", "in": "cookie", "name": ACCESS, "description": SESSION });
+    }
+    let Some(paths) = document["paths"].as_object_mut() else { return document };
+    for (path, item) in paths {
+        let operations = item.as_object_mut().into_iter().flatten();
+        for (method, operation) in operations.filter(|(_, value)| value.get("responses").is_some()) {
+            if let Some(operation) = operation.as_object_mut() {
+                finish(method, path, operation);
+            }
+        }
+    }
+    document
+}
+
+fn finish(method: &str, path: &str, operation: &mut Map<String, Value>) {
+    // Functions of several files have the same name; no two operations have the same method and path.
+    let words =
+        path.trim_start_matches("/api/v1").split(['/', '{', '}', '-']).filter(|word| !word.is_empty());
+    let id = words.fold(method.to_owned(), |id, word| format!("{id}_{word}"));
+    operation.insert("operationId".into(), id.into());
+    if let Some(body) = operation.get_mut("requestBody").filter(|body| !body["content"][OCTETS].is_null()) {
+        // A file may be empty.
+        body["required"] = false.into();
+    }
+    if OPEN.iter().any(|open| path.starts_with(open)) {
+        operation.insert("security".into(), json!([]));
+    }
+    let has = |name: &str| parameters(operation).any(|parameter| parameter["name"] == name);
+    let (may_be_known, may_be_changed) = (has("If-None-Match"), has("If-Match"));
+    let problem = json!({ MEDIA_TYPE: { "schema": { "$ref": "#/components/schemas/Problem" } } });
+    let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) else { return };
+    for response in responses.values_mut() {
+        if is_problem(response) {
+            response["content"] = problem.clone();
+        }
+    }
+    if let Some(read) = responses.get_mut("200").filter(|_| may_be_known || may_be_changed) {
+        let tag = json!({ "description": "its version", "schema": { "type": "string" } });
+        read["headers"]["ETag"] = tag;
+    }
+    if may_be_known {
+        responses.insert("304".into(), json!({ "description": "it is as the sender has it" }));
+    }
+    let other = json!({ "description": "what went wrong", "content": problem });
+    responses.entry("default").or_insert(other);
+}
+
+fn parameters(operation: &Map<String, Value>) -> impl Iterator<Item = &Value> {
+    operation.get("parameters").and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Whether a response was described by the shape of a problem, which has a media type of its own.
+fn is_problem(response: &Value) -> bool {
+    let schema = &response["content"]["application/json"]["schema"]["$ref"];
+    schema.as_str().is_some_and(|name| name.ends_with("/Problem"))
+}
+
+/// The variable with which the test writes the file.
+const RENEW: &str = "WINDLASS_TEST_RENEW";
+
+/// The document of the routes that a server has.
+fn document() -> Value {
+    let document = v1(0, |keyed| keyed).describe_under(PREFIX, Frame::openapi());
+    complete(serde_json::to_value(document).unwrap())
+}
+
+/// Levels of the document that have a line for each member: down to the operations of a path, and to the shapes.
+const LEVELS: usize = 3;
+
+/// Writes JSON with a line for each member of the upper levels, so that a change of one operation changes one line.
+fn render(value: &Value, levels: usize, indent: &str) -> String {
+    match value {
+        Value::Object(members) if levels > 0 && !members.is_empty() => {
+            let inner = format!("{indent} ");
+            let line = |(name, member): (&String, &Value)| {
+                format!("{inner}{}:{}", json!(name), render(member, levels - 1, &inner))
+            };
+            let lines: Vec<String> = members.iter().map(line).collect();
+            format!("{{\n{}\n{indent}}}", lines.join(",\n"))
+        }
+        Value::Object(_)
+        | Value::Array(_)
+        | Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_) => value.to_string(),
+    }
+}
+
+#[test]
+fn the_file_has_every_route_as_it_is_described() {
+    let current = render(&document(), LEVELS, "") + "\n";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/routes/docs/openapi.json");
+    if std::env::var_os(RENEW).is_some() {
+        std::fs::write(&path, current).unwrap();
+        return;
+    }
+    let changed = current.lines().zip(DOCUMENT.lines()).find(|(current, file)| current != file);
+    let shown = changed.map(|(current, file)| [current, file].map(|line| crate::text::first_line(line, 200)));
+    assert!(
+        current == DOCUMENT,
+        "`{}` is not current: {shown:#?}\nrenew it with `{RENEW}=1 cargo nextest run --workspace \
+         --features windlass/testing -E 'test(the_file_has_every_route)'`",
+        path.display()
+    );
+}
