@@ -395,7 +395,7 @@ impl Place {
             return Ok(integrations.clone());
         }
         let vault = Vault::open(&self.ground.store())?;
-        let reach = Reach::new(self.ground.settings.server.internal_hosts.clone().unwrap_or_default())?;
+        let reach = Reach::new(self.ground.settings.server.internal_hosts.clone().unwrap_or_default());
         let integrations = Integrations::open(self.engine.records().clone(), clock(), vault, reach).await?;
         // Whoever was first has opened the same.
         let _ = self.connected.set(Arc::new(integrations));

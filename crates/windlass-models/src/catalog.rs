@@ -3,7 +3,7 @@
 //! It talks to nobody. One HTTP client serves every model that it hands out.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rig_reqwest::ReqwestClient;
 use windlass_engine::port::model::{Model, ModelError, Models};
@@ -23,7 +23,8 @@ const DEFAULT_PROVIDER: &str = "openai";
 #[derive(Clone)]
 pub struct ProviderCatalog {
     providers: Arc<BTreeMap<String, ProviderConfig>>,
-    http: ReqwestClient,
+    /// Built by the first model that is resolved: it reads and parses the system's certificates.
+    http: Arc<OnceLock<ReqwestClient>>,
     lookup: Lookup,
     resolved: Arc<Mutex<HashMap<ModelName, Arc<ProviderModel>>>>,
 }
@@ -84,6 +85,21 @@ impl ProviderCatalog {
     /// The address at which a provider is called; `None` where it has none, is not known, or lacks its key.
     pub fn address(&self, provider: &str) -> Option<String> {
         self.endpoint(provider).ok()?.base_url
+    }
+
+    fn http(&self) -> Result<ReqwestClient, ModelError> {
+        if let Some(http) = self.http.get() {
+            return Ok(http.clone());
+        }
+        let built = reqwest::Client::builder()
+            .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            // The client takes only `Authorization` off where a redirect leaves the host: a key in a header of
+            // another name would go along.
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|error| config_error(format!("cannot build the HTTP client: {error}")))?;
+        Ok(self.http.get_or_init(|| built.into()).clone())
     }
 
     fn resolved(&self) -> MutexGuard<'_, HashMap<ModelName, Arc<ProviderModel>>> {
@@ -208,7 +224,7 @@ impl Models for ProviderCatalog {
         if model.is_empty() {
             return Err(config_error(format!("model name `{name}` has nothing after the provider")));
         }
-        let model = Arc::new(ProviderModel::new(self.endpoint(provider)?, model, self.http.clone())?);
+        let model = Arc::new(ProviderModel::new(self.endpoint(provider)?, model, self.http()?)?);
         let mut resolved = self.resolved();
         if resolved.len() < RESOLVED_MAX {
             resolved.insert(name.clone(), model.clone());
@@ -237,22 +253,17 @@ impl ProviderCatalogBuilder {
         self
     }
 
-    /// Builds the catalogue. Fails where the HTTP client cannot be built.
+    /// Builds the catalogue. It cannot fail so far: the HTTP client is built when the first model is resolved, and a
+    /// provider is checked when one of its models is.
     pub fn build(self) -> Result<ProviderCatalog, ModelError> {
-        let http = match self.http {
-            Some(client) => client,
-            None => reqwest::Client::builder()
-                .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
-                .connect_timeout(CONNECT_TIMEOUT)
-                // The client takes only `Authorization` off where a redirect leaves the host: a key in a header of
-                // another name would go along.
-                .redirect(reqwest::redirect::Policy::none())
-                .build()
-                .map_err(|error| config_error(format!("cannot build the HTTP client: {error}")))?,
-        };
+        let http = OnceLock::new();
+        if let Some(client) = self.http {
+            // The cell is new.
+            let _ = http.set(client.into());
+        }
         Ok(ProviderCatalog {
             providers: Arc::new(self.providers),
-            http: http.into(),
+            http: Arc::new(http),
             lookup: self.lookup,
             resolved: Arc::default(),
         })

@@ -20,7 +20,7 @@ pub struct Catalog {
 impl Catalog {
     pub fn open(settings: &Settings, used: &[ModelName]) -> anyhow::Result<Self> {
         let takes_endpoints = settings.server.dialect.zeus.client_endpoints();
-        let out = takes_endpoints.then(|| Outbound::new(settings.outbound.reach())).transpose()?;
+        let out = takes_endpoints.then(|| Outbound::new(settings.outbound.reach()));
         let providers = RwLock::new(settings.catalog(used)?);
         Ok(Self { providers, endpoints: ClientEndpoints::new(out) })
     }

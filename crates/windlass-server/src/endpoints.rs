@@ -130,7 +130,8 @@ impl ClientEndpoints {
         };
         // Nothing of this process's own environment goes there.
         let models = ProviderCatalog::builder().provider(&provider, config).variables(|_| None);
-        let models = models.http_client(out.client()).build().map_err(|error| refused(error.to_string()))?;
+        let http = out.client().map_err(|error| refused(error.to_string()))?;
+        let models = models.http_client(http).build().map_err(|error| refused(error.to_string()))?;
         let name = ModelName::from(format!("{provider}/{model}").as_str());
         self.keep(Known { provider, owner, models });
         Ok(name)
@@ -184,7 +185,7 @@ mod tests {
 
     fn endpoints() -> ClientEndpoints {
         let inside = Reach { internal_hosts: vec!["127.0.0.1".parse().unwrap()], ..Reach::default() };
-        ClientEndpoints::new(Some(Outbound::new(inside).unwrap()))
+        ClientEndpoints::new(Some(Outbound::new(inside)))
     }
 
     fn at(url: &str) -> ClientEndpoint {

@@ -15,7 +15,7 @@ use crate::trouble::Trouble;
 
 /// Makes the tools. What is wrong with the settings is told here, before anything is started.
 pub fn tools(settings: &Settings) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
-    let outbound = Outbound::new(settings.outbound.reach())?;
+    let outbound = Outbound::new(settings.outbound.reach());
     let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
     if settings.web.fetches() {
         tools.push(Arc::new(web_fetch(

@@ -1,6 +1,6 @@
 //! `threads`: listed, shown, exported, deleted.
 
-use super::{TASK, User, lines};
+use super::{TASK, User, lines, said};
 
 #[test]
 fn a_conversation_is_listed_shown_exported_and_deleted() {
@@ -37,6 +37,20 @@ fn a_conversation_is_listed_shown_exported_and_deleted() {
     user.run(&["threads", "delete", thread, "--yes"]).exits(0);
     let gone = user.run(&["threads", "show", thread]).exits(2);
     assert!(gone.err.contains("does not exist in this store"), "{gone:#?}");
+}
+
+/// Reading and parsing the certificates of the system takes longer than all else that a list does.
+#[test]
+fn lists_build_no_client_and_read_no_certificate() {
+    let user = User::new();
+    user.configure("[providers.own]\nbase_url = 'https://models.example.com/v1'\n");
+    for command in [["threads", "list"], ["approvals", "list"]] {
+        let mut command = user.command(&command);
+        // A client cannot be built without certificates.
+        let nowhere = user.home().join("missing");
+        let output = command.env("SSL_CERT_FILE", &nowhere).env("SSL_CERT_DIR", &nowhere).output().unwrap();
+        said(output).exits(0);
+    }
 }
 
 // rows: ZE-P9

@@ -143,7 +143,7 @@ fn client(core: &Core, http: &Http) -> Result<ServerHttp, Failed> {
     let unavailable = |why: String| Failed::Unavailable(why);
     let way = core.way.as_ref().ok_or_else(|| unavailable("it has no address".into()))?;
     Ok(ServerHttp {
-        http: way.client(),
+        http: way.client().map_err(|error| unavailable(error.to_string()))?,
         own: Arc::new(OwnHeaders::new(http, core.masks.clone()).map_err(unavailable)?),
         sign_in: core.sign_in.clone(),
         post_only: http.post_only,

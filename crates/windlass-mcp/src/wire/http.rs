@@ -46,7 +46,7 @@ pub(crate) fn way_to(
     if is_local && http.named {
         rules.ports = Ports::Any;
     }
-    let way = Outbound::with_resolver(rules, resolver).map_err(|error| error.to_string())?;
+    let way = Outbound::with_resolver(rules, resolver);
     way.reach().judge(&url, url.port().filter(|_| http.named)).map_err(|refusal| refusal.to_string())?;
     // What goes along with each request says who asks, whatever the names of the headers are.
     let says_who = !http.headers.is_empty()

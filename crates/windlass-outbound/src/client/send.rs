@@ -5,7 +5,7 @@
 use std::error::Error as _;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -103,21 +103,45 @@ impl Response {
 /// The way out: rules, and a client that keeps to them.
 #[derive(Clone)]
 pub struct Outbound {
-    http: reqwest::Client,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Built when it is first needed: it reads and parses the system's certificates, which takes longer than all else
+    /// that a command does which calls no other system.
+    http: OnceLock<reqwest::Client>,
+    resolver: Arc<dyn Resolver>,
     reach: Arc<Reach>,
 }
 
 impl Outbound {
     /// A way out by these rules.
-    pub fn new(reach: Reach) -> Result<Self, OutboundError> {
+    pub fn new(reach: Reach) -> Self {
         Self::with_resolver(reach, Arc::new(SystemResolver))
     }
 
     /// The same with names looked up elsewhere.
-    pub fn with_resolver(reach: Reach, resolver: Arc<dyn Resolver>) -> Result<Self, OutboundError> {
-        let reach = Arc::new(reach);
-        let guarded = Guarded { resolver, reach: reach.clone() };
-        let http = reqwest::Client::builder()
+    pub fn with_resolver(reach: Reach, resolver: Arc<dyn Resolver>) -> Self {
+        Self { shared: Arc::new(Shared { http: OnceLock::new(), resolver, reach: Arc::new(reach) }) }
+    }
+
+    /// Which systems it calls.
+    pub fn reach(&self) -> &Reach {
+        &self.shared.reach
+    }
+
+    /// The client behind the rules, for protocols that need streams. It follows no redirect, and reaches no name whose
+    /// address is refused; an address that is typed has to be judged before it is handed over.
+    ///
+    /// # Errors
+    /// If the client cannot be built, for example because the system has no certificates.
+    pub fn client(&self) -> Result<reqwest::Client, OutboundError> {
+        let Shared { http, resolver, reach } = &*self.shared;
+        if let Some(client) = http.get() {
+            return Ok(client.clone());
+        }
+        let guarded = Guarded { resolver: resolver.clone(), reach: reach.clone() };
+        let built = reqwest::Client::builder()
             .redirect(Policy::none())
             .no_proxy()
             .referer(false)
@@ -126,22 +150,12 @@ impl Outbound {
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(IDLE_PER_HOST)
             .build();
-        let http = http.map_err(|error| OutboundError::Unreachable {
+        let built = built.map_err(|error| OutboundError::Unreachable {
             host: "any host".to_owned(),
-            why: format!("the HTTP client cannot be made: {}", cause(&error)),
+            why: format!("the HTTP client cannot be built: {}", cause(&error)),
         })?;
-        Ok(Self { http, reach })
-    }
-
-    /// Which systems it calls.
-    pub fn reach(&self) -> &Reach {
-        &self.reach
-    }
-
-    /// The client behind the rules, for protocols that need streams. It follows no redirect, and reaches no name whose
-    /// address is refused; an address that is typed has to be judged before it is handed over.
-    pub fn client(&self) -> reqwest::Client {
-        self.http.clone()
+        // Two first requests at once build two clients; both use the one that is stored.
+        Ok(http.get_or_init(|| built).clone())
     }
 
     /// Reads an address and judges it as far as it can be judged before it is called.
@@ -150,7 +164,7 @@ impl Outbound {
             text: text.chars().take(200).collect(),
             why: error.to_string(),
         })?;
-        self.reach.judge(&url, None)?;
+        self.shared.reach.judge(&url, None)?;
         Ok(url)
     }
 
@@ -193,8 +207,8 @@ impl Outbound {
         limits: &Limits,
         alarm: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<reqwest::Response, OutboundError> {
-        self.reach.judge(&travel.url, port)?;
-        let is_clear = travel.url.scheme() == "http" && !self.reach.is_inside(&travel.url);
+        self.shared.reach.judge(&travel.url, port)?;
+        let is_clear = travel.url.scheme() == "http" && !self.shared.reach.is_inside(&travel.url);
         if is_clear && !travel.credentials.is_empty() {
             return Err(Refusal::Clear { host: host.to_owned() }.into());
         }
@@ -206,7 +220,7 @@ impl Outbound {
         }
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
-        let mut request = self.http.request(travel.method.clone(), travel.url.clone()).headers(headers);
+        let mut request = self.client()?.request(travel.method.clone(), travel.url.clone()).headers(headers);
         if let Some(body) = &travel.body {
             request = request.body(body.clone());
         }

@@ -3,7 +3,7 @@
 //! The way there is the library's guard; what is particular here is that nothing but plain https addresses is taken.
 
 use http::StatusCode;
-use windlass::outbound::{Host, Outbound, OutboundError, Ports, Reach as Rules, Refusal, Request, Url};
+use windlass::outbound::{Host, Outbound, Ports, Reach as Rules, Refusal, Request, Url};
 
 /// Which systems may be called.
 #[derive(Clone)]
@@ -13,9 +13,9 @@ pub struct Reach {
 
 impl Reach {
     /// Public systems, and these. An administrator types their addresses, so that any port will do.
-    pub fn new(internal_hosts: Vec<Host>) -> Result<Self, OutboundError> {
+    pub fn new(internal_hosts: Vec<Host>) -> Self {
         let rules = Rules { internal_hosts, ports: Ports::Any, ..Rules::default() };
-        Ok(Self { out: Outbound::new(rules)? })
+        Self { out: Outbound::new(rules) }
     }
 
     /// Reads a system's address; says why where it cannot be one. Whether it is called, its address decides.
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn only_plain_https_addresses_are_taken_and_those_that_are_named() {
         let hosts = ["10.0.0.0/8", "Jenkins.local"];
-        let reach = Reach::new(hosts.iter().map(|host| host.parse().unwrap()).collect()).unwrap();
+        let reach = Reach::new(hosts.iter().map(|host| host.parse().unwrap()).collect());
         for good in
             ["https://ci.example.com/a", "http://10.1.2.3", "http://JENKINS.local:8080", "https://[::1]"]
         {

@@ -175,7 +175,7 @@ async fn a_name_cannot_mean_something_else_once_it_was_judged() {
     assert!(far.asked().is_empty());
     // One connection is one look-up: there is none between the judgement and the call.
     let names = Arc::new(Names::new(&[("turn.test", &["127.0.0.1", "10.0.0.1"])]));
-    let once = Outbound::with_resolver(inside(&["127.0.0.1"]), names.clone()).unwrap();
+    let once = Outbound::with_resolver(inside(&["127.0.0.1"]), names.clone());
     assert_eq!(get(&once, &url).await.unwrap().body.bytes, b"inside");
     assert_eq!(names.asked(), ["turn.test"]);
     let said = get(&once, &url).await.unwrap_err().to_string();

@@ -59,7 +59,7 @@ pub fn inside(hosts: &[&str]) -> Reach {
 
 /// A way out by these rules, with these names.
 pub fn way(reach: Reach, names: &[(&'static str, &[&str])]) -> Outbound {
-    Outbound::with_resolver(reach, Arc::new(Names::new(names))).unwrap()
+    Outbound::with_resolver(reach, Arc::new(Names::new(names)))
 }
 
 /// A request that may take a second and bring 10,000 bytes.
