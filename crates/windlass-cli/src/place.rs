@@ -11,6 +11,7 @@ mod layer;
 mod meant;
 pub(super) mod opened;
 pub(super) mod programs;
+mod tools;
 pub(super) mod trust;
 mod zone;
 
@@ -23,10 +24,8 @@ use windlass::machine::{ModelAccess, ModelName, ModelSettings, Party, Principal,
 use windlass::models::{DEMO_MODEL, ProviderCatalog};
 use windlass::port::model::{Ability, Models};
 use windlass::port::observe::Observer;
-use windlass::reader::Reader;
 use windlass::sqlite::{Durability, SqliteFolder, StoreOptions};
-use windlass::tool::builtin::{desk_tools, fetch_data, file_tools, request_human_approval};
-use windlass::tool::{Registry, WorkingFolder};
+use windlass::tool::WorkingFolder;
 use windlass::{AgentConfig, Attend, Builder, Engine, Task};
 use windlass_server::account::Accounts;
 use windlass_server::account::people::user::local;
@@ -326,25 +325,6 @@ impl Ground {
     pub async fn open_tool(mut self, tool: &ToolName) -> anyhow::Result<Place> {
         self.starts = Starts::ServerOf(tool.clone());
         Box::pin(self.open(&[], Consent::Ask)).await
-    }
-
-    /// The tools, with what the configuration says of them.
-    pub fn tools(&self) -> anyhow::Result<Registry> {
-        let ask = request_human_approval(self.settings.question_timeout_ms);
-        let registry = windlass::registry()
-            .add_all(file_tools(&Reader::this_program()))?
-            .add_all(desk_tools())?
-            .add(Arc::new(ask))?;
-        let registry =
-            registry.add_all(self.commands()?)?.add_all(windlass_server::outside::tools(&self.settings)?)?;
-        let registry = match self.settings.agent.offload.offload() {
-            Some(_) => registry.add(Arc::new(fetch_data()))?,
-            None => registry,
-        };
-        let tools = &self.settings.tools;
-        let registry = tools.disabled.iter().fold(registry, |registry, name| registry.disable(name.as_str()));
-        let named = tools.named.iter();
-        Ok(named.fold(registry, |registry, (name, tool)| registry.adjust(name.as_str(), tool.adjustment())))
     }
 
     /// Flags that a later command needs to find the same folder and store.

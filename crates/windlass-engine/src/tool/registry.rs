@@ -5,14 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 use thiserror::Error;
 use windlass_machine::{Digest, EffectClass, EffectId, Mode, ToolName, ToolSpec, Trust, only_reads};
 
 use super::Reconcile;
-use super::schema::{MAX_FAULT_CHARS, MAX_FAULTS, MAX_SHOWN_CHARS, ValueCheck, compile, shorten};
+use super::schema::{
+    MAX_FAULT_CHARS, MAX_FAULTS, MAX_SHOWN_CHARS, ValueCheck, check_arguments_schema, compile, shorten,
+};
 use crate::port::background::Background;
 use crate::port::schema::{CompiledSchema, SchemaCompiler};
 use crate::port::tool::Tool;
@@ -80,19 +82,45 @@ pub(crate) struct Registered {
     validators: Arc<Validators>,
 }
 
-/// The compiled schema of a tool. Compiled once: a run validates against the same schema many times.
+/// The schema of a tool's arguments, compiled once: a run validates against the same schema many times.
 struct Validators {
+    compiler: Arc<dyn SchemaCompiler>,
+    compiled: OnceLock<Result<Compiled, String>>,
+}
+
+/// A schema with its idempotency key and without: an [`Adjustment`] may switch between the two later.
+struct Compiled {
     whole: Arc<dyn CompiledSchema>,
     /// The schema without its idempotency key; `None` if it has none.
     keyless: Option<Arc<dyn CompiledSchema>>,
 }
 
+/// When a tool's schema is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compile {
+    /// When the tool is registered.
+    Now,
+    /// When a call of the tool is first checked.
+    AtFirstUse,
+}
+
 impl Registered {
     /// `fills_key`: whether the engine fills in an argument that is named like a key.
-    fn of(schemas: &dyn SchemaCompiler, tool: Arc<dyn Tool>, fills_key: bool) -> Result<Self, RegistryError> {
+    fn of(
+        compiler: &Arc<dyn SchemaCompiler>,
+        tool: Arc<dyn Tool>,
+        when: Compile,
+        fills_key: bool,
+    ) -> Result<Self, RegistryError> {
+        let validators = Arc::new(Validators { compiler: compiler.clone(), compiled: OnceLock::new() });
+        let schema = &tool.spec().input_schema;
+        let usable = match when {
+            Compile::Now => validators.of(schema).map(drop).map_err(str::to_owned),
+            Compile::AtFirstUse => check_arguments_schema(schema),
+        };
         let invalid = |problem| RegistryError::Schema { tool: tool.spec().name.clone(), problem };
-        let validators = Validators::compile(schemas, &tool.spec().input_schema).map_err(invalid)?;
-        Ok(Self::with(tool, Arc::new(validators), fills_key))
+        usable.map_err(invalid)?;
+        Ok(Self::with(tool, validators, fills_key))
     }
 
     fn with(tool: Arc<dyn Tool>, validators: Arc<Validators>, fills_key: bool) -> Self {
@@ -102,20 +130,27 @@ impl Registered {
         Self { tool, spec, key_argument, schema_digest, validators }
     }
 
-    /// The validator of the arguments that the model writes.
-    fn validator(&self) -> &dyn CompiledSchema {
-        let keyless = self.validators.keyless.as_ref().filter(|_| self.key_argument.is_some());
-        &**keyless.unwrap_or(&self.validators.whole)
+    /// The validator of the arguments that the model writes. The error says why the schema cannot be used.
+    fn validator(&self) -> Result<&dyn CompiledSchema, &str> {
+        let compiled = self.validators.of(&self.tool.spec().input_schema)?;
+        let keyless = compiled.keyless.as_ref().filter(|_| self.key_argument.is_some());
+        Ok(&**keyless.unwrap_or(&compiled.whole))
     }
 }
 
 impl Validators {
-    /// Compiles a schema of arguments with its idempotency key and without: an [`Adjustment`] may switch between the two
-    /// later.
-    fn compile(schemas: &dyn SchemaCompiler, schema: &Value) -> Result<Self, String> {
-        let whole = compile(schemas, schema)?;
+    /// Compiles the schema if that is not done yet. It is always the same schema.
+    fn of(&self, schema: &Value) -> Result<&Compiled, &str> {
+        let compiled = self.compiled.get_or_init(|| Compiled::of(&*self.compiler, schema));
+        compiled.as_ref().map_err(String::as_str)
+    }
+}
+
+impl Compiled {
+    fn of(compiler: &dyn SchemaCompiler, schema: &Value) -> Result<Self, String> {
+        let whole = compile(compiler, schema)?;
         let mut rest = schema.clone();
-        let keyless = without_key(&mut rest).map(|_| compile(schemas, &rest)).transpose()?;
+        let keyless = without_key(&mut rest).map(|_| compile(compiler, &rest)).transpose()?;
         Ok(Self { whole, keyless })
     }
 }
@@ -160,6 +195,32 @@ impl Registry {
         Ok(self)
     }
 
+    /// Adds tools whose schemas are constants of the program, as [`Registry::add`] does, but compiles each schema when a
+    /// call of its tool is first checked: most processes call few of their tools, and many call none.
+    ///
+    /// The bounds on schemas are checked at once. A test of the program has to compile the schemas
+    /// ([`Registry::compile_all`]). If one cannot be compiled after all, every call of its tool is refused with the reason.
+    pub fn add_built_in(
+        mut self,
+        tools: impl IntoIterator<Item = Arc<dyn Tool>>,
+    ) -> Result<Self, RegistryError> {
+        for tool in tools {
+            self.insert_built_in(tool)?;
+        }
+        Ok(self)
+    }
+
+    /// Compiles the schemas of all tools that are still to be compiled.
+    pub fn compile_all(&self) -> Result<(), RegistryError> {
+        self.tools.values().try_for_each(|registered| {
+            let unusable = |problem: &str| RegistryError::Schema {
+                tool: registered.spec.name.clone(),
+                problem: problem.to_owned(),
+            };
+            registered.validator().map(drop).map_err(unusable)
+        })
+    }
+
     /// Makes a registry without tools that compiles schemas as this one does.
     pub(crate) fn emptied(&self) -> Self {
         Self::new(self.schemas.clone())
@@ -167,6 +228,15 @@ impl Registry {
 
     /// Adds a tool as [`Registry::add`] does. If the tool is rejected, the registry is unchanged.
     pub(crate) fn insert(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
+        self.put(tool, Compile::Now)
+    }
+
+    /// Adds a tool as [`Registry::add_built_in`] does. If the tool is rejected, the registry is unchanged.
+    pub(crate) fn insert_built_in(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
+        self.put(tool, Compile::AtFirstUse)
+    }
+
+    fn put(&mut self, tool: Arc<dyn Tool>, when: Compile) -> Result<(), RegistryError> {
         let name = tool.spec().name.clone();
         if !is_tool_name(name.as_str()) {
             return Err(RegistryError::Name(shorten(name.as_str(), MAX_SHOWN_CHARS)));
@@ -175,7 +245,7 @@ impl Registry {
             return Err(RegistryError::Duplicate(name));
         }
         let fills_key = self.fills_key(&*tool);
-        let registered = Registered::of(&*self.schemas, tool, fills_key)?;
+        let registered = Registered::of(&self.schemas, tool, when, fills_key)?;
         self.tools.insert(name, Arc::new(registered));
         Ok(())
     }
@@ -326,7 +396,10 @@ impl Registry {
         if registered.tool.traits().checks_arguments {
             return Ok(());
         }
-        let faults = registered.validator().faults(arguments, MAX_FAULTS);
+        let validator = registered.validator().map_err(|problem| {
+            format!("the tool `{name}` cannot be called, because its schema cannot be used: {problem}")
+        })?;
+        let faults = validator.faults(arguments, MAX_FAULTS);
         let faults: Vec<String> = faults
             .iter()
             .map(|fault| {
@@ -347,7 +420,7 @@ impl Registry {
     /// Returns whether any was removed. Copies the arguments at most once.
     pub fn leave_out_nulls(&self, name: &str, arguments: &mut Value) -> bool {
         let registered = self.enabled(name).filter(|registered| !registered.tool.traits().checks_arguments);
-        let Some(validator) = registered.map(|registered| registered.validator()) else { return false };
+        let Some(Ok(validator)) = registered.map(|registered| registered.validator()) else { return false };
         let faults = validator.faults(arguments, MAX_NULLS);
         let mut nulls: Vec<Member> = faults
             .iter()
@@ -395,7 +468,7 @@ impl Member {
 
 /// Validates the input schema of an external tool; [`Registry::add`] would reject the same ones.
 pub fn check_schema(schemas: &dyn SchemaCompiler, schema: &Value) -> Result<(), String> {
-    Validators::compile(schemas, schema).map(drop)
+    Compiled::of(schemas, schema).map(drop)
 }
 
 impl fmt::Debug for Registry {

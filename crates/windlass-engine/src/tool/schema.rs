@@ -23,7 +23,8 @@ pub struct ValueCheck(Arc<dyn CompiledSchema>);
 impl ValueCheck {
     /// Compiles a schema. The error says why the schema cannot be used.
     pub fn new(compiler: &dyn SchemaCompiler, schema: &Value) -> Result<Self, String> {
-        compile_any(compiler, schema).map(Self)
+        check_bounds(schema)?;
+        compile_checked(compiler, schema).map(Self)
     }
 
     /// Compares a value with the schema. The error names the first five faults.
@@ -40,6 +41,12 @@ pub(super) fn compile(
     compiler: &dyn SchemaCompiler,
     schema: &Value,
 ) -> Result<Arc<dyn CompiledSchema>, String> {
+    check_arguments_schema(schema)?;
+    compile_checked(compiler, schema)
+}
+
+/// Checks all of a schema of arguments but whether it compiles.
+pub(super) fn check_arguments_schema(schema: &Value) -> Result<(), String> {
     let Some(object) = schema.as_object() else {
         return Err(format!("`{}` is not an object", shorten(&schema.to_string(), MAX_SHOWN_CHARS)));
     };
@@ -47,15 +54,19 @@ pub(super) fn compile(
         let found = object.get("type").map_or("nothing".to_owned(), Value::to_string);
         return Err(format!("`type` must be \"object\", not {}", shorten(&found, MAX_SHOWN_CHARS)));
     }
-    compile_any(compiler, schema)
+    check_bounds(schema)
 }
 
-fn compile_any(compiler: &dyn SchemaCompiler, schema: &Value) -> Result<Arc<dyn CompiledSchema>, String> {
+/// Checks the size, the depth and the references of a schema.
+fn check_bounds(schema: &Value) -> Result<(), String> {
     let size_bytes = schema.to_string().len();
     if size_bytes > MAX_SCHEMA_BYTES {
         return Err(format!("it is {size_bytes} bytes long; at most {MAX_SCHEMA_BYTES} are allowed"));
     }
-    refuse_remote_references(schema, MAX_SCHEMA_DEPTH)?;
+    refuse_remote_references(schema, MAX_SCHEMA_DEPTH)
+}
+
+fn compile_checked(compiler: &dyn SchemaCompiler, schema: &Value) -> Result<Arc<dyn CompiledSchema>, String> {
     compiler.compile(schema).map_err(|problem| shorten(&problem, MAX_FAULT_CHARS))
 }
 

@@ -1,11 +1,13 @@
 //! The registry: what it refuses, disabled names, the catalogue, arguments.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use windlass::port::schema::{CompiledSchema, SchemaCompiler};
 use windlass::port::tool::{CallContext, Tool, ToolOutcome, ToolTraits};
-use windlass::tool::{Adjustment, Registry, builtin};
+use windlass::tool::{Adjustment, JsonSchemas, Registry, builtin};
 use windlass_machine::{Annotations, EffectClass, ToolSpec};
 
 struct Shape(ToolSpec);
@@ -86,6 +88,57 @@ fn bad_schemas_are_refused() {
     bad(json!({"type": "object", "not": deep}), "it is nested more than 64 levels deep");
     let error = windlass::registry().add(tool("t", json!({"type": "object", "required": 3}))).unwrap_err();
     assert!(error.to_string().contains('3'), "{error}");
+}
+
+/// Counts what it compiles.
+#[derive(Clone, Default)]
+struct Counting(Arc<AtomicUsize>);
+
+impl SchemaCompiler for Counting {
+    fn compile(&self, schema: &Value) -> Result<Arc<dyn CompiledSchema>, String> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        JsonSchemas.compile(schema)
+    }
+}
+
+#[test]
+fn a_schema_of_the_program_is_compiled_once_with_the_first_call_and_others_when_they_are_added() {
+    let count = Counting::default();
+    let compiled = || count.0.load(Ordering::Relaxed);
+    let schema = json!({"type": "object", "required": ["a"]});
+    let registry = Registry::new(Arc::new(count.clone()));
+    let registry = registry.add_built_in([tool("own", schema.clone()), plain("other")]).unwrap();
+    assert_eq!(compiled(), 0);
+    for _ in 0..2 {
+        assert!(registry.check_arguments("own", &json!({})).is_err());
+        assert!(registry.check_arguments("own", &json!({"a": 1})).is_ok());
+        assert_eq!(compiled(), 1);
+    }
+    registry.compile_all().unwrap();
+    assert_eq!(compiled(), 2);
+    registry.add(tool("foreign", schema)).unwrap();
+    assert_eq!(compiled(), 3);
+}
+
+#[test]
+fn a_schema_of_the_program_has_the_same_bounds_and_never_lets_a_call_through_unchecked() {
+    let added = |schema| windlass::registry().add_built_in([tool("t", schema)]);
+    for schema in [
+        json!({"type": "string"}),
+        json!({"type": "object", "$ref": "https://example.com/a.json"}),
+        json!({"type": "object", "description": "a".repeat(257 * 1024)}),
+    ] {
+        assert!(added(schema).is_err());
+    }
+    let registry = added(json!({"type": "object", "required": 3})).unwrap();
+    assert!(registry.compile_all().unwrap_err().to_string().contains('3'));
+    let refused = registry.check_arguments("t", &json!({})).unwrap_err();
+    assert!(
+        refused.starts_with("the tool `t` cannot be called, because its schema cannot be used"),
+        "{refused}"
+    );
+    let mut arguments = json!({"a": null});
+    assert!(!registry.leave_out_nulls("t", &mut arguments));
 }
 
 // rows: LM-T19

@@ -164,7 +164,7 @@ impl Tools {
                 );
                 continue;
             }
-            add(&mut registry, &before.registry, tool);
+            add(&mut registry, &before.registry, tool, Registry::insert);
         }
         self.sorted(registry, &before.registry, Apart { unshown, ..Apart::default() }, versions)
     }
@@ -187,7 +187,7 @@ impl Tools {
                 continue;
             }
             // One of the registry may have the name, and is shown already.
-            if add(&mut registry, before, tool) {
+            if add(&mut registry, before, tool, Registry::insert_built_in) {
                 loading.push(spec.name.clone());
                 shown.push(spec);
             }
@@ -211,9 +211,12 @@ impl Offered {
     }
 }
 
+/// How a tool gets into a registry.
+type Insert = fn(&mut Registry, Arc<dyn Tool>) -> Result<(), RegistryError>;
+
 /// Adds a source's tool, and says whether it is in. One that cannot be used is left out: a source says of its own what it
 /// is about.
-fn add(registry: &mut Registry, before: &Registry, tool: Arc<dyn Tool>) -> bool {
+fn add(registry: &mut Registry, before: &Registry, tool: Arc<dyn Tool>, insert: Insert) -> bool {
     let name = tool.spec().name.clone();
     if let Some(known) = before.known(&name).filter(|known| Arc::ptr_eq(&known.tool, &tool))
         && !registry.has(&name)
@@ -222,7 +225,7 @@ fn add(registry: &mut Registry, before: &Registry, tool: Arc<dyn Tool>) -> bool 
         return true;
     }
     let server = tool.traits().server.unwrap_or_default().to_owned();
-    match registry.insert(tool) {
+    match insert(registry, tool) {
         Ok(()) => true,
         Err(error) => {
             let duplicate = matches!(error, RegistryError::Duplicate(_));
