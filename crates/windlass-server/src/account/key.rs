@@ -1,5 +1,7 @@
 //! API keys: shown once, kept as a digest, limited to scopes, revocable at once.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use windlass::machine::{Principal, Timestamp};
 use windlass::port::journal::StoreError;
@@ -10,7 +12,7 @@ use super::audit::Note;
 use super::error::AccountError;
 use super::record::{put, read};
 use super::{Accounts, Credential, Identity, Unknown, secret};
-use crate::account::people::user::LOCAL;
+use crate::account::people::user::{LOCAL, PEOPLE};
 use crate::account::sessions::session::{Client, SESSION};
 
 /// The kind of the records, whose key is the secret's digest.
@@ -203,14 +205,16 @@ impl Accounts {
 
     /// Who comes with a key.
     pub async fn by_key(&self, secret: &str) -> Result<Result<Identity, Unknown>, StoreError> {
-        let Some(record) = self.records.get(KEY, &secret::hash(secret)).await? else {
+        let [keys, people] = self.changes([KEY, PEOPLE]).await?;
+        let Some(key) = self.key_at(keys, &secret::hash(secret)).await? else {
             return Ok(Err(Unknown::Invalid));
         };
-        let key: ApiKey = read(record)?;
         if key.expires_at.is_some_and(|end| end <= self.clock.now()) {
             return Ok(Err(Unknown::Expired));
         }
-        let Some(user) = self.refresh().await?.find(&key.user) else { return Ok(Err(Unknown::Invalid)) };
+        let Some(user) = self.refresh_to(people).await?.find(&key.user) else {
+            return Ok(Err(Unknown::Invalid));
+        };
         if !user.active {
             return Ok(Err(Unknown::Deactivated));
         }
@@ -218,9 +222,95 @@ impl Accounts {
             user: user.id.clone(),
             workspace: user.workspace.clone(),
             role: user.role,
-            credential: Credential::Key { id: key.id, scopes: key.scopes },
+            credential: Credential::Key { id: key.id.clone(), scopes: key.scopes.clone() },
             settled_at: user.settled_at,
             from: None,
         }))
+    }
+
+    /// The key with a digest; `changes` is the newest change of a key.
+    async fn key_at(&self, changes: u64, digest: &str) -> Result<Option<Arc<ApiKey>>, StoreError> {
+        if let Some(found) = self.memory.keys.find(changes, digest) {
+            return Ok(found);
+        }
+        let Some(record) = self.records.get(KEY, digest).await? else { return Ok(None) };
+        let key = Arc::new(read::<ApiKey>(record)?);
+        // Secrets that are no keys are not kept: a stranger could fill the cache with them.
+        self.memory.keys.keep(changes, digest, Some(key.clone()));
+        Ok(Some(key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+    use windlass::clock::ManualClock;
+    use windlass::memory::MemoryStore;
+    use windlass::port::records::Records;
+
+    use super::*;
+    use crate::account::people::user::People;
+    use crate::vault::Vault;
+
+    /// Counts the records that are read one by one.
+    struct Counting(MemoryStore, AtomicUsize);
+
+    #[async_trait]
+    impl Records for Counting {
+        async fn get(&self, kind: &str, key: &str) -> Result<Option<Record>, StoreError> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.get(kind, key).await
+        }
+        async fn list(
+            &self,
+            kind: &str,
+            owner: Option<&str>,
+            after: Option<&str>,
+            limit: usize,
+        ) -> Result<Vec<Record>, StoreError> {
+            self.0.list(kind, owner, after, limit).await
+        }
+        async fn apply(&self, changes: Vec<RecordChange>) -> Result<Vec<Option<u64>>, RecordError> {
+            self.0.apply(changes).await
+        }
+        async fn changes(&self, kinds: &[&str]) -> Result<Vec<u64>, StoreError> {
+            self.0.changes(kinds).await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_is_read_once_and_counts_no_longer_than_its_record_and_its_time() {
+        let clock = Arc::new(ManualClock::new(Timestamp(1_800_000_000_000), 1));
+        let store = Arc::new(Counting(MemoryStore::new(clock.clone()), AtomicUsize::new(0)));
+        let folder = tempfile::tempdir().unwrap();
+        let process = || {
+            let vault = Vault::open(folder.path()).unwrap();
+            Accounts::new(store.clone(), clock.clone(), Arc::new(People::default()), vault)
+        };
+        let (accounts, other) = (process(), process());
+        let user = accounts.local().await.unwrap().id.clone();
+        let draft =
+            |expires_at| KeyDraft { user: user.clone(), name: "k".into(), scopes: Vec::new(), expires_at };
+        let (key, secret) = accounts.add_key(draft(None)).await.unwrap();
+        let (_, short) = accounts.add_key(draft(Some(Timestamp(1_800_000_001_000)))).await.unwrap();
+        for secret in [&secret, &short] {
+            assert!(accounts.by_key(secret).await.unwrap().is_ok());
+        }
+        let reads = || store.1.load(Ordering::Relaxed);
+        let before = reads();
+        let first = accounts.by_key(&secret).await.unwrap().unwrap();
+        assert_eq!(
+            (first.user, first.credential),
+            (user.clone(), Credential::Key { id: key.id.clone(), scopes: Vec::new() })
+        );
+        assert_eq!(reads(), before, "the key is in memory");
+        assert!(accounts.by_key("wls_unknown").await.unwrap().is_err());
+        clock.advance_ms(1_000);
+        assert!(matches!(accounts.by_key(&short).await.unwrap(), Err(Unknown::Expired)));
+        // Another process revokes it.
+        other.take_key_back(&key).await.unwrap();
+        assert!(matches!(accounts.by_key(&secret).await.unwrap(), Err(Unknown::Invalid)));
     }
 }

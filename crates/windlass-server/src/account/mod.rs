@@ -3,6 +3,7 @@
 //! Accounts are records in the engine's store. Nothing here knows HTTP.
 
 pub mod audit;
+mod cache;
 pub mod error;
 mod identity;
 pub mod key;
@@ -24,13 +25,15 @@ use windlass::port::records::{Record, RecordChange, RecordError, Records};
 
 use self::audit::Note;
 use self::audit::log::AuditLog;
+use self::cache::RecordCache;
 pub use self::identity::{Credential, Identity, Registration, Role, Scope, Unknown};
 use self::record::PAGE;
+use crate::account::key::ApiKey;
 use crate::account::login::attempts::Attempts;
 use crate::account::login::failed::{Failures, Whose};
 use crate::account::login::password::Hashing;
 use crate::account::people::user::People;
-use crate::account::sessions::session::SessionCache;
+use crate::account::sessions::session::Session;
 use crate::account::sessions::token::SignerCache;
 use crate::vault::Vault;
 
@@ -48,7 +51,8 @@ pub struct Accounts {
 struct Memory {
     signer: SignerCache,
     vault: Vault,
-    sessions: SessionCache,
+    sessions: RecordCache<Session>,
+    keys: RecordCache<ApiKey>,
     hashing: Hashing,
     attempts: Attempts,
     failures: Failures,
@@ -62,7 +66,8 @@ impl Accounts {
         let memory = Memory {
             signer: SignerCache::default(),
             vault,
-            sessions: SessionCache::default(),
+            sessions: RecordCache::default(),
+            keys: RecordCache::default(),
             hashing: Hashing::default(),
             attempts: Attempts::default(),
             failures: Failures::default(),

@@ -1,8 +1,7 @@
 //! Sessions, as they are kept, and what whoever signs in is given.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use windlass::machine::{Principal, Timestamp};
@@ -27,8 +26,6 @@ pub const REFRESH_S: u64 = 7 * 24 * 3_600;
 pub(in crate::account) const SESSION_MAX_S: u64 = 90 * 24 * 3_600;
 /// Sessions of a user: every browser and program, with room. The one not used for longest ends for a new one.
 pub(in crate::account) const SESSIONS_MAX: usize = 50;
-/// Sessions in memory.
-const CACHED: usize = 10_000;
 
 /// How long a guest's session lasts since it was last renewed, in seconds: as long as that of a browser which signed in.
 pub const GUEST_S: u64 = REFRESH_S;
@@ -90,31 +87,6 @@ pub struct Tokens {
     pub session: String,
     /// The account.
     pub user: Arc<User>,
-}
-
-/// Sessions as they were last read, for the newest change of one.
-#[derive(Debug, Default)]
-pub struct SessionCache(Mutex<(u64, ById)>);
-
-/// Sessions by id; `None` where there is none.
-type ById = HashMap<String, Option<Arc<Session>>>;
-
-impl SessionCache {
-    pub(in crate::account) fn find(&self, changes: u64, id: &str) -> Option<Option<Arc<Session>>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0 == changes { known.1.get(id).cloned() } else { None }
-    }
-
-    pub(in crate::account) fn keep(&self, changes: u64, id: &str, session: Option<Arc<Session>>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0 < changes {
-            *known = (changes, HashMap::new());
-        }
-        // Read at an older state: somebody else knows better.
-        if known.0 == changes && known.1.len() < CACHED {
-            known.1.insert(id.to_owned(), session);
-        }
-    }
 }
 
 /// The sessions that changes end.
