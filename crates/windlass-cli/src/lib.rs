@@ -9,6 +9,7 @@ mod crash;
 mod editor;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
+mod idle;
 mod keyboard;
 mod paint;
 mod paths;

@@ -27,6 +27,7 @@ use windlass_server::trouble::{Exit, Trouble};
 
 use crate::cli::flags::{ModelFlags, PlaceFlags};
 use crate::console::Console;
+use crate::idle;
 use crate::place::{Ask, Ground};
 use crate::signals::{Signal, Signals};
 
@@ -116,6 +117,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
         dialects: windlass_compat::served(&server.dialect),
     };
     tokio::spawn(place.homes.clone().sweep_hourly(place.engine.clone()));
+    tokio::spawn(idle::give_back_when_idle());
     let mut signals = Signals::listen()?;
     let (stopping, within) = (app.streams.stopping.clone(), server.limits.stop_timeout());
     let terms = Terms { limits: server.limits, proxies: server.proxies.unwrap_or_default(), certificate };

@@ -1,0 +1,192 @@
+//! Gives memory back to the system while the server idles: what its start or a burst of work needed once.
+//!
+//! An idle server is one that uses little CPU. The pages of the program are let go, not lost: the kernel keeps the file in
+//! its cache, and maps a page again when it is used. It does nothing where the system is not Linux.
+
+use std::time::Duration;
+
+/// How often the use of CPU is read. The server wakes up for it, so not more often than is useful.
+const LOOK_EVERY: Duration = Duration::from_secs(15);
+/// CPU within that time up to which the server is idle, in milliseconds: two percent of a core. Its own timers take a
+/// tenth of that, and a run takes a few milliseconds.
+const IDLE_MS: u64 = 300;
+
+/// Gives memory back each time the server becomes idle. Never ends.
+pub async fn give_back_when_idle() {
+    let mut watch = Watch::default();
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if cpu_ms().is_some_and(|cpu_ms| watch.becomes_idle(cpu_ms)) {
+            give_back();
+        }
+    }
+}
+
+/// Whether a server works, by the CPU that it has used.
+#[derive(Debug)]
+struct Watch {
+    cpu_ms: u64,
+    is_busy: bool,
+}
+
+impl Default for Watch {
+    /// A server begins with its start, which is work.
+    fn default() -> Self {
+        Self { cpu_ms: 0, is_busy: true }
+    }
+}
+
+impl Watch {
+    /// Takes the CPU that was used up to now. Returns whether the server was busy before the last look, and is no longer.
+    fn becomes_idle(&mut self, cpu_ms: u64) -> bool {
+        let used_ms = cpu_ms.saturating_sub(self.cpu_ms);
+        self.cpu_ms = cpu_ms;
+        let was_busy = std::mem::replace(&mut self.is_busy, used_ms > IDLE_MS);
+        was_busy && !self.is_busy
+    }
+}
+
+#[cfg(target_os = "linux")]
+use linux::{cpu_ms, give_back};
+
+/// Not known elsewhere.
+#[cfg(not(target_os = "linux"))]
+fn cpu_ms() -> Option<u64> {
+    None
+}
+
+/// Gives nothing back elsewhere.
+#[cfg(not(target_os = "linux"))]
+fn give_back() {}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::ffi::{c_int, c_void};
+
+    /// The type of a segment that is loaded, and its flag that it is writable. (elf(5))
+    const PT_LOAD: u32 = 1;
+    const PF_W: u32 = 2;
+    /// The type of the segment with the dynamic section, and the entries of that which say that relocations are applied to
+    /// a segment that is not writable.
+    const PT_DYNAMIC: u32 = 2;
+    const DT_TEXTREL: usize = 22;
+    const DT_FLAGS: usize = 30;
+    const DF_TEXTREL: usize = 4;
+
+    /// CPU that the process has used, user and system, in milliseconds.
+    pub fn cpu_ms() -> Option<u64> {
+        let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `used` is valid for writes during the call.
+        let failed = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut used) } != 0;
+        let used = std::time::Duration::new(used.tv_sec.try_into().ok()?, used.tv_nsec.try_into().ok()?);
+        if failed { None } else { used.as_millis().try_into().ok() }
+    }
+
+    /// Gives free memory of the heap and pages of the program back.
+    pub fn give_back() {
+        #[cfg(target_env = "gnu")]
+        // SAFETY: it takes the locks of the allocator, and returns memory that is free.
+        unsafe {
+            libc::malloc_trim(0);
+        }
+        // SAFETY: the callback has the type that is asked for, keeps none of its arguments, and does not unwind.
+        unsafe { libc::dl_iterate_phdr(Some(let_go), std::ptr::null_mut()) };
+    }
+
+    /// Drops the pages of the program that are never written. It ends the walk over the loaded objects, of which the program
+    /// is the first: libraries are small, and other processes share their pages.
+    ///
+    /// # Safety
+    /// `info` describes a loaded object, as `dl_iterate_phdr` passes it.
+    unsafe extern "C" fn let_go(info: *mut libc::dl_phdr_info, _size: usize, _data: *mut c_void) -> c_int {
+        const END: c_int = 1;
+        // SAFETY: the caller passes a description that is valid for the call.
+        let info = unsafe { &*info };
+        if info.dlpi_phdr.is_null() {
+            return END;
+        }
+        // SAFETY: so many headers are there, and they stay: the program is never unloaded.
+        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+        let place = |address: usize| info.dlpi_addr as usize + address;
+        let dynamic = headers.iter().find(|header| header.p_type == PT_DYNAMIC).map(|header| {
+            let entries = header.p_memsz as usize / size_of::<[usize; 2]>();
+            // SAFETY: the dynamic section is a table of pairs of words, which stays loaded and is not written any more.
+            unsafe {
+                std::slice::from_raw_parts(place(header.p_vaddr as usize) as *const [usize; 2], entries)
+            }
+        });
+        if dynamic.is_some_and(has_text_relocations) {
+            return END;
+        }
+        // SAFETY: asks for a constant of the system.
+        let Ok(page) = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) else { return END };
+        for header in headers.iter().filter(|header| header.p_type == PT_LOAD && header.p_flags & PF_W == 0) {
+            let first = place(header.p_vaddr as usize);
+            let begin = first - first % page;
+            let bytes = first + header.p_memsz as usize - begin;
+            // SAFETY: the segment is a private mapping of the program's file, and nobody writes to it: it is not writable
+            // (relocated constants, `.data.rel.ro`, belong to a segment that is), and no relocation is applied to it. So
+            // each page has what the file has, and is read from there when it is used next, by whichever thread. The
+            // system refuses writes to the file of a running program. Only breakpoints of a debugger are lost.
+            unsafe { libc::madvise(begin as *mut c_void, bytes, libc::MADV_DONTNEED) };
+        }
+        END
+    }
+
+    /// Whether the loader writes to segments that are not writable.
+    fn has_text_relocations(dynamic: &[[usize; 2]]) -> bool {
+        let entries = dynamic.iter().take_while(|[tag, _]| *tag != 0);
+        entries
+            .into_iter()
+            .any(|[tag, value]| *tag == DT_TEXTREL || *tag == DT_FLAGS && value & DF_TEXTREL != 0)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// Mapped pages of files, in KiB.
+        fn file_kib() -> u64 {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find(|line| line.starts_with("RssFile:")).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        }
+
+        #[test]
+        fn pages_of_the_program_are_let_go_and_come_back_as_they_were() {
+            // Constants with relocations, and others: reading them maps them again.
+            let constants = || format!("{:?}{}", [file!(), line_of()], "é".to_uppercase());
+            let (before, said) = (file_kib(), constants());
+            give_back();
+            let after = file_kib();
+            assert!(after < before / 2, "{before} KiB were mapped, and {after} KiB are");
+            assert_eq!(constants(), said);
+            assert!(cpu_ms().is_some());
+        }
+
+        fn line_of() -> &'static str {
+            concat!(line!(), module_path!())
+        }
+
+        #[test]
+        fn a_program_with_text_relocations_keeps_its_pages() {
+            assert!(!has_text_relocations(&[[5, DF_TEXTREL], [DT_FLAGS, 8], [0, 0], [DT_TEXTREL, 0]]));
+            assert!(has_text_relocations(&[[5, 1], [DT_TEXTREL, 0], [0, 0]]));
+            assert!(has_text_relocations(&[[DT_FLAGS, 8 | DF_TEXTREL], [0, 0]]));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_given_back_once_after_work() {
+        let mut watch = Watch::default();
+        let looks = [900, 950, 1_000, 1_300, 1_601, 1_650, 3_000, 9_000, 9_010, 9_020];
+        let given_back: Vec<u64> = looks.into_iter().filter(|cpu_ms| watch.becomes_idle(*cpu_ms)).collect();
+        // The start, a busy moment and a longer one, but not what stays below the limit.
+        assert_eq!(given_back, [950, 1_650, 9_010]);
+    }
+}
