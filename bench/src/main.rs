@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 use windlass_bench::drive::{self, Find, Load, Open, Peer, Program, Settings};
-use windlass_bench::http::{self, Http, Restart};
+use windlass_bench::http::{self, Http, Idle, Restart};
 use windlass_bench::pages::{self, Pages};
 use windlass_bench::server::ModelServer;
 use windlass_bench::{machine, table};
@@ -34,6 +34,8 @@ enum Command {
     Find(Find),
     /// Start `windlass serve`, load it with clients and tell what that takes, as a JSON line
     Http(Http),
+    /// Start `windlass serve`, let it idle after work and tell what it takes, and what commands take, as a JSON line
+    Idle(Idle),
     /// Start `windlass serve` on a store with waiting runs and tell what that takes, as a JSON line
     Restart(Restart),
     /// Start `windlass serve` and a browser, and print figures of its pages as a JSON line
@@ -88,6 +90,12 @@ fn main() -> Result<()> {
                 tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
             let served = runtime.block_on(http::measure(&options))?;
             writeln!(std::io::stdout(), "{}", serde_json::to_string(&served)?)?;
+            Ok(())
+        }
+        Command::Idle(options) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let rested = runtime.block_on(http::idle(&options))?;
+            writeln!(std::io::stdout(), "{}", serde_json::to_string(&rested)?)?;
             Ok(())
         }
         Command::Restart(options) => {

@@ -4,6 +4,7 @@
 //! fragments that its client was told are the answer that the run ended with.
 
 pub(crate) mod client;
+mod idle;
 mod restart;
 pub(crate) mod served;
 
@@ -19,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use self::client::{Client, Told};
+pub use self::idle::{Idle, Rested, measure as idle};
 pub use self::restart::{Restart, Restarted, measure as restart};
 use self::served::Process;
 use crate::drive::quantile;

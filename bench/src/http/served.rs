@@ -68,7 +68,7 @@ impl Process {
     }
 
     /// Runs another command on the same store and returns its output.
-    async fn says(&self, arguments: &[&str]) -> Result<String> {
+    pub(super) async fn says(&self, arguments: &[&str]) -> Result<String> {
         let output = command(&self.binary, &self.folder, arguments).output().await?;
         if !output.status.success() {
             bail!("`windlass {}` ended with {}", arguments.join(" "), output.status);
@@ -79,6 +79,11 @@ impl Process {
     /// KiB that are resident now.
     pub(super) fn resident_kib(&self) -> Result<u64> {
         self.status_kib("VmRSS:")
+    }
+
+    /// KiB that are resident and belong to no file.
+    pub(super) fn private_kib(&self) -> Result<u64> {
+        self.status_kib("RssAnon:")
     }
 
     /// KiB that were resident at most since [`Process::forget_peak`].

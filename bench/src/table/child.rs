@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::drive::{Figures, Found, Opened};
-use crate::http::{Restarted, Served};
+use crate::http::{Restarted, Rested, Served};
 use crate::machine;
 use crate::pages::PageFigures;
 
@@ -108,6 +108,11 @@ pub(super) fn find(arguments: &[OsString], time_limit: Duration) -> Result<Found
 
 /// Starts the server, loads it, and ends it, from a process of its own.
 pub(super) fn serve(arguments: &[OsString], time_limit: Duration) -> Result<Served> {
+    Ok(told(arguments, time_limit)?.0)
+}
+
+/// Starts the server, lets it idle, and starts commands, from a process of its own.
+pub(super) fn idle(arguments: &[OsString], time_limit: Duration) -> Result<Rested> {
     Ok(told(arguments, time_limit)?.0)
 }
 

@@ -21,7 +21,7 @@ use self::child::Server;
 use self::samples::{Sample, Samples};
 use self::workload::Workload;
 use crate::drive::{Opened, Program};
-use crate::http::Restarted;
+use crate::http::{Restarted, Rested};
 use crate::machine;
 
 /// A workload that takes longer has hung; the longest takes half a minute on a slow machine.
@@ -123,6 +123,7 @@ fn measure(
                 opened,
                 restarted,
                 served: None,
+                rested: None,
                 found: None,
                 page: None,
                 figures: driven.figures,
@@ -142,6 +143,13 @@ fn without_runs(workload: Workload, arguments: &[OsString]) -> Option<Result<Sam
         Workload::Serve => child::serve(arguments, TIME_LIMIT).map(|served| {
             eprintln!("serve            windlass {served}");
             Sample { served: Some(served), ..empty }
+        }),
+        Workload::Idle => child::idle(arguments, TIME_LIMIT).map(|rested| {
+            let Rested { private_kib, resident_kib, first_run_ms, .. } = rested;
+            eprintln!(
+                "idle             windlass {private_kib} of {resident_kib} KiB private, {first_run_ms:.1} ms"
+            );
+            Sample { rested: Some(rested), ..empty }
         }),
         Workload::Find => child::find(arguments, TIME_LIMIT).map(|found| {
             eprintln!("find             windlass {:.3} ms a search", found.search_ms);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::workload::Workload;
 use crate::drive::{Figures, Found, Opened, Program};
-use crate::http::{Restarted, Served};
+use crate::http::{Restarted, Rested, Served};
 use crate::pages::PageFigures;
 
 /// One repetition.
@@ -21,6 +21,8 @@ pub(super) struct Sample {
     pub(super) restarted: Option<Restarted>,
     /// What serving took.
     pub(super) served: Option<Served>,
+    /// Figures of an idle server, and of commands.
+    pub(super) rested: Option<Rested>,
     /// What searching for tools took.
     pub(super) found: Option<Found>,
     /// Figures of the web UI.
@@ -63,6 +65,7 @@ impl Sample {
             opened: None,
             restarted: None,
             served: None,
+            rested: None,
             found: None,
             page: None,
             others_share: None,

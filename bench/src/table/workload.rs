@@ -42,6 +42,8 @@ pub enum Workload {
     Cold,
     /// `windlass serve` and its clients: 200 and 1,000 streams, 1,000 readers of one run, one resource over and over
     Serve,
+    /// `windlass serve` that idles after 100 runs, and commands that only look
+    Idle,
     /// Searches for tools among 5,000
     Find,
     /// The web UI in a browser: a long conversation, and a fast reply
@@ -57,7 +59,7 @@ struct Shape {
 }
 
 impl Workload {
-    pub(super) const ALL: [Workload; 11] = [
+    pub(super) const ALL: [Workload; 12] = [
         Workload::Steps,
         Workload::Long,
         Workload::LongUnwindowed,
@@ -67,6 +69,7 @@ impl Workload {
         Workload::Waiting,
         Workload::Cold,
         Workload::Serve,
+        Workload::Idle,
         Workload::Find,
         Workload::Pages,
     ];
@@ -82,6 +85,7 @@ impl Workload {
             Workload::Waiting => "waiting",
             Workload::Cold => "cold",
             Workload::Serve => "serve",
+            Workload::Idle => "idle",
             Workload::Find => "find",
             Workload::Pages => "pages",
         }
@@ -92,7 +96,10 @@ impl Workload {
             (Workload::Cold, true) => 3,
             (_, true) => 1,
             (Workload::Cold, false) => 15,
-            (Workload::Slow | Workload::Waiting | Workload::Serve | Workload::Pages, false) => 3,
+            (
+                Workload::Slow | Workload::Waiting | Workload::Serve | Workload::Idle | Workload::Pages,
+                false,
+            ) => 3,
             (_, false) => 7,
         }
     }
@@ -102,7 +109,12 @@ impl Workload {
     pub(super) fn concerns(self, program: Program) -> bool {
         let alone = matches!(
             self,
-            Workload::Long | Workload::Waiting | Workload::Serve | Workload::Find | Workload::Pages
+            Workload::Long
+                | Workload::Waiting
+                | Workload::Serve
+                | Workload::Idle
+                | Workload::Find
+                | Workload::Pages
         );
         !alone || program == Program::Windlass
     }
@@ -118,7 +130,7 @@ impl Workload {
             Workload::Slow => ("delay20ms-200", SLOW_RUNS, SLOW_RUNS, 1),
             Workload::Waiting => ("loop-20", few(WAITING_RUNS), 8, 1),
             Workload::Cold => ("stream-1", 1, 1, 0),
-            Workload::Serve | Workload::Find | Workload::Pages => return None,
+            Workload::Serve | Workload::Idle | Workload::Find | Workload::Pages => return None,
         };
         Some(Shape { model, runs, concurrency, warmup })
     }
@@ -150,7 +162,7 @@ impl Workload {
             Workload::Chunks => add("--core", CORE),
             Workload::Waiting => arguments.push("--waits".into()),
             Workload::Steps | Workload::Long | Workload::AtOnce | Workload::Slow | Workload::Cold => {}
-            Workload::Serve | Workload::Find | Workload::Pages => {}
+            Workload::Serve | Workload::Idle | Workload::Find | Workload::Pages => {}
         }
         arguments
     }
@@ -158,9 +170,13 @@ impl Workload {
 
 /// The command line that loads the program `windlass` beside this one, by its clients or by its pages.
 fn serve_arguments(workload: Workload, base_url: &str, folder: &Path, is_quick: bool) -> Vec<OsString> {
-    let command = if workload == Workload::Pages { "pages" } else { "http" };
+    let command = match workload {
+        Workload::Pages => "pages",
+        Workload::Idle => "idle",
+        _ => "http", // tidy: the others load no server
+    };
     let mut arguments = with_binary(command, base_url, folder);
-    if is_quick && workload == Workload::Serve {
+    if is_quick && workload != Workload::Pages {
         arguments.push("--quick".into());
     }
     arguments
