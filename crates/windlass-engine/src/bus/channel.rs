@@ -29,6 +29,8 @@ pub(super) enum Source {
 #[derive(Default)]
 pub(super) struct Channel {
     ring: Option<Box<Ring>>,
+    /// Whether the reply of the ring's generation is recorded: the ring stays only for followers that are reading it.
+    is_settled: bool,
     log: VecDeque<(Source, Arc<Signal>)>,
     /// Number of the log's first signal.
     first: u64,
@@ -96,6 +98,7 @@ impl Channel {
 
     /// Keeps a signal for the followers, and its fragments for those who come later. Returns who waits for it.
     pub fn publish(&mut self, from: Source, signal: Signal) -> Vec<Waker> {
+        let before = self.generation();
         let pushed = match &signal {
             Signal::Delta { seq, number, attempt, delta } => {
                 self.ring.get_or_insert_default().push(*seq, *attempt, *number, delta)
@@ -107,6 +110,9 @@ impl Channel {
                 Pushed::New
             }
         };
+        if self.generation() != before {
+            self.is_settled = false;
+        }
         if from == Source::Elsewhere && ends_reply(&signal) {
             // The owner settles its own ring; nobody else drops what was relayed.
             self.settle();
@@ -119,9 +125,31 @@ impl Channel {
         self.readers.iter_mut().filter_map(|reader| reader.waker.take()).collect()
     }
 
-    /// Drops the ring.
+    /// Drops the ring, as soon as no follower is reading it: one that keeps up gets every fragment before the event that
+    /// ends the reply.
     pub fn settle(&mut self) {
-        self.ring = None;
+        self.is_settled = true;
+        self.release();
+    }
+
+    /// Drops the ring of a settled generation if no follower is reading it. A follower that lost its place in the log is
+    /// too slow, and reads the journal.
+    fn release(&mut self) {
+        let generation = self.generation();
+        let reads = |reader: &Reader| reader.replays == generation && reader.next >= self.first;
+        if self.is_settled && (generation.is_none() || !self.readers.iter().any(reads)) {
+            (self.ring, self.is_settled) = (None, false);
+        }
+    }
+
+    /// Where the ring's generation began.
+    fn generation(&self) -> Option<Seq> {
+        self.ring.as_ref().and_then(|ring| ring.seq())
+    }
+
+    /// Where the generation began whose fragments a follower can begin to read.
+    fn running(&self) -> Option<Seq> {
+        self.generation().filter(|_| !self.is_settled)
     }
 
     /// Drops what everybody has read, and then, so that the log stays short, what the slowest have not.
@@ -134,13 +162,14 @@ impl Channel {
             self.log.pop_front();
             self.first += 1;
         }
+        self.release();
         self.look_at = (2 * self.log.len()).clamp(LOOK_AT, LOG);
     }
 
     /// Adds a follower; what is in the ring comes first.
     pub fn add(&mut self, number: u64, is_far: bool, after: Position, backlog: Backlog) {
         let told = Told::Before(after);
-        let replays = self.ring.as_ref().and_then(|ring| ring.seq());
+        let replays = self.running();
         let newest = self.ring.as_ref().map_or(0, |ring| ring.newest());
         let has_backlog = replays.and_then(|seq| told.of(seq)).is_some_and(|told| told < newest);
         self.readers.push(Reader {
@@ -163,6 +192,7 @@ impl Channel {
             self.first = self.end();
             self.log = VecDeque::new();
         }
+        self.release();
     }
 
     fn end(&self) -> u64 {
@@ -171,7 +201,7 @@ impl Channel {
 
     /// The next signal for a follower.
     pub fn poll(&mut self, number: u64, context: &Context<'_>) -> Poll<Option<Arc<Signal>>> {
-        let end = self.end();
+        let (end, running) = (self.end(), self.running());
         // Followers are added with growing numbers.
         let Ok(at) = self.readers.binary_search_by_key(&number, |reader| reader.number) else {
             return Poll::Ready(None);
@@ -179,27 +209,33 @@ impl Channel {
         let reader = &mut self.readers[at];
         if reader.next < self.first {
             reader.next = end;
-            reader.replays = self.ring.as_ref().and_then(|ring| ring.seq());
+            reader.replays = running;
             return Poll::Ready(Some(Arc::new(Signal::Lagged)));
         }
-        loop {
+        let replayed = reader.replays;
+        let next = loop {
             if let Some(signal) = reader.replay(self.ring.as_deref_mut()) {
-                return Poll::Ready(Some(signal));
+                break Some(signal);
             }
-            let Some((from, signal)) = self.log.get((reader.next - self.first) as usize) else { break };
+            let Some((from, signal)) = self.log.get((reader.next - self.first) as usize) else { break None };
             reader.next += 1;
             if *from == Source::Elsewhere && reader.is_far {
                 continue;
             }
             if reader.takes(signal) {
-                return Poll::Ready(Some(signal.clone()));
+                break Some(signal.clone());
+            }
+        };
+        if next.is_none() {
+            match &mut reader.waker {
+                Some(waker) => waker.clone_from(context.waker()),
+                waker @ None => *waker = Some(context.waker().clone()),
             }
         }
-        match &mut reader.waker {
-            Some(waker) => waker.clone_from(context.waker()),
-            waker @ None => *waker = Some(context.waker().clone()),
+        if replayed != reader.replays {
+            self.release();
         }
-        Poll::Pending
+        next.map_or(Poll::Pending, |signal| Poll::Ready(Some(signal)))
     }
 }
 

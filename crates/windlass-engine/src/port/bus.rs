@@ -18,8 +18,8 @@ pub trait Bus: Send + Sync {
     /// Tells whoever follows the thread; never blocks, and costs next to nothing while nobody does.
     fn publish(&self, thread: &ThreadId, signal: Signal);
 
-    /// Forgets the running message's fragments: its reply or its failure is recorded. Whoever follows from
-    /// now on reads it in the journal.
+    /// Forgets the running message's fragments: its reply or its failure is recorded. A follower that comes later reads it in
+    /// the journal; one that is reading the fragments still gets all of them.
     fn settle(&self, thread: &ThreadId);
 
     /// Follows a thread from now on: first the running message's fragments beyond those that `after` counts, as

@@ -15,6 +15,7 @@ use crate::port::model::Delta;
 pub async fn bus_suite(make: impl Fn() -> Box<dyn Bus>) {
     a_late_follower_sees_the_whole_generation(&*make()).await;
     a_settled_generation_is_not_shown(&*make()).await;
+    a_follower_that_reads_a_reply_gets_its_end(&*make()).await;
     the_next_generation_replaces_the_last(&*make()).await;
     a_follower_goes_on_in_the_middle(&*make()).await;
     a_backlog_may_come_as_a_snapshot(&*make()).await;
@@ -64,6 +65,26 @@ async fn a_settled_generation_is_not_shown(bus: &dyn Bus) {
     let mut follower = bus.follow(&thread(), Position::default(), Backlog::Fragments);
     bus.publish(&thread(), fragment(9, 1));
     assert_eq!(*next(&mut follower).await, fragment(9, 1));
+}
+
+async fn a_follower_that_reads_a_reply_gets_its_end(bus: &dyn Bus) {
+    bus.publish(&thread(), fragment(3, 1));
+    bus.publish(&thread(), fragment(3, 2));
+    let mut follower = bus.follow(&thread(), Position::default(), Backlog::Fragments);
+    assert_eq!(*next(&mut follower).await, fragment(3, 1));
+    bus.publish(&thread(), fragment(3, 3));
+    bus.settle(&thread());
+    let appended = Signal::Appended { seq: Seq(4), events: Vec::new().into(), status: None };
+    bus.publish(&thread(), appended.clone());
+    for expected in [fragment(3, 2), fragment(3, 3), appended] {
+        assert_eq!(*next(&mut follower).await, expected);
+    }
+    // A later follower reads the recorded reply, also while the first one was reading.
+    let mut later = bus.follow(&thread(), Position::default(), Backlog::Fragments);
+    bus.publish(&thread(), fragment(9, 1));
+    for follower in [&mut follower, &mut later] {
+        assert_eq!(*next(follower).await, fragment(9, 1));
+    }
 }
 
 async fn the_next_generation_replaces_the_last(bus: &dyn Bus) {
