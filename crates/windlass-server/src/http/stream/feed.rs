@@ -3,6 +3,7 @@
 //! Every dialect that streams reads a feed and writes its own events; nothing here knows a wire. Leaving a feed
 //! leaves the run alone.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
@@ -10,6 +11,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use http::{HeaderMap, Request, header};
 use tokio::time::{Interval, MissedTickBehavior};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 use windlass::machine::ThreadId;
 use windlass::port::journal::StoreError;
 use windlass::{Backlog, Position, Update};
@@ -71,6 +73,8 @@ pub struct Feed {
     position: Position,
     heartbeat: Interval,
     look_again: Interval,
+    /// Ready when the server stops. Kept, because each new one enters and leaves a list that all streams share.
+    stopping: Pin<Box<WaitForCancellationFutureOwned>>,
     is_over: bool,
 }
 
@@ -85,6 +89,7 @@ impl Feed {
             position: after,
             heartbeat: every(app.config.settings.server.limits.heartbeat()),
             look_again: every(app.config.settings.server.limits.look_again()),
+            stopping: Box::pin(app.streams.stopping.clone().cancelled_owned()),
             is_over: false,
         }
     }
@@ -100,9 +105,12 @@ impl Feed {
             return None;
         }
         let item = loop {
+            // Updates may come without a pause.
+            if self.app.streams.stopping.is_cancelled() {
+                break Item::Stopping;
+            }
             tokio::select! {
                 biased;
-                () = self.app.streams.stopping.cancelled() => break Item::Stopping,
                 _ = self.look_again.tick() => {
                     // On the heap for its moment: a stream's memory is that of its largest step.
                     if let Err(problem) = Box::pin(self.reader.look_again(&self.app, &self.thread)).await {
@@ -110,6 +118,7 @@ impl Feed {
                     }
                 }
                 update = self.updates.next() => break self.told(update),
+                () = self.stopping.as_mut() => break Item::Stopping,
                 _ = self.heartbeat.tick() => break Item::Heartbeat,
             }
         };

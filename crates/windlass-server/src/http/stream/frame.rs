@@ -12,7 +12,7 @@ use windlass::machine::ThreadId;
 use windlass::{Engine, EngineError, Position, Update};
 
 use crate::http::problem::Problem;
-use crate::http::stream::json;
+use crate::http::stream::json::{self, Fragment};
 
 /// Frames that a thread's readers share: those who keep up are within a few of each other. Whoever is further behind
 /// encodes for itself.
@@ -76,6 +76,13 @@ impl Thread {
     ) -> Result<Bytes, EngineError> {
         let is_placed = is_placed(update);
         let write = async || {
+            // Most updates are fragments: their text is written without a tree of values in between.
+            if let Update::Delta { seq, number, delta } = update {
+                let fragment = Fragment::of(*seq, *number, delta);
+                // Our own types: strings and numbers, which are always JSON.
+                let json = serde_json::to_string(&fragment).unwrap_or_default();
+                return Ok(format.write(Some(position), fragment.name(), &json));
+            }
             let value = Box::pin(json::update(engine, update)).await?;
             Ok(format.frame(is_placed.then_some(position), &value))
         };
@@ -118,24 +125,19 @@ pub fn is_placed(update: &Update) -> bool {
 impl Format {
     /// An object as a frame; its `type` is the event's name.
     pub fn frame(self, position: Option<Position>, value: &Value) -> Bytes {
-        let mut frame = String::new();
-        match self {
-            Self::Sse => {
-                if let Some(position) = position {
-                    frame.push_str(&format!("id: {position}\n"));
-                }
-                let name = value["type"].as_str().unwrap_or("message");
-                frame.push_str(&format!("event: {name}\ndata: {value}\n\n"));
+        self.write(position, value["type"].as_str().unwrap_or("message"), &value.to_string())
+    }
+
+    /// The text of a JSON object with members as a frame.
+    fn write(self, position: Option<Position>, name: &str, json: &str) -> Bytes {
+        let frame = match (self, position) {
+            (Self::Sse, Some(position)) => format!("id: {position}\nevent: {name}\ndata: {json}\n\n"),
+            (Self::Sse, None) => format!("event: {name}\ndata: {json}\n\n"),
+            (Self::Ndjson, Some(position)) => {
+                format!("{{\"position\":\"{position}\",{}\n", json.strip_prefix('{').unwrap_or(json))
             }
-            Self::Ndjson => {
-                let at = position.map(|position| json!({"position": position.to_string()}));
-                let mut line = at.unwrap_or_else(|| json!({}));
-                if let (Value::Object(line), Value::Object(members)) = (&mut line, value) {
-                    line.extend(members.clone());
-                }
-                frame.push_str(&format!("{line}\n"));
-            }
-        }
+            (Self::Ndjson, None) => format!("{json}\n"),
+        };
         frame.into()
     }
 
@@ -190,6 +192,29 @@ mod tests {
         let stopping =
             "retry: 1000\nevent: server.stopping\ndata: {\"type\":\"server.stopping\",\"retry_ms\":1000}\n\n";
         assert_eq!(Format::Sse.stopping(), stopping);
+    }
+
+    #[tokio::test]
+    async fn a_fragment_is_written_as_its_value() {
+        use windlass::port::model::Delta;
+
+        let engine = windlass::builder().build().await.unwrap();
+        let frames = Frames::default().of(&"t".into());
+        let text = "a\n\"é\u{2028}".into();
+        for (number, delta) in (1..).zip([
+            Delta::Text { part: 0, text },
+            Delta::Reasoning { part: 1, text: "b".into() },
+            Delta::Call { part: 2, name: Some("Read".into()), arguments: "{".into() },
+            Delta::Call { part: 2, name: None, arguments: "}".into() },
+        ]) {
+            let update = Update::Delta { seq: Seq(7), number, delta };
+            let value = json::update(&engine, &update).await.unwrap();
+            let position = Position { seq: Seq(7), delta: number };
+            for format in [Format::Sse, Format::Ndjson] {
+                let frame = frames.encode(&engine, format, position, &update).await.unwrap();
+                assert_eq!(frame, format.frame(Some(position), &value));
+            }
+        }
     }
 
     #[tokio::test]

@@ -1,6 +1,8 @@
 //! Events and live fragments as lines of JSON, for programs.
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
+use windlass::machine::Seq;
 use windlass::port::model::Delta;
 use windlass::{Engine, EngineError, Outcome, Update};
 
@@ -11,13 +13,8 @@ pub async fn update(engine: &Engine, update: &Update) -> Result<Value, EngineErr
     Ok(match update {
         Update::Event(event) => engine.event_json(event).await?,
         Update::Delta { seq, number, delta } => {
-            let mut line = Map::new();
-            line.insert("seq".into(), json!(seq.0));
-            line.insert("delta".into(), json!(number));
-            if let Ok(Value::Object(delta)) = serde_json::to_value(delta) {
-                line.extend(delta);
-            }
-            Value::Object(line)
+            // Our own types: strings and numbers, which are always JSON.
+            serde_json::to_value(Fragment::of(*seq, *number, delta)).unwrap_or_default()
         }
         Update::Snapshot { seq, number, parts } => {
             let parts: Vec<Value> = parts.iter().map(part).collect();
@@ -29,6 +26,31 @@ pub async fn update(engine: &Engine, update: &Update) -> Result<Value, EngineErr
         Update::Status(status) => json!({"type": "thread.status", "status": status}),
         Update::Stopped { why } => json!({"type": "driver.stopped", "why": why}),
     })
+}
+
+/// A fragment of a reply as it is written.
+#[derive(Serialize)]
+pub struct Fragment<'a> {
+    seq: u64,
+    delta: u64,
+    #[serde(flatten)]
+    fragment: &'a Delta,
+}
+
+impl<'a> Fragment<'a> {
+    /// The fragment with this number of the reply that began there.
+    pub fn of(seq: Seq, number: u64, fragment: &'a Delta) -> Self {
+        Self { seq: seq.0, delta: number, fragment }
+    }
+
+    /// The value of its `type`.
+    pub fn name(&self) -> &'static str {
+        match self.fragment {
+            Delta::Text { .. } => "message.delta",
+            Delta::Reasoning { .. } => "reasoning.delta",
+            Delta::Call { .. } => "call.delta",
+        }
+    }
 }
 
 /// A block of a reply so far.

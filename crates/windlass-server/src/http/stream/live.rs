@@ -142,12 +142,16 @@ async fn run(
         caller.runs()?;
     }
     let row = caller.run(&app, &run).await?;
-    // Read after the run's row: where the run has ended, its end is not after this.
-    let head = caller.thread(&app, &row.thread).await?.head;
-    let last = row.view.status.map(|_| head);
-    let given = position(&headers, begin.after.as_deref(), head)?;
-    if headers.contains_key(super::LAST_EVENT_ID) && last.is_some() && given.is_some_and(|at| at.seq == head)
-    {
+    let names_position = headers.contains_key(super::LAST_EVENT_ID) || begin.after.is_some();
+    let (mut last, mut given) = (None, None);
+    if row.view.status.is_some() || names_position {
+        // Read after the run's row: if the run has ended, its end is not after this.
+        let head = caller.thread(&app, &row.thread).await?.head;
+        last = row.view.status.map(|_| head);
+        given = position(&headers, begin.after.as_deref(), head)?;
+    }
+    let has_all = last.is_some_and(|last| given.is_some_and(|at| at.seq == last));
+    if headers.contains_key(super::LAST_EVENT_ID) && has_all {
         // Clients of server-sent events come back when a stream ends, until they are told this.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
