@@ -7,6 +7,7 @@ use windlass_engine::port::journal::StoreError;
 
 use super::fault::store_error;
 use crate::blob::collect::name_all;
+use crate::writer::usage::sum_all;
 
 /// The scripts; the database's `user_version` says how many have run.
 const MIGRATIONS: [&str; 9] = [
@@ -23,6 +24,8 @@ const MIGRATIONS: [&str; 9] = [
 
 /// The script that makes the table of names.
 const NAMES: usize = 2;
+/// The script that makes the sums of usage.
+const SUMS: usize = 9;
 
 /// Runs what is missing, in one transaction. A database that a newer build has migrated is refused.
 pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
@@ -44,6 +47,9 @@ pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), Sto
         sqlx::raw_sql(script).execute(&mut *transaction).await.map_err(store_error)?;
         if number == NAMES {
             name_all(&mut transaction).await?;
+        }
+        if number == SUMS {
+            sum_all(&mut transaction).await?;
         }
     }
     transaction.commit().await.map_err(store_error)

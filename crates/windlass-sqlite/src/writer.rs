@@ -8,6 +8,7 @@
 pub(super) mod change;
 pub(super) mod changes;
 pub(super) mod raw;
+pub(super) mod usage;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};

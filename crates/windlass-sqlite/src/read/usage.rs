@@ -1,6 +1,8 @@
 //! What runs used, summed up by the database.
 //!
-//! It reads rows of runs, never a journal.
+//! It reads sums, or rows of runs where a part of the time begins within a quarter of a day; never a journal.
+
+mod counted;
 
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, FromRow, Row, SqlitePool};
@@ -9,42 +11,24 @@ use windlass_machine::{MicroUsd, ModelName, Principal, ThreadId, Timestamp};
 
 use crate::column::{time, whole};
 use crate::fault::store_error;
+use crate::writer::usage::{FIGURES, QUARTER_MS};
 
 /// A row's beginning of its part of the time.
 const BUCKET: &str = "?1 + (started_at - ?1) / ?3 * ?3";
 
-/// The sum of a figure of the totals. What a provider makes up must not overflow it: no run uses so much.
-macro_rules! sum {
-    ($figure:literal) => {
-        concat!("sum(min(coalesce(json_extract(totals, '$.", $figure, "'), 0), 1000000000000))")
-    };
-}
-
-const FIGURES: [&str; 9] = [
-    sum!("usage.input"),
-    sum!("usage.output"),
-    sum!("usage.cached"),
-    sum!("cost"),
-    sum!("approved"),
-    sum!("denied"),
-    sum!("ttft_ms"),
-    "sum(json_extract(totals, '$.ttft_ms') IS NOT NULL)",
-    "sum(json_extract(totals, '$.cost') IS NULL)",
-];
-
+/// A row of sums: the part of the time, model, agent, owner and threads, then the figures in their order.
 struct UsageColumns(UsageRow);
 
 impl FromRow<'_, SqliteRow> for UsageColumns {
     fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
-        // The order of the columns: the keys, the counts, then the figures.
         let figure = |index: usize| row.try_get::<i64, _>(index).map(|figure| figure.max(0).cast_unsigned());
         Ok(Self(UsageRow {
             bucket: time(row.try_get(0)?),
             model: ModelName::from(row.try_get::<String, _>(1)?),
             agent: row.try_get(2)?,
             owner: Principal::from(row.try_get::<String, _>(3)?),
-            runs: figure(4)?,
-            threads: figure(5)?,
+            threads: figure(4)?,
+            runs: figure(5)?,
             ended: figure(6)?,
             duration_ms: figure(7)?,
             input: figure(8)?,
@@ -63,6 +47,19 @@ impl FromRow<'_, SqliteRow> for UsageColumns {
 /// What runs used.
 pub(crate) async fn usage(pool: &SqlitePool, query: &UsageQuery) -> Result<Usage, StoreError> {
     let part_ms = query.part_ms()?;
+    if query.thread.is_none() && begins_in_quarters(query, part_ms) {
+        return counted::usage(pool, query, part_ms).await;
+    }
+    of_rows(pool, query, part_ms).await
+}
+
+/// Whether every part of the time begins with a quarter.
+fn begins_in_quarters(query: &UsageQuery, part_ms: u64) -> bool {
+    let is_whole = |ms: u64| ms.is_multiple_of(QUARTER_MS.cast_unsigned());
+    is_whole(query.from.0) && (is_whole(part_ms) || query.until.since(query.from) <= part_ms)
+}
+
+async fn of_rows(pool: &SqlitePool, query: &UsageQuery, part_ms: u64) -> Result<Usage, StoreError> {
     let (index, which) = match (&query.thread, &query.owner) {
         (Some(_), _) => (
             "runs_by_thread",
@@ -75,10 +72,9 @@ pub(crate) async fn usage(pool: &SqlitePool, query: &UsageQuery) -> Result<Usage
         "FROM runs INDEXED BY {index} WHERE {which} AND queued IS NULL AND (?5 IS NULL OR workspace = ?5) \
          AND started_at >= ?1 AND started_at < ?2"
     );
-    let figures = FIGURES.join(", ");
+    let figures = FIGURES.map(|(_, sum)| sum).join(", ");
     let rows = format!(
-        "SELECT {BUCKET}, model, agent, owner, count(*), count(DISTINCT number), count(finished_at), \
-         sum(CASE WHEN finished_at IS NULL THEN 0 ELSE max(finished_at - started_at, 0) END), {figures} \
+        "SELECT {BUCKET}, model, agent, owner, count(DISTINCT number), {figures} \
          {of} GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"
     );
     let threads = format!("SELECT {BUCKET}, count(DISTINCT number) {of} GROUP BY 1 ORDER BY 1");

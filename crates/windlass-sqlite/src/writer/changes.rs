@@ -24,6 +24,7 @@ use crate::node::Node;
 use crate::record::RecordRows;
 use crate::writer::change::{PreparedAppend, Until, Write, Written};
 use crate::writer::raw::{Raw, Row, Statement, Value};
+use crate::writer::usage::UsageSums;
 
 const HEAD: &str = "SELECT number, deleted, epoch, node, head, batch, status FROM threads WHERE thread = ?1";
 const CLAIM: &str = "UPDATE threads SET deleted = 0, epoch = epoch + 1, node = ?2 WHERE number = ?1";
@@ -104,6 +105,7 @@ pub(crate) struct Changes {
     collection: Collection,
     budgets: Budgets,
     records: RecordRows,
+    usage: UsageSums,
     node: Arc<Node>,
     clock: Arc<dyn Clock>,
 }
@@ -145,6 +147,7 @@ impl Changes {
             collection: Collection::prepare(raw, &node)?,
             budgets: Budgets::prepare(raw)?,
             records: RecordRows::prepare(raw)?,
+            usage: UsageSums::prepare(raw)?,
             node,
             clock,
         })
@@ -233,10 +236,10 @@ impl Changes {
     }
 
     fn put_run(&mut self, number: i64, run: &RunView, thread: &ThreadView) -> Result<(), Fault> {
-        let number = Value::Integer(number);
+        self.usage.remove(number, &run.run)?;
         self.run.run(&[
             Value::Text(run.run.as_str()),
-            number,
+            Value::Integer(number),
             Value::Text(&run.agent),
             Value::Text(run.model.as_str()),
             Value::number(run.from.0),
@@ -249,9 +252,12 @@ impl Changes {
         if let Some(status) = run.status {
             let finished_at = run.finished_at.map_or(Value::Null, |at| Value::number(at.0));
             let status = Value::Integer(run_status_code(status));
-            self.run_ended.run(&[Value::Text(run.run.as_str()), number, status, finished_at])?;
+            let key = [Value::Text(run.run.as_str()), Value::Integer(number)];
+            self.run_ended.run(&[key[0], key[1], status, finished_at])?;
         }
-        Ok(())
+        // A run of a thread that is driven changes with each step, and is counted once it stands still.
+        let stands_still = run.status.is_some() || thread.status != ThreadStatus::Running;
+        if stands_still && run.queued.is_none() { self.usage.add(number, &run.run) } else { Ok(()) }
     }
 
     fn put_view(&mut self, number: i64, head: Head, view: &ThreadView) -> Result<(), Fault> {
@@ -405,6 +411,7 @@ impl Changes {
         }
         let workspace = self.workspace.first(&[Value::Integer(found.number)], |row| row.text(0))?.flatten();
         let own = of_thread(&workspace.unwrap_or_default(), thread);
+        self.usage.remove_thread(found.number)?;
         for statement in &mut self.delete {
             statement.run(&[Value::Integer(found.number)])?;
         }

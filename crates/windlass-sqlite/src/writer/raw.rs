@@ -69,7 +69,7 @@ impl Raw {
     }
 
     /// Prepares a statement for the connection's life.
-    pub fn prepare(self: &Arc<Self>, sql: &'static str) -> Result<Statement, Fault> {
+    pub fn prepare(self: &Arc<Self>, sql: &str) -> Result<Statement, Fault> {
         let mut statement = std::ptr::null_mut();
         // SAFETY: the connection is open; the text is given with its length; SQLite keeps no pointer to it.
         let code = unsafe {

@@ -5,17 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sqlx::{Connection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use windlass::clock::SystemClock;
 use windlass::port::blob::Blobs;
 use windlass::port::budget::Settle;
-use windlass::port::journal::{AppendError, Head, Journal, StoreError, StoredSnapshot};
+use windlass::port::journal::{
+    AppendError, Head, Journal, RunView, StoreError, StoredSnapshot, ThreadStatus, UsageQuery,
+};
 use windlass::port::records::{Expect, Records};
 use windlass::sqlite::{Durability, SqliteStore, StoreOptions};
 use windlass::testing::suite::{batch, claimed, draws};
-use windlass_machine::{BlobRef, Digest, Fact, ForkPoint, Seq, ThreadId, Timestamp, UnreadableEvent};
+use windlass_machine::{BlobRef, Digest, Fact, ForkPoint, Seq, ThreadId, Timestamp, Totals, UnreadableEvent};
 
-use super::open;
+use super::{WITHOUT_ROWS, open};
 
 fn thread() -> ThreadId {
     ThreadId::from("thread-1")
@@ -31,10 +33,10 @@ async fn filled(folder: &Path, notes: usize) -> (SqliteStore, Head) {
     (store, head)
 }
 
-async fn execute(folder: &Path, sql: &'static str) {
+async fn execute(folder: &Path, sql: &str) {
     let path = format!("sqlite://{}", folder.join("windlass.db").display());
     let mut database = SqliteConnection::connect(&path).await.unwrap();
-    sqlx::raw_sql(sql).execute(&mut database).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut database).await.unwrap();
     database.close().await.unwrap();
 }
 
@@ -138,10 +140,9 @@ async fn a_store_of_an_older_build_gets_its_new_tables() {
     let older = "DROP TABLE budgets; DROP TABLE reservations; DROP TABLE records; DROP TABLE record_changes; DROP TABLE record_kinds; \
         DROP INDEX threads_running; DROP INDEX threads_due; \
         CREATE INDEX threads_to_drive ON threads (number) WHERE status = 1 OR deadline IS NOT NULL; \
-        DROP INDEX runs_active_by_owner; ALTER TABLE threads DROP COLUMN forked_from; \
-        ALTER TABLE threads DROP COLUMN forked_until; ALTER TABLE runs DROP COLUMN queued; ALTER TABLE events DROP COLUMN checksum; \
+        ALTER TABLE runs DROP COLUMN queued; ALTER TABLE events DROP COLUMN checksum; \
         ALTER TABLE snapshots DROP COLUMN checksum; DROP INDEX threads_timed; PRAGMA user_version = 2";
-    execute(folder.path(), older).await;
+    execute(folder.path(), &format!("{WITHOUT_ROWS}{older}")).await;
     let store = open(folder.path()).await;
     let mut reserving = batch(&thread(), claimed(&store, &thread()).await, &["a"]);
     reserving.reserve = vec![draws("one", &[("usd", 10, 6)])];
@@ -169,16 +170,53 @@ async fn a_store_of_an_older_build_learns_what_its_threads_are_forks_of() {
         store.append(batch).await.unwrap();
     }
     drop(store);
-    let older = "DROP INDEX runs_active_by_owner; ALTER TABLE threads DROP COLUMN forked_from; \
-        ALTER TABLE threads DROP COLUMN forked_until; PRAGMA user_version = 8; \
+    let older = "PRAGMA user_version = 8; \
         UPDATE events SET body = substr(body, 2) WHERE position = 2 + \
             (SELECT number FROM threads WHERE thread = 'damaged') * 4294967296";
-    execute(folder.path(), older).await;
+    execute(folder.path(), &format!("{WITHOUT_ROWS}{older}")).await;
     let store = open(folder.path()).await;
     let origin = async |id: &str| store.thread(&id.into()).await.unwrap().expect("a thread").view.forked_from;
     let expected = ForkPoint { thread: "origin".into(), until: Seq(7) };
     assert_eq!(origin("fork").await, Some(expected));
     assert_eq!((origin("plain").await, origin("damaged").await), (None, None));
+}
+
+#[tokio::test]
+async fn a_store_of_an_older_build_has_sums_of_what_its_runs_used() {
+    const HOUR_MS: u64 = 3_600_000;
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    for (nth, status) in [(1, ThreadStatus::Idle), (2, ThreadStatus::Running), (3, ThreadStatus::Waiting)] {
+        let thread = ThreadId::from(format!("t{nth}"));
+        let mut batch = batch(&thread, claimed(&store, &thread).await, &["a"]);
+        batch.thread_view.status = status;
+        batch.runs = (0..5_u64).map(|run| run_of(run, run * nth * 5 * HOUR_MS)).collect();
+        store.append(batch).await.unwrap();
+    }
+    let query =
+        UsageQuery { until: Timestamp(96 * HOUR_MS), bucket_ms: 24 * HOUR_MS, ..UsageQuery::default() };
+    let known = store.usage(&query).await.unwrap();
+    assert_eq!((known.threads, known.rows.iter().map(|row| row.runs).sum()), (3, 15));
+    drop(store);
+    execute(folder.path(), &format!("{WITHOUT_ROWS}PRAGMA user_version = 8")).await;
+    let store = open(folder.path()).await;
+    assert_eq!(store.usage(&query).await.unwrap(), known);
+    Journal::delete(&store, &"t1".into()).await.unwrap();
+    assert_eq!(store.usage(&query).await.unwrap().threads, 2);
+}
+
+fn run_of(run: u64, started_at: u64) -> RunView {
+    RunView {
+        run: format!("run-{run}").as_str().into(),
+        agent: "one".to_owned(),
+        model: if run.is_multiple_of(3) { "demo/a" } else { "demo/b" }.into(),
+        queued: None,
+        status: None,
+        from: Seq(1),
+        started_at: Timestamp(started_at),
+        finished_at: None,
+        totals: Totals { steps: 1, approved: 2, ttft_ms: Some(run), ..Totals::default() },
+    }
 }
 
 #[tokio::test]

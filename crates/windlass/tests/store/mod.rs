@@ -16,6 +16,11 @@ use windlass::clock::{ManualClock, SystemClock};
 use windlass::sqlite::{SqliteStore, StoreOptions};
 use windlass_machine::Timestamp;
 
+/// Undoes the newest migration: a store of the version before it, apart from its number.
+const WITHOUT_ROWS: &str = "DROP INDEX runs_active_by_owner; ALTER TABLE threads DROP COLUMN forked_from; \
+    ALTER TABLE threads DROP COLUMN forked_until; DROP INDEX runs_uncounted; DROP INDEX runs_by_time; \
+    ALTER TABLE runs DROP COLUMN counted; DROP TABLE usage; DROP TABLE usage_threads; ";
+
 /// A clock at a fixed time; another seed draws other ids.
 fn clock(seed: u64) -> Arc<ManualClock> {
     Arc::new(ManualClock::new(Timestamp(1_700_000_000_000), seed))

@@ -105,6 +105,7 @@ fn journal_cases() -> impl IntoIterator<Item = (&'static str, Needs, Case)> {
         list::queued_runs_are_found_by_id_alone,
         usage::usage_is_summed_up,
         usage::usage_is_filtered_and_bounded,
+        usage::usage_is_the_sum_of_the_runs,
         due::due_threads_are_claimed,
         due::a_thread_that_is_held_is_not_due,
         due::a_due_thread_is_given_to_one_node,

@@ -6,8 +6,9 @@ use windlass_machine::{MicroUsd, ModelName, Principal, RunId, RunStatus, Seq, Th
 
 use super::sample::{batch, claimed, view};
 use super::subject::JournalSubject;
+use crate::memory::MemoryStore;
 use crate::port::journal::{
-    Journal, RunView, StoreError, ThreadStatus, ThreadView, Usage, UsageQuery, UsageRow,
+    Batch, Head, Journal, RunView, StoreError, ThreadStatus, ThreadView, Usage, UsageQuery, UsageRow,
 };
 
 /// A run of `demo/a` by `one` that has ended after 100 ms; each of its figures is its own.
@@ -146,4 +147,172 @@ pub(super) async fn usage_is_filtered_and_bounded(subject: JournalSubject) {
     assert_eq!(journal.usage(&query(50, 40, 1)).await.unwrap(), Usage::default());
     let refused = journal.usage(&query(0, u64::MAX, 60_000)).await;
     assert!(matches!(refused, Err(StoreError::Refused { .. })), "{refused:?}");
+}
+
+const QUARTER_MS: u64 = 6 * 60 * 60 * 1000;
+/// Not the beginning of a quarter's journal: runs begin in the twelve quarters after it.
+const BASE_MS: u64 = 100 * QUARTER_MS;
+
+/// The same changes of threads and runs made in a store and in one that sums up its runs for each query.
+struct Twins<'s> {
+    stores: [&'s dyn Journal; 2],
+    random: u64,
+    threads: Vec<Twin>,
+}
+
+/// A thread in both stores: its head in each, and its runs.
+#[derive(Clone, Default)]
+struct Twin {
+    heads: Option<[Head; 2]>,
+    runs: Vec<RunView>,
+}
+
+impl Twins<'_> {
+    /// A number below a bound.
+    fn below(&mut self, bound: u64) -> u64 {
+        // The generator of Knuth's MMIX; its upper bits are the good ones.
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % bound
+    }
+
+    fn figures(&mut self) -> Totals {
+        let mut some = |bound| Some(self.below(bound)).filter(|figure| *figure > 0);
+        let usage = windlass_machine::Usage {
+            input: some(1_000),
+            output: some(100),
+            cached: some(10),
+            ..Default::default()
+        };
+        let (cost, ttft_ms) = (some(3).map(MicroUsd), some(3));
+        Totals { usage, cost, ttft_ms, approved: 1, denied: self.below(3) as u32, ..Totals::default() }
+    }
+
+    fn begin(&mut self, nth: usize) -> RunView {
+        RunView {
+            agent: ["one", "two"][self.below(2) as usize].to_owned(),
+            status: None,
+            queued: (self.below(6) == 0).then(|| "queued".into()),
+            finished_at: None,
+            totals: self.figures(),
+            // Runs of a fork keep their ids, so two threads have runs of one name.
+            ..run(&format!("run-{}", self.threads[nth].runs.len()), BASE_MS + self.below(12 * QUARTER_MS))
+        }
+    }
+
+    /// A change of a run that has begun or waits in the queue; `None` if it has ended.
+    fn change(&mut self, run: &RunView) -> Option<RunView> {
+        if run.status.is_some() {
+            return None;
+        }
+        let mut run = RunView { queued: None, totals: self.figures(), ..run.clone() };
+        if self.below(4) == 0 {
+            run.model = ModelName::from("demo/b");
+        }
+        if self.below(2) == 0 {
+            run.status = Some(RunStatus::Failed);
+            run.finished_at = Some(Timestamp(run.started_at.0 + self.below(5_000)));
+        }
+        Some(run)
+    }
+
+    async fn delete(&mut self, nth: usize) {
+        let is_idle = self.threads[nth].runs.iter().all(|run| run.status.is_some());
+        if is_idle && self.threads[nth].heads.take().is_some() {
+            self.threads[nth] = Twin::default();
+            for store in self.stores {
+                store.delete(&thread_of(nth)).await.unwrap();
+            }
+        }
+    }
+
+    /// Begins a run of a thread, changes one, or deletes the thread.
+    async fn step(&mut self) {
+        let nth = self.below(self.threads.len() as u64) as usize;
+        let (known, what) = (self.threads[nth].runs.len() as u64, self.below(20));
+        let changed = match what {
+            0 => return self.delete(nth).await,
+            1..8 => self.begin(nth),
+            _ if known == 0 => return,
+            _ => {
+                let run = self.below(known) as usize;
+                let run = self.threads[nth].runs[run].clone();
+                let Some(changed) = self.change(&run) else { return };
+                changed
+            }
+        };
+        let mut was_queued = false;
+        let runs = &mut self.threads[nth].runs;
+        match runs.iter_mut().find(|run| run.run == changed.run) {
+            Some(run) => was_queued = std::mem::replace(run, changed.clone()).queued.is_some(),
+            None => runs.push(changed.clone()),
+        }
+        let is_idle = runs.iter().all(|run| run.status.is_some());
+        let status = match self.below(2) {
+            _ if is_idle => ThreadStatus::Idle,
+            0 => ThreadStatus::Running,
+            _ => ThreadStatus::Waiting,
+        };
+        self.append(nth, status, changed, was_queued).await;
+    }
+
+    async fn append(&mut self, nth: usize, status: ThreadStatus, run: RunView, was_queued: bool) {
+        let thread = thread_of(nth);
+        let heads = match self.threads[nth].heads {
+            Some(heads) => heads,
+            None => [claimed(self.stores[0], &thread).await, claimed(self.stores[1], &thread).await],
+        };
+        let owner = Principal::from(["alice", "bob"][nth % 2]);
+        let workspace = ["one", "two", "one"][nth % 3].to_owned();
+        let mut after = heads;
+        for (store, (head, after)) in self.stores.iter().zip(heads.into_iter().zip(&mut after)) {
+            let batch = Batch {
+                runs: vec![run.clone()],
+                unqueued: was_queued.then(|| run.run.clone()).into_iter().collect(),
+                thread_view: ThreadView {
+                    owner: owner.clone(),
+                    workspace: workspace.clone(),
+                    ..view(status)
+                },
+                ..batch(&thread, head, &["a"])
+            };
+            after.seq = store.append(batch).await.unwrap();
+        }
+        self.threads[nth].heads = Some(after);
+    }
+
+    /// A time, often the beginning of a quarter.
+    fn time(&mut self) -> u64 {
+        let within = if self.below(3) == 0 { self.below(QUARTER_MS) } else { 0 };
+        BASE_MS + self.below(14) * QUARTER_MS + within
+    }
+
+    async fn compare(&mut self) {
+        let (from, until) = (self.time(), self.time() + QUARTER_MS);
+        let lengths =
+            [0, QUARTER_MS, 2 * QUARTER_MS, 4 * QUARTER_MS, 28 * QUARTER_MS, QUARTER_MS / 6, 7_777_777];
+        let one_of = |nth: u64, names: [&str; 2]| names.get(nth as usize).map(|name| (*name).to_owned());
+        let query = UsageQuery {
+            workspace: one_of(self.below(4), ["one", "two"]),
+            owner: one_of(self.below(4), ["alice", "bob"]).map(Principal::from),
+            thread: (self.below(8) == 0).then(|| thread_of(0)),
+            ..query(from, until, lengths[self.below(7) as usize])
+        };
+        let [first, second] = self.stores;
+        assert_eq!(first.usage(&query).await.unwrap(), second.usage(&query).await.unwrap(), "{query:?}");
+    }
+}
+
+fn thread_of(nth: usize) -> ThreadId {
+    ThreadId::from(format!("t{nth}"))
+}
+
+pub(super) async fn usage_is_the_sum_of_the_runs(subject: JournalSubject) {
+    let summing = MemoryStore::new(subject.clock.clone());
+    let mut twins =
+        Twins { stores: [&*subject.first, &summing], random: 20, threads: vec![Twin::default(); 5] };
+    for _ in 0..600 {
+        twins.step().await;
+        twins.compare().await;
+    }
 }

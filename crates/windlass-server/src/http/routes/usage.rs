@@ -49,8 +49,8 @@ pub fn routes() -> ApiRouter {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Which {
-    /// Runs that began at this time or later, in milliseconds since the Unix epoch; absent: a week before `until`,
-    /// with `thread` since it began.
+    /// Runs that began at this time or later, in milliseconds since the Unix epoch; absent: a week before the step of
+    /// `until` ends, with `thread` since it began. Answers are fast where every step begins at a multiple of six hours.
     from: Option<u64>,
     /// Runs that began before this time; absent: now.
     until: Option<u64>,
@@ -212,7 +212,11 @@ async fn usage(
     let until = time("until", which.until)?.unwrap_or_else(crate::clock::now).0;
     let usual = match begun {
         Some(begun) => begun.0.min(until.saturating_sub(1)),
-        None => until.saturating_sub(SPAN_MS),
+        // Steps that begin at round times are summed up already.
+        None => {
+            let step_ms = step_of(SPAN_MS);
+            until.div_ceil(step_ms).saturating_mul(step_ms).saturating_sub(SPAN_MS)
+        }
     };
     let from = time("from", which.from)?.map_or(usual, |from| from.0);
     let span_ms = until.checked_sub(from).filter(|span_ms| (1..=SPAN_MAX_MS).contains(span_ms));

@@ -30,11 +30,13 @@ export function Page() {
   }, []);
   const read = useLoaded(async (stop) => {
     const known = RANGES.find(([name]) => name === range);
-    const now = Date.now();
-    const from = known ? now - known[1] : utc(begins);
-    const until = known ? now : utc(ends);
+    const [, span, part] = known ?? ["", 0, 60000];
+    // Parts begin at round times: the store has sums of those.
+    const end = Math.ceil(Date.now() / part) * part;
+    const from = known ? end - span : utc(begins);
+    const until = known ? end : utc(ends);
     if (!(from < until)) return "open";
-    const step = known ? known[2] : Math.max(60000, Math.ceil((until - from) / 60 / 60000) * 60000);
+    const step = known ? part : Math.max(60000, Math.ceil((until - from) / 60 / 60000) * 60000);
     return get(`/usage${query({ from, until, step_ms: step, user })}`, { stop });
   }, [range, begins, ends, user]);
   return html`<div class="page wide">

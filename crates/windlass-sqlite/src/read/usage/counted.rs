@@ -1,0 +1,333 @@
+//! What runs used, from the sums that `writer/usage.rs` keeps.
+//!
+//! The rows of runs that are read are those that are not counted, because their threads are driven, and those that began
+//! in the quarter in which the time ends.
+
+use std::collections::{BTreeMap, HashSet};
+
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, FromRow, Row, SqliteConnection, SqlitePool};
+use windlass_engine::port::journal::{StoreError, Usage, UsageQuery, UsageRow};
+use windlass_machine::{MicroUsd, Principal, Timestamp};
+
+use super::UsageColumns;
+use crate::column::{time, whole};
+use crate::fault::store_error;
+use crate::writer::usage::{FIGURES, NO_QUARTER, QUARTER_MS};
+
+/// The quarters from `?1` up to `?2` that have sums. Jumps from one to the next by the key.
+const QUARTERS: &str = "WITH RECURSIVE quarters (quarter) AS ( \
+    SELECT min(quarter) FROM usage WHERE quarter >= ?1 \
+    UNION ALL SELECT (SELECT min(usage.quarter) FROM usage WHERE usage.quarter > quarters.quarter) FROM quarters \
+        WHERE quarters.quarter < ?2)";
+
+/// Which of them count, and for whom. A row is found by quarter, tenant and owner.
+fn which(query: &UsageQuery) -> &'static str {
+    match (&query.workspace, &query.owner) {
+        (Some(_), Some(_)) => "quarter < ?2 AND workspace = ?3 AND owner = ?4",
+        (Some(_), None) => "quarter < ?2 AND workspace = ?3 AND ?4 IS NULL",
+        (None, Some(_)) => "quarter < ?2 AND ?3 IS NULL AND owner = ?4",
+        (None, None) => "quarter < ?2 AND ?3 IS NULL AND ?4 IS NULL",
+    }
+}
+
+/// The time that is asked for, in milliseconds and quarters.
+struct Span {
+    from: i64,
+    until: i64,
+    part_ms: i64,
+    /// The first quarter.
+    first: i64,
+    /// The quarter after the last one whose sums count.
+    end: i64,
+}
+
+impl Span {
+    /// Where the part of the time begins that has a moment.
+    fn bucket(&self, at: i64) -> i64 {
+        self.from + (at - self.from) / self.part_ms * self.part_ms
+    }
+}
+
+/// What runs used.
+pub(super) async fn usage(pool: &SqlitePool, query: &UsageQuery, part_ms: u64) -> Result<Usage, StoreError> {
+    if query.until <= query.from {
+        return Ok(Usage::default());
+    }
+    // All reads agree with each other.
+    let mut transaction = pool.begin().await.map_err(store_error)?;
+    let (from, until) = (whole(query.from.0), whole(query.until.0));
+    let last = until / QUARTER_MS;
+    // Mostly the time ends now, so that no run of its last quarter began later.
+    let is_last_whole = until % QUARTER_MS != 0 && !has_later(&mut transaction, query, until).await?;
+    let end = if is_last_whole { last + 1 } else { last };
+    let span = Span { from, until, part_ms: whole(part_ms), first: from / QUARTER_MS, end };
+    let mut sums = Sums::default();
+    sums.add_counted(&mut transaction, query, &span).await?;
+    sums.add_threads(&mut transaction, query, &span).await?;
+    sums.add_others(&mut transaction, query, &span).await?;
+    Ok(sums.into_usage())
+}
+
+/// Whether a run began at a moment or later in its quarter.
+async fn has_later(
+    connection: &mut SqliteConnection,
+    query: &UsageQuery,
+    until: i64,
+) -> Result<bool, StoreError> {
+    const OF_OWNER: &str = "SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_by_owner \
+        WHERE owner = ?3 AND started_at >= ?1 AND started_at < ?2)";
+    const OF_ALL: &str = "SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_by_start \
+        WHERE started_at >= ?1 AND started_at < ?2 AND ?3 IS NULL)";
+    let text = if query.owner.is_some() { OF_OWNER } else { OF_ALL };
+    sqlx::query_scalar(text)
+        .bind(until)
+        .bind((until / QUARTER_MS).saturating_add(1).saturating_mul(QUARTER_MS))
+        .bind(query.owner.as_ref().map(Principal::as_str))
+        .fetch_one(connection)
+        .await
+        .map_err(store_error)
+}
+
+/// A row of an answer, by the beginning of its part of the time, model, agent and owner.
+type Key = (i64, String, String, String);
+
+#[derive(Default)]
+struct Sums {
+    rows: BTreeMap<Key, UsageRow>,
+    threads_by_bucket: BTreeMap<i64, u64>,
+    threads: u64,
+}
+
+/// The threads of a quarter, see `009_rows.sql`.
+struct ThreadColumns {
+    quarter: i64,
+    owner: String,
+    previous: i64,
+    by_model: bool,
+    model: String,
+    agent: String,
+    threads: i64,
+}
+
+impl FromRow<'_, SqliteRow> for ThreadColumns {
+    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            quarter: row.try_get("quarter")?,
+            owner: row.try_get("owner")?,
+            previous: row.try_get("previous")?,
+            by_model: row.try_get("by_model")?,
+            model: row.try_get("model")?,
+            agent: row.try_get("agent")?,
+            threads: row.try_get("threads")?,
+        })
+    }
+}
+
+/// A run that the sums do not have, and the counted runs of its thread among the sums.
+struct OtherColumns {
+    number: i64,
+    row: UsageRow,
+    /// Whether one is in the same part of the time, of the same model and agent.
+    is_alike_there: bool,
+    /// Whether one is in the same part of the time.
+    is_there: bool,
+    /// Whether there is one at all.
+    is_anywhere: bool,
+}
+
+impl FromRow<'_, SqliteRow> for OtherColumns {
+    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+        let UsageColumns(columns) = UsageColumns::from_row(row)?;
+        Ok(Self {
+            number: row.try_get("number")?,
+            row: columns,
+            is_alike_there: row.try_get("is_alike_there")?,
+            is_there: row.try_get("is_there")?,
+            is_anywhere: row.try_get("is_anywhere")?,
+        })
+    }
+}
+
+impl Sums {
+    /// Adds the figures of the sums.
+    async fn add_counted(
+        &mut self,
+        connection: &mut SqliteConnection,
+        query: &UsageQuery,
+        span: &Span,
+    ) -> Result<(), StoreError> {
+        let figures = FIGURES.map(|(name, _)| name).join(", ");
+        let text = format!(
+            "{QUARTERS} SELECT quarter * {QUARTER_MS}, model, agent, owner, 0, {figures} \
+             FROM quarters CROSS JOIN usage USING (quarter) WHERE {} AND runs > 0",
+            which(query)
+        );
+        // Made of constants alone.
+        let rows: Vec<UsageColumns> = sqlx::query_as(AssertSqlSafe(text))
+            .bind(span.first)
+            .bind(span.end)
+            .bind(query.workspace.as_deref())
+            .bind(query.owner.as_ref().map(Principal::as_str))
+            .fetch_all(connection)
+            .await
+            .map_err(store_error)?;
+        rows.into_iter().for_each(|UsageColumns(row)| drop(self.add(row, span)));
+        Ok(())
+    }
+
+    /// Adds the threads of the sums.
+    async fn add_threads(
+        &mut self,
+        connection: &mut SqliteConnection,
+        query: &UsageQuery,
+        span: &Span,
+    ) -> Result<(), StoreError> {
+        // Threads that were last there before the time are left out by the key.
+        let text = format!(
+            "{QUARTERS}, places AS (SELECT DISTINCT quarter, workspace, owner \
+                 FROM quarters CROSS JOIN usage USING (quarter) WHERE {}) \
+             SELECT quarter, owner, previous, by_model, model, agent, threads FROM places \
+                 CROSS JOIN usage_threads USING (quarter, workspace, owner) WHERE previous = {NO_QUARTER} \
+             UNION ALL SELECT quarter, owner, previous, by_model, model, agent, threads FROM places \
+                 CROSS JOIN usage_threads USING (quarter, workspace, owner) WHERE previous >= ?1",
+            which(query)
+        );
+        // Made of constants alone.
+        let rows: Vec<ThreadColumns> = sqlx::query_as(AssertSqlSafe(text))
+            .bind(span.first)
+            .bind(span.end)
+            .bind(query.workspace.as_deref())
+            .bind(query.owner.as_ref().map(Principal::as_str))
+            .fetch_all(connection)
+            .await
+            .map_err(store_error)?;
+        // First what there is, then what is counted twice: no sum falls below 0 in between.
+        let (all, again): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.previous == NO_QUARTER);
+        for row in all {
+            let threads = row.threads.max(0).cast_unsigned();
+            let bucket = span.bucket(row.quarter * QUARTER_MS);
+            if row.by_model {
+                if let Some(known) = self.rows.get_mut(&(bucket, row.model, row.agent, row.owner)) {
+                    known.threads += threads;
+                }
+            } else {
+                *self.threads_by_bucket.entry(bucket).or_default() += threads;
+                self.threads += threads;
+            }
+        }
+        for row in again {
+            let threads = row.threads.max(0).cast_unsigned();
+            let bucket = span.bucket(row.quarter * QUARTER_MS);
+            let is_in_bucket = row.previous * QUARTER_MS >= bucket;
+            if row.by_model && is_in_bucket {
+                if let Some(known) = self.rows.get_mut(&(bucket, row.model, row.agent, row.owner)) {
+                    known.threads = known.threads.saturating_sub(threads);
+                }
+            } else if !row.by_model {
+                self.threads = self.threads.saturating_sub(threads);
+                if let Some(known) = self.threads_by_bucket.get_mut(&bucket).filter(|_| is_in_bucket) {
+                    *known = known.saturating_sub(threads);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the runs that the sums do not have.
+    async fn add_others(
+        &mut self,
+        connection: &mut SqliteConnection,
+        query: &UsageQuery,
+        span: &Span,
+    ) -> Result<(), StoreError> {
+        // Each of them by itself, as a group of one row.
+        let figures = FIGURES.map(|(_, sum)| sum).join(", ");
+        let bucket = "(?1 + (runs.started_at - ?1) / ?3 * ?3)";
+        let counted = "SELECT 1 FROM runs AS known INDEXED BY runs_by_time \
+            WHERE known.number = runs.number AND known.counted = 1 AND known.started_at < ?6";
+        let there =
+            format!("{counted} AND known.started_at >= {bucket} AND known.started_at - ?3 < {bucket}");
+        let select = format!(
+            "SELECT started_at, model, agent, owner, 0, {figures}, number, \
+             EXISTS ({there} AND known.model = runs.model AND known.agent = runs.agent) AS is_alike_there, \
+             EXISTS ({there}) AS is_there, \
+             EXISTS ({counted} AND known.started_at >= ?1) AS is_anywhere"
+        );
+        let of = "(?4 IS NULL OR workspace = ?4) AND (?5 IS NULL OR owner = ?5) GROUP BY run, number";
+        let begun = match query.owner {
+            Some(_) => "runs_by_owner WHERE owner = ?5",
+            None => "runs_by_start WHERE TRUE",
+        };
+        let text = format!(
+            "{select} FROM runs INDEXED BY runs_uncounted \
+                 WHERE counted = 0 AND queued IS NULL AND started_at >= ?1 AND started_at < ?2 AND {of} \
+             UNION ALL {select} FROM runs INDEXED BY {begun} \
+                 AND counted = 1 AND started_at >= max(?1, ?6) AND started_at < ?2 AND {of}"
+        );
+        // Made of constants alone.
+        let others: Vec<OtherColumns> = sqlx::query_as(AssertSqlSafe(text))
+            .bind(span.from)
+            .bind(span.until)
+            .bind(span.part_ms)
+            .bind(query.workspace.as_deref())
+            .bind(query.owner.as_ref().map(Principal::as_str))
+            .bind(span.end.saturating_mul(QUARTER_MS))
+            .fetch_all(connection)
+            .await
+            .map_err(store_error)?;
+        let (mut alike, mut there, mut anywhere) = (HashSet::new(), HashSet::new(), HashSet::new());
+        for OtherColumns { number, row, is_alike_there, is_there, is_anywhere } in others {
+            let key = self.add(row, span);
+            if !is_there && there.insert((key.0, number)) {
+                *self.threads_by_bucket.entry(key.0).or_default() += 1;
+            }
+            if !is_anywhere && anywhere.insert(number) {
+                self.threads += 1;
+            }
+            if !is_alike_there
+                && let Some(known) = self.rows.get_mut(&key)
+                && alike.insert((key, number))
+            {
+                known.threads += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the figures of a row that begins at its `bucket` in the part of the time that has it; threads are left out.
+    fn add(&mut self, row: UsageRow, span: &Span) -> Key {
+        let bucket = span.bucket(whole(row.bucket.0));
+        let key = (bucket, row.model.to_string(), row.agent.clone(), row.owner.to_string());
+        let Some(sum) = self.rows.get_mut(&key) else {
+            self.rows.insert(key.clone(), UsageRow { bucket: time(bucket), threads: 0, ..row });
+            return key;
+        };
+        for (into, more) in [
+            (&mut sum.runs, row.runs),
+            (&mut sum.input, row.input),
+            (&mut sum.output, row.output),
+            (&mut sum.cached, row.cached),
+            (&mut sum.cost_unknown, row.cost_unknown),
+            (&mut sum.approved, row.approved),
+            (&mut sum.denied, row.denied),
+            (&mut sum.ttft_ms, row.ttft_ms),
+            (&mut sum.ttft_runs, row.ttft_runs),
+            (&mut sum.duration_ms, row.duration_ms),
+            (&mut sum.ended, row.ended),
+        ] {
+            *into = into.saturating_add(more);
+        }
+        sum.cost = MicroUsd(sum.cost.0.saturating_add(row.cost.0));
+        key
+    }
+
+    fn into_usage(self) -> Usage {
+        let bucket = |(at, count): (i64, u64)| -> (Timestamp, u64) { (time(at), count) };
+        Usage {
+            rows: self.rows.into_values().collect(),
+            threads_by_bucket: self.threads_by_bucket.into_iter().map(bucket).collect(),
+            threads: self.threads,
+        }
+    }
+}
