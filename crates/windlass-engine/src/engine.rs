@@ -34,7 +34,8 @@ use crate::outcome::Outcome;
 use crate::port::background::BackgroundCommand;
 use crate::port::bus::{Backlog, Position};
 use crate::port::journal::{
-    Accepted, Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadRow, ThreadStatus, Usage, UsageQuery,
+    Accepted, Recorded, RunQuery, RunRow, StoreError, ThreadCounts, ThreadQuery, ThreadRow, ThreadStatus,
+    Usage, UsageQuery,
 };
 use crate::port::model::Ability;
 use crate::port::records::Records;
@@ -289,6 +290,11 @@ impl Engine {
     /// Counts the runs of an owner that have begun and not ended, up to `limit`.
     pub async fn active_runs(&self, owner: &Principal, limit: usize) -> Result<usize, EngineError> {
         Ok(self.services.store.journal.active_runs(owner, limit).await?)
+    }
+
+    /// Counts threads by what they do.
+    pub async fn thread_counts(&self) -> Result<ThreadCounts, EngineError> {
+        Ok(self.services.store.journal.thread_counts().await?)
     }
 
     /// Checks the store; the text says what was checked.

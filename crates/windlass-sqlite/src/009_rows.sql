@@ -54,4 +54,40 @@ CREATE TABLE usage_threads (
   PRIMARY KEY (quarter, workspace, owner, previous, by_model, model, agent)
 ) WITHOUT ROWID;
 
+-- Lists of a tenant, and of threads that do or ask something, without those of others and without deleted ones.
+DROP INDEX threads_by_minute;
+CREATE INDEX threads_by_minute ON threads (minute) WHERE deleted = 0;
+CREATE INDEX threads_by_workspace ON threads (workspace, minute) WHERE deleted = 0;
+CREATE INDEX threads_busy ON threads (status, owner, minute) WHERE status <> 0;
+CREATE INDEX threads_asking_by_owner ON threads (owner, minute) WHERE interrupts > 0;
+
+-- Finds titles by any part of them. Two control characters, which no title has, end each title, so that its last
+-- characters begin a sequence of three as well.
+CREATE VIRTUAL TABLE titles USING fts5 (
+  title, content = '', contentless_delete = 1, detail = full, tokenize = 'trigram case_sensitive 1'
+);
+CREATE VIRTUAL TABLE title_parts USING fts5vocab (titles, row);
+CREATE TRIGGER titles_kept AFTER UPDATE OF title_lower ON threads WHEN OLD.title_lower IS NOT NEW.title_lower BEGIN
+  DELETE FROM titles WHERE rowid = OLD.number;
+  INSERT INTO titles (rowid, title)
+    SELECT NEW.number, NEW.title_lower || char(1, 1) WHERE NEW.title_lower IS NOT NULL;
+END;
+INSERT INTO titles (rowid, title) SELECT number, title_lower || char(1, 1) FROM threads WHERE title_lower IS NOT NULL;
+
+-- Counts of the threads that do something, by what they do, and of their open interrupts.
+CREATE TABLE standings (
+  status     INTEGER PRIMARY KEY,
+  threads    INTEGER NOT NULL,
+  interrupts INTEGER NOT NULL
+);
+INSERT INTO standings (status, threads, interrupts)
+  SELECT column1, (SELECT count(*) FROM threads WHERE status = column1),
+    (SELECT coalesce(sum(interrupts), 0) FROM threads WHERE status = column1)
+  FROM (VALUES (1), (2), (3));
+CREATE TRIGGER standings_kept AFTER UPDATE OF status, interrupts ON threads
+WHEN OLD.status <> NEW.status OR OLD.interrupts <> NEW.interrupts BEGIN
+  UPDATE standings SET threads = threads - 1, interrupts = interrupts - OLD.interrupts WHERE status = OLD.status;
+  UPDATE standings SET threads = threads + 1, interrupts = interrupts + NEW.interrupts WHERE status = NEW.status;
+END;
+
 PRAGMA user_version = 9;

@@ -17,6 +17,7 @@ mod options;
 mod read;
 mod record;
 mod schema;
+mod work;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ use windlass_engine::port::budget::{Amounts, BudgetRow};
 use windlass_engine::port::clock::Clock;
 use windlass_engine::port::journal::{
     AppendError, Batch, Claim, Due, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow,
-    StoreError, StoredSnapshot, ThreadQuery, ThreadRow, Usage, UsageQuery,
+    StoreError, StoredSnapshot, ThreadCounts, ThreadQuery, ThreadRow, Usage, UsageQuery,
 };
 use windlass_engine::port::records::{Record, RecordChange, RecordError, Records};
 use windlass_machine::{BlobRef, Digest, Event, Input, InputId, Principal, RunId, Seq, ThreadId};
@@ -45,6 +46,7 @@ use self::node::{DATABASE, Node, opening, private_folder};
 use self::options::BUSY;
 pub use self::options::{Durability, StoreOptions};
 use self::read::{list, usage};
+pub use self::work::Work;
 use self::writer::{Writer, changes};
 use crate::writer::change::{PreparedAppend, Until, Write, Written};
 
@@ -58,6 +60,8 @@ pub struct SqliteStore {
     // Fields are dropped in this order: the writer finishes what waits while the node is still locked.
     writer: Writer,
     readers: SqlitePool,
+    /// For what people look at: a slow list keeps no connection from the driver.
+    lists: SqlitePool,
     blobs: BlobFiles,
     node: Arc<Node>,
     clock: Arc<dyn Clock>,
@@ -65,8 +69,9 @@ pub struct SqliteStore {
     durability: Durability,
 }
 
-/// Connections for reading: reads are short, and each costs a thread and half a megabyte.
+/// Connections for reading, of the driver and of lists: reads are short, and each costs a thread and half a megabyte.
 const READERS: u32 = 3;
+const LIST_READERS: u32 = 2;
 const PAGE_BYTES: u64 = 4096;
 
 impl SqliteStore {
@@ -88,14 +93,10 @@ impl SqliteStore {
         schema::migrate(&mut connection).await?;
         let has_loose = collect::is_due(&mut connection, clock.now().0).await?;
         drop(opening);
-        let readers = SqlitePoolOptions::new()
-            .max_connections(READERS)
-            .acquire_timeout(Duration::from_secs(30))
-            .test_before_acquire(false)
-            .connect_lazy_with(reader_options(folder));
+        let (readers, lists) = (pool(folder, READERS), pool(folder, LIST_READERS));
         let writer = Writer::start(connection, Arc::clone(&node), Arc::clone(&clock)).await?;
         let (folder, durability) = (folder.to_owned(), options.durability);
-        let store = Self { writer, readers, blobs, node, clock, folder, durability };
+        let store = Self { writer, readers, lists, blobs, node, clock, folder, durability };
         if has_loose {
             store.collect_until(Until::FirstGroup).await;
         }
@@ -184,6 +185,15 @@ fn reader_options(folder: &Path) -> SqliteConnectOptions {
         .pragma("cache_size", "-512")
         .statement_cache_capacity(32)
         .thread_name(|_| "windlass-reader".to_owned())
+}
+
+/// Connections that are opened when they are first needed.
+fn pool(folder: &Path, connections: u32) -> SqlitePool {
+    SqlitePoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(Duration::from_secs(30))
+        .test_before_acquire(false)
+        .connect_lazy_with(reader_options(folder))
 }
 
 fn unexpected(written: &'static str) -> StoreError {
@@ -306,7 +316,7 @@ impl Journal for SqliteStore {
     }
 
     async fn threads(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError> {
-        list::threads(&self.readers, query).await
+        list::threads(&self.lists, query).await
     }
 
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError> {
@@ -318,15 +328,19 @@ impl Journal for SqliteStore {
     }
 
     async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
-        list::runs(&self.readers, query).await
+        list::runs(&self.lists, query).await
     }
 
     async fn active_runs(&self, owner: &Principal, limit: usize) -> Result<usize, StoreError> {
         list::active_runs(&self.readers, owner, limit).await
     }
 
+    async fn thread_counts(&self) -> Result<ThreadCounts, StoreError> {
+        list::counts(&self.lists).await
+    }
+
     async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError> {
-        usage::usage(&self.readers, query).await
+        usage::usage(&self.lists, query).await
     }
 
     async fn holder(&self, thread: &ThreadId) -> Result<Option<String>, StoreError> {
@@ -339,7 +353,7 @@ impl Journal for SqliteStore {
     }
 
     async fn budgets(&self, prefix: &str) -> Result<Vec<BudgetRow>, StoreError> {
-        budget::list(&self.readers, prefix).await
+        budget::list(&self.lists, prefix).await
     }
 
     async fn open_reservations(&self, thread: &ThreadId) -> Result<Vec<(String, Amounts)>, StoreError> {
@@ -362,7 +376,7 @@ impl Journal for SqliteStore {
             | Written::Posted(_)
             | Written::Collected { .. } => return Err(unexpected("a check with something else")),
         };
-        check::check(&self.readers, &self.folder, self.durability, synchronous).await
+        check::check(&self.lists, &self.folder, self.durability, synchronous).await
     }
 }
 

@@ -23,6 +23,7 @@ use windlass_machine::Seq;
 use super::fault::Fault;
 use super::options::BUSY;
 use crate::node::Node;
+use crate::work::Work;
 use crate::writer::change::{PreparedAppend, Until, Write, Written};
 use crate::writer::changes::Changes;
 use crate::writer::raw::{Raw, Statement};
@@ -166,6 +167,11 @@ impl Writer {
             | Written::Nothing => {}
         }
         Ok(written)
+    }
+
+    /// What the connection has done since it was last asked.
+    pub fn take_work(&self) -> Work {
+        locked(&self.group).raw.take_work()
     }
 
     async fn make(&self, write: Write) -> Result<Written, StoreError> {

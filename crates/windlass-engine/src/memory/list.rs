@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use windlass_machine::{RunId, Seq, ThreadId};
 
 use super::state::State;
-use crate::port::journal::{RunQuery, RunRow, ThreadQuery, ThreadRow};
+use crate::port::journal::{RunQuery, RunRow, ThreadCounts, ThreadQuery, ThreadRow, ThreadStatus};
 
 impl State {
     /// See [`Journal::threads`](crate::port::journal::Journal::threads).
@@ -27,6 +27,22 @@ impl State {
         rows.sort_by(|a, b| (b.view.updated_at, &b.thread).cmp(&(a.view.updated_at, &a.thread)));
         rows.truncate(query.rows());
         rows
+    }
+
+    /// See [`Journal::thread_counts`](crate::port::journal::Journal::thread_counts).
+    pub fn thread_counts(&self) -> ThreadCounts {
+        let mut counts = ThreadCounts::default();
+        for thread in self.threads.values() {
+            let threads = match thread.view.status {
+                ThreadStatus::Idle => continue,
+                ThreadStatus::Running => &mut counts.running,
+                ThreadStatus::Waiting => &mut counts.waiting,
+                ThreadStatus::Sleeping => &mut counts.sleeping,
+            };
+            *threads += 1;
+            counts.interrupts += u64::from(thread.view.interrupts);
+        }
+        counts
     }
 
     /// See [`Journal::thread`](crate::port::journal::Journal::thread).

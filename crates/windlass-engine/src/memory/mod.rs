@@ -23,7 +23,7 @@ use crate::port::budget::{Amounts, BudgetRow};
 use crate::port::clock::Clock;
 use crate::port::journal::{
     AppendError, Batch, Claim, Due, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow,
-    StoreError, StoredSnapshot, ThreadQuery, ThreadRow, Usage, UsageQuery,
+    StoreError, StoredSnapshot, ThreadCounts, ThreadQuery, ThreadRow, Usage, UsageQuery,
 };
 use crate::port::records::{Record, RecordChange, RecordError, Records};
 
@@ -323,6 +323,10 @@ impl Journal for MemoryStore {
     async fn active_runs(&self, owner: &Principal, limit: usize) -> Result<usize, StoreError> {
         let query = RunQuery { owner: Some(owner.clone()), active: Some(true), ..RunQuery::newest(limit) };
         Ok(self.readable()?.runs(&query).len().min(limit))
+    }
+
+    async fn thread_counts(&self) -> Result<ThreadCounts, StoreError> {
+        Ok(self.readable()?.thread_counts())
     }
 
     async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError> {

@@ -16,7 +16,9 @@ use windlass_machine::{
     BlobRef, Digest, Event, Fact, Input, InputId, InterruptId, Principal, Reject, RunId, Seq, ThreadId,
 };
 
-pub use self::list::{RunQuery, RunRow, RunView, ThreadQuery, ThreadRow, ThreadStatus, ThreadView};
+pub use self::list::{
+    RunQuery, RunRow, RunView, ThreadCounts, ThreadQuery, ThreadRow, ThreadStatus, ThreadView,
+};
 pub use self::usage::{Usage, UsageQuery, UsageRow};
 use super::budget::{Amounts, BudgetRow, Reserve, Settle};
 pub use super::fault::{AppendError, StoreError};
@@ -118,6 +120,9 @@ pub trait Journal: Send + Sync {
 
     /// Counts the runs of an owner that have begun and not ended, up to `limit`.
     async fn active_runs(&self, owner: &Principal, limit: usize) -> Result<usize, StoreError>;
+
+    /// Counts threads by what they do. Reads no row of a thread.
+    async fn thread_counts(&self) -> Result<ThreadCounts, StoreError>;
 
     /// What runs used, by time, model and agent. Runs of deleted threads are not in it.
     async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError>;

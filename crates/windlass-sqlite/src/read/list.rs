@@ -2,14 +2,17 @@
 //!
 //! Nothing here writes.
 
+mod title;
+
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, FromRow, Row, SqlitePool};
 use windlass_engine::port::journal::{
-    RunQuery, RunRow, RunView, StoreError, ThreadQuery, ThreadRow, ThreadStatus, ThreadView,
+    RunQuery, RunRow, RunView, StoreError, ThreadCounts, ThreadQuery, ThreadRow, ThreadStatus, ThreadView,
 };
 use windlass_machine::{ForkPoint, InputId, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Totals};
 
-use crate::column::{run_status_code, stored, thread_status_code, time, whole};
+use self::title::Found;
+use crate::column::{encode, run_status_code, stored, thread_status_code, time, whole};
 use crate::fault::{damaged, store_error};
 
 struct ThreadColumns {
@@ -85,19 +88,20 @@ const THREAD_COLUMNS: &str = "thread, head, created_at, workspace, owner, title,
 
 /// Threads that hold something, newest activity first.
 pub(crate) async fn threads(pool: &SqlitePool, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError> {
-    let status = query.status.map(thread_status_code);
-    // The planner is told which index: it knows neither how many owners there are nor how few threads wait.
-    let (index, condition) = match (&query.owner, query.status, query.asking) {
-        (Some(_), ..) => ("threads_by_owner", "owner = ?5"),
-        (None, Some(ThreadStatus::Waiting), _) | (None, _, true) => {
-            ("threads_asking", "?5 IS NULL AND (status = 2 OR interrupts > 0)")
+    let title = query.title_contains.as_ref().map(|text| text.to_lowercase());
+    let found = match &title {
+        Some(title) => title::find(pool, title).await?,
+        None => Found::Many,
+    };
+    let (from, condition) = match &found {
+        Found::Few(numbers) if numbers.is_empty() => return Ok(Vec::new()),
+        Found::Few(_) => {
+            ("threads", "number IN (SELECT value FROM json_each(?9)) AND (?5 IS NULL OR owner = ?5)")
         }
-        (None, Some(ThreadStatus::Idle | ThreadStatus::Running | ThreadStatus::Sleeping) | None, false) => {
-            ("threads_by_minute", "?5 IS NULL")
-        }
+        Found::Many => by_index(query),
     };
     let text = format!(
-        "SELECT {THREAD_COLUMNS} FROM threads INDEXED BY {index} WHERE {condition} \
+        "SELECT {THREAD_COLUMNS} FROM {from} WHERE {condition} \
          AND deleted = 0 AND head > 0 AND minute <= ?1 / 60000 AND (updated_at, thread) < (?1, ?2) \
          AND (?3 IS NULL OR workspace = ?3) AND (?4 IS NULL OR instr(title_lower, ?4) > 0) \
          AND (?6 IS NULL OR status = ?6) AND (?7 = 0 OR interrupts > 0) \
@@ -107,20 +111,68 @@ pub(crate) async fn threads(pool: &SqlitePool, query: &ThreadQuery) -> Result<Ve
         Some((at, thread)) => (whole(at.0), thread.as_str()),
         None => (i64::MAX, ""),
     };
+    let numbers = match &found {
+        Found::Few(numbers) => Some(encode(numbers)),
+        Found::Many => None,
+    };
     // Made of constants alone.
     let rows: Vec<ThreadColumns> = sqlx::query_as(AssertSqlSafe(text))
         .bind(at)
         .bind(thread)
         .bind(query.workspace.as_deref())
-        .bind(query.title_contains.as_ref().map(|text| text.to_lowercase()))
+        .bind(title)
         .bind(query.owner.as_ref().map(Principal::as_str))
-        .bind(status)
+        .bind(query.status.map(thread_status_code))
         .bind(query.asking)
         .bind(stored(query.rows()))
+        .bind(numbers)
         .fetch_all(pool)
         .await
         .map_err(store_error)?;
     rows.into_iter().map(ThreadColumns::row).collect()
+}
+
+/// The index that a list of threads is read by, and its condition. The planner knows neither how many owners there are nor
+/// how few threads wait.
+fn by_index(query: &ThreadQuery) -> (&'static str, &'static str) {
+    let status = query.status.filter(|status| *status != ThreadStatus::Idle);
+    match (&query.owner, status, &query.workspace) {
+        (Some(_), ..) if query.asking => {
+            ("threads INDEXED BY threads_asking_by_owner", "owner = ?5 AND interrupts > 0")
+        }
+        (Some(_), Some(_), _) => {
+            ("threads INDEXED BY threads_busy", "status = ?6 AND status <> 0 AND owner = ?5")
+        }
+        (Some(_), None, _) => ("threads INDEXED BY threads_by_owner", "owner = ?5"),
+        (None, Some(ThreadStatus::Waiting), _) => {
+            ("threads INDEXED BY threads_asking", "?5 IS NULL AND (status = 2 OR interrupts > 0)")
+        }
+        (None, _, _) if query.asking => {
+            ("threads INDEXED BY threads_asking", "?5 IS NULL AND (status = 2 OR interrupts > 0)")
+        }
+        (None, Some(_), _) => {
+            ("threads INDEXED BY threads_busy", "status = ?6 AND status <> 0 AND ?5 IS NULL")
+        }
+        (None, None, Some(_)) => ("threads INDEXED BY threads_by_workspace", "workspace = ?3 AND ?5 IS NULL"),
+        (None, None, None) => ("threads INDEXED BY threads_by_minute", "?5 IS NULL"),
+    }
+}
+
+/// Counts of threads by what they do.
+pub(crate) async fn counts(pool: &SqlitePool) -> Result<ThreadCounts, StoreError> {
+    const COUNTS: &str = "SELECT status, threads, interrupts FROM standings";
+    let rows: Vec<(i64, i64, i64)> = sqlx::query_as(COUNTS).fetch_all(pool).await.map_err(store_error)?;
+    let count = |count: i64| count.max(0).cast_unsigned();
+    let threads = |status: ThreadStatus| {
+        let row = rows.iter().find(|(code, ..)| *code == thread_status_code(status));
+        count(row.map_or(0, |(_, threads, _)| *threads))
+    };
+    Ok(ThreadCounts {
+        running: threads(ThreadStatus::Running),
+        waiting: threads(ThreadStatus::Waiting),
+        sleeping: threads(ThreadStatus::Sleeping),
+        interrupts: rows.iter().map(|(.., interrupts)| count(*interrupts)).sum(),
+    })
 }
 
 /// One thread's row.

@@ -27,7 +27,7 @@ use crate::writer::raw::{Raw, Row, Statement, Value};
 use crate::writer::usage::UsageSums;
 
 const HEAD: &str = "SELECT number, deleted, epoch, node, head, batch, status FROM threads WHERE thread = ?1";
-const CLAIM: &str = "UPDATE threads SET deleted = 0, epoch = epoch + 1, node = ?2 WHERE number = ?1";
+const CLAIM: &str = "UPDATE threads SET epoch = epoch + 1, node = ?2 WHERE number = ?1";
 const CREATE: &str = "INSERT INTO threads (thread, created_at, updated_at) VALUES (?1, ?2, ?2) \
     ON CONFLICT (thread) DO UPDATE SET deleted = 0, created_at = ?2, updated_at = ?2";
 const MAKE: &str = "INSERT INTO threads (thread, created_at, updated_at, epoch, node) VALUES (?1, ?2, ?2, 1, ?3) \

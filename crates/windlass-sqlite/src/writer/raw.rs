@@ -15,6 +15,7 @@ use sqlx::SqliteConnection;
 use windlass_engine::port::journal::StoreError;
 
 use crate::fault::{Fault, store_error};
+use crate::work::Work;
 
 /// A connection that sqlx opened and never uses again. Whoever makes statements of it keeps them all under one
 /// lock, so that one thread at a time uses it; the last of them closes it.
@@ -103,6 +104,12 @@ impl Raw {
     /// Pages in the write-ahead log after the last commit.
     pub fn log_pages(&self) -> u32 {
         self.log_pages.load(Ordering::Relaxed)
+    }
+
+    /// What the connection has done since it was last asked.
+    pub fn take_work(&self) -> Work {
+        // SAFETY: the connection is open, and the caller holds the lock of its statements.
+        unsafe { take_work(self.db) }
     }
 
     /// Writes the log back into the database, as far as no reader is in the way.
@@ -273,6 +280,32 @@ impl Row<'_> {
             Some(String::from_utf8_lossy(std::slice::from_raw_parts(text, length)).into_owned())
         }
     }
+}
+
+/// What a connection has done since it was last asked.
+///
+/// # Safety
+///
+/// The connection is open, and no other thread uses it meanwhile.
+pub(crate) unsafe fn take_work(db: NonNull<ffi::sqlite3>) -> Work {
+    const RESET: c_int = 1;
+    let mut work = Work::default();
+    // SAFETY: promised by the caller; every statement belongs to the connection and is live.
+    unsafe {
+        let mut statement = ffi::sqlite3_next_stmt(db.as_ptr(), std::ptr::null_mut());
+        while !statement.is_null() {
+            let count = |what| ffi::sqlite3_stmt_status(statement, what, RESET).unsigned_abs();
+            work.statements += u64::from(count(ffi::SQLITE_STMTSTATUS_RUN));
+            work.steps += u64::from(count(ffi::SQLITE_STMTSTATUS_VM_STEP));
+            statement = ffi::sqlite3_next_stmt(db.as_ptr(), statement);
+        }
+        for what in [ffi::SQLITE_DBSTATUS_CACHE_HIT, ffi::SQLITE_DBSTATUS_CACHE_MISS] {
+            let (mut now, mut highest) = (0, 0);
+            ffi::sqlite3_db_status(db.as_ptr(), what, &mut now, &mut highest, RESET);
+            work.pages += u64::from(now.unsigned_abs());
+        }
+    }
+    work
 }
 
 fn last_fault(db: NonNull<ffi::sqlite3>) -> Fault {

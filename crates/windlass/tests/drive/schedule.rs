@@ -19,7 +19,7 @@ use windlass::machine::{
 use windlass::port::budget::{Amounts, BudgetRow};
 use windlass::port::journal::{
     AppendError, Batch, Claim, Due, Epoch, Head, Journal, Left, Posted, Recorded, RunQuery, RunRow,
-    StoreError, StoredSnapshot, ThreadQuery, ThreadRow, Usage as StoredUsage, UsageQuery,
+    StoreError, StoredSnapshot, ThreadCounts, ThreadQuery, ThreadRow, Usage as StoredUsage, UsageQuery,
 };
 use windlass::port::model::{ModelCall, Reply};
 use windlass::port::records::Records;
@@ -116,6 +116,7 @@ journal! {
     run(run: &RunId) -> Result<Option<RunRow>, StoreError>;
     runs(query: &RunQuery) -> Result<Vec<RunRow>, StoreError>;
     active_runs(owner: &Principal, limit: usize) -> Result<usize, StoreError>;
+    thread_counts() -> Result<ThreadCounts, StoreError>;
     usage(query: &UsageQuery) -> Result<StoredUsage, StoreError>;
     holder(thread: &ThreadId) -> Result<Option<String>, StoreError>;
     budgets(prefix: &str) -> Result<Vec<BudgetRow>, StoreError>;

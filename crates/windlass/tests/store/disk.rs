@@ -43,7 +43,7 @@ async fn execute(folder: &Path, sql: &str) {
 #[tokio::test]
 async fn a_full_disk_refuses_an_append_and_keeps_the_rest() {
     let folder = tempfile::tempdir().unwrap();
-    let options = StoreOptions { max_bytes: Some(256 * 1024), ..StoreOptions::default() };
+    let options = StoreOptions { max_bytes: Some(384 * 1024), ..StoreOptions::default() };
     let store = SqliteStore::open(folder.path(), options, Arc::new(SystemClock::new())).await.unwrap();
     let mut head = claimed(&store, &thread()).await;
     let text = "x".repeat(10_000);

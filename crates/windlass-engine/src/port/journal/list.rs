@@ -102,6 +102,26 @@ pub struct ThreadRow {
     pub view: ThreadView,
 }
 
+/// Counts of the threads that do something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadCounts {
+    /// Threads with an active run that neither waits nor sleeps.
+    pub running: u64,
+    /// Threads whose run waits for an outside reply.
+    pub waiting: u64,
+    /// Threads whose run waits for a time.
+    pub sleeping: u64,
+    /// Open interrupts of all threads.
+    pub interrupts: u64,
+}
+
+impl ThreadCounts {
+    /// Runs that have begun and not ended: a thread has at most one.
+    pub fn active_runs(&self) -> u64 {
+        self.running + self.waiting + self.sleeping
+    }
+}
+
 /// A run in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunRow {

@@ -7,7 +7,7 @@ use windlass_machine::{ForkPoint, ModelName, Principal, RunId, RunStatus, Seq, T
 use super::sample::{batch, claimed, view};
 use super::subject::JournalSubject;
 use crate::port::journal::{
-    Head, Journal, RunQuery, RunView, ThreadQuery, ThreadStatus, ThreadView, UsageQuery,
+    Head, Journal, RunQuery, RunView, ThreadCounts, ThreadQuery, ThreadStatus, ThreadView, UsageQuery,
 };
 
 /// Appends to a thread with this row, and gives it back.
@@ -130,6 +130,41 @@ pub(super) async fn threads_are_found_by_owner_and_by_what_they_do(subject: Jour
     }
     let row = journal.thread(&"b".into()).await.unwrap().expect("thread `b`");
     assert_eq!(row.view.owner, Principal::from("alice"));
+    let counts = ThreadCounts { running: 2, waiting: 4, sleeping: 0, interrupts: 6 };
+    assert_eq!((journal.thread_counts().await.unwrap(), counts.active_runs()), (counts, 6));
+}
+
+pub(super) async fn titles_are_found_by_any_part(subject: JournalSubject) {
+    let journal = &*subject.first;
+    let titles =
+        ["a", "ab", "Abc \"ab\"", "bÄb", "bäb", "xyz ßss", "日本語の題", "ab abab", "c  c", "*", "a OR b"];
+    for (nth, title) in titles.iter().enumerate() {
+        put(journal, &format!("t{nth}"), titled(title, "one", nth as u64)).await;
+    }
+    // Another title takes the place of the one before, and a deleted thread has none.
+    put(journal, "t0", titled("Neu", "one", 0)).await;
+    put(journal, "t1", ThreadView { interrupts: 0, ..titled("ab", "one", 1) }).await;
+    journal.delete(&"t1".into()).await.unwrap();
+    let now: Vec<_> =
+        ["neu".to_owned()].into_iter().chain(titles.map(str::to_lowercase).into_iter().skip(2)).collect();
+    let all = now.join(" ");
+    let chars: Vec<char> = all.chars().collect();
+    for length in 1..=6 {
+        for part in chars.windows(length) {
+            let part: String = part.iter().collect();
+            let found = |(nth, title): (usize, &String)| {
+                title.contains(&part).then(|| format!("t{}", if nth == 0 { 0 } else { nth + 1 }))
+            };
+            let mut wanted: Vec<_> = now.iter().enumerate().filter_map(found).collect();
+            wanted.reverse();
+            let query = ThreadQuery { title_contains: Some(part.clone()), ..ThreadQuery::default() };
+            assert_eq!(ids(journal, query).await, wanted, "{part}");
+        }
+    }
+    for nowhere in ["q", "qq", "ab*", "xyzz", "\u{1}"] {
+        let query = ThreadQuery { title_contains: Some(nowhere.to_owned()), ..ThreadQuery::default() };
+        assert_eq!(ids(journal, query).await, [""; 0], "{nowhere}");
+    }
 }
 
 pub(super) async fn a_thread_moves_in_lists_as_it_changes(subject: JournalSubject) {
@@ -154,6 +189,13 @@ pub(super) async fn a_thread_moves_in_lists_as_it_changes(subject: JournalSubjec
         let found = [&mine, &waiting, &asking].map(|query| ids(journal, query.clone()));
         let found = futures_util::future::join_all(found).await;
         assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), wanted, "{status:?} {interrupts}");
+        let counts = ThreadCounts {
+            running: u64::from(status == ThreadStatus::Running),
+            waiting: u64::from(status == ThreadStatus::Waiting),
+            sleeping: 0,
+            interrupts: interrupts.into(),
+        };
+        assert_eq!(journal.thread_counts().await.unwrap(), counts);
     }
     journal.delete(&thread).await.unwrap();
     assert_eq!(ids(journal, mine).await, [""; 0]);

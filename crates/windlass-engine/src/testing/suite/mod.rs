@@ -98,6 +98,7 @@ fn journal_cases() -> impl IntoIterator<Item = (&'static str, Needs, Case)> {
         budget::own_budgets_go_with_their_run_and_thread,
         list::threads_are_paged_newest_first,
         list::threads_are_filtered,
+        list::titles_are_found_by_any_part,
         list::threads_are_found_by_owner_and_by_what_they_do,
         list::a_thread_moves_in_lists_as_it_changes,
         list::runs_are_found,
