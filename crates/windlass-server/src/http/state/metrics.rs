@@ -16,15 +16,12 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 use windlass::Engine;
-use windlass::port::journal::{RunQuery, ThreadQuery, ThreadStatus};
 use windlass::port::observe::{Measure, Observer};
 
 use crate::http::problem::Problem;
 
 /// Names that a label may take before the rest is counted together.
 const NAMES: usize = 200;
-/// Rows that are counted at a scrape; where there are more, the figure says this.
-const COUNTED: usize = 10_000;
 type Labels = Vec<(&'static str, String)>;
 
 /// A histogram of seconds, from a millisecond to an hour.
@@ -151,21 +148,15 @@ impl Metrics {
 
     /// Looks up what stands in the store, and writes everything.
     pub async fn text(&self, engine: &Engine) -> Result<String, Problem> {
-        let counted = [
-            (ThreadStatus::Running, "running"),
-            (ThreadStatus::Waiting, "waiting"),
-            (ThreadStatus::Sleeping, "sleeping"),
-        ];
-        for (status, word) in counted {
-            let query = ThreadQuery { status: Some(status), limit: COUNTED, ..ThreadQuery::default() };
-            let count = engine.threads(&query).await?.len();
-            self.threads.get_or_create(&vec![("status", word.to_owned())]).set(count as i64);
+        let counts = engine.thread_counts().await?;
+        let by_status =
+            [(counts.running, "running"), (counts.waiting, "waiting"), (counts.sleeping, "sleeping")];
+        for (count, word) in by_status {
+            let labels = vec![("status", word.to_owned())];
+            self.threads.get_or_create(&labels).set(count.cast_signed());
         }
-        let asking = ThreadQuery { asking: true, limit: COUNTED, ..ThreadQuery::default() };
-        let asking = engine.threads(&asking).await?;
-        self.interrupts.set(asking.iter().map(|row| i64::from(row.view.interrupts)).sum());
-        let active = RunQuery { active: Some(true), ..RunQuery::newest(COUNTED) };
-        self.active_runs.set(engine.runs(&active).await?.len() as i64);
+        self.interrupts.set(counts.interrupts.cast_signed());
+        self.active_runs.set(counts.active_runs().cast_signed());
         let mut text = String::new();
         encode(&mut text, &self.registry).map_err(Problem::internal)?;
         Ok(text)
