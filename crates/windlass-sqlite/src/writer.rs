@@ -7,6 +7,7 @@
 
 pub(super) mod change;
 pub(super) mod changes;
+mod inbox;
 pub(super) mod raw;
 pub(super) mod usage;
 

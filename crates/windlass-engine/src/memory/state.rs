@@ -12,8 +12,8 @@ use super::budget::Budgets;
 use super::record::RecordRows;
 use crate::port::budget::{of_run, of_thread};
 use crate::port::journal::{
-    AppendError, Batch, Claim, Due, Epoch, Head, InboxOutcome, Left, Posted, RunView, StoreError,
-    StoredSnapshot, ThreadStatus, ThreadView,
+    AppendError, Batch, Claim, Due, Epoch, Head, INBOX_MAX, InboxOutcome, Left, Posted, RunView, StoreError,
+    StoredSnapshot, ThreadStatus, ThreadView, inbox_is_full,
 };
 use crate::port::records::RecordChange;
 
@@ -335,6 +335,10 @@ impl State {
         let place = self.places;
         let thread = self.known_or_created(id, now);
         thread.inbox.retain(|_, row| !row.is_old(now));
+        let waiting = thread.inbox.values().filter(|row| row.outcome.is_none()).count();
+        if waiting >= INBOX_MAX && !thread.inbox.contains_key(input_id) {
+            return Err(inbox_is_full(id));
+        }
         let row = thread.inbox.entry(input_id.clone());
         Ok(row.or_insert_with(|| InboxRow { place, input: input.clone(), outcome: None }).posted())
     }

@@ -94,7 +94,8 @@ pub trait Journal: Send + Sync {
         snapshot: StoredSnapshot,
     ) -> Result<(), StoreError>;
 
-    /// Leaves an input for a thread's owner. The same id returns what became of the first.
+    /// Leaves an input for a thread's owner. The same id returns what became of the first. Fails as unavailable while
+    /// [`INBOX_MAX`] inputs of the thread wait.
     async fn post(&self, thread: &ThreadId, id: &InputId, input: &Input) -> Result<Posted, StoreError>;
 
     /// Reads up to `limit` inputs that nobody has consumed, in order.
@@ -144,6 +145,18 @@ pub trait Journal: Send + Sync {
 
     /// Checks that the store is whole and can be written to; the text says what was checked.
     async fn check(&self) -> Result<String, StoreError>;
+}
+
+/// Inputs of a thread that may wait in its inbox: more than a driver leaves there between two looks, and few enough that
+/// a thread without a driver does not fill the store.
+pub const INBOX_MAX: usize = 1_000;
+
+/// What a caller learns whose input has no room.
+pub fn inbox_is_full(thread: &ThreadId) -> StoreError {
+    let why = format!(
+        "{INBOX_MAX} inputs wait in thread `{thread}` for the process that drives it; wait until it has taken some"
+    );
+    StoreError::Unavailable { why }
 }
 
 /// Id of a batch, drawn by the driver, by which it recognises its own append.

@@ -18,11 +18,12 @@ use windlass_machine::{Digest, Input, InputId, Seq, ThreadId};
 use crate::blob::collect::{Collection, Left};
 use crate::budget::Budgets;
 use crate::checksum::{checksum, placed};
-use crate::column::{OUTCOME_KEPT_MS, encode, minute, posted, run_status_code, thread_status_code};
+use crate::column::{encode, minute, run_status_code, thread_status_code};
 use crate::fault::Fault;
 use crate::node::Node;
 use crate::record::RecordRows;
 use crate::writer::change::{PreparedAppend, Until, Write, Written};
+use crate::writer::inbox::Inbox;
 use crate::writer::raw::{Raw, Row, Statement, Value};
 use crate::writer::usage::UsageSums;
 
@@ -49,28 +50,20 @@ const EVENT: &str = "INSERT INTO events (position, body, checksum) VALUES (?1, ?
 // The same bytes over the same row write no page; over a damaged one they heal it.
 const BLOB: &str = "INSERT INTO blobs (digest, used_at, bytes) VALUES (?1, ?2, ?3) \
     ON CONFLICT (digest) DO UPDATE SET used_at = ?2, bytes = ?3";
-const CONSUME: &str = "UPDATE inbox SET outcome = ?3, consumed_at = ?4, input = NULL \
-    WHERE number = ?1 AND id = ?2 AND consumed_at IS NULL";
 const RUN: &str = "INSERT INTO runs (run, number, agent, model, from_seq, started_at, totals, workspace, owner, \
     queued) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (run, number) DO UPDATE \
     SET agent = ?3, model = ?4, totals = ?7";
 const UNQUEUE: &str = "DELETE FROM runs WHERE run = ?1 AND number = ?2 AND queued IS NOT NULL";
 const RUN_ENDED: &str = "UPDATE runs SET status = ?3, finished_at = ?4 WHERE run = ?1 AND number = ?2";
-const POST: &str =
-    "INSERT INTO inbox (number, id, input) VALUES (?1, ?2, ?3) ON CONFLICT (number, id) DO NOTHING";
-const POSTED: &str = "SELECT outcome FROM inbox WHERE number = ?1 AND id = ?2";
-const INBOX: &str = "SELECT 1 FROM inbox WHERE number = ?1 AND consumed_at IS NULL LIMIT 1";
 // As in `read::DUE`, for one thread.
 const IS_DUE: &str = "SELECT 1 FROM threads WHERE number = ?1 AND (status = 1 OR deadline <= ?2 \
     OR deadline IS NOT NULL AND minute > ?2 / 60000 + 1 \
     OR EXISTS (SELECT 1 FROM inbox WHERE inbox.number = ?1 AND consumed_at IS NULL))";
-const PURGE: &str = "DELETE FROM inbox WHERE consumed_at < ?1";
 const SNAPSHOT: &str = "INSERT INTO snapshots (number, fold, seq, bytes, checksum) VALUES (?1, ?2, ?3, ?4, ?5) \
     ON CONFLICT (number) DO UPDATE SET fold = ?2, seq = ?3, bytes = ?4, checksum = ?5";
 const CHECK: &str = "INSERT INTO checks (id, at) VALUES (1, ?1) ON CONFLICT (id) DO UPDATE SET at = ?1";
 const DELETE_EVENTS: &str = "DELETE FROM events WHERE position BETWEEN ?1 AND ?2";
 const DELETE_RUNS: &str = "DELETE FROM runs WHERE number = ?1";
-const DELETE_INBOX: &str = "DELETE FROM inbox WHERE number = ?1";
 const DELETE_SNAPSHOT: &str = "DELETE FROM snapshots WHERE number = ?1";
 
 /// The prepared statements of every change.
@@ -86,22 +79,18 @@ pub(crate) struct Changes {
     listed: Statement,
     event: Statement,
     blob: Statement,
-    consume: Statement,
     run: Statement,
     run_ended: Statement,
     unqueue: Statement,
-    post: Statement,
-    posted: Statement,
-    inbox: Statement,
     is_due: Statement,
-    purge: Statement,
     snapshot: Statement,
     check: Statement,
     synchronous: Statement,
     workspace: Statement,
     /// Rows of a thread that only a deletion touches: each takes the thread's number.
-    delete: [Statement; 4],
+    delete: [Statement; 3],
     delete_events: Statement,
+    inbox: Inbox,
     collection: Collection,
     budgets: Budgets,
     records: RecordRows,
@@ -124,26 +113,17 @@ impl Changes {
             listed: raw.prepare(LISTED)?,
             event: raw.prepare(EVENT)?,
             blob: raw.prepare(BLOB)?,
-            consume: raw.prepare(CONSUME)?,
             run: raw.prepare(RUN)?,
             run_ended: raw.prepare(RUN_ENDED)?,
             unqueue: raw.prepare(UNQUEUE)?,
-            post: raw.prepare(POST)?,
-            posted: raw.prepare(POSTED)?,
-            inbox: raw.prepare(INBOX)?,
             is_due: raw.prepare(IS_DUE)?,
-            purge: raw.prepare(PURGE)?,
             snapshot: raw.prepare(SNAPSHOT)?,
             check: raw.prepare(CHECK)?,
             synchronous: raw.prepare("PRAGMA synchronous")?,
             workspace: raw.prepare(WORKSPACE)?,
-            delete: [
-                raw.prepare(DELETE)?,
-                raw.prepare(DELETE_RUNS)?,
-                raw.prepare(DELETE_INBOX)?,
-                raw.prepare(DELETE_SNAPSHOT)?,
-            ],
+            delete: [raw.prepare(DELETE)?, raw.prepare(DELETE_RUNS)?, raw.prepare(DELETE_SNAPSHOT)?],
             delete_events: raw.prepare(DELETE_EVENTS)?,
+            inbox: Inbox::prepare(raw)?,
             collection: Collection::prepare(raw, &node)?,
             budgets: Budgets::prepare(raw)?,
             records: RecordRows::prepare(raw)?,
@@ -212,11 +192,7 @@ impl Changes {
             self.collection.loosen(&blob.digest, self.clock.now().0)?;
         }
         for (id, outcome) in &batch.consumed {
-            let outcome = encode(outcome);
-            let row = [Value::Integer(number), Value::Text(id.as_str()), Value::Text(&outcome), now];
-            if self.consume.run(&row)? == 0 {
-                return Err(StoreError::NotFound { what: format!("inbox row `{id}`") });
-            }
+            self.inbox.consume(number, id, outcome, self.clock.now().0)?;
         }
         for run in &batch.unqueued {
             self.unqueue.run(&[Value::Text(run.as_str()), Value::Integer(number)])?;
@@ -358,7 +334,7 @@ impl Changes {
     /// Gives a thread to this node in another epoch. Returns its head, and whether its inbox has rows.
     fn take(&mut self, found: &Found) -> Result<(Head, bool), StoreError> {
         self.claim.run(&[Value::Integer(found.number), Value::Text(self.node.id())])?;
-        let inbox = self.inbox.first(&[Value::Integer(found.number)], |_| ())?.is_some();
+        let inbox = self.inbox.is_waiting(found.number)?;
         Ok((Head { epoch: Epoch(found.head.epoch.0 + 1), ..found.head }, inbox))
     }
 
@@ -372,15 +348,11 @@ impl Changes {
         is_message: bool,
     ) -> Result<Posted, StoreError> {
         let found = if is_message { self.known_or_created(thread)? } else { self.known(thread)? };
-        let forget_before = self.clock.now().0.saturating_sub(OUTCOME_KEPT_MS);
-        self.purge.run(&[Value::number(forget_before)])?;
-        let number = Value::Integer(found.number);
-        if self.post.run(&[number, Value::Text(id), Value::Text(input)])? == 1 {
+        let posted = self.inbox.post(found.number, thread, id, input, self.clock.now().0)?;
+        if posted.is_none() {
             self.name(found.number, names)?;
-            return Ok(Posted::Waiting);
         }
-        let outcome = self.posted.first(&[number, Value::Text(id)], |row| row.text(0))?.flatten();
-        posted(outcome.as_deref())
+        Ok(posted.unwrap_or(Posted::Waiting))
     }
 
     fn put_snapshot(
@@ -412,6 +384,7 @@ impl Changes {
         let workspace = self.workspace.first(&[Value::Integer(found.number)], |row| row.text(0))?.flatten();
         let own = of_thread(&workspace.unwrap_or_default(), thread);
         self.usage.remove_thread(found.number)?;
+        self.inbox.delete(found.number)?;
         for statement in &mut self.delete {
             statement.run(&[Value::Integer(found.number)])?;
         }

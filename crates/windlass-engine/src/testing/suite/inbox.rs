@@ -9,7 +9,7 @@ use windlass_machine::{
 
 use super::sample::{batch, claimed, head};
 use super::subject::JournalSubject;
-use crate::port::journal::{Accepted, AppendError, InboxOutcome, Posted, StoreError};
+use crate::port::journal::{Accepted, AppendError, INBOX_MAX, InboxOutcome, Posted, StoreError};
 
 fn thread() -> ThreadId {
     ThreadId::from("thread-1")
@@ -65,6 +65,30 @@ pub(super) async fn consumption_gives_the_outcome(subject: JournalSubject) {
     assert_eq!(journal.posted(&thread(), &"c".into()).await.unwrap(), Some(Posted::Waiting));
     assert_eq!(journal.posted(&thread(), &"d".into()).await.unwrap(), None);
     assert_eq!(journal.inbox(&thread(), 10).await.unwrap(), [(InputId::from("c"), Ok(titled("c")))]);
+}
+
+pub(super) async fn an_inbox_has_room_for_so_many(subject: JournalSubject) {
+    let journal = subject.first;
+    let start = claimed(&*journal, &thread()).await;
+    for nth in 0..INBOX_MAX {
+        journal.post(&thread(), &format!("m{nth}").as_str().into(), &titled("a")).await.unwrap();
+    }
+    let one_more = async || journal.post(&thread(), &"more".into(), &titled("b")).await;
+    let refused = one_more().await.unwrap_err();
+    assert!(
+        matches!(&refused, StoreError::Unavailable { why } if why.contains("1000 inputs wait")),
+        "{refused:?}"
+    );
+    assert_eq!(journal.posted(&thread(), &"more".into()).await.unwrap(), None);
+    // One that waits already has its room, and other threads have theirs.
+    let known = journal.post(&thread(), &"m7".into(), &titled("again")).await.unwrap();
+    assert_eq!(known, Posted::Waiting);
+    claimed(&*journal, &"thread-2".into()).await;
+    journal.post(&"thread-2".into(), &"more".into(), &titled("b")).await.unwrap();
+    let mut consuming = batch(&thread(), start, &["a"]);
+    consuming.consumed = vec![("m0".into(), InboxOutcome::Rejected(Reject::Busy))];
+    journal.append(consuming).await.unwrap();
+    assert_eq!(one_more().await.unwrap(), Posted::Waiting);
 }
 
 pub(super) async fn a_row_is_consumed_once(subject: JournalSubject) {

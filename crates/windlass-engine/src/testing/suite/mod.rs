@@ -80,6 +80,7 @@ fn journal_cases() -> impl IntoIterator<Item = (&'static str, Needs, Case)> {
         inbox::consumption_gives_the_outcome,
         inbox::a_row_is_consumed_once,
         inbox::an_outcome_is_kept_for_a_day,
+        inbox::an_inbox_has_room_for_so_many,
         inbox::only_a_message_makes_a_thread,
         budget::what_is_reserved_and_used_is_counted,
         budget::a_refused_reserve_writes_nothing,
