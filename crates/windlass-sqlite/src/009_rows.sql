@@ -54,6 +54,14 @@ CREATE TABLE usage_threads (
   PRIMARY KEY (quarter, workspace, owner, previous, by_model, model, agent)
 ) WITHOUT ROWID;
 
+-- The newest change of the records of some owners of a kind. Owners share a slot, so that there are few rows.
+CREATE TABLE record_owners (
+  kind    TEXT    NOT NULL,
+  slot    INTEGER NOT NULL,
+  changed INTEGER NOT NULL,
+  PRIMARY KEY (kind, slot)
+) WITHOUT ROWID;
+
 -- Lists of a tenant, and of threads that do or ask something, without those of others and without deleted ones.
 DROP INDEX threads_by_minute;
 CREATE INDEX threads_by_minute ON threads (minute) WHERE deleted = 0;

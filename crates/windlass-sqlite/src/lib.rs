@@ -403,6 +403,10 @@ impl Records for SqliteStore {
     async fn changes(&self, kinds: &[&str]) -> Result<Vec<u64>, StoreError> {
         record::changes(&self.readers, kinds).await
     }
+
+    async fn changes_of(&self, owned: &[(&str, &str)]) -> Result<Vec<u64>, StoreError> {
+        record::changes_of(&self.readers, owned).await
+    }
 }
 
 #[async_trait]

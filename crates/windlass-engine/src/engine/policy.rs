@@ -112,7 +112,7 @@ impl PolicyHandle<'_> {
             Some(auto_run) => {
                 let value = serde_json::to_value(RecordedAutoRun { auto_run });
                 let value = value.map_err(|error| EngineError::Config(error.to_string()))?;
-                RecordChange::put(AUTO_RUN, &key, whose.owner(), value, expected)
+                RecordChange::put(AUTO_RUN, &key, &whose.owner(), value, expected)
             }
             None => RecordChange::delete(AUTO_RUN, &key, expected),
         };

@@ -4,7 +4,7 @@
 
 use windlass_machine::{Principal, ThreadId};
 
-use crate::drive::policy::service::AutoRunOf;
+use crate::drive::policy::service::{AutoRunOf, auto_run_key};
 
 /// Whose choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +25,11 @@ impl Whose {
     }
 
     /// The owner of its record.
-    pub(crate) fn owner(&self) -> &str {
+    pub(crate) fn owner(&self) -> String {
         match self {
-            Self::User(user) => user.as_str(),
-            Self::Thread(_) => "",
+            Self::User(user) => user.to_string(),
+            // Nothing lists the choices of threads by owner: it tells them apart where one changes.
+            Self::Thread(_) => auto_run_key(self.of()),
         }
     }
 }

@@ -387,6 +387,10 @@ impl Records for MemoryStore {
     async fn changes(&self, kinds: &[&str]) -> Result<Vec<u64>, StoreError> {
         Ok(self.readable()?.records.changes(kinds))
     }
+
+    async fn changes_of(&self, owned: &[(&str, &str)]) -> Result<Vec<u64>, StoreError> {
+        Ok(self.readable()?.records.changes_of(owned))
+    }
 }
 
 #[async_trait]

@@ -19,6 +19,8 @@ pub(super) struct RecordRows {
     count: u64,
     /// The newest change of each kind.
     changed: BTreeMap<String, u64>,
+    /// The newest change of each owner's records of a kind.
+    changed_of: BTreeMap<(String, String), u64>,
 }
 
 struct Row {
@@ -74,9 +76,14 @@ impl RecordRows {
     pub fn write(&mut self, plan: Plan, now: Timestamp) {
         for (change, version) in plan.changes.into_iter().zip(plan.versions) {
             let place = (change.kind, change.key);
+            let known = self.rows.get(&place).map(|row| row.owner.clone());
+            if let Some(owner) = known.filter(|_| change.write != PreparedWrite::Keep) {
+                self.changed_of.insert((place.0.clone(), owner), plan.count);
+            }
             match (change.write, version) {
                 (PreparedWrite::Keep, _) => {}
                 (PreparedWrite::Put { owner, value }, Some(version)) => {
+                    self.changed_of.insert((place.0.clone(), owner.clone()), plan.count);
                     let row = Row { owner, version, updated_at: now, value: value.into() };
                     self.rows.insert(place, row);
                 }
@@ -92,6 +99,14 @@ impl RecordRows {
     /// See [`Records::changes`](crate::port::records::Records::changes).
     pub fn changes(&self, kinds: &[&str]) -> Vec<u64> {
         kinds.iter().map(|kind| self.changed.get(*kind).copied().unwrap_or_default()).collect()
+    }
+
+    /// See [`Records::changes_of`](crate::port::records::Records::changes_of).
+    pub fn changes_of(&self, owned: &[(&str, &str)]) -> Vec<u64> {
+        let newest = |(kind, owner): &(&str, &str)| {
+            self.changed_of.get(&((*kind).to_owned(), (*owner).to_owned())).copied().unwrap_or_default()
+        };
+        owned.iter().map(newest).collect()
     }
 
     /// See [`Records::get`](crate::port::records::Records::get).

@@ -44,6 +44,13 @@ pub trait Records: Send + Sync {
     /// within a kind it only grows: a reader that has seen a number has seen all changes of the kind up to it.
     async fn changes(&self, kinds: &[&str]) -> Result<Vec<u64>, StoreError>;
 
+    /// The same for the records of one owner in each of some kinds: a pair is a kind and an owner. A change of the owner of
+    /// a record counts for both. A number may also grow with changes for other owners, so that a store may keep few of them.
+    async fn changes_of(&self, owned: &[(&str, &str)]) -> Result<Vec<u64>, StoreError> {
+        let kinds: Vec<&str> = owned.iter().map(|(kind, _)| *kind).collect();
+        self.changes(&kinds).await
+    }
+
     /// Writes a record; returns its new version.
     async fn put(
         &self,

@@ -18,6 +18,7 @@ mod policy;
 mod preview;
 mod question;
 mod rows;
+mod sources;
 mod spelling;
 mod trial;
 mod version;

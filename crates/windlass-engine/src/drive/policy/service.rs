@@ -37,7 +37,7 @@ pub(crate) struct PolicyService {
     records: Arc<dyn Records>,
     clock: Arc<dyn Clock>,
     catalog: Arc<ToolCatalog>,
-    roles_of: Option<Arc<RolesOf>>,
+    roles: Roles,
     base: RwLock<Arc<Policy>>,
     /// Raised by every change, also by those of other processes once they are noticed.
     generation: AtomicU64,
@@ -56,12 +56,25 @@ pub(crate) struct PolicyNow {
     /// Differs where policy or tools do, the same in every process.
     pub version: u64,
     generation: u64,
+    /// The program's rules that it began with.
+    base: Arc<Policy>,
+    /// What it was read from.
+    sources: Sources,
     /// The tools that it counts for.
     tools: Digest,
     /// When one of its rules or grants begins or ceases to count.
     next_bound: Option<Timestamp>,
     /// Versions of the records of its grants: a use of one is written only where it is still that.
     pub grants: Arc<[(String, Record)]>,
+}
+
+/// The newest changes of the records that a policy was read from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Sources {
+    /// Of those of the user and the thread.
+    own: Vec<u64>,
+    /// Of the kinds that roles come from.
+    roles: Vec<u64>,
 }
 
 impl PolicyNow {
@@ -135,12 +148,12 @@ impl PolicyService {
         base: Policy,
     ) -> Self {
         let base = RwLock::new(Arc::new(base));
-        let kinds = [ALLOW, GRANT, AUTO_RUN].into_iter().chain(roles.kinds).collect();
+        let kinds = [ALLOW, GRANT, AUTO_RUN].into_iter().chain(roles.kinds.iter().copied()).collect();
         Self {
             records: records.clone(),
             clock: clock.clone(),
             catalog: catalog.clone(),
-            roles_of: roles.of,
+            roles,
             base,
             generation: AtomicU64::new(1),
             kinds,
@@ -194,7 +207,9 @@ impl PolicyService {
     ) -> Result<PolicyNow, StoreError> {
         // Read before the records: a change that comes in between is looked up again.
         let generation = self.generation();
-        let mut policy = (*self.base()).clone();
+        let sources = self.sources(user, thread).await?;
+        let base = self.base();
+        let mut policy = (*base).clone();
         let of_thread = self.auto_run(AutoRunOf::Thread(thread)).await?;
         let chosen = match of_thread {
             Some(chosen) => Some(chosen),
@@ -218,10 +233,7 @@ impl PolicyService {
         }
         let now = self.clock.now();
         let (past, next_bound) = bounds(&policy, now);
-        let roles = match &self.roles_of {
-            Some(roles_of) => roles_of(user.clone()).await?,
-            None => Vec::new(),
-        };
+        let roles = self.roles_of(user).await?;
         let tools = self.catalog.now().digest;
         let version = version(&policy, past, &roles, tools);
         Ok(PolicyNow {
@@ -229,10 +241,58 @@ impl PolicyService {
             roles,
             version,
             generation,
+            base,
+            sources,
             tools,
             next_bound,
             grants: grants.into(),
         })
+    }
+
+    /// Whether a policy that may be out of date counts unchanged: what has changed since is of other users and threads. Reads
+    /// the numbers of changes, and roles where they may have changed.
+    pub(crate) async fn confirm(
+        &self,
+        policy: &mut PolicyNow,
+        user: &Principal,
+        thread: &ThreadId,
+    ) -> Result<bool, StoreError> {
+        // Read before the changes, as in `policy_for`.
+        let generation = self.generation();
+        let is_over = policy.next_bound.is_some_and(|bound| bound <= self.clock.now());
+        let is_other = !Arc::ptr_eq(&policy.base, &self.base()) || policy.tools != self.catalog.now().digest;
+        if is_over || is_other {
+            return Ok(false);
+        }
+        let sources = self.sources(user, thread).await?;
+        if sources.own != policy.sources.own {
+            return Ok(false);
+        }
+        if sources.roles != policy.sources.roles && self.roles_of(user).await? != policy.roles {
+            return Ok(false);
+        }
+        (policy.sources, policy.generation) = (sources, generation);
+        Ok(true)
+    }
+
+    /// The newest changes of what a policy is read from.
+    async fn sources(&self, user: &Principal, thread: &ThreadId) -> Result<Sources, StoreError> {
+        let (user, of_thread) = (user.as_str(), auto_run_key(AutoRunOf::Thread(thread)));
+        // Threads' choices that older builds wrote have no owner.
+        let own = [(ALLOW, user), (GRANT, user), (AUTO_RUN, user), (AUTO_RUN, &of_thread), (AUTO_RUN, "")];
+        let own = self.records.changes_of(&own).await?;
+        let roles = match &self.roles.kinds[..] {
+            [] => Vec::new(),
+            kinds => self.records.changes(kinds).await?,
+        };
+        Ok(Sources { own, roles })
+    }
+
+    async fn roles_of(&self, user: &Principal) -> Result<Vec<String>, StoreError> {
+        match &self.roles.of {
+            Some(roles_of) => Ok(roles_of(user.clone()).await?),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// All records of a kind, of one owner or of all.

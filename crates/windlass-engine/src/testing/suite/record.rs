@@ -48,6 +48,7 @@ pub async fn records_suite<F: Future<Output = RecordsSubject>>(make: impl Fn() -
         records_are_listed_by_key_and_owner,
         every_change_is_counted,
         changes_are_seen_by_kind,
+        changes_are_seen_by_owner,
         what_does_not_fit_is_refused,
         an_append_brings_its_records,
         an_append_holds_on_to_a_record,
@@ -252,6 +253,36 @@ async fn changes_are_seen_by_kind(subject: RecordsSubject) {
     let (deleted, same) = seen().await;
     assert!(deleted > mode && same == mode, "{deleted} {mode} {same}");
     assert!(subject.second.changes(&[]).await.unwrap().is_empty());
+}
+
+async fn changes_are_seen_by_owner(subject: RecordsSubject) {
+    let owned = [("grant", "alice"), ("grant", "bob"), ("mode", "alice"), ("grant", "alice")];
+    let seen = async || {
+        let seen = subject.second.changes_of(&owned).await.unwrap();
+        let [alice, bob, mode, again] = seen[..] else { panic!("{seen:?}") };
+        assert_eq!(alice, again);
+        [alice, bob, mode]
+    };
+    assert_eq!(seen().await, [0, 0, 0]);
+    let records = &subject.first;
+    let mut before = seen().await;
+    // What is done to whose record, and whose numbers must grow; the others must not where a store keeps each.
+    for (owner, grows) in [
+        (Some("alice"), [true, false, false]),
+        (Some("alice"), [true, false, false]),
+        (Some("bob"), [true, true, false]),
+        (None, [false, true, false]),
+    ] {
+        match owner {
+            Some(owner) => drop(records.put("grant", "a", owner, json!(1), Expect::Any).await.unwrap()),
+            None => records.delete("grant", "a", Expect::Any).await.unwrap(),
+        }
+        let after = seen().await;
+        let grown: Vec<_> = before.iter().zip(&after).map(|(before, after)| after > before).collect();
+        assert_eq!(grown, grows, "{owner:?}");
+        before = after;
+    }
+    assert!(subject.second.changes_of(&[]).await.unwrap().is_empty());
 }
 
 async fn every_change_is_counted(subject: RecordsSubject) {

@@ -138,14 +138,23 @@ impl Judging {
     ) -> Result<Option<PolicyNow>, Ended> {
         let state = machine.state();
         let Some(run) = &state.run else { return Ok(None) };
-        if let Some((user, policy)) = &self.policy
-            && *user == run.by
-            // Uses that are not written yet count: they are known here alone.
-            && (self.uses_grants || !services.policy.is_stale(policy))
-        {
-            return Ok(Some(policy.clone()));
-        }
         let mut patience = Patience::new();
+        if let Some((user, policy)) = &mut self.policy
+            && *user == run.by
+        {
+            // Uses that are not written yet count: they are known here alone.
+            let counts = self.uses_grants || !services.policy.is_stale(policy);
+            let counts = counts
+                || loop {
+                    match services.policy.confirm(policy, user, machine.thread()).await {
+                        Ok(is_confirmed) => break is_confirmed,
+                        Err(error) => patience.after(&*services.clock, error).await.map_err(Ended::Store)?,
+                    }
+                };
+            if counts {
+                return Ok(Some(policy.clone()));
+            }
+        }
         let policy = loop {
             match services.policy.policy_for(&run.by, machine.thread()).await {
                 Ok(policy) => break policy,
