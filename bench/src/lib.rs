@@ -8,6 +8,7 @@
 pub mod browser;
 pub mod conversation;
 pub mod drive;
+pub mod growth;
 pub mod http;
 pub mod machine;
 pub mod pages;

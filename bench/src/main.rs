@@ -12,7 +12,7 @@ use windlass_bench::drive::{self, Find, Load, Open, Peer, Program, Settings};
 use windlass_bench::http::{self, Http, Idle, Restart};
 use windlass_bench::pages::{self, Pages};
 use windlass_bench::server::ModelServer;
-use windlass_bench::{machine, table};
+use windlass_bench::{growth, machine, table};
 
 /// What Windlass costs, beside a bare client and rig, against a scripted model server
 #[derive(Parser)]
@@ -40,6 +40,8 @@ enum Command {
     Restart(Restart),
     /// Start `windlass serve` and a browser, and print figures of its pages as a JSON line
     Pages(Pages),
+    /// Measure how work grows with the store and print the table
+    Growth(Growth),
     /// Play Windlass for a harness from outside, which tells in the environment what to play
     Peer(Peer),
     /// Measure every program with every workload and print the table
@@ -57,6 +59,16 @@ struct Serve {
     /// End when standard input ends, so that the server never outlives whoever started it
     #[arg(long)]
     until_stdin_ends: bool,
+}
+
+#[derive(Args)]
+struct Growth {
+    /// Small stores: shows that everything works
+    #[arg(long)]
+    quick: bool,
+    /// Where the stores are written
+    #[arg(long, default_value = "target/bench")]
+    folder: std::path::PathBuf,
 }
 
 #[derive(Args)]
@@ -108,6 +120,11 @@ fn main() -> Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let page = runtime.block_on(pages::measure(&options))?;
             writeln!(std::io::stdout(), "{}", serde_json::to_string(&page)?)?;
+            Ok(())
+        }
+        Command::Growth(options) => {
+            let sizes = if options.quick { growth::QUICK_SIZES } else { growth::SIZES };
+            write!(std::io::stdout(), "{}", growth::run(&options.folder, sizes)?)?;
             Ok(())
         }
         Command::Peer(peer) => {

@@ -21,6 +21,7 @@ use self::child::Server;
 use self::samples::{Sample, Samples};
 use self::workload::Workload;
 use crate::drive::{Opened, Program};
+use crate::growth;
 use crate::http::{Restarted, Rested};
 use crate::machine;
 
@@ -76,6 +77,10 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     println!("{}", rows::markdown(&samples, sync_ms, options.only.is_empty()));
+    if options.only.is_empty() && options.programs.is_empty() {
+        let sizes = if options.quick { growth::QUICK_SIZES } else { growth::SIZES };
+        println!("{}", growth::run(&options.folder, sizes)?);
+    }
     Ok(())
 }
 

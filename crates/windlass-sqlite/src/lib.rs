@@ -114,6 +114,14 @@ impl SqliteStore {
         }
     }
 
+    /// What SQLite has done for this store since it was last asked. Opens every connection for reading.
+    pub async fn take_work(&self) -> Result<Work, StoreError> {
+        let mut work = self.writer.take_work();
+        work.add(read::take_work(&self.readers, READERS).await?);
+        work.add(read::take_work(&self.lists, LIST_READERS).await?);
+        Ok(work)
+    }
+
     /// This process's part in the store.
     pub fn node(&self) -> &Arc<Node> {
         &self.node

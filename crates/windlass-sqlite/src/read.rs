@@ -14,6 +14,8 @@ use windlass_machine::{Digest, Event, InputId, Seq, ThreadId, Timestamp};
 use super::checksum;
 use super::column::{OUTCOME_KEPT_MS, encode, posted, stored};
 use super::fault::{damaged, store_error};
+use crate::work::Work;
+use crate::writer::raw;
 
 /// Where a thread stands.
 pub(super) async fn head(pool: &SqlitePool, thread: &ThreadId) -> Result<Option<Head>, StoreError> {
@@ -224,6 +226,20 @@ pub(super) async fn due(
         .await
         .map_err(store_error)?;
     Ok(rows.into_iter().map(ThreadId::from).collect())
+}
+
+/// What SQLite has done for each connection of a pool since it was last asked.
+pub(super) async fn take_work(pool: &SqlitePool, connections: u32) -> Result<Work, StoreError> {
+    let (mut work, mut held) = (Work::default(), Vec::new());
+    for _ in 0..connections {
+        let mut connection = pool.acquire().await.map_err(store_error)?;
+        let mut handle = connection.lock_handle().await.map_err(store_error)?;
+        // SAFETY: the handle keeps the connection locked.
+        work.add(unsafe { raw::take_work(handle.as_raw_handle()) });
+        drop(handle);
+        held.push(connection);
+    }
+    Ok(work)
 }
 
 /// Threads with an input that nobody has consumed.

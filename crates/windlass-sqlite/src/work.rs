@@ -2,13 +2,6 @@
 //!
 //! Counts do not depend on the machine, and times do.
 
-use sqlx::SqlitePool;
-use windlass_engine::port::journal::StoreError;
-
-use crate::fault::store_error;
-use crate::writer::raw::take_work;
-use crate::{LIST_READERS, READERS, SqliteStore};
-
 /// What SQLite has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
@@ -21,32 +14,10 @@ pub struct Work {
 }
 
 impl Work {
-    fn add(&mut self, more: Self) {
+    /// Adds what another connection has done.
+    pub(crate) fn add(&mut self, more: Self) {
         self.statements += more.statements;
         self.steps += more.steps;
         self.pages += more.pages;
     }
-}
-
-impl SqliteStore {
-    /// What SQLite has done for this store since it was last asked. Opens every connection for reading.
-    pub async fn take_work(&self) -> Result<Work, StoreError> {
-        let mut work = self.writer.take_work();
-        work.add(of_pool(&self.readers, READERS).await?);
-        work.add(of_pool(&self.lists, LIST_READERS).await?);
-        Ok(work)
-    }
-}
-
-async fn of_pool(pool: &SqlitePool, connections: u32) -> Result<Work, StoreError> {
-    let (mut work, mut held) = (Work::default(), Vec::new());
-    for _ in 0..connections {
-        let mut connection = pool.acquire().await.map_err(store_error)?;
-        let mut handle = connection.lock_handle().await.map_err(store_error)?;
-        // SAFETY: the handle keeps the connection locked.
-        work.add(unsafe { take_work(handle.as_raw_handle()) });
-        drop(handle);
-        held.push(connection);
-    }
-    Ok(work)
 }
