@@ -1,7 +1,7 @@
 //! The model adapter: providers over HTTP, and the built-in demo model.
 //!
-//! Chat completions are written and read here, and so are the replies of Anthropic and Gemini; everything else stands
-//! on `rig-core`, whose types stay in here. What the library does not do (raw stop reasons, stall time-outs, typed
+//! Chat completions are written and read here, and so are the replies of the other wires; their requests stand on
+//! `rig-core`, whose types stay in here. What the library does not do (raw stop reasons, stall time-outs, typed
 //! errors, compact storage of a provider's items) is added on top.
 //! It retries nothing and stores nothing.
 
@@ -21,6 +21,7 @@ mod native;
 #[cfg(all(test, feature = "testing"))]
 mod oracle;
 mod provider;
+mod responses;
 mod schema;
 mod settings;
 mod stream;

@@ -33,6 +33,7 @@ use crate::cloud::bedrock::Converse;
 use crate::generate::GenerateDecoder;
 use crate::messages::MessagesDecoder;
 use crate::provider::endpoint::Endpoint;
+use crate::responses::ResponsesDecoder;
 use crate::stream::decoder::Decoder;
 
 /// A chat endpoint that the library has no dialect for.
@@ -125,7 +126,7 @@ impl LibraryWire {
         match self {
             Self::Anthropic(_) => Some(Box::new(MessagesDecoder::new(Arc::clone(origin), lenient))),
             Self::Gemini(_) => Some(Box::new(GenerateDecoder::new(Arc::clone(origin), lenient))),
-            Self::Responses(_) => None,
+            Self::Responses(_) => Some(Box::new(ResponsesDecoder::new(Arc::clone(origin), lenient))),
             #[cfg(feature = "bedrock")]
             Self::Converse(_) => None,
         }

@@ -29,6 +29,7 @@ use crate::chat::{ChatDecoder, Dialect};
 use crate::config::WireKind;
 use crate::generate::GenerateDecoder;
 use crate::messages::MessagesDecoder;
+use crate::responses::ResponsesDecoder;
 use crate::stream::decoder::Decoder;
 use crate::stream::sse::{EventReader, Flow};
 
@@ -145,6 +146,12 @@ pub(crate) fn read_generate_reply<'a>(pieces: impl IntoIterator<Item = &'a [u8]>
     read_reply(GenerateDecoder::new(origin, true), pieces)
 }
 
+/// The deltas of a responses reply whose body arrives in these pieces, and its outcome.
+pub(crate) fn read_responses_reply<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+    let origin = Arc::new(Origin { api: WireKind::OpenaiResponses.api().to_owned(), model: "p/m".into() });
+    read_reply(ResponsesDecoder::new(origin, true), pieces)
+}
+
 /// What a decoder returned.
 type Outcome = (Vec<Delta>, Result<Reply, ModelError>);
 
@@ -163,6 +170,11 @@ fn read_reply<'a>(mut decoder: impl Decoder, pieces: impl IntoIterator<Item = &'
         }
     }
     (deltas.into(), outcome.unwrap_or_else(|| decoder.finish()))
+}
+
+/// Reads a responses reply in one piece and in two, for fuzzing: a panic is a finding.
+pub fn responses_reply(bytes: &[u8]) {
+    assert_eq!(read_responses_reply([bytes]), read_responses_reply(halves(bytes)), "pieces do not matter");
 }
 
 /// Reads a Gemini reply in one piece and in two, for fuzzing: a panic is a finding.

@@ -28,7 +28,17 @@ pub(super) fn frames(name: &str) -> Option<Vec<String>> {
             frames.push(ended("response.incomplete", "incomplete", json!(first_two), usage(), why));
             frames
         }
+        "resp-filter" => {
+            let mut frames: Vec<String> = items().into_iter().take(7).collect();
+            let first_two: Vec<Value> = output().as_array().into_iter().flatten().take(2).cloned().collect();
+            let why = json!({"incomplete_details": {"reason": "content_filter"}});
+            frames.push(ended("response.incomplete", "incomplete", json!(first_two), usage(), why));
+            frames
+        }
         "resp-refusal" => refusal(),
+        "resp-custom" => custom(),
+        "resp-bare" => bare(),
+        "resp-hosted" => hosted(),
         "resp-errevent" => {
             let mut frames: Vec<String> = items().into_iter().take(6).collect();
             frames.push(named(&json!({"type": "error", "sequence_number": 9, "code": "server_error",
@@ -92,6 +102,71 @@ fn refusal() -> Vec<String> {
         ),
         named(&json!({"type": "response.output_item.done", "output_index": 0, "item": item})),
         ended("response.completed", "completed", json!([item]), usage(), json!({})),
+    ]
+}
+
+/// A call of a tool with free text as its input.
+fn custom() -> Vec<String> {
+    let call = |status: &str, input: &str| {
+        json!({"id": "ctc_1", "type": "custom_tool_call", "status": status, "call_id": "call_A", "name": "shell",
+            "input": input})
+    };
+    let delta = |text: &str| {
+        named(&json!({"type": "response.custom_tool_call_input.delta", "item_id": "ctc_1", "output_index": 0,
+            "delta": text}))
+    };
+    let whole = call("completed", "say \"hi\"\n");
+    vec![
+        named(
+            &json!({"type": "response.output_item.added", "output_index": 0, "item": call("in_progress", "")}),
+        ),
+        delta("say \"h"),
+        delta("i\"\n"),
+        named(&json!({"type": "response.output_item.done", "output_index": 0, "item": whole})),
+        ended("response.completed", "completed", json!([whole]), usage(), json!({})),
+    ]
+}
+
+/// A gateway that leaves out positions and beginnings, and the ciphertext until the end.
+fn bare() -> Vec<String> {
+    let reasoning = |ciphertext: Value| {
+        json!({"id": "rs_1", "type": "reasoning", "encrypted_content": ciphertext,
+            "summary": [{"type": "summary_text", "text": "One"}, {"type": "summary_text", "text": "Two"}]})
+    };
+    let message = json!({"type": "message", "role": "assistant", "content": []});
+    let call = json!({"type": "function_call", "call_id": "call_A", "name": "get_weather", "arguments": ""});
+    let summary = |part: u64, text: &str| {
+        named(&json!({"type": "response.reasoning_summary_text.delta", "summary_index": part, "delta": text}))
+    };
+    vec![
+        summary(0, "One"),
+        summary(1, "Two"),
+        named(&json!({"type": "response.output_item.done", "item": reasoning(Value::Null)})),
+        named(&json!({"type": "response.output_text.delta", "delta": "Hel"})),
+        named(&json!({"type": "response.output_text.delta", "delta": "lo"})),
+        named(&json!({"type": "response.output_item.done", "item": message})),
+        named(&json!({"type": "response.output_item.added", "item": call})),
+        named(&json!({"type": "response.function_call_arguments.delta", "delta": "{\"a\":"})),
+        named(&json!({"type": "response.function_call_arguments.delta", "delta": "1}"})),
+        named(&json!({"type": "response.output_item.done", "item": call})),
+        ended("response.completed", "completed", json!([reasoning("gAAA".into())]), usage(), json!({})),
+    ]
+}
+
+/// A hosted tool's item, and items that only the end states.
+fn hosted() -> Vec<String> {
+    let search = json!({"id": "ws_1", "type": "web_search_call", "status": "completed",
+        "action": {"type": "search", "query": "rust"}});
+    let click = json!({"id": "cu_1", "type": "computer_call", "call_id": "call_C", "status": "completed"});
+    let message = json!({"id": "msg_1", "type": "message", "status": "completed", "role": "assistant",
+        "content": [{"type": "output_text", "text": "Found.", "annotations": []}]});
+    let call = json!({"id": "fc_1", "type": "function_call", "status": "completed", "call_id": "call_A",
+        "name": "get_weather", "arguments": "{}"});
+    vec![
+        named(&json!({"type": "response.output_item.added", "output_index": 0, "item": search})),
+        named(&json!({"type": "response.web_search_call.completed", "output_index": 0, "item_id": "ws_1"})),
+        named(&json!({"type": "response.output_item.done", "output_index": 0, "item": search})),
+        ended("response.completed", "completed", json!([search, click, message, call]), usage(), json!({})),
     ]
 }
 
