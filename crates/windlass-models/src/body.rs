@@ -46,6 +46,13 @@ impl Body {
         self.raw(":");
     }
 
+    /// Appends bytes as a string in base64, which needs no escape.
+    pub(crate) fn base64(&mut self, bytes: &[u8]) {
+        self.raw("\"");
+        self.raw(&BASE64_STANDARD.encode(bytes));
+        self.raw("\"");
+    }
+
     /// Appends a `data:` address. Neither the media types that are sent nor base64 need an escape.
     pub(crate) fn data_url(&mut self, media_type: &str, bytes: &[u8]) {
         self.raw("\"data:");

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use rig_reqwest::ReqwestClient;
 use windlass_engine::port::model::{Model, ModelError, Models};
 use windlass_machine::{FailureClass, ModelName};
 
@@ -24,7 +23,7 @@ const DEFAULT_PROVIDER: &str = "openai";
 pub struct ProviderCatalog {
     providers: Arc<BTreeMap<String, ProviderConfig>>,
     /// Built by the first model that is resolved: it reads and parses the system's certificates.
-    http: Arc<OnceLock<ReqwestClient>>,
+    http: Arc<OnceLock<reqwest::Client>>,
     lookup: Lookup,
     resolved: Arc<Mutex<HashMap<ModelName, Arc<ProviderModel>>>>,
 }
@@ -87,7 +86,7 @@ impl ProviderCatalog {
         self.endpoint(provider).ok()?.base_url
     }
 
-    fn http(&self) -> Result<ReqwestClient, ModelError> {
+    fn http(&self) -> Result<reqwest::Client, ModelError> {
         if let Some(http) = self.http.get() {
             return Ok(http.clone());
         }
@@ -99,7 +98,7 @@ impl ProviderCatalog {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| config_error(format!("cannot build the HTTP client: {error}")))?;
-        Ok(self.http.get_or_init(|| built.into()).clone())
+        Ok(self.http.get_or_init(|| built).clone())
     }
 
     fn resolved(&self) -> MutexGuard<'_, HashMap<ModelName, Arc<ProviderModel>>> {
@@ -259,7 +258,7 @@ impl ProviderCatalogBuilder {
         let http = OnceLock::new();
         if let Some(client) = self.http {
             // The cell is new.
-            let _ = http.set(client.into());
+            let _ = http.set(client);
         }
         Ok(ProviderCatalog {
             providers: Arc::new(self.providers),

@@ -1,7 +1,6 @@
 //! The chat completions wire: `POST /chat/completions` with a stream of server-sent events.
 //!
-//! The messages are written straight from the history, and the reply is read into borrowed fields. The fields beside
-//! the messages (tools, sampling, reasoning) come from the model library, once per combination of settings and tools.
+//! The messages are written straight from the history, and the reply is read into borrowed fields.
 
 mod call;
 mod chunk;
@@ -10,33 +9,35 @@ mod dialect;
 mod encode;
 mod envelope;
 mod ids;
-#[cfg(test)]
+mod media;
+mod options;
+#[cfg(all(test, feature = "testing"))]
 mod tests;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Request;
-use rig_core::catalog::{Catalog, ModelSpec};
-use rig_core::completion::{Media as RigMedia, Place, ReplayTarget};
-use rig_core::message::{Document, DocumentMediaType, DocumentSourceKind, Image, ImageMediaType};
-use rig_core::providers::openai::wire::Chat;
-use serde_json::{Value, json};
+use http::request::Parts;
+use serde_json::{Map, Value, json};
 use windlass_engine::port::model::{ModelCall, ModelError};
 use windlass_machine::{Block, CacheMarks, Origin};
 
 pub(crate) use crate::chat::decode::ChatDecoder;
 pub(crate) use crate::chat::dialect::Dialect;
 use crate::chat::encode::{Media, REASONING_FIELD, ReasoningField, Recipient};
-use crate::chat::envelope::Envelopes;
+use crate::envelope::{Envelopes, head};
 use crate::native;
 use crate::provider::endpoint::Endpoint;
 use crate::provider::preset::ReasoningContent;
 use crate::settings::Facts;
+use crate::table;
 
 /// One model at a chat endpoint.
 pub(crate) struct ChatWire {
-    library: Chat,
+    model: String,
+    head: Parts,
+    api_version: Option<String>,
     dialect: Dialect,
     media: Media,
     reasoning: ReasoningContent,
@@ -45,16 +46,23 @@ pub(crate) struct ChatWire {
 
 impl ChatWire {
     /// The wire of a model at an endpoint.
-    pub(crate) fn new(library: Chat, endpoint: &Endpoint) -> Self {
+    pub(crate) fn new(endpoint: &Endpoint, model: &str) -> Result<Self, ModelError> {
+        let name = endpoint.preset.dialect;
         let mut dialect = Dialect::of(endpoint.preset.name, endpoint.config.lenient);
-        dialect.reasoning_field = reasoning_field(&library, endpoint);
-        Self {
-            media: media(&library),
-            library,
+        dialect.reasoning_field = reasoning_field(endpoint, model);
+        let key = endpoint.api_key.as_ref().map_or("", |key| key.expose());
+        let bearer = format!("Bearer {key}");
+        let auth =
+            if name == Some("azure.openai") { ("api-key", key) } else { ("authorization", bearer.as_str()) };
+        Ok(Self {
+            model: model.to_owned(),
+            head: head(&envelope::address(endpoint, model), &[auth])?,
+            api_version: endpoint.api_version.clone(),
             dialect,
+            media: media::of(name.filter(|_| endpoint.preset.cloud.is_none()), model),
             reasoning: endpoint.preset.reasoning_content,
             envelopes: Envelopes::default(),
-        }
+        })
     }
 
     /// The HTTP request of a call. `marked` says that the endpoint takes marks for Anthropic's cache.
@@ -63,10 +71,10 @@ impl ChatWire {
         call: &ModelCall,
         origin: &Origin,
         facts: &Facts<'_>,
-        extra_body: &serde_json::Map<String, Value>,
+        extra_body: &Map<String, Value>,
         marked: bool,
     ) -> Result<Request<Bytes>, ModelError> {
-        let envelope = self.envelopes.of(&self.library, call, facts, extra_body)?;
+        let envelope = self.envelopes.of(call, || envelope::encode(self, call, facts, extra_body))?;
         let mark = match call.request.settings.cache {
             CacheMarks::Short if marked => Some(json!({"type": "ephemeral"})),
             CacheMarks::Hour if marked => Some(json!({"type": "ephemeral", "ttl": "1h"})),
@@ -77,7 +85,7 @@ impl ChatWire {
             origin,
             media: self.media,
             tools: self.dialect.tools && envelope.has_tools,
-            reasoning: self.reasoning_of(call, origin, envelope.thinks),
+            reasoning: self.reasoning_of(call, origin, envelope.reasoning),
             mark: mark.as_ref(),
         };
         envelope.fill(|body| encode::messages(call, &recipient, body))
@@ -116,35 +124,16 @@ fn has_reasoning(call: &ModelCall, origin: &Origin) -> bool {
     })
 }
 
-/// The media that the model library sends to this model.
-fn media(library: &Chat) -> Media {
-    let model = library.model.as_str();
-    let data = || DocumentSourceKind::Base64(String::new());
-    let image = Image { data: data(), media_type: Some(ImageMediaType::PNG), detail: None, native: None };
-    let pdf = Document { data: data(), media_type: Some(DocumentMediaType::PDF), additional_params: None };
-    let accepts = library.accepts(model);
-    Media {
-        reads_images: accepts.user_images,
-        images: library.encodes(model, RigMedia::Image(&image, Place::User)),
-        result_images: accepts.tool_result_images
-            && library.encodes(model, RigMedia::Image(&image, Place::ToolResult)),
-        documents: library.encodes(model, RigMedia::Document(&pdf)),
-    }
-}
-
-/// The field that each assistant message must have: DeepSeek's and MiMo's own, or the one that the catalogue names for
-/// the model, also behind a gateway.
-fn reasoning_field(library: &Chat, endpoint: &Endpoint) -> Option<&'static str> {
+/// The field that each assistant message must have: DeepSeek's and MiMo's own, or the one that the table names for the
+/// model, also behind a gateway.
+fn reasoning_field(endpoint: &Endpoint, model: &str) -> Option<&'static str> {
     let base_url = endpoint.base_url.as_deref().unwrap_or_default().to_ascii_lowercase();
-    if matches!(endpoint.preset.name, "deepseek" | "xiaomimimo") || base_url.contains("deepseek.com") {
-        return Some(REASONING_FIELD);
-    }
-    let model = library.model.as_str();
-    let field = |vendor: &str, model: &str| {
-        let spec: &'static ModelSpec = Catalog::builtin().resolve(&format!("{vendor}/{model}"))?;
-        spec.compat.reasoning_field.as_deref()
-    };
-    field(library.provider.dialect.name, model)
-        .or_else(|| field("moonshot", model.rsplit('/').next().unwrap_or(model)))
-        .or_else(|| field("openrouter", model))
+    let is_own =
+        matches!(endpoint.preset.name, "deepseek" | "xiaomimimo") || base_url.contains("deepseek.com");
+    let demands =
+        |vendor: &str, model: &str| table::exact(vendor, model).is_some_and(|spec| spec.reasoning_content);
+    let is_listed = endpoint.preset.dialect.is_some_and(|dialect| demands(dialect, model))
+        || demands("moonshot", model.rsplit('/').next().unwrap_or(model))
+        || demands("openrouter", model);
+    (is_own || is_listed).then_some(REASONING_FIELD)
 }

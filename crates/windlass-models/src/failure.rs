@@ -1,62 +1,20 @@
-//! Errors of providers, typed: whatever the library or the provider calls it becomes one of the failure classes.
+//! Errors of providers, typed: the provider's words become one of the failure classes.
 //!
 //! Whether to try again is the machine's to decide.
 
 use std::time::Duration;
 
-use rig_core::error::ProviderError;
-use rig_core::http_client::Error as HttpError;
 use serde_json::Value;
 use windlass_engine::port::model::ModelError;
 use windlass_machine::FailureClass;
 
-use super::transport::{LinkError, root_cause};
+use super::transport::{Answer, LinkError, TransportError, root_cause};
 
 /// Longest message taken over from a provider; more is no use to a reader.
 const MESSAGE_MAX_CHARS: usize = 600;
 
 /// Characters of a body that is no message: enough to recognise a login page.
 const BODY_MAX_CHARS: usize = 200;
-
-/// Types an error.
-pub(super) fn typed(error: &ProviderError) -> ModelError {
-    let plain = |class: FailureClass, message: &str| ModelError::new(class, shortened(message));
-    match error {
-        ProviderError::Http(error) => link(error),
-        ProviderError::ProviderResponse(response)
-        | ProviderError::InvalidAuthentication(response)
-        | ProviderError::CacheExpired { response, .. } => {
-            let status = response.status.map(|status| status.as_u16());
-            if let Some(redirected) =
-                response.headers.as_ref().and_then(|headers| redirected(status, headers))
-            {
-                return redirected;
-            }
-            let mut error = answered(status, response.code.as_deref(), &response.body);
-            error.retry_after_ms =
-                response.headers.as_ref().and_then(retry_after_ms).or_else(|| retry_info_ms(&response.body));
-            error
-        }
-        ProviderError::Truncated => truncated(),
-        ProviderError::Json(error) => {
-            plain(FailureClass::Malformed, &format!("the provider sent invalid JSON: {error}"))
-        }
-        ProviderError::Response(message) => plain(FailureClass::Malformed, message),
-        ProviderError::Provider(message) => {
-            plain(by_words(message).unwrap_or(FailureClass::Transient), message)
-        }
-        ProviderError::Request(error) => plain(FailureClass::InvalidRequest, &error.to_string()),
-        ProviderError::UnsupportedOption(option) => plain(FailureClass::InvalidRequest, &option.to_string()),
-        ProviderError::Url(error) => {
-            plain(FailureClass::Config, &format!("the address is not valid: {error}"))
-        }
-        // The library's enum is open; what it adds is a failure that nobody has judged yet.
-        other => plain(
-            if other.is_retryable() { FailureClass::Transient } else { FailureClass::InvalidRequest },
-            &other.to_string(),
-        ),
-    }
-}
 
 /// The stream ended before the provider ended the reply.
 pub(super) fn truncated() -> ModelError {
@@ -80,50 +38,54 @@ pub(super) fn in_band(body: &str) -> ModelError {
 }
 
 /// Types an error of the transport.
-pub(super) fn transport(error: HttpError) -> ModelError {
-    typed(&ProviderError::from_transport_error(error))
+pub(super) fn transport(error: TransportError) -> ModelError {
+    match error {
+        TransportError::Link(error) => link(&error),
+        TransportError::Http(error) => client(&error),
+        TransportError::Answer(answer) => answer_of(&answer),
+    }
 }
 
-/// Whether the provider refused the prompt itself, which is an answer and not a failure.
-pub(super) fn refused(error: &ProviderError) -> bool {
-    matches!(error, ProviderError::ProviderResponse(response) if response.refusal)
+fn answer_of(answer: &Answer) -> ModelError {
+    let status = Some(answer.status.as_u16());
+    if let Some(redirected) = redirected(status, &answer.headers) {
+        return redirected;
+    }
+    let mut error = answered(status, None, &answer.body);
+    error.retry_after_ms = retry_after_ms(&answer.headers).or_else(|| retry_info_ms(&answer.body));
+    error
 }
 
-fn link(error: &HttpError) -> ModelError {
-    let HttpError::Instance(inner) = error else {
-        return ModelError::new(FailureClass::Malformed, shortened(&error.to_string()));
-    };
-    match inner.downcast_ref::<LinkError>() {
-        Some(LinkError::Unready(error)) => return ModelError::clone(error),
-        Some(error @ LinkError::Stalled(_)) => {
-            return ModelError::new(FailureClass::Timeout, error.to_string());
-        }
-        Some(error @ LinkError::Cut) => {
-            return ModelError::new(FailureClass::Truncated, error.to_string());
-        }
-        None => {}
+/// Types what went wrong below the protocol.
+pub(super) fn link(error: &LinkError) -> ModelError {
+    match error {
+        LinkError::Unready(error) => ModelError::clone(error),
+        LinkError::Stalled(_) => ModelError::new(FailureClass::Timeout, error.to_string()),
+        LinkError::Cut => ModelError::new(FailureClass::Truncated, error.to_string()),
     }
-    let cause = root_cause(inner.as_ref());
-    match inner.downcast_ref::<reqwest::Error>() {
-        Some(error) if error.is_timeout() => {
-            ModelError::new(FailureClass::Timeout, format!("the provider did not answer in time: {cause}"))
-        }
-        Some(error) if error.is_builder() => {
-            ModelError::new(FailureClass::Config, format!("the request cannot be sent: {cause}"))
-        }
-        Some(error) => {
-            // Without path, query and user, which may hold a key.
-            let origin = error.url().map(|url| url.origin().ascii_serialization());
-            let named = origin.map_or("the provider".to_owned(), |origin| format!("`{origin}`"));
-            let what = if error.is_connect() { "cannot reach" } else { "no proper answer from" };
-            ModelError::new(FailureClass::Transient, format!("{what} {named}: {cause}"))
-        }
-        None => ModelError::new(FailureClass::Transient, shortened(&cause)),
+}
+
+/// Types an error of the HTTP client.
+fn client(error: &reqwest::Error) -> ModelError {
+    let cause = root_cause(error);
+    if error.is_timeout() {
+        return ModelError::new(
+            FailureClass::Timeout,
+            format!("the provider did not answer in time: {cause}"),
+        );
     }
+    if error.is_builder() {
+        return ModelError::new(FailureClass::Config, format!("the request cannot be sent: {cause}"));
+    }
+    // Without path, query and user, which may hold a key.
+    let origin = error.url().map(|url| url.origin().ascii_serialization());
+    let named = origin.map_or("the provider".to_owned(), |origin| format!("`{origin}`"));
+    let what = if error.is_connect() { "cannot reach" } else { "no proper answer from" };
+    ModelError::new(FailureClass::Transient, format!("{what} {named}: {cause}"))
 }
 
 /// A redirect is followed by nobody: the key would go wherever it points.
-fn redirected(status: Option<u16>, headers: &http::HeaderMap) -> Option<ModelError> {
+pub(super) fn redirected(status: Option<u16>, headers: &http::HeaderMap) -> Option<ModelError> {
     let status = status.filter(|status| (300..400).contains(status))?;
     let target = headers.get(http::header::LOCATION).map(|value| String::from_utf8_lossy(value.as_bytes()));
     // A query may hold what was sent.
@@ -137,7 +99,7 @@ fn redirected(status: Option<u16>, headers: &http::HeaderMap) -> Option<ModelErr
 
 /// Types what a provider answered: an error status, or an error inside a stream. A `code` stands beside the body
 /// where a provider's SDK has taken the error apart.
-fn answered(status: Option<u16>, code: Option<&str>, body: &str) -> ModelError {
+pub(super) fn answered(status: Option<u16>, code: Option<&str>, body: &str) -> ModelError {
     let document = serde_json::from_str::<Value>(body).ok();
     let told = match (&document, code) {
         (Some(document), _) => Told::read(document),
@@ -194,7 +156,7 @@ impl Told {
 
 /// The class that a provider's own word stands for, before any status: a 400 may be a prompt too long,
 /// a 429 a bill unpaid.
-fn by_words(words: &str) -> Option<FailureClass> {
+pub(super) fn by_words(words: &str) -> Option<FailureClass> {
     let words = words.to_ascii_lowercase();
     let has = |needle: &str| words.contains(needle);
     if has("overloaded") || has("unavailable") && has("capacity") {
@@ -269,7 +231,7 @@ fn by_status(status: Option<u16>) -> FailureClass {
 }
 
 /// Reads how long to wait: milliseconds, seconds, or a date with the response's own `Date` as now.
-fn retry_after_ms(headers: &http::HeaderMap) -> Option<u64> {
+pub(super) fn retry_after_ms(headers: &http::HeaderMap) -> Option<u64> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     if let Some(ms) = text("retry-after-ms").and_then(|value| value.parse::<f64>().ok()) {
         return Some(ms.max(0.0) as u64);
@@ -285,7 +247,7 @@ fn retry_after_ms(headers: &http::HeaderMap) -> Option<u64> {
 
 /// Reads Gemini's hint, which stands in the body: `google.rpc.RetryInfo` with a delay of `"34s"` or `"0.5s"`.
 /// <https://cloud.google.com/apis/design/errors#error_details>
-fn retry_info_ms(body: &str) -> Option<u64> {
+pub(super) fn retry_info_ms(body: &str) -> Option<u64> {
     let document: Value = serde_json::from_str(body).ok()?;
     let details = document.get("error")?.get("details")?.as_array()?;
     let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
@@ -330,7 +292,7 @@ fn beginning(body: &str) -> String {
     }
 }
 
-fn shortened(message: &str) -> String {
+pub(super) fn shortened(message: &str) -> String {
     let message = message.trim();
     match message.char_indices().nth(MESSAGE_MAX_CHARS) {
         Some((end, _)) => format!("{}…", &message[..end]),

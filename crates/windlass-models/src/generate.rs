@@ -1,10 +1,88 @@
 //! The Gemini wire: `POST …:streamGenerateContent` with a stream of server-sent events.
 //!
-//! Replies are read here; requests are encoded by the model library.
+//! The contents are written straight from the history, and the reply is read from its events.
 
 mod chunk;
 mod decode;
+mod encode;
+mod envelope;
 #[cfg(all(test, feature = "testing"))]
 mod tests;
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Request;
+use http::request::Parts;
+use serde_json::{Map, Value};
+use windlass_engine::port::model::{ModelCall, ModelError};
+use windlass_machine::Origin;
+
+use crate::envelope::{Envelopes, head};
 pub(crate) use crate::generate::decode::GenerateDecoder;
+use crate::generate::encode::Recipient;
+use crate::provider::endpoint::Endpoint;
+use crate::settings::Facts;
+
+/// One model at a Gemini endpoint.
+pub(crate) struct GenerateWire {
+    model: String,
+    head: Parts,
+    lenient: bool,
+    envelopes: Envelopes,
+}
+
+impl GenerateWire {
+    /// The wire of a model at an endpoint. The key travels in a header: an address ends up in logs.
+    pub(crate) fn new(endpoint: &Endpoint, model: &str) -> Result<Self, ModelError> {
+        let base = endpoint.base_url.as_deref().unwrap_or_default();
+        let base = base.trim_end_matches('/').trim_end_matches("/v1beta");
+        let address = format!("{base}/v1beta/models/{model}:streamGenerateContent?alt=sse");
+        let key = endpoint.api_key.as_ref().map_or("", |key| key.expose());
+        Ok(Self {
+            model: model.to_owned(),
+            head: head(&address, &[("x-goog-api-key", key)])?,
+            lenient: endpoint.config.lenient,
+            envelopes: Envelopes::default(),
+        })
+    }
+
+    /// The HTTP request of a call.
+    pub(crate) fn request(
+        &self,
+        call: &ModelCall,
+        origin: &Origin,
+        facts: &Facts<'_>,
+        extra_body: &Map<String, Value>,
+    ) -> Result<Request<Bytes>, ModelError> {
+        let envelope = self.envelopes.of(call, || envelope::encode(self, call, facts, extra_body))?;
+        let name = self.model.to_ascii_lowercase();
+        let generation = major(&name);
+        let is_current = generation.is_some_and(|major| major >= 3);
+        let has = |spellings: [&str; 2]| spellings.iter().any(|spelling| extra_body.contains_key(*spelling));
+        let recipient = Recipient {
+            origin,
+            tools: envelope.has_tools || has(["cachedContent", "cached_content"]),
+            call_ids: is_current || name.starts_with("claude-") || name.starts_with("gpt-oss-"),
+            signed_calls: is_current,
+            result_images: generation.is_none_or(|major| major >= 3),
+            sends_instructions: !has(["systemInstruction", "system_instruction"]),
+        };
+        envelope.fill(|body| encode::contents(call, &recipient, body))
+    }
+
+    /// The decoder of a reply.
+    pub(crate) fn decoder(&self, origin: Arc<Origin>) -> GenerateDecoder {
+        GenerateDecoder::new(origin, self.lenient)
+    }
+}
+
+/// The generation of a Gemini model by its name; the newest for an alias such as `gemini-flash-latest`. `None` for a
+/// model that is not Gemini.
+fn major(model: &str) -> Option<u32> {
+    let name = model.to_ascii_lowercase();
+    let rest = name.strip_prefix("models/").unwrap_or(&name).strip_prefix("gemini-")?;
+    let rest = rest.strip_prefix("live-").unwrap_or(rest);
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    Some(rest[..digits].parse().unwrap_or(u32::MAX))
+}

@@ -1,44 +1,37 @@
-//! What is known of a model before it is called: the library's catalogue, and the configuration over it.
+//! What is known of a model before it is called: the table of models, and the configuration over it.
 //!
 //! What neither knows stays unknown; nothing is guessed.
 
-use rig_core::catalog::{Catalog, ModelSpec};
-use windlass_engine::port::model::{ModelInfo, Price};
+use windlass_engine::port::model::ModelInfo;
 
-use super::config::KnownModel;
+use crate::config::KnownModel;
+use crate::table::{self, ModelSpec};
 
-/// Finds a model in the built-in catalogue, also by the name of a dated snapshot of it, or of its default version.
-pub(super) fn find(vendor: Option<&str>, model: &str) -> Option<&'static ModelSpec> {
+/// Finds a model in the table, also by the name of a dated snapshot of it, or of its default version.
+pub(super) fn find(vendor: Option<&str>, model: &str) -> Option<ModelSpec> {
     let vendor = vendor?;
-    let catalog = Catalog::builtin();
-    let exact = |model: &str| catalog.resolve(&format!("{vendor}/{model}"));
-    exact(model)
-        .or_else(|| exact(&format!("{model}@default")))
-        .or_else(|| model.match_indices("-20").filter_map(|(at, _)| exact(&model[..at])).last())
+    table::exact(vendor, model)
+        .or_else(|| table::exact(vendor, &format!("{model}@default")))
+        .or_else(|| table::find_snapshot(vendor, model))
 }
 
 /// Puts together what is known. Unknown stays `None`. (SK-L13)
 pub(super) fn describe(
     name: &str,
     api: &str,
-    spec: Option<&ModelSpec>,
+    spec: Option<ModelSpec>,
     known: Option<&KnownModel>,
 ) -> ModelInfo {
     let listed = ModelInfo {
         name: name.to_owned(),
         api: api.to_owned(),
-        context_tokens: spec.and_then(|spec| spec.context_window).map(u64::from),
-        max_output_tokens: spec.and_then(|spec| spec.max_output_tokens).map(u64::from),
+        context_tokens: spec.and_then(|spec| spec.context_tokens),
+        max_output_tokens: spec.and_then(|spec| spec.max_output_tokens),
         tool_calls: spec.map(|spec| spec.tools),
-        // The list leaves the field out where nobody looked, and the library reads that as no.
+        // The table leaves the flag out where nobody looked.
         structured_output: spec.and_then(|spec| spec.structured_output.then_some(true)),
         reasoning: spec.map(|spec| spec.reasoning.supported),
-        price: spec.and_then(|spec| spec.pricing.as_ref()).map(|pricing| Price {
-            input: pricing.input,
-            output: pricing.output,
-            cached: pricing.cache_read,
-            cache_written: pricing.cache_write,
-        }),
+        price: spec.and_then(|spec| spec.price),
     };
     let Some(known) = known else { return listed };
     ModelInfo {

@@ -1,23 +1,25 @@
 //! The model adapter: providers over HTTP, and the built-in demo model.
 //!
-//! Chat completions are written and read here, and so are the replies of the other wires; their requests stand on
-//! `rig-core`, whose types stay in here. What the library does not do (raw stop reasons, stall time-outs, typed
-//! errors, compact storage of a provider's items) is added on top.
+//! Each wire is written and read here. Bedrock's is the model library's (`rig-core`, feature `bedrock`), which is also the
+//! oracle in the tests; its types stay in here.
 //! It retries nothing and stores nothing.
 
 mod body;
-mod capture;
 mod catalog;
 mod chat;
 mod cloud;
 mod config;
 mod demo;
+mod envelope;
 mod failure;
 mod generate;
 mod history;
 mod info;
+#[cfg(any(all(test, feature = "testing"), feature = "bedrock"))]
+mod library;
 mod messages;
 mod native;
+mod openai;
 #[cfg(all(test, feature = "testing"))]
 mod oracle;
 mod provider;
@@ -25,6 +27,7 @@ mod responses;
 mod schema;
 mod settings;
 mod stream;
+mod table;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transport;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass_machine::{Native, Origin};
 
 use super::config::WireKind;
@@ -98,12 +98,18 @@ pub(super) fn restore(item: &Value, text: &str) -> Value {
     item
 }
 
+/// An item as stored, without the mark of one that is kept whole.
+pub(super) fn whole(item: &Value) -> &Value {
+    item.get(WHOLE).unwrap_or(item)
+}
+
 /// Whether an item, as stored, has a field.
 pub(super) fn has_field(item: &Value, field: &str) -> bool {
-    item.get(WHOLE).unwrap_or(item).get(field).is_some()
+    whole(item).get(field).is_some()
 }
 
 /// Builds the item of a block that was stored without one; `None` where the wire needs none.
+#[cfg(any(test, feature = "bedrock"))]
 pub(super) fn rebuild(kind: WireKind, own: Own<'_>) -> Option<Value> {
     if let Own::Call { asked, .. } = own
         && !serde_json::from_str::<Value>(asked).is_ok_and(|arguments| arguments.is_object())
@@ -126,6 +132,14 @@ pub(super) fn arguments(written: &str) -> Cow<'_, str> {
         Ok(inner) if is_object(&inner) => Cow::Owned(inner),
         Ok(_) | Err(_) => Cow::Borrowed("{}"),
     }
+}
+
+/// A call's arguments as an object, for the wires that take one: as the model wrote them, or the object inside a JSON
+/// string, else an empty object.
+pub(super) fn argument_object(written: &str) -> Map<String, Value> {
+    let object = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
+    let inner = || object(&serde_json::from_str::<String>(written).ok()?);
+    object(written).or_else(inner).unwrap_or_default()
 }
 
 /// Whether every wire takes the id as it is, so that a call needs no record of where it came from. (SK-L10)

@@ -2,6 +2,9 @@
 //!
 //! A wire brings its two decoders, its recorded exchanges, and the differences that are on purpose.
 
+pub(crate) mod history;
+pub(crate) mod request;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
@@ -19,11 +22,10 @@ use windlass_engine::port::model::{Delta, ModelError, ModelEvent, Reply};
 use windlass_machine::{CacheMarks, FailureClass, Origin};
 
 use crate::config::WireKind;
+use crate::library::stream::ReplyStream;
+use crate::library::wire::LibraryWire;
 use crate::provider::endpoint::Endpoint;
-use crate::stream::ReplyStream;
 use crate::testing;
-use crate::transport::{Endings, LinkOptions, Remainder};
-use crate::wire::Wire;
 
 /// A wire under test.
 pub(crate) struct Oracle {
@@ -73,10 +75,7 @@ pub(crate) fn reading((deltas, outcome): (Vec<Delta>, Result<Reply, ModelError>)
 
 /// The library's reading of a body on a wire that it encodes.
 pub(crate) fn library_reading(kind: WireKind, provider: &str, body: &[u8]) -> Reading {
-    let endpoint = Endpoint::sample(provider, kind);
-    let Ok(Wire::Library(wire)) = Wire::new(kind, &endpoint, "model-x") else {
-        panic!("requests of this wire are not the library's")
-    };
+    let wire = LibraryWire::new(kind, &Endpoint::sample(provider, kind), "model-x");
     let origin = Arc::new(Origin { api: kind.api().to_owned(), model: "p/m".into() });
     let recorded = Recorded(Bytes::copy_from_slice(body));
     let stream = wire.stream(any_request(), CacheMarks::Off, recorded).unwrap();
@@ -92,16 +91,7 @@ pub(crate) fn any_request() -> CompletionRequest {
 
 /// Reads a stream of the library to its end.
 pub(crate) fn read_library(kind: WireKind, origin: Arc<Origin>, stream: CompletionStream) -> Reading {
-    let options = LinkOptions {
-        stall_timeout: std::time::Duration::MAX,
-        headers: http::HeaderMap::new(),
-        removed: Vec::new(),
-        endings: Endings::default(),
-        #[cfg(feature = "vertex")]
-        route: None,
-    };
-    let remainder = Remainder::default();
-    let mut stream = ReplyStream::new(stream, kind, origin, remainder, Arc::new(options));
+    let mut stream = ReplyStream::new(stream, kind, origin);
     let mut reading = Reading { parts: BTreeMap::new(), outcome: Err(crate::failure::truncated()) };
     futures::executor::block_on(async {
         while let Some(event) = stream.next().await {

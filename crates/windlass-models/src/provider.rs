@@ -6,57 +6,59 @@ pub(super) mod endpoint;
 pub(super) mod preset;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, StreamExt};
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use rig_core::catalog::ModelSpec;
-use rig_core::completion::history::adapt;
-use rig_core::completion::{CompletionRequest, ReplayTarget};
-use rig_core::message::{
-    AssistantContent, Message as RigMessage, ToolChoice, ToolResultContent, UserContent,
-};
-use rig_core::providers::anthropic::completion::claude_spec;
-use rig_reqwest::ReqwestClient;
 use windlass_engine::port::model::{Model, ModelCall, ModelError, ModelEvent, ModelInfo};
 use windlass_machine::{FailureClass, ModelName, Origin};
 
-#[cfg(feature = "vertex")]
-use super::cloud::Cloud;
-use super::config::{Auth, ProviderConfig, Secret, WireKind};
-use super::history::{self, History, Target};
-use super::settings::{self, Facts};
-use super::stream::ReplyStream;
-use super::transport::{Endings, Link, LinkOptions, bearer, sensitive};
-use super::wire::{LibraryWire, Wire};
-use super::{info, schema};
-use crate::chat::ChatWire;
+#[cfg(any(feature = "vertex", not(feature = "bedrock")))]
+use crate::cloud::Cloud;
+#[cfg(feature = "bedrock")]
+use crate::cloud::bedrock::Converse;
 #[cfg(feature = "vertex")]
 use crate::cloud::vertex::Route;
+use crate::config::{Auth, ProviderConfig, Secret, WireKind};
+use crate::info;
 use crate::provider::endpoint::Endpoint;
 use crate::provider::preset::Preset;
+use crate::settings::Facts;
 use crate::stream::events::EventStream;
+use crate::table::{self, ModelSpec};
+use crate::transport::{Endings, Link, LinkOptions, bearer, sensitive};
+use crate::wire::Wire;
 
-/// A model of a provider over HTTP.
+/// A model of a provider.
 pub(super) struct ProviderModel {
     info: ModelInfo,
     kind: WireKind,
     preset: &'static Preset,
     config: ProviderConfig,
-    spec: Option<&'static ModelSpec>,
+    spec: Option<ModelSpec>,
     origin: Arc<Origin>,
-    wire: Wire,
-    http: ReqwestClient,
-    link: Result<Arc<LinkOptions>, ModelError>,
+    channel: Channel,
     /// Whether the chat wire carries cache marks to it.
     marked: bool,
 }
 
+/// How requests reach the model.
+enum Channel {
+    /// Over HTTP.
+    Http { wire: Wire, http: reqwest::Client, link: Result<Arc<LinkOptions>, ModelError> },
+    /// Over the AWS SDK.
+    #[cfg(feature = "bedrock")]
+    Converse(Box<Converse>),
+}
+
 impl ProviderModel {
-    /// Makes the model; talks to nobody. Fails where this build lacks its wire.
-    pub(super) fn new(mut endpoint: Endpoint, model: &str, http: ReqwestClient) -> Result<Self, ModelError> {
+    /// Makes the model; makes no request. Fails where this build lacks its wire.
+    pub(super) fn new(
+        mut endpoint: Endpoint,
+        model: &str,
+        http: reqwest::Client,
+    ) -> Result<Self, ModelError> {
         let kind = endpoint.kind(model);
         let name = format!("{}/{model}", endpoint.provider);
         let listed = info::find(endpoint.preset.dialect, model);
@@ -68,18 +70,20 @@ impl ProviderModel {
             endpoint.base_url = endpoint.base_url.map(|address| cloud.wire_address(kind, &address));
             if kind == WireKind::Anthropic {
                 // The price is the cloud's; of its quirks the maker's own row knows more.
-                spec = claude_spec(&wire_name).or(listed);
+                spec = table::find_claude(&wire_name).or(listed);
             }
         }
+        let channel = match Wire::new(kind, &endpoint, &wire_name)? {
+            Some(wire) => Channel::Http { wire, http, link },
+            None => converse(&endpoint, &wire_name)?,
+        };
         Ok(Self {
             info: info::describe(&name, kind.api(), listed, endpoint.config.models.get(model)),
             kind,
             preset: endpoint.preset,
             spec,
             origin: Arc::new(Origin { api: kind.api().to_owned(), model: ModelName::new(name) }),
-            wire: Wire::new(kind, &endpoint, &wire_name)?,
-            http,
-            link,
+            channel,
             marked: kind == WireKind::OpenaiChat
                 && endpoint.preset.marked.is_some_and(|family| model.starts_with(family)),
             config: endpoint.config,
@@ -90,67 +94,37 @@ impl ProviderModel {
         &self,
         call: &ModelCall,
     ) -> Result<BoxStream<'static, Result<ModelEvent, ModelError>>, ModelError> {
-        match &self.wire {
-            Wire::Chat(wire) => Ok(self.open_chat(wire, call)?.boxed()),
-            Wire::Library(wire) => self.open_library(wire, call),
-        }
-    }
-
-    fn facts(&self, call: &ModelCall) -> Facts<'_> {
-        Facts {
+        let facts = Facts {
             kind: self.kind,
             preset: self.preset,
             spec: self.spec,
             info: &self.info,
             lenient: self.config.lenient,
             tools: !call.tools.is_empty(),
-        }
-    }
-
-    fn open_chat(&self, wire: &ChatWire, call: &ModelCall) -> Result<EventStream, ModelError> {
-        let options = self.link.clone()?;
-        let request =
-            wire.request(call, &self.origin, &self.facts(call), &self.config.extra_body, self.marked)?;
-        let link = Link::new(self.http.clone(), Arc::clone(&options));
-        let decoder = Box::new(wire.decoder(Arc::clone(&self.origin)));
-        Ok(EventStream::new(link, request, options, decoder))
-    }
-
-    fn open_library(
-        &self,
-        wire: &LibraryWire,
-        call: &ModelCall,
-    ) -> Result<BoxStream<'static, Result<ModelEvent, ModelError>>, ModelError> {
-        let options = self.link.clone()?;
-        let target = wire.target();
-        let target = Target {
-            kind: self.kind,
-            origin: &self.origin,
-            library: history::library_origin(target.api(), target.provider(), target.model()),
-            nine_letter_ids: self.preset.name == "mistral",
         };
-        let history = history::build(call, &target)?;
-        let mut request = CompletionRequest::from(Vec::<RigMessage>::new());
-        request.model = Some(target.library.model.clone());
-        request.tools = schema::tools(call, self.kind)?;
-        let tools = !request.tools.is_empty();
-        // Said and not left to defaults, because gateways differ in theirs. (SK-L2)
-        request.tool_choice = tools.then_some(ToolChoice::Auto);
-        settings::apply(&mut request, &call.request.settings, &self.facts(call), &self.config.extra_body)?;
-        if cfg!(debug_assertions) {
-            check_unrepaired(&history, tools, wire.target());
+        let extra_body = &self.config.extra_body;
+        match &self.channel {
+            Channel::Http { wire, http, link } => {
+                let options = link.clone()?;
+                let request = wire.request(call, &self.origin, &facts, extra_body, self.marked)?;
+                let link = Link::new(http.clone(), Arc::clone(&options));
+                let decoder = wire.decoder(Arc::clone(&self.origin));
+                Ok(EventStream::new(link, request, options, decoder).boxed())
+            }
+            #[cfg(feature = "bedrock")]
+            Channel::Converse(wire) => Ok(wire.open(call, &self.origin, &facts, extra_body)?.boxed()),
         }
-        request.chat_history = history.messages;
-        let link = Link::new(self.http.clone(), Arc::clone(&options));
-        let cache = call.request.settings.cache;
-        if let Some(decoder) = wire.decoder(&self.origin, self.config.lenient) {
-            let request = wire.encode(request, cache)?;
-            return Ok(EventStream::new(link, request, options, decoder).boxed());
-        }
-        let remainder = link.remainder();
-        let stream = wire.stream(request, cache, link)?;
-        Ok(ReplyStream::new(stream, self.kind, Arc::clone(&self.origin), remainder, options).boxed())
     }
+}
+
+#[cfg(feature = "bedrock")]
+fn converse(endpoint: &Endpoint, model: &str) -> Result<Channel, ModelError> {
+    Ok(Channel::Converse(Box::new(Converse::new(endpoint, model)?)))
+}
+
+#[cfg(not(feature = "bedrock"))]
+fn converse(_: &Endpoint, _: &str) -> Result<Channel, ModelError> {
+    Err(Cloud::Bedrock.left_out())
 }
 
 impl Model for ProviderModel {
@@ -162,48 +136,6 @@ impl Model for ProviderModel {
         match self.open(&call) {
             Ok(reply) => reply,
             Err(error) => stream::once(std::future::ready(Err(error))).boxed(),
-        }
-    }
-}
-
-/// The library repairs what it does not like without a word; a plain history of ours must not need it.
-fn check_unrepaired(history: &History, tools: bool, target: &dyn ReplayTarget) {
-    let system = |message: &RigMessage| matches!(message, RigMessage::System { .. });
-    let later_system = history.messages.iter().skip_while(|message| system(message)).any(system);
-    // Ids are unique within a reply only; across replies the library tells equal ones apart.
-    let mut ids = HashSet::new();
-    let calls = history.messages.iter().filter_map(|message| match message {
-        RigMessage::Assistant(turn) => Some(turn.tool_calls()),
-        RigMessage::System { .. } | RigMessage::User { .. } => None,
-    });
-    let distinct = calls.flatten().all(|call| ids.insert(&call.id));
-    if tools && distinct && !later_system && history.messages.iter().all(is_plain) {
-        let adapted = adapt(&history.messages, target);
-        debug_assert_eq!(adapted, history.messages, "the model library changed a history before sending it");
-    }
-}
-
-/// Whether a message has nothing that the library may rightly change: another origin's blocks, media that
-/// the model does not read, a provider's items that only go in pairs.
-fn is_plain(message: &RigMessage) -> bool {
-    match message {
-        RigMessage::System { .. } => true,
-        RigMessage::User { content } => content.iter().all(|part| match part {
-            UserContent::Text(_) => true,
-            // Some wires have one text for a result: several are joined.
-            UserContent::ToolResult(result) => {
-                matches!(result.content.as_slice(), [ToolResultContent::Text(_)])
-            }
-            UserContent::Image(_)
-            | UserContent::Audio(_)
-            | UserContent::Video(_)
-            | UserContent::Document(_) => false,
-        }),
-        RigMessage::Assistant(turn) => {
-            let paired = |block: &AssistantContent| matches!(block, AssistantContent::Opaque(_));
-            turn.origin.is_some()
-                && !turn.content.iter().any(paired)
-                && !matches!(turn.content.last(), Some(AssistantContent::Reasoning(_)))
         }
     }
 }

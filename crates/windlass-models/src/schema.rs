@@ -2,37 +2,12 @@
 //!
 //! What a provider would refuse is rewritten; the tool still checks the whole.
 
-use rig_core::completion::ToolDefinition;
-use rig_core::message::ToolName;
-use serde_json::{Map, Value};
-use windlass_engine::port::model::{ModelCall, ModelError};
-use windlass_machine::FailureClass;
-
-use crate::config::WireKind;
-
-/// The tools of a call as the model library takes them.
-pub(super) fn tools(call: &ModelCall, kind: WireKind) -> Result<Vec<ToolDefinition>, ModelError> {
-    call.tools
-        .iter()
-        .map(|tool| {
-            let name = ToolName::new(tool.name.as_str())
-                .map_err(|_| ModelError::new(FailureClass::InvalidRequest, "a tool has no name"))?;
-            let parameters = match kind {
-                WireKind::Gemini => for_gemini(&tool.input_schema),
-                WireKind::Anthropic
-                | WireKind::OpenaiChat
-                | WireKind::OpenaiResponses
-                | WireKind::Converse => tool.input_schema.clone(),
-            };
-            Ok(ToolDefinition::new(name, tool.description.clone(), parameters))
-        })
-        .collect()
-}
+use serde_json::{Map, Value, json};
 
 /// Makes a tool's schema one for Gemini. It goes out as `parametersJsonSchema`, which reads JSON Schema, alternatives
 /// and all: only `$schema`, which it refuses, and `nullable`, which is OpenAPI's and which no tool here heeds, are
 /// dropped; a root without a type is an object. (SK-C18)
-fn for_gemini(schema: &Value) -> Value {
+pub(super) fn for_gemini(schema: &Value) -> Value {
     let mut clean = without_dialect(schema);
     if let Value::Object(root) = &mut clean {
         root.entry("type").or_insert_with(|| "object".into());
@@ -61,6 +36,77 @@ fn keyword(key: &str, value: &Value) -> Value {
         ("enum" | "const" | "default" | "example" | "examples", value) => value.clone(),
         (_, value) => without_dialect(value),
     }
+}
+
+/// Makes an output schema one for OpenAI's strict mode: each object is closed and demands all its properties.
+pub(super) fn for_openai(schema: &Value) -> Value {
+    let mut clean = schema.clone();
+    close(&mut clean, Closing::Openai);
+    clean
+}
+
+/// Makes an output schema one for Anthropic, which closes objects too and has no bounds of numbers.
+pub(super) fn for_anthropic(schema: &Value) -> Value {
+    let mut clean = schema.clone();
+    close(&mut clean, Closing::Anthropic);
+    clean
+}
+
+/// Whose rules a closed schema follows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Closing {
+    Openai,
+    Anthropic,
+}
+
+fn close(schema: &mut Value, closing: Closing) {
+    const BOUNDS: [&str; 5] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
+    let Value::Object(fields) = schema else { return };
+    if closing == Closing::Openai && fields.contains_key("$ref") {
+        // Nothing may stand beside a reference.
+        return fields.retain(|key, _| key == "$ref");
+    }
+    let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
+    let is_number = matches!(kind, "integer" | "number");
+    if kind == "object" || fields.contains_key("properties") {
+        if closing == Closing::Openai {
+            fields.entry("properties").or_insert_with(|| json!({}));
+        }
+        fields.entry("additionalProperties").or_insert(Value::Bool(false));
+    }
+    if let Some(Value::Object(properties)) = fields.get("properties") {
+        let names: Vec<Value> = properties.keys().map(|name| name.as_str().into()).collect();
+        fields.insert("required".to_owned(), Value::Array(names));
+    }
+    if closing == Closing::Anthropic && is_number {
+        fields.retain(|key, _| !BOUNDS.contains(&key.as_str()));
+    }
+    for key in ["$defs", "properties"] {
+        if let Some(Value::Object(schemas)) = fields.get_mut(key) {
+            schemas.values_mut().for_each(|schema| close(schema, closing));
+        }
+    }
+    if let Some(items) = fields.get_mut("items") {
+        close(items, closing);
+    }
+    // Neither takes `oneOf`.
+    if let Some(mut options) = fields.shift_remove("oneOf") {
+        match (fields.get_mut("anyOf"), &mut options) {
+            (Some(Value::Array(known)), Value::Array(more)) => known.append(more),
+            _ => drop(fields.insert("anyOf".to_owned(), options)),
+        }
+    }
+    for key in ["anyOf", "allOf"] {
+        if let Some(Value::Array(options)) = fields.get_mut(key) {
+            options.iter_mut().for_each(|schema| close(schema, closing));
+        }
+    }
+}
+
+/// A schema's title as the name that OpenAI wants: letters, digits, `_` and `-`.
+pub(super) fn name_of(title: &str) -> String {
+    let legal = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    title.chars().map(legal).take(64).collect()
 }
 
 /// Whether OpenAI's strict mode takes the schema: every object is closed and demands all its properties.

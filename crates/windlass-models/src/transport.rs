@@ -1,23 +1,18 @@
 //! The HTTP layer under the wires: silence becomes a time-out, a cut is told from an end, and what is
 //! no event stream comes back as an error with its body.
 //!
-//! It also puts on the wire what the library has no setting for: key placement and further headers.
+//! It also places the key and further headers as the configuration says.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures::{Stream, StreamExt};
+use futures::{Stream, TryStreamExt};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{HeaderMap, Request, Response, Uri};
-use rig_core::http_client::{
-    BoxedStream, Error, HttpClientExt, LazyBody, MultipartForm, Result, StreamingResponse,
-};
-use rig_reqwest::ReqwestClient;
+use http::{HeaderMap, Request, StatusCode};
 use tokio::time::Sleep;
 use windlass_engine::port::model::ModelError;
 
@@ -32,8 +27,33 @@ pub(super) enum LinkError {
     Unready(Box<ModelError>),
     /// Nothing came for too long.
     Stalled(Duration),
-    /// The body broke off after it had begun. The library's cause names its parser's state, so it is only logged.
+    /// The body broke off after it had begun.
     Cut,
+}
+
+/// A body as it arrives.
+pub(super) type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, TransportError>> + Send>>;
+
+/// Why there is no event stream, or no more of it.
+#[derive(Debug)]
+pub(super) enum TransportError {
+    /// Something went wrong below the protocol.
+    Link(LinkError),
+    /// The HTTP client failed.
+    Http(reqwest::Error),
+    /// The provider answered with something else.
+    Answer(Box<Answer>),
+}
+
+/// An answer that is no event stream.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// The status, also of a success.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The beginning of the body.
+    pub body: String,
 }
 
 impl fmt::Display for LinkError {
@@ -66,13 +86,13 @@ pub(super) struct LinkOptions {
 /// Bodies that were read as far as anybody needs, until their ends have come: one that is dropped before takes its
 /// connection with it. No reply waits for that; the next call does, because a new connection takes longer.
 #[derive(Default)]
-pub(super) struct Endings(Mutex<Vec<BoxedStream>>);
+pub(super) struct Endings(Mutex<Vec<ByteStream>>);
 
 impl Endings {
     /// How long a call waits for an end. Bodies without one are dropped then.
     const PATIENCE: Duration = Duration::from_millis(50);
 
-    fn keep(&self, mut body: BoxedStream) {
+    fn keep(&self, mut body: ByteStream) {
         if has_ended(&mut body, &mut Context::from_waker(Waker::noop())).is_pending() {
             self.kept().push(body);
         }
@@ -94,13 +114,13 @@ impl Endings {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<BoxedStream>> {
+    fn kept(&self) -> MutexGuard<'_, Vec<ByteStream>> {
         // Nothing leaves the list halfway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn has_ended(body: &mut BoxedStream, context: &mut Context<'_>) -> Poll<()> {
+fn has_ended(body: &mut ByteStream, context: &mut Context<'_>) -> Poll<()> {
     while let Some(Ok(_)) = ready!(body.as_mut().poll_next(context)) {}
     Poll::Ready(())
 }
@@ -108,14 +128,14 @@ fn has_ended(body: &mut BoxedStream, context: &mut Context<'_>) -> Poll<()> {
 /// One call's HTTP client.
 #[derive(Clone)]
 pub(super) struct Link {
-    http: ReqwestClient,
+    http: reqwest::Client,
     options: Arc<LinkOptions>,
     remainder: Remainder,
 }
 
 /// What is left of a body once enough of it has been read. Reading it out lets the connection be used again.
 #[derive(Clone, Default)]
-pub(super) struct Remainder(Arc<Mutex<Option<BoxedStream>>>);
+pub(super) struct Remainder(Arc<Mutex<Option<ByteStream>>>);
 
 impl Remainder {
     /// Leaves the rest of a body to the endpoint.
@@ -136,7 +156,7 @@ impl Remainder {
 
 impl Link {
     /// Makes the client of one call.
-    pub(super) fn new(http: ReqwestClient, options: Arc<LinkOptions>) -> Self {
+    pub(super) fn new(http: reqwest::Client, options: Arc<LinkOptions>) -> Self {
         Self { http, options, remainder: Remainder::default() }
     }
 
@@ -146,9 +166,8 @@ impl Link {
     }
 
     /// Sends a request and returns the event stream, or an error for any other answer.
-    pub(super) async fn open(&self, request: Request<Bytes>) -> Result<StreamingResponse> {
+    pub(super) async fn open(&self, request: Request<Bytes>) -> Result<ByteStream, TransportError> {
         let (mut parts, body) = request.into_parts();
-        key_out_of_address(&mut parts.uri, &mut parts.headers);
         for name in &self.options.removed {
             parts.headers.remove(name);
         }
@@ -161,69 +180,26 @@ impl Link {
             self.options.endings.settle().await;
             #[cfg(feature = "vertex")]
             let request = self.redirected(request).await?;
-            let response = self.http.send_streaming(request).await?;
-            if is_event_stream(response.headers()) { Ok(response) } else { Err(not_a_stream(response).await) }
+            let request = reqwest::Request::try_from(request).map_err(TransportError::Http)?;
+            let response = self.http.execute(request).await.map_err(TransportError::Http)?;
+            if response.status().is_success() && is_event_stream(response.headers()) {
+                Ok(response)
+            } else {
+                Err(answer(response).await)
+            }
         };
         let response = match tokio::time::timeout(stall, opening).await {
             Ok(opened) => opened?,
-            Err(_) => return Err(Error::instance(LinkError::Stalled(stall))),
+            Err(_) => return Err(TransportError::Link(LinkError::Stalled(stall))),
         };
-        let (parts, body) = response.into_parts();
-        let body: BoxedStream = Box::pin(Watched::new(body, stall, self.remainder()));
-        Ok(Response::from_parts(parts, body))
+        Ok(Box::pin(Watched::new(response, stall, self.remainder())))
     }
 
     #[cfg(feature = "vertex")]
-    async fn redirected(&self, request: Request<Bytes>) -> Result<Request<Bytes>> {
+    async fn redirected(&self, request: Request<Bytes>) -> Result<Request<Bytes>, TransportError> {
         let Some(route) = &self.options.route else { return Ok(request) };
-        route.redirect(request).await.map_err(|error| Error::instance(LinkError::Unready(Box::new(error))))
-    }
-}
-
-impl HttpClientExt for Link {
-    fn send<T, U>(
-        &self,
-        request: Request<T>,
-    ) -> impl Future<Output = Result<Response<LazyBody<U>>>> + Send + 'static
-    where
-        T: Into<Bytes> + Send,
-        U: From<Bytes> + Send + 'static,
-    {
-        self.http.send(request)
-    }
-
-    fn send_multipart<U>(
-        &self,
-        request: Request<MultipartForm>,
-    ) -> impl Future<Output = Result<Response<LazyBody<U>>>> + Send + 'static
-    where
-        U: From<Bytes> + Send + 'static,
-    {
-        self.http.send_multipart(request)
-    }
-
-    fn send_streaming<T>(&self, request: Request<T>) -> impl Future<Output = Result<StreamingResponse>> + Send
-    where
-        T: Into<Bytes> + Send,
-    {
-        let request = request.map(Into::into);
-        self.open(request)
-    }
-}
-
-/// Gemini's key travels in the address, which ends up in logs; its header takes it as well.
-fn key_out_of_address(uri: &mut Uri, headers: &mut HeaderMap) {
-    let Some((path, query)) = uri.path_and_query().and_then(|whole| whole.as_str().split_once('?')) else {
-        return;
-    };
-    let Some(key) = query.split('&').find_map(|pair| pair.strip_prefix("key=")) else { return };
-    let Ok(value) = HeaderValue::from_str(key) else { return };
-    let rest: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("key=")).collect();
-    let mut parts = uri.clone().into_parts();
-    parts.path_and_query = format!("{path}?{}", rest.join("&")).parse().ok();
-    if let Ok(clean) = Uri::from_parts(parts) {
-        *uri = clean;
-        headers.insert("x-goog-api-key", sensitive(value));
+        let unready = |error| TransportError::Link(LinkError::Unready(Box::new(error)));
+        route.redirect(request).await.map_err(unready)
     }
 }
 
@@ -245,19 +221,22 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
         .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
 }
 
-/// A success that is no event stream: a login page, or an error with the wrong status. Its body tells which.
-async fn not_a_stream(response: StreamingResponse) -> Error {
+/// An error of the provider, or a success that is no event stream: a login page, or an error with the wrong status. Its
+/// body tells which.
+async fn answer(mut response: reqwest::Response) -> TransportError {
     const KEPT: usize = 64 * 1024;
-    let (parts, mut body) = response.into_parts();
     let mut kept = BytesMut::new();
-    while let Some(Ok(chunk)) = body.next().await {
+    while let Ok(Some(chunk)) = response.chunk().await {
         kept.extend_from_slice(&chunk[..chunk.len().min(KEPT - kept.len())]);
         if kept.len() >= KEPT {
             break;
         }
     }
-    let text = String::from_utf8_lossy(&kept).into_owned();
-    Error::non_success_with_details(parts.status, parts.headers, text)
+    TransportError::Answer(Box::new(Answer {
+        status: response.status(),
+        headers: std::mem::take(response.headers_mut()),
+        body: String::from_utf8_lossy(&kept).into_owned(),
+    }))
 }
 
 /// A body that fails once nothing has come for the whole limit.
@@ -266,7 +245,7 @@ async fn not_a_stream(response: StreamingResponse) -> Error {
 /// limit and counts the ticks without a byte: a stall is found between one limit and a quarter more.
 struct Watched {
     /// `None` once it has ended.
-    body: Option<BoxedStream>,
+    body: Option<ByteStream>,
     tick: Pin<Box<Sleep>>,
     limit: Duration,
     quiet_ticks: u8,
@@ -276,14 +255,15 @@ struct Watched {
 impl Watched {
     const TICKS: u8 = 4;
 
-    fn new(body: BoxedStream, limit: Duration, remainder: Remainder) -> Self {
+    fn new(response: reqwest::Response, limit: Duration, remainder: Remainder) -> Self {
         let tick = Box::pin(tokio::time::sleep(limit / u32::from(Self::TICKS)));
-        Self { body: Some(body), tick, limit, quiet_ticks: 0, remainder }
+        let body = response.bytes_stream().map_err(TransportError::Http);
+        Self { body: Some(Box::pin(body)), tick, limit, quiet_ticks: 0, remainder }
     }
 }
 
 impl Stream for Watched {
-    type Item = Result<Bytes>;
+    type Item = Result<Bytes, TransportError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
@@ -306,7 +286,7 @@ impl Stream for Watched {
             self.quiet_ticks += 1;
             if self.quiet_ticks > Self::TICKS {
                 self.body = None;
-                return Poll::Ready(Some(Err(Error::instance(LinkError::Stalled(self.limit)))));
+                return Poll::Ready(Some(Err(TransportError::Link(LinkError::Stalled(self.limit)))));
             }
             let period = self.limit / u32::from(Self::TICKS);
             self.tick.set(tokio::time::sleep(period));
@@ -322,18 +302,11 @@ impl Drop for Watched {
     }
 }
 
-fn cut(error: Error) -> Error {
-    let why = match &error {
-        Error::Instance(inner) => root_cause(inner.as_ref()),
-        Error::Protocol(_)
-        | Error::InvalidStatusCodeWithDetails { .. }
-        | Error::InvalidHeaderValue(_)
-        | Error::NoHeaders
-        | Error::StreamEnded
-        | Error::InvalidContentType(_) => error.to_string(),
-    };
-    tracing::debug!(cause = %why, "the connection broke in a reply");
-    Error::instance(LinkError::Cut)
+fn cut(error: TransportError) -> TransportError {
+    if let TransportError::Http(error) = &error {
+        tracing::debug!(cause = %root_cause(error), "the connection broke in a reply");
+    }
+    TransportError::Link(LinkError::Cut)
 }
 
 /// The innermost cause: the outer ones repeat it and show addresses, which may hold keys.
@@ -347,20 +320,5 @@ pub(super) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
         Some(outermost) if outermost.is_connect() => "no connection".to_owned(),
         Some(_) => "the request failed".to_owned(),
         None => cause.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gemini_key_leaves_the_address() {
-        let mut uri: Uri =
-            "https://host/v1beta/models/m:streamGenerateContent?alt=sse&key=SECRET".parse().unwrap();
-        let mut headers = HeaderMap::new();
-        key_out_of_address(&mut uri, &mut headers);
-        assert_eq!(uri.to_string(), "https://host/v1beta/models/m:streamGenerateContent?alt=sse");
-        assert_eq!(headers["x-goog-api-key"], "SECRET");
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Dialect {
     pub nine_letter_ids: bool,
     /// The endpoint takes tools. (Not Perplexity, not Hyperbolic)
     pub tools: bool,
+    /// Usage is asked for; the others report it without. (Not Mistral, OpenRouter, Perplexity)
+    pub stream_usage: bool,
     /// Reads `native_finish_reason` if `finish_reason` is empty. (OpenRouter)
     pub native_finish_reason: bool,
     /// The reasoning count is part of the output count. (Not Doubleword)
@@ -44,6 +46,7 @@ impl Dialect {
             text_as_string: provider == "perplexity",
             short_ids: matches!(provider, "openai" | "openai-chat" | "azure"),
             tools: !matches!(provider, "perplexity" | "hyperbolic"),
+            stream_usage: !matches!(provider, "mistral" | "openrouter" | "perplexity"),
             native_finish_reason: provider == "openrouter",
             counts_reasoning: provider != "doubleword",
             done_ends: lenient,

@@ -13,7 +13,7 @@ use windlass_machine::{BlobRef, Block, Message, Origin, Role, ToolResult};
 
 use crate::body::Body;
 use crate::chat::dialect::Dialect;
-use crate::chat::ids::CallIds;
+use crate::history::ids::CallIds;
 use crate::history::{media, text};
 
 /// The endpoint that receives the request, and its limits.

@@ -1,158 +1,105 @@
-//! The fields of a request beside its messages, and its address and headers.
+//! The fields of a chat request beside its messages, and its address.
 //!
-//! They depend on settings and tools alone, so the model library encodes them once and the bytes are kept.
+//! Nothing in it depends on the history.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
-
-use bytes::Bytes;
-use http::Request;
-use http::request::Parts;
-use rig_core::completion::CompletionRequest;
-use rig_core::driver::Model;
-use rig_core::message::{Message, ToolChoice};
-use rig_core::providers::openai::wire::Chat;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use windlass_engine::port::model::{ModelCall, ModelError};
-use windlass_machine::{FailureClass, ModelSettings, ToolSpec};
 
-use crate::body::Body;
-use crate::capture::capture;
-use crate::config::WireKind;
-use crate::failure;
+use crate::chat::{ChatWire, options};
+use crate::envelope::{Envelope, with_tools};
+use crate::openai;
+use crate::provider::endpoint::Endpoint;
+use crate::provider::preset::ChatSchema;
 use crate::schema;
 use crate::settings::{self, Facts};
 
-/// Maximum kept envelopes of a model; about one for each agent that uses it.
-const KEPT: usize = 32;
-
-/// The envelopes of one model, the last used first.
-#[derive(Default)]
-pub(crate) struct Envelopes(Mutex<VecDeque<Kept>>);
-
-struct Kept {
-    settings: ModelSettings,
-    tools: Arc<[ToolSpec]>,
-    envelope: Arc<Envelope>,
-}
-
-/// A request without its messages.
-pub(crate) struct Envelope {
-    head: Parts,
-    /// The body up to the value of `messages`.
-    before: Vec<u8>,
-    /// The body from there on.
-    after: Vec<u8>,
-    /// The model reasons in this call.
-    pub thinks: bool,
-    /// The request offers tools.
-    pub has_tools: bool,
-}
-
-impl Envelope {
-    /// The request, its messages written by `write`.
-    pub(crate) fn fill(
-        &self,
-        write: impl FnOnce(&mut Body) -> Result<(), ModelError>,
-    ) -> Result<Request<Bytes>, ModelError> {
-        let mut body = Body::new(&self.before, self.after.len() + 4_096);
-        write(&mut body)?;
-        body.bytes(&self.after);
-        Ok(Request::from_parts(self.head.clone(), body.into()))
-    }
-}
-
-impl Envelopes {
-    /// The envelope of a call.
-    pub(crate) fn of(
-        &self,
-        library: &Chat,
-        call: &ModelCall,
-        facts: &Facts<'_>,
-        extra_body: &Map<String, Value>,
-    ) -> Result<Arc<Envelope>, ModelError> {
-        if let Some(known) = self.find(call) {
-            return Ok(known);
-        }
-        let envelope = Arc::new(encode(library, call, facts, extra_body)?);
-        let mut kept = self.kept();
-        kept.truncate(KEPT - 1);
-        kept.push_front(Kept {
-            settings: call.request.settings.clone(),
-            tools: Arc::clone(&call.tools),
-            envelope: Arc::clone(&envelope),
-        });
-        Ok(envelope)
-    }
-
-    fn find(&self, call: &ModelCall) -> Option<Arc<Envelope>> {
-        let mut kept = self.kept();
-        let at = kept.iter().position(|kept| {
-            let wanted = &call.request.settings;
-            let same_schema = || same_order(kept.settings.output_schema.iter(), wanted.output_schema.iter());
-            let same_tools =
-                || kept.tools == call.tools && same_order(schemas(&kept.tools), schemas(&call.tools));
-            kept.settings == *wanted
-                && same_schema()
-                && (Arc::ptr_eq(&kept.tools, &call.tools) || same_tools())
-        })?;
-        let found = kept.remove(at)?;
-        let envelope = Arc::clone(&found.envelope);
-        kept.push_front(found);
-        Some(envelope)
-    }
-
-    fn kept(&self) -> std::sync::MutexGuard<'_, VecDeque<Kept>> {
-        // Each change leaves a valid list.
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
-fn schemas(tools: &[ToolSpec]) -> impl Iterator<Item = &Value> {
-    tools.iter().map(|tool| &tool.input_schema)
-}
-
-/// Whether equal values have their keys in the same order, which equality does not tell: order reaches the model.
-fn same_order<'v>(one: impl Iterator<Item = &'v Value>, other: impl Iterator<Item = &'v Value>) -> bool {
-    one.map(Value::to_string).eq(other.map(Value::to_string))
-}
-
-fn encode(
-    library: &Chat,
+/// Encodes the fields.
+pub(super) fn encode(
+    wire: &ChatWire,
     call: &ModelCall,
     facts: &Facts<'_>,
     extra_body: &Map<String, Value>,
 ) -> Result<Envelope, ModelError> {
-    let mut request = CompletionRequest::from(vec![Message::user("-")]);
-    request.model = Some(library.model.clone());
-    request.tools = schema::tools(call, WireKind::OpenaiChat)?;
-    // Said and not left to defaults, because gateways differ in theirs. (SK-L2)
-    request.tool_choice = facts.tools.then_some(ToolChoice::Auto);
-    let thinks = settings::apply(&mut request, &call.request.settings, facts, extra_body)?;
-    let captured = capture(|transport| {
-        Model::new(library.clone(), transport).stream(request).map_err(|error| failure::typed(&error))
-    })?;
-    let (head, body) = captured.into_parts();
-    let Ok(Value::Object(fields)) = serde_json::from_slice(&body) else {
-        return Err(ModelError::new(FailureClass::InvalidRequest, "the request has no JSON form"));
-    };
-    let declared = |tools: &Value| tools.as_array().is_some_and(|tools| !tools.is_empty());
-    let has_tools = facts.tools || fields.get("tools").is_some_and(declared);
-    let (mut before, mut after) = (b"{".to_vec(), Vec::new());
-    let mut is_before = true;
-    for (key, value) in &fields {
-        let part = if is_before { &mut before } else { &mut after };
-        if part.last().is_none_or(|last| *last != b'{') {
-            part.push(b',');
-        }
-        part.extend(Value::from(key.as_str()).to_string().bytes());
-        part.push(b':');
-        if key == "messages" {
-            is_before = false;
-        } else {
-            part.extend(value.to_string().bytes());
-        }
+    let settings = &call.request.settings;
+    let options = settings::fit(settings, facts);
+    let mut extra_body = extra_body.clone();
+    let offered = if wire.dialect.tools { tools(call) } else { Vec::new() };
+    let tools = with_tools(offered, &mut extra_body)?;
+    let mut body = Map::new();
+    body.insert("model".to_owned(), wire.model.as_str().into());
+    body.insert("messages".to_owned(), Value::Null);
+    let fields = [
+        ("tools", (!tools.is_empty()).then_some(Value::Array(tools))),
+        // Said and not left to defaults, because gateways differ in theirs. (SK-L2)
+        ("tool_choice", (wire.dialect.tools && facts.tools).then(|| "auto".into())),
+        ("temperature", options.temperature.map(Value::from)),
+        (output_cap(wire, facts), options.max_output_tokens.map(Value::from)),
+        (
+            "response_format",
+            settings.output_schema.as_ref().map(|wanted| format(wanted, facts.preset.schema)),
+        ),
+    ];
+    body.extend(fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
+    if let Some(thinking) = options.thinking {
+        let version = wire.api_version.as_deref();
+        options::reasoning(facts.preset, version, &wire.model, thinking).apply(&mut body, facts)?;
     }
-    after.push(b'}');
-    Ok(Envelope { head, before, after, thinks, has_tools })
+    settings::merge(&mut body, extra_body);
+    if wire.dialect.stream_usage {
+        let mut wanted = Map::from_iter([("include_usage".to_owned(), true.into())]);
+        if let Some(Value::Object(own)) = body.shift_remove("stream_options") {
+            settings::merge(&mut wanted, own);
+        }
+        body.insert("stream_options".to_owned(), Value::Object(wanted));
+    }
+    body.insert("stream".to_owned(), true.into());
+    let effort = body.get("reasoning_effort").and_then(Value::as_str).map(str::to_owned);
+    openai::drop_temperature(&mut body, &wire.model, &options, effort.as_deref(), facts)?;
+    Ok(Envelope::new(wire.head.clone(), &body, "messages", options.thinks()))
+}
+
+fn tools(call: &ModelCall) -> Vec<Value> {
+    let tools = call.tools.iter().map(|tool| {
+        json!({"type": "function", "function": {"name": tool.name.as_str(), "description": tool.description,
+            "parameters": tool.input_schema}})
+    });
+    tools.collect()
+}
+
+/// OpenAI's reasoning models refuse the field that all others take.
+fn output_cap(wire: &ChatWire, facts: &Facts<'_>) -> &'static str {
+    let is_openai = facts.preset.dialect == Some("openai") && !wire.model.contains('/');
+    if is_openai && openai::reasons(&wire.model) == Some(true) {
+        "max_completion_tokens"
+    } else {
+        "max_tokens"
+    }
+}
+
+fn format(wanted: &Value, takes: ChatSchema) -> Value {
+    let name = wanted.get("title").and_then(Value::as_str);
+    match takes {
+        ChatSchema::Schema => json!({"type": "json_schema", "json_schema": {
+            "name": name.map_or_else(|| "answer".to_owned(), schema::name_of),
+            "strict": schema::is_strict(wanted),
+            "schema": wanted,
+        }}),
+        ChatSchema::Object => json!({"type": "json_object"}),
+    }
+}
+
+/// The address of a model at an endpoint. Some presets have no `/v1` in theirs, although the provider has it in every
+/// path; a deployment of Azure is part of it.
+pub(super) fn address(endpoint: &Endpoint, model: &str) -> String {
+    let base = endpoint.base_url.as_deref().unwrap_or_default().trim_end_matches('/');
+    if endpoint.preset.dialect == Some("azure.openai") {
+        let version = endpoint.api_version.as_deref().unwrap_or_default();
+        let deployment = model.trim_start_matches('/');
+        return format!("{base}/openai/deployments/{deployment}/chat/completions?api-version={version}");
+    }
+    if endpoint.preset.versioned_paths && !base.ends_with("/v1") {
+        format!("{base}/v1/chat/completions")
+    } else {
+        format!("{base}/chat/completions")
+    }
 }

@@ -18,21 +18,22 @@ use futures::{Stream, StreamExt, stream};
 use rig_bedrock::client::BedrockRuntime;
 use rig_bedrock::completion::{self, ConverseFrame, ConverseRequest, Family};
 use rig_core::completion::options::{FinalBody, RawAt, request_params};
-use rig_core::completion::{CacheRetention, CompletionRequest, ReplayTarget};
+use rig_core::completion::{CacheRetention, CompletionRequest};
 use rig_core::driver::{Exchange, Model, Opening, Transport};
 use rig_core::error::ProviderError;
 use rig_core::http_client::Error as HttpError;
 use rig_core::message::Message as RigMessage;
-use rig_core::streaming::CompletionStream;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
-use windlass_engine::port::model::ModelError;
-use windlass_machine::{CacheMarks, FailureClass};
+use windlass_engine::port::model::{ModelCall, ModelError};
+use windlass_machine::{CacheMarks, FailureClass, Origin};
 
-use crate::config::{Auth, Secret};
-use crate::failure;
+use crate::config::{Auth, Secret, WireKind};
+use crate::library::stream::ReplyStream;
+use crate::library::{self, failure};
 use crate::provider::endpoint::{CONNECT_TIMEOUT, Endpoint};
+use crate::settings::Facts;
 use crate::transport::{LinkError, root_cause};
 
 /// Where the wire merges what has no setting of its own.
@@ -92,19 +93,19 @@ impl Converse {
         })
     }
 
-    /// The library's view of whom a history is sent to.
-    pub(crate) fn target(&self) -> &dyn ReplayTarget {
-        &self.wire
-    }
-
     /// Opens a streamed reply. Nothing is sent before the stream is polled.
-    pub(crate) fn stream(
+    pub(crate) fn open(
         &self,
-        request: CompletionRequest,
-        marks: CacheMarks,
-    ) -> Result<CompletionStream, ModelError> {
-        let transport = Self { marks, ..self.clone() };
-        Model::new(self.wire.clone(), transport).stream(request).map_err(|error| failure::typed(&error))
+        call: &ModelCall,
+        origin: &Arc<Origin>,
+        facts: &Facts<'_>,
+        extra_body: &Map<String, Value>,
+    ) -> Result<ReplyStream, ModelError> {
+        let request = library::request(call, &self.wire, origin, facts, extra_body)?;
+        let transport = Self { marks: call.request.settings.cache, ..self.clone() };
+        let opened = Model::new(self.wire.clone(), transport).stream(request);
+        let stream = opened.map_err(|error| failure::typed(&error))?;
+        Ok(ReplyStream::new(stream, WireKind::Converse, Arc::clone(origin)))
     }
 
     /// Puts cache marks after the instructions and after the tools, for the models known to take them: others

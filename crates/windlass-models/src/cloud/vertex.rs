@@ -1,14 +1,11 @@
 //! Google Vertex AI: where its models are, and how the account signs in.
 //!
 //! Its models speak the wires of their makers (Gemini's, Anthropic's, chat completions for the others), so that
-//! they stream like anywhere else; only address, key and one field of the body differ. The library's own Vertex
-//! client is of no use here: it sends one unary request for Gemini alone and gives the reply at its end.
+//! they stream like anywhere else; only address and key differ, and one field of Claude's body.
 
 use bytes::Bytes;
 use google_cloud_auth::credentials::{self, CacheableResource, Credentials};
-use http::header::HeaderName;
 use http::{Extensions, HeaderMap, Request, Uri};
-use serde_json::Value;
 use tokio::sync::OnceCell;
 use windlass_engine::port::model::ModelError;
 use windlass_machine::FailureClass;
@@ -16,14 +13,10 @@ use windlass_machine::FailureClass;
 use crate::config::WireKind;
 use crate::provider::endpoint::Endpoint;
 
-/// The version that a body for Claude names there, in place of the header.
-const ANTHROPIC_VERSION: &str = "vertex-2023-10-16";
-
 /// How a model's requests travel.
 pub(crate) struct Route {
     /// The model's own address; `None` for the chat wire, whose body names the model.
     address: Option<Uri>,
-    kind: WireKind,
     account: Account,
 }
 
@@ -56,18 +49,14 @@ impl Route {
             Some(_) => Account::Token,
             None => Account::Default(OnceCell::new()),
         };
-        Ok(Self { address, kind, account })
+        Ok(Self { address, account })
     }
 
     /// Sends a request of the maker's wire to the model's address, signed in.
     pub(crate) async fn redirect(&self, request: Request<Bytes>) -> Result<Request<Bytes>, ModelError> {
-        let (mut parts, mut body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         if let Some(address) = &self.address {
             parts.uri = address.clone();
-        }
-        if self.kind == WireKind::Anthropic {
-            parts.headers.remove(HeaderName::from_static("anthropic-version"));
-            body = without_model(body);
         }
         for (name, value) in &self.account.headers().await? {
             let mut value = value.clone();
@@ -97,14 +86,6 @@ impl Account {
             Err(error) => Err(not_signed_in(FailureClass::Auth, &error.to_string())),
         }
     }
-}
-
-/// Claude's body as it is there: the address names the model, the body the version.
-fn without_model(body: Bytes) -> Bytes {
-    let Ok(Value::Object(mut fields)) = serde_json::from_slice(&body) else { return body };
-    fields.shift_remove("model");
-    fields.insert("anthropic_version".to_owned(), ANTHROPIC_VERSION.into());
-    Value::Object(fields).to_string().into()
 }
 
 fn not_signed_in(class: FailureClass, why: &str) -> ModelError {

@@ -1,62 +1,6 @@
-//! The model library as the oracle of the messages wire.
+//! The model library as the oracle of the wire: it encodes the same calls and reads the same bytes.
 //!
-//! The library takes the last but one event for the end of a reply. Here a reply is complete with `message_stop`.
+//! Where the two differ on purpose, the difference is listed with its reason in the test that meets it.
 
-use crate::config::WireKind;
-use crate::failure;
-use crate::oracle::{Oracle, Reading, failed_with, library_reading, reading};
-use crate::testing;
-
-const ORACLE: Oracle = Oracle {
-    ours: |pieces| reading(testing::read_messages_reply(pieces)),
-    theirs,
-    scenarios: &[
-        "anth-ok",
-        "anth-inter",
-        "anth-emptythink",
-        "anth-server",
-        "anth-unknown",
-        "anth-refusal",
-        "anth-pause",
-        "anth-stopseq",
-        "anth-newstop",
-        "anth-maxtok",
-        "anth-errevent",
-        "anth-cut",
-        "anth-cut-afterdelta",
-        "anth-cut-nostop",
-    ],
-    // A call that cannot be answered makes the reply incomplete, while the library leaves it out. And an event that is
-    // named `error` is one even if its data has another type.
-    explained: |ours| failed_with(ours, "a tool call without a name") || failed_with(ours, "Overloaded"),
-    end: |frame| frame.contains("message_stop"),
-};
-
-fn theirs(body: &[u8]) -> Reading {
-    let mut reading = library_reading(WireKind::Anthropic, "anthropic", body);
-    if reading.outcome.is_ok() && !ends(body) {
-        reading.outcome = Err(failure::truncated());
-    }
-    reading
-}
-
-/// Whether the last event is there.
-fn ends(body: &[u8]) -> bool {
-    const LAST: &[u8] = b"\ndata: {\"type\":\"message_stop\"}\n\n";
-    memchr::memmem::find(body, LAST).is_some()
-}
-
-#[test]
-fn recorded_replies_are_read_alike() {
-    ORACLE.check_recorded();
-}
-
-#[test]
-fn damaged_replies_are_judged_alike() {
-    ORACLE.check_damaged();
-}
-
-#[test]
-fn a_cut_reply_is_never_complete() {
-    ORACLE.check_cut();
-}
+mod replies;
+mod requests;

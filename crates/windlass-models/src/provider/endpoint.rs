@@ -53,7 +53,7 @@ impl Endpoint {
             config: ProviderConfig { wire: Some(wire), ..ProviderConfig::default() },
             base_url: Some(preset.base_url.unwrap_or("http://localhost/v1").to_owned()),
             api_key: None,
-            api_version: None,
+            api_version: (provider == "azure").then(|| crate::provider::preset::AZURE_API_VERSION.to_owned()),
             #[cfg(feature = "bedrock")]
             lookup: Arc::new(|_| None),
         }

@@ -17,7 +17,7 @@ pub(crate) struct Preset {
     pub keys: &'static [&'static str],
     /// Whether it works without a key.
     pub key_optional: bool,
-    /// The library's name for it: its dialect of the wire and its section of the model catalogue.
+    /// Its dialect of the wire, and its section of the table of models.
     pub dialect: Option<&'static str>,
     /// Whether assistant messages carry `reasoning_content`.
     pub reasoning_content: ReasoningContent,
@@ -25,6 +25,8 @@ pub(crate) struct Preset {
     pub schema: ChatSchema,
     /// The models that take Anthropic's cache marks on the chat wire, by what their names begin with. (SK-C11)
     pub marked: Option<&'static str>,
+    /// Its address has no `/v1`, and each path has it.
+    pub versioned_paths: bool,
     /// The cloud that it is, where people sign in instead of bringing a key.
     pub cloud: Option<Cloud>,
 }
@@ -62,6 +64,7 @@ const CHAT: Preset = Preset {
     reasoning_content: ReasoningContent::WhenSeen,
     schema: ChatSchema::Schema,
     marked: None,
+    versioned_paths: false,
     cloud: None,
 };
 
@@ -71,6 +74,10 @@ const fn chat(name: &'static str, base_url: &'static str, keys: &'static [&'stat
 
 const fn known(name: &'static str, base_url: &'static str, keys: &'static [&'static str]) -> Preset {
     Preset { dialect: Some(name), ..chat(name, base_url, keys) }
+}
+
+const fn versioned(name: &'static str, base_url: &'static str, keys: &'static [&'static str]) -> Preset {
+    Preset { versioned_paths: true, ..known(name, base_url, keys) }
 }
 
 /// A provider that the table does not name: chat completions at a configured address.
@@ -126,12 +133,12 @@ static PRESETS: &[Preset] = &[
     },
     Preset { key_optional: true, ..known("ollama", "http://localhost:11434/v1", &["OLLAMA_API_KEY"]) },
     known("cohere", "https://api.cohere.ai/compatibility/v1", &["COHERE_API_KEY", "CO_API_KEY"]),
-    known("mistral", "https://api.mistral.ai", &["MISTRAL_API_KEY"]),
+    versioned("mistral", "https://api.mistral.ai", &["MISTRAL_API_KEY"]),
     known("groq", "https://api.groq.com/openai/v1", &["GROQ_API_KEY"]),
     known("perplexity", "https://api.perplexity.ai", &["PERPLEXITY_API_KEY", "PERPLEXITYAI_API_KEY"]),
-    known("together", "https://api.together.xyz", &["TOGETHER_API_KEY", "TOGETHERAI_API_KEY"]),
-    known("huggingface", "https://router.huggingface.co", &["HUGGINGFACE_API_KEY", "HF_TOKEN"]),
-    known("xai", "https://api.x.ai/v1", &["XAI_API_KEY"]),
+    versioned("together", "https://api.together.xyz", &["TOGETHER_API_KEY", "TOGETHERAI_API_KEY"]),
+    versioned("huggingface", "https://router.huggingface.co", &["HUGGINGFACE_API_KEY", "HF_TOKEN"]),
+    versioned("xai", "https://api.x.ai/v1", &["XAI_API_KEY"]),
     Preset {
         reasoning_content: ReasoningContent::WhenOn,
         schema: ChatSchema::Object,
@@ -150,7 +157,7 @@ static PRESETS: &[Preset] = &[
     },
     known("venice", "https://api.venice.ai/api/v1", &["VENICE_API_KEY"]),
     known("doubleword", "https://api.doubleword.ai/v1", &["DOUBLEWORD_API_KEY"]),
-    known("hyperbolic", "https://api.hyperbolic.xyz", &["HYPERBOLIC_API_KEY"]),
+    versioned("hyperbolic", "https://api.hyperbolic.xyz", &["HYPERBOLIC_API_KEY"]),
     Preset { key_optional: true, ..known("llamacpp", "http://localhost:8080/v1", &["LLAMACPP_API_KEY"]) },
     Preset { key_optional: true, ..chat("vllm", "http://localhost:8000/v1", &["VLLM_API_KEY"]) },
     Preset { key_optional: true, ..chat("lmstudio", "http://localhost:1234/v1", &["LMSTUDIO_API_KEY"]) },

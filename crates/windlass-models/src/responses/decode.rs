@@ -361,7 +361,7 @@ impl ResponsesDecoder {
 }
 
 impl Decoder for ResponsesDecoder {
-    fn event(&mut self, name: &str, data: &[u8], deltas: &mut VecDeque<Delta>) -> Result<Flow, ModelError> {
+    fn event(&mut self, _: &str, data: &[u8], deltas: &mut VecDeque<Delta>) -> Result<Flow, ModelError> {
         let data = data.trim_ascii();
         // The end is an event of its own.
         if data.is_empty() || data == b"[DONE]" {
@@ -371,7 +371,7 @@ impl Decoder for ResponsesDecoder {
             Ok(Object(Some(event))) => event,
             Ok(Object(None)) => return Ok(Flow::More),
             Err(error) => match lenient::repaired(data, &error) {
-                Some(data) => return self.event(name, &data, deltas),
+                Some(data) => return self.event("", &data, deltas),
                 None => return Err(failure::malformed(&error)),
             },
         };

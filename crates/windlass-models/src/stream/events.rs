@@ -11,14 +11,13 @@ use bytes::Bytes;
 use futures::Stream;
 use futures::future::BoxFuture;
 use http::Request;
-use rig_core::http_client::{BoxedStream, StreamingResponse};
 use windlass_engine::port::model::{Delta, ModelError, ModelEvent, Reply};
 use windlass_machine::FailureClass;
 
 use crate::failure;
 use crate::stream::decoder::Decoder;
 use crate::stream::sse::{EventReader, Flow};
-use crate::transport::{Link, LinkOptions, Remainder};
+use crate::transport::{ByteStream, Link, LinkOptions, Remainder};
 
 /// Longest body of a reply. Text is bounded by the engine; this bounds what is no text, such as generated pictures.
 const BODY_MAX_BYTES: usize = 128 * 1024 * 1024;
@@ -35,8 +34,8 @@ pub(crate) struct EventStream {
 }
 
 enum State {
-    Opening(BoxFuture<'static, Result<StreamingResponse, ModelError>>),
-    Reading(BoxedStream),
+    Opening(BoxFuture<'static, Result<ByteStream, ModelError>>),
+    Reading(ByteStream),
     /// The deltas are passed on first.
     Ended(Box<Result<Reply, ModelError>>),
     Done,
@@ -103,7 +102,7 @@ impl Stream for EventStream {
             }
             match &mut this.state {
                 State::Opening(opening) => match ready!(opening.as_mut().poll(context)) {
-                    Ok(response) => this.state = State::Reading(response.into_body()),
+                    Ok(body) => this.state = State::Reading(body),
                     Err(error) => this.state = State::Ended(Box::new(Err(error))),
                 },
                 State::Reading(body) => match ready!(body.as_mut().poll_next(context)) {

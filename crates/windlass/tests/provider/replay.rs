@@ -141,7 +141,7 @@ async fn gemini_signatures_go_back() {
         {"text":"Calling "}
         {"functionCall":{"id":"g1","name":"get_weather","args":{"city":"Paris"}},"thoughtSignature":"R1NJRzE="}
         {"functionCall":{"id":"g2","name":"get_time","args":{"tz":"CET"}}}
-        {"parts":[{"functionResponse":{"name":"get_weather","id":"g1","response":{"result":"ok"}},"thought":false},{"functionResponse":{"name":"get_time","id":"g2","response":{"result":"ok"}},"thought":false}],"role":"user"}
+        {"parts":[{"functionResponse":{"name":"get_weather","id":"g1","response":{"result":"ok"}}},{"functionResponse":{"name":"get_time","id":"g2","response":{"result":"ok"}}}],"role":"user"}
     "#);
 }
 
@@ -231,8 +231,8 @@ async fn a_thread_goes_to_openai_compatible_and_back() {
 async fn a_thread_goes_to_openai_and_back() {
     let [there, back] = switched("resp-ok", "openai/gpt-5.2").await;
     insta::assert_snapshot!(there, @r#"
-        {"type":"message","role":"assistant","content":[{"type":"output_text","text":"text-1","annotations":[]}],"status":"completed","id":"msg_rig_2"}
-        {"type":"message","role":"assistant","content":[{"type":"output_text","text":"text-2","annotations":[]}],"status":"completed","id":"msg_rig_2_1"}
+        {"type":"message","role":"assistant","content":[{"type":"output_text","text":"text-1","annotations":[]}],"status":"completed","id":"msg_windlass_1"}
+        {"type":"message","role":"assistant","content":[{"type":"output_text","text":"text-2","annotations":[]}],"status":"completed","id":"msg_windlass_2"}
         {"type":"function_call","call_id":"toolu_C","name":"get_weather","arguments":"{\"city\":\"Rome\"}"}
         {"type":"function_call_output","call_id":"toolu_C","output":"ok","status":"completed"}
     "#);
@@ -258,7 +258,7 @@ async fn a_thread_goes_to_gemini_and_back() {
         {"text":"text-1"}
         {"text":"text-2"}
         {"functionCall":{"name":"get_weather","args":{"city":"Rome"},"id":"toolu_C"},"thoughtSignature":"skip_thought_signature_validator"}
-        {"parts":[{"functionResponse":{"name":"get_weather","id":"toolu_C","response":{"result":"ok"}},"thought":false}],"role":"user"}
+        {"parts":[{"functionResponse":{"name":"get_weather","id":"toolu_C","response":{"result":"ok"}}}],"role":"user"}
     "#);
     insta::assert_snapshot!(back, @r#"
         {"type":"thinking","thinking":"T1","signature":"SIG-ONE"}

@@ -62,7 +62,7 @@ async fn anthropic_marks_system_and_tools() {
     )
     .await;
     insta::assert_snapshot!(without(request.body, &["tools"]), @r#"
-    {"model":"claude-haiku-4-5","messages":[{"role":"user","content":[{"type":"text","text":"What is the weather?"},{"type":"text","text":"It is noon."}]}],"max_tokens":64000,"system":[{"type":"text","text":"Be brief."},{"type":"text","text":"Stable second part.","cache_control":{"type":"ephemeral","ttl":"5m"}}],"tool_choice":{"type":"auto"},"thinking":{"type":"disabled"},"stream":true}
+    {"model":"claude-haiku-4-5","messages":[{"role":"user","content":[{"type":"text","text":"What is the weather?"},{"type":"text","text":"It is noon."}]}],"system":[{"type":"text","text":"Be brief."},{"type":"text","text":"Stable second part.","cache_control":{"type":"ephemeral","ttl":"5m"}}],"max_tokens":64000,"tool_choice":{"type":"auto"},"thinking":{"type":"disabled"},"stream":true}
     "#);
 }
 
@@ -149,7 +149,7 @@ async fn gemini_gets_its_key_in_a_header_and_a_clean_schema() {
     assert_eq!(request.path, "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse");
     assert_eq!(request.header("x-goog-api-key"), Some("test-key"));
     insta::assert_snapshot!(request.body, @r#"
-    {"contents":[{"parts":[{"text":"What is the weather?","thought":false}],"role":"user"}],"generationConfig":{"thinkingConfig":{"thinkingBudget":4096,"includeThoughts":true}},"safetySettings":null,"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},"systemInstruction":{"parts":[{"text":"Be brief.","thought":false}],"role":"model"},"tools":[{"functionDeclarations":[{"name":"get_weather","description":"the get_weather tool","parametersJsonSchema":{"type":"object","properties":{"a":{"anyOf":[{"type":"null"},{"type":"integer"}]}},"additionalProperties":false}},{"name":"get_time","description":"the get_time tool","parametersJsonSchema":{"type":"object","properties":{"city":{"type":"string"}}}}],"codeExecution":null}]}
+    {"contents":[{"parts":[{"text":"What is the weather?"}],"role":"user"}],"systemInstruction":{"parts":[{"text":"Be brief."}],"role":"model"},"generationConfig":{"thinkingConfig":{"thinkingBudget":4096,"includeThoughts":true}},"toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},"tools":[{"functionDeclarations":[{"name":"get_weather","description":"the get_weather tool","parametersJsonSchema":{"type":"object","properties":{"a":{"anyOf":[{"type":"null"},{"type":"integer"}]}},"additionalProperties":false}},{"name":"get_time","description":"the get_time tool","parametersJsonSchema":{"type":"object","properties":{"city":{"type":"string"}}}}]}]}
     "#);
 }
 
@@ -316,10 +316,10 @@ async fn pictures_and_files_come_from_blobs() {
     {"type":"message","role":"user","content":[{"type":"input_file","file_data":"data:application/pdf;base64,UERG","filename":"document.pdf"}]}
     "#);
     insta::assert_snapshot!(messages("gem-ok", "contents").await, @r#"
-    {"parts":[{"text":"long","thought":false},{"inlineData":{"mimeType":"image/png","data":"UE5H"},"thought":false},{"inlineData":{"mimeType":"application/pdf","data":"UERG"},"thought":false},{"text":"<file name=\"t.csv\">\na,b\n</file>","thought":false}],"role":"user"}
+    {"parts":[{"text":"long"},{"inlineData":{"mimeType":"image/png","data":"UE5H"}},{"inlineData":{"mimeType":"application/pdf","data":"UERG"}},{"text":"<file name=\"t.csv\">\na,b\n</file>"}],"role":"user"}
     {"parts":[{"functionCall":{"name":"get_weather","args":{},"id":"call_A"},"thoughtSignature":"skip_thought_signature_validator"}],"role":"model"}
-    {"parts":[{"functionResponse":{"name":"get_weather","id":"call_A","response":{"error":["see","(file `r.pdf` follows)"]},"parts":[{"inlineData":{"mimeType":"image/png","data":"UE5H"}}]},"thought":false}],"role":"user"}
-    {"parts":[{"inlineData":{"mimeType":"application/pdf","data":"UERG"},"thought":false}],"role":"user"}
+    {"parts":[{"functionResponse":{"name":"get_weather","id":"call_A","response":{"error":["see","(file `r.pdf` follows)"]},"parts":[{"inlineData":{"mimeType":"image/png","data":"UE5H"}}]}}],"role":"user"}
+    {"parts":[{"inlineData":{"mimeType":"application/pdf","data":"UERG"}}],"role":"user"}
     "#);
 }
 

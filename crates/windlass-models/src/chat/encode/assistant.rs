@@ -9,7 +9,9 @@ use windlass_engine::port::model::ModelError;
 use windlass_machine::{Block, Message, Native, ToolCall};
 
 use crate::chat::encode::{REASONING_FIELD, ReasoningField, Writer};
+use crate::chat::ids;
 use crate::history::text;
+use crate::history::turn::native_of;
 use crate::native;
 
 impl<'a> Writer<'a, '_> {
@@ -118,7 +120,8 @@ impl<'a> Writer<'a, '_> {
             }
             Block::ToolCall(asked) => {
                 if self.recipient.tools {
-                    let id = self.ids.call(&asked.id, own, self.recipient.dialect);
+                    let wanted = ids::fitted(&asked.id, own, self.recipient.dialect);
+                    let id = self.ids.call(&asked.id, wanted);
                     let native = self.own(asked.native.as_deref());
                     turn.calls.push(SentCall { asked, id, native });
                 } else {
@@ -238,14 +241,5 @@ impl Turn<'_> {
             }
             None => self.reasoning.push((field, shown.to_owned())),
         }
-    }
-}
-
-fn native_of(block: &Block) -> Option<&Native> {
-    match block {
-        Block::Text { native, .. } | Block::Reasoning { native, .. } => native.as_deref(),
-        Block::ToolCall(call) => call.native.as_deref(),
-        Block::Opaque { native } => Some(native),
-        Block::Image { .. } | Block::File { .. } | Block::ToolResult(_) => None,
     }
 }

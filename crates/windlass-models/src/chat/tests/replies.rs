@@ -2,13 +2,10 @@
 //!
 //! The bytes of a reply can arrive in any pieces.
 
-use bytes::Bytes;
-use rig_core::driver::Model;
 use windlass_machine::{Block, FailureClass};
 
-use super::{endpoint, library, origin, wire};
 use crate::config::WireKind;
-use crate::oracle::{Oracle, Reading, Recorded, any_request, failed_with, read_library, reading, recorded};
+use crate::oracle::{Oracle, Reading, failed_with, library_reading, reading, recorded};
 use crate::testing;
 
 const SCENARIOS: [&str; 26] = [
@@ -55,10 +52,7 @@ const ORACLE: Oracle = Oracle {
 };
 
 fn theirs(body: &[u8]) -> Reading {
-    let endpoint = endpoint("openai-compatible");
-    let library = library(&wire(&endpoint, "model-x"));
-    let stream = Model::new(library, Recorded(Bytes::copy_from_slice(body))).stream(any_request()).unwrap();
-    read_library(WireKind::OpenaiChat, origin(), stream)
+    library_reading(WireKind::OpenaiChat, "openai-compatible", body)
 }
 
 #[test]

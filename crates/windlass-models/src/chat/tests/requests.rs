@@ -1,30 +1,21 @@
 //! Random histories: both encoders write the same messages for every kind of chat endpoint.
 //!
-//! The fields beside the messages are the library's own and are compared as well.
+//! The fields beside the messages are compared as well, for all settings.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use bytes::Bytes;
 use proptest::prelude::*;
-use rig_core::completion::{CompletionRequest, ReplayTarget};
-use rig_core::driver::Model;
-use rig_core::message::{AssistantContent, Message as LibraryMessage, ToolChoice};
+use rig_core::completion::ReplayTarget;
+use rig_core::message::{AssistantContent, Message as LibraryMessage};
 use serde_json::{Map, Value, json};
 use windlass_engine::port::model::ModelCall;
-use windlass_machine::{
-    Annotations, BlobRef, Block, CacheMarks, Content, Digest, Message, Mode, ModelRequest, ModelSettings,
-    Native, Role, ToolCall, ToolResult, ToolSpec,
-};
+use windlass_machine::{Block, CacheMarks, Message, ModelSettings, Role};
 
-use super::{endpoint, library, origin, wire};
-use crate::capture::capture;
+use super::{endpoint, library, wire};
 use crate::chat::encode::{REASONING_FIELD, ReasoningField};
 use crate::config::WireKind;
-use crate::failure;
-use crate::history::{self, History, Target};
 use crate::info;
-use crate::schema;
+use crate::library;
+use crate::oracle::history::{self, Items};
+use crate::oracle::request;
 use crate::settings::{self, Facts};
 
 /// Endpoints of every kind, with models that read pictures and that do not.
@@ -47,142 +38,22 @@ const MODELS: [(&str, &str); 16] = [
     ("qwen", "qwen3"),
 ];
 
-/// The picture and the documents that histories name.
-fn blobs() -> [(BlobRef, Bytes); 3] {
-    [("image/png", "PNG"), ("application/pdf", "PDF"), ("text/csv", "a,b")].map(|(media_type, bytes)| {
-        let digest = Digest::of(bytes.as_bytes());
-        let size_bytes = bytes.len() as u64;
-        (BlobRef { digest, media_type: media_type.to_owned(), size_bytes, tokens: 1 }, Bytes::from(bytes))
-    })
-}
-
-fn file(at: usize) -> Block {
-    let (blob, _) = blobs()[at].clone();
-    if at == 0 { Block::Image { blob } } else { Block::File { name: format!("file-{at}"), blob } }
-}
-
-fn words() -> impl Strategy<Value = String> {
-    prop_oneof![Just(String::new()), Just(" ".to_owned()), "[a-z\"\\\\é\n]{1,9}"]
-}
-
-fn own(item: Value) -> Option<Arc<Native>> {
-    Some(Arc::new(Native { origin: origin(), item }))
-}
-
-fn user() -> impl Strategy<Value = Message> {
-    let block = prop_oneof![3 => words().prop_map(Block::text), 1 => (0..3_usize).prop_map(file)];
-    prop::collection::vec(block, 1..4).prop_map(|blocks| Message { role: Role::User, blocks })
-}
-
-/// An assistant block that is no call.
-fn said() -> impl Strategy<Value = Block> {
+/// What a chat endpoint might have made. Ids of the responses wire are not among them: the library keeps their bar where
+/// it fills a reasoning field in, and replaces it elsewhere.
+fn items() -> Items {
     let details = json!([{"type": "reasoning.text", "text": null, "signature": "S", "index": 0}]);
-    let foreign = Native {
-        origin: Arc::new(windlass_machine::Origin { api: "anthropic".to_owned(), model: "q/n".into() }),
-        item: json!({"type": "thinking", "thinking": null, "signature": "S"}),
-    };
-    let items = [
-        own(json!({"reasoning_content": null})),
-        own(json!({"reasoning": null, "reasoning_details": details})),
-        own(json!({"type": "thinking", "thinking": [{"type": "text", "text": null}]})),
-        Some(Arc::new(foreign)),
-        None,
-    ];
-    let reasoning = (words(), prop::sample::select(items.to_vec()))
-        .prop_map(|(text, native)| Block::Reasoning { text: Content::Inline(text), native });
-    let part = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,UE5H"}});
-    let opaque = Just(Block::Opaque { native: own(part).unwrap() });
-    prop_oneof![4 => words().prop_map(Block::text), 2 => reasoning, 1 => opaque]
-}
-
-/// A call without its result. Ids of the responses wire are not among them: the library keeps their bar where it fills
-/// a reasoning field in, and replaces it elsewhere.
-fn asked() -> impl Strategy<Value = ToolCall> {
-    let ids = prop::sample::select(vec!["call_1", "call_2", "abcDEF123", "call/7"]);
-    let arguments = prop::sample::select(vec![
-        "{}",
-        "{\"a\":1}",
-        "{ \"a\" : 1.50 }",
-        "",
-        "null",
-        "[1]",
-        "\"{\\\"a\\\":2}\"",
-    ]);
-    let items = prop::sample::select(vec![
-        None,
-        own(
-            json!({"id": "call_1", "type": "function", "function": {"name": "f", "arguments": null}, "extra": {"s": 1}}),
-        ),
-    ]);
-    (ids, arguments, items).prop_map(|(id, asked, native)| ToolCall {
-        id: id.to_owned(),
-        name: "f".into(),
-        asked: Content::from(asked),
-        native,
-    })
-}
-
-/// What an assistant says and calls, and the results.
-fn turn() -> impl Strategy<Value = Vec<Message>> {
-    let shown = prop_oneof![4 => words().prop_map(Block::text), 1 => (0..3_usize).prop_map(file)];
-    let result = (prop::collection::vec(shown, 0..3), any::<bool>());
-    let calls = prop::collection::vec((asked(), result), 0..3);
-    (prop::collection::vec(said(), 0..4), calls).prop_map(|(mut blocks, calls)| {
-        let mut results = Vec::new();
-        let mut ids = Vec::new();
-        for (call, (content, error)) in calls {
-            // Ids are unique within a reply.
-            if ids.contains(&call.id) {
-                continue;
-            }
-            ids.push(call.id.clone());
-            let (call_id, name) = (call.id.clone(), call.name.clone());
-            results.push(Block::ToolResult(ToolResult { call_id, name, content, error }));
-            blocks.push(Block::ToolCall(call));
-        }
-        // A message without content is not sent. The messages around it are one for our encoder and two for the library,
-        // which puts pictures of results elsewhere then.
-        if ids.is_empty() {
-            blocks.push(Block::text("said"));
-        }
-        let mut messages = vec![Message { role: Role::Assistant, blocks }];
-        if !results.is_empty() {
-            messages.push(Message { role: Role::Tool, blocks: results });
-        }
-        messages
-    })
-}
-
-fn history() -> impl Strategy<Value = Vec<Message>> {
-    let system = words().prop_map(|text| vec![Message::text(Role::System, text)]);
-    let more = prop_oneof![4 => turn(), 2 => user().prop_map(|user| vec![user]), 1 => system];
-    prop::collection::vec(more, 0..6).prop_map(|more| {
-        let first = vec![Message::text(Role::User, "first")];
-        [vec![first], more].concat().concat()
-    })
-}
-
-fn call(messages: Vec<Message>, tools: bool, tail: String) -> ModelCall {
-    let tool = ToolSpec {
-        name: "f".into(),
-        description: "d".to_owned(),
-        input_schema: json!({"type": "object"}),
-        annotations: Annotations::default(),
-        withheld: Vec::new(),
-    };
-    ModelCall {
-        request: ModelRequest {
-            model: "p/m".into(),
-            system: vec![Content::from("one"), Content::from(" "), Content::from("two")],
-            tools: None,
-            loaded: None,
-            messages: messages.into_iter().map(Arc::new).collect(),
-            tail: vec![tail],
-            mode: Mode::Agent,
-            settings: ModelSettings { cache: CacheMarks::Off, ..ModelSettings::default() },
-        },
-        tools: if tools { vec![tool] } else { Vec::new() }.into(),
-        blobs: blobs().into_iter().map(|(blob, bytes)| (blob.digest, bytes)).collect::<HashMap<_, _>>(),
+    let call = json!({"id": "call_1", "type": "function", "function": {"name": "f", "arguments": null}, "extra": {"s": 1}});
+    Items {
+        kind: WireKind::OpenaiChat,
+        reasoning: vec![
+            json!({"reasoning_content": null}),
+            json!({"reasoning": null, "reasoning_details": details}),
+            json!({"type": "thinking", "thinking": [{"type": "text", "text": null}]}),
+        ],
+        texts: Vec::new(),
+        calls: vec![call],
+        opaque: vec![json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,UE5H"}})],
+        ids: vec!["call_1", "call_2", "abcDEF123", "call/7"],
     }
 }
 
@@ -190,44 +61,33 @@ fn call(messages: Vec<Message>, tools: bool, tail: String) -> ModelCall {
 fn bodies(provider: &str, model: &str, call: &ModelCall) -> [Value; 2] {
     let endpoint = endpoint(provider);
     let wire = wire(&endpoint, model);
-    let library = library(&wire);
-    let known = info::describe("p/m", "openai-chat", None, None);
+    let library = library(&endpoint, model);
+    let spec = info::find(endpoint.preset.dialect, model);
+    let known = info::describe("p/m", "openai-chat", spec, None);
     let facts = Facts {
         kind: WireKind::OpenaiChat,
         preset: endpoint.preset,
-        spec: info::find(endpoint.preset.dialect, model),
+        spec,
         info: &known,
         lenient: true,
         tools: !call.tools.is_empty(),
     };
-    let origin = origin();
+    let origin = history::origin(WireKind::OpenaiChat);
     let ours = wire.request(call, &origin, &facts, &Map::new(), false).unwrap();
 
-    let target = Target {
-        kind: WireKind::OpenaiChat,
-        origin: &origin,
-        library: history::library_origin(library.api(), library.provider(), library.model()),
-        nine_letter_ids: provider == "mistral",
-    };
-    let mut history = history::build(call, &target).unwrap();
-    let mut request = CompletionRequest::from(Vec::<LibraryMessage>::new());
-    request.model = Some(model.to_owned());
-    request.tools = schema::tools(call, WireKind::OpenaiChat).unwrap();
-    request.tool_choice = facts.tools.then_some(ToolChoice::Auto);
-    let thinks = settings::apply(&mut request, &call.request.settings, &facts, &Map::new()).unwrap();
-    place_reasoning(&mut history, &target, wire.reasoning_of(call, &origin, thinks));
-    request.chat_history = history.messages;
-    let theirs = capture(|transport| {
-        Model::new(library, transport).stream(request).map_err(|error| failure::typed(&error))
-    })
-    .unwrap();
+    let target = library.target();
+    let mut request = library::request(call, target, &origin, &facts, &Map::new()).unwrap();
+    let thinks = settings::fit(&call.request.settings, &facts).thinks();
+    place_reasoning(&mut request.chat_history, target, wire.reasoning_of(call, &origin, thinks));
+    let theirs = library.encode(request, CacheMarks::Off).unwrap();
+    assert_eq!(ours.uri(), theirs.uri());
     [ours, theirs].map(|request| comparable(serde_json::from_slice(request.body()).unwrap()))
 }
 
 /// Gives reasoning to the library as the chat wire sends it.
-fn place_reasoning(history: &mut History, target: &Target<'_>, field: ReasoningField) {
+fn place_reasoning(messages: &mut Vec<LibraryMessage>, target: &dyn ReplayTarget, field: ReasoningField) {
     let is_reasoning = |block: &AssistantContent| matches!(block, AssistantContent::Reasoning(_));
-    for message in &mut history.messages {
+    for message in messages.iter_mut() {
         let LibraryMessage::Assistant(turn) = message else { continue };
         match field {
             ReasoningField::AsReceived => {}
@@ -236,13 +96,14 @@ fn place_reasoning(history: &mut History, target: &Target<'_>, field: ReasoningF
                 if !turn.content.iter().any(is_reasoning) {
                     let empty = AssistantContent::reasoning("").with_native(json!({ REASONING_FIELD: "" }));
                     turn.content.insert(0, empty);
-                    turn.origin.get_or_insert_with(|| target.library.clone());
+                    let (api, provider, model) = (target.api(), target.provider(), target.model());
+                    turn.origin.get_or_insert_with(|| library::history::library_origin(api, provider, model));
                 }
             }
         }
     }
     let is_empty = |message: &LibraryMessage| matches!(message, LibraryMessage::Assistant(turn) if turn.content.is_empty());
-    history.messages.retain(|message| !is_empty(message));
+    messages.retain(|message| !is_empty(message));
 }
 
 /// A body without what the encoders spell differently on purpose: arguments go out as the model wrote them, while the
@@ -274,56 +135,41 @@ fn comparable(mut body: Value) -> Value {
 }
 
 fn check(provider: &str, model: &str, call: &ModelCall) {
-    let [ours, theirs] = bodies(provider, model, call);
-    let show = |body: &Value| {
-        let mut lines: Vec<String> =
-            body["messages"].as_array().unwrap().iter().map(Value::to_string).collect();
-        let mut rest = body.clone();
-        rest.as_object_mut().unwrap().shift_remove("messages");
-        lines.push(rest.to_string());
-        lines.join("\n")
-    };
-    assert_eq!(show(&ours), show(&theirs), "{provider}/{model}");
-}
-
-fn plain_arguments(messages: &mut [Message]) {
-    for block in messages.iter_mut().flat_map(|message| &mut message.blocks) {
-        if let Block::ToolCall(call) = block {
-            call.asked = Content::from("{\"a\":1}");
-        }
-    }
+    request::assert_same("messages", &bodies(provider, model, call), &format!("{provider}/{model}"));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
     #[test]
     fn both_encoders_write_the_same_messages(
-        messages in history(),
+        messages in history::history(&items()),
         (provider, model) in prop::sample::select(MODELS.to_vec()),
         tools in prop::bool::weighted(0.9),
-        tail in words(),
+        tail in history::words(),
+        settings in request::settings(),
     ) {
         let mut messages = messages;
         // Where results are text, a picture in one follows it; the library loses it if the endpoint takes it in results.
         let tools = tools || provider == "llamacpp";
         if !tools || matches!(provider, "perplexity" | "hyperbolic") {
             // Calls that are sent as text have the arguments as written; the library sorts their keys.
-            plain_arguments(&mut messages);
+            request::plain_arguments(&mut messages);
         }
-        // Blank messages are not sent; behind them the library takes an earlier reply for the last message.
-        let sends = |block: &Block| match block {
-            Block::Text { text: Content::Inline(text), .. } => !text.trim().is_empty(),
-            block => matches!(block, Block::Image { .. } | Block::File { .. } | Block::ToolResult(_)),
-        };
-        let tail = if messages.last().unwrap().blocks.iter().any(sends) { tail } else { String::new() };
-        check(provider, model, &call(messages, tools, tail));
+        let tail = request::tail_of(&messages, tail);
+        let mut call = history::call(messages, tools, tail);
+        // A schema goes out at once, while the library holds it back beside tools; marks are another endpoint's.
+        call.request.settings = ModelSettings { output_schema: None, cache: CacheMarks::Off, ..settings };
+        check(provider, model, &call);
     }
 }
 
 #[test]
 fn a_message_without_content_is_not_sent() {
-    let reasoning = Block::Reasoning { text: "Hm".into(), native: own(json!({"reasoning_content": null})) };
+    let reasoning = Block::Reasoning {
+        text: "Hm".into(),
+        native: history::own(WireKind::OpenaiChat, json!({"reasoning_content": null})),
+    };
     let blank = Message { role: Role::Assistant, blocks: vec![reasoning, Block::text(" ")] };
     let messages = vec![Message::text(Role::User, "1"), blank, Message::text(Role::User, "2")];
-    check("openai-compatible", "model-x", &call(messages, true, "noon".to_owned()));
+    check("openai-compatible", "model-x", &history::call(messages, true, "noon".to_owned()));
 }

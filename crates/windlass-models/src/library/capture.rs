@@ -15,7 +15,7 @@ use rig_core::streaming::CompletionStream;
 use windlass_engine::port::model::ModelError;
 use windlass_machine::FailureClass;
 
-use crate::failure;
+use crate::library::failure;
 
 /// The request that `open` would send.
 pub(crate) fn capture(

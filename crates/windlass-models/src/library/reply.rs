@@ -13,8 +13,8 @@ use windlass_machine::{Block, Content, FailureClass, Native, Origin, StopReason,
 
 use crate::config::WireKind;
 use crate::failure;
+use crate::library::stop;
 use crate::native::{self, Own};
-use crate::stream::stop;
 
 /// The argument text of one call, put together while it streamed.
 pub(crate) struct Streamed {

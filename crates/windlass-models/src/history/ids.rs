@@ -1,0 +1,78 @@
+//! Call ids of one request.
+//!
+//! An id that an earlier reply of the history used gets a counter, so that each result names one call. Which ids an
+//! endpoint takes is the wire's to say.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet, VecDeque};
+
+/// The ids of one request.
+#[derive(Default)]
+pub(crate) struct CallIds<'a> {
+    taken: HashSet<Cow<'a, str>>,
+    /// The last counter that a repeated id got.
+    counters: HashMap<Cow<'a, str>, u32>,
+    /// The ids of the newest assistant message: what each recorded id became, in the order of its calls.
+    newest: HashMap<&'a str, VecDeque<Cow<'a, str>>>,
+}
+
+impl<'a> CallIds<'a> {
+    /// Begins an assistant message: the results after it answer its calls alone.
+    pub(crate) fn begin_message(&mut self) {
+        self.newest.clear();
+    }
+
+    /// The id of a call that is recorded with `id` and fitted to the endpoint as `wanted`.
+    pub(crate) fn call(&mut self, id: &'a str, wanted: Cow<'a, str>) -> Cow<'a, str> {
+        let mut free = wanted.clone();
+        while self.taken.contains(&free) {
+            let counter = self.counters.entry(wanted.clone()).or_default();
+            *counter += 1;
+            free = Cow::Owned(with_counter(&wanted, *counter));
+        }
+        self.taken.insert(free.clone());
+        self.newest.entry(id).or_default().push_back(free.clone());
+        free
+    }
+
+    /// The id of the call that a result answers: the next one of the newest message with this recorded id.
+    pub(crate) fn result(&mut self, id: &'a str) -> Cow<'a, str> {
+        match self.newest.get_mut(id) {
+            Some(ids) if ids.len() > 1 => ids.pop_front().unwrap_or(Cow::Borrowed(id)),
+            Some(ids) => ids.front().cloned().unwrap_or(Cow::Borrowed(id)),
+            None => Cow::Borrowed(id),
+        }
+    }
+}
+
+/// The id with its last characters replaced by a number in base 36, which keeps its length and is legal everywhere.
+fn with_counter(id: &str, attempt: u32) -> String {
+    let mut digits = Vec::new();
+    let mut rest = attempt;
+    while rest > 0 {
+        digits.extend(char::from_digit(rest % 36, 36));
+        rest /= 36;
+    }
+    let kept = id.chars().count().saturating_sub(digits.len());
+    id.chars().take(kept).chain(digits.into_iter().rev()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_ids_get_a_counter() {
+        let mut ids = CallIds::default();
+        ids.begin_message();
+        assert_eq!(
+            [ids.call("call_0", "call_0".into()), ids.call("call_0", "call_0".into())],
+            ["call_0", "call_1"]
+        );
+        assert_eq!([ids.result("call_0"), ids.result("call_0")], ["call_0", "call_1"]);
+        ids.begin_message();
+        assert_eq!(ids.call("call_0", "call_0".into()), "call_2");
+        assert_eq!(ids.result("call_0"), "call_2");
+        assert_eq!(ids.result("other"), "other");
+    }
+}
