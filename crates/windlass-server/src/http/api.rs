@@ -27,7 +27,7 @@ pub struct Endpoint {
 impl Endpoint {
     /// Adds a handler. All handlers of an endpoint have the same path.
     pub fn on<T: 'static>(
-        self,
+        mut self,
         path: String,
         methods: &[HttpMethod],
         handler: impl Handler<T, Shared>,
@@ -44,11 +44,11 @@ impl Endpoint {
             HttpMethod::Delete => MethodFilter::DELETE,
             HttpMethod::Options => MethodFilter::OPTIONS,
         };
-        let router = methods
-            .iter()
-            .map(filter)
-            .fold(self.methods, |router, method| router.on(method, handler.clone()));
-        Self { path, methods: router, ..self }
+        for filter in methods.iter().map(filter) {
+            self.methods = self.methods.on(filter, handler.clone());
+        }
+        self.path = path;
+        self
     }
 
     /// Adds the descriptions of all its handlers.
@@ -109,7 +109,7 @@ impl ApiRouter {
     }
 
     /// Wraps the routes that were added so far.
-    pub fn layer<L>(self, layer: L) -> Self
+    pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<Route> + Clone + Send + Sync + 'static,
         L::Service: Service<Request> + Clone + Send + Sync + 'static,
@@ -117,7 +117,8 @@ impl ApiRouter {
         <L::Service as Service<Request>>::Error: Into<std::convert::Infallible> + 'static,
         <L::Service as Service<Request>>::Future: Send + 'static,
     {
-        Self { router: self.router.layer(layer), ..self }
+        self.router = self.router.layer(layer);
+        self
     }
 
     /// The routes under a prefix.
