@@ -1,7 +1,7 @@
 //! `rig` alone: its streaming model over chat completions, and the loop with one tool written by hand.
 //!
-//! This is the part of rig that Windlass stands on, so what Windlass adds is the difference to it. rig's own
-//! agent costs more.
+//! The yardstick for Windlass's own wires: the same work in a widely used library, without a store. rig's own agent
+//! costs more.
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;

@@ -1,6 +1,6 @@
 //! Models by name: splits `provider/model`, finds address and key, and says what is missing.
 //!
-//! It talks to nobody. One HTTP client serves every model that it hands out.
+//! It makes no request. One HTTP client serves every model that it hands out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -32,7 +32,7 @@ pub struct ProviderCatalog {
 const VERTEX_LOCATION: &str = "global";
 
 /// Resolved models that are kept. Names come from configurations and people, so they are few; beyond that they are
-/// resolved anew.
+/// resolved for each run.
 const RESOLVED_MAX: usize = 256;
 
 /// Builds a [`ProviderCatalog`].

@@ -84,7 +84,7 @@ fn client(error: &reqwest::Error) -> ModelError {
     ModelError::new(FailureClass::Transient, format!("{what} {named}: {cause}"))
 }
 
-/// A redirect is followed by nobody: the key would go wherever it points.
+/// A redirect is not followed: the key would go to its target.
 pub(super) fn redirected(status: Option<u16>, headers: &http::HeaderMap) -> Option<ModelError> {
     let status = status.filter(|status| (300..400).contains(status))?;
     let target = headers.get(http::header::LOCATION).map(|value| String::from_utf8_lossy(value.as_bytes()));

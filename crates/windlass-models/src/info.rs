@@ -28,7 +28,7 @@ pub(super) fn describe(
         context_tokens: spec.and_then(|spec| spec.context_tokens),
         max_output_tokens: spec.and_then(|spec| spec.max_output_tokens),
         tool_calls: spec.map(|spec| spec.tools),
-        // The table leaves the flag out where nobody looked.
+        // An absent flag means unknown, not no.
         structured_output: spec.and_then(|spec| spec.structured_output.then_some(true)),
         reasoning: spec.map(|spec| spec.reasoning.supported),
         price: spec.and_then(|spec| spec.price),

@@ -63,7 +63,7 @@ impl<'a> Own<'a> {
 /// Makes of a provider's item what is stored beside the block; `None` where the block alone is enough.
 pub(super) fn keep(kind: WireKind, origin: &Arc<Origin>, own: Own<'_>, item: &Value) -> Option<Arc<Native>> {
     let hollowed = hollow(item, own.text());
-    // On the chat wire the library writes plain calls anew, whatever order their fields came in.
+    // The chat wire writes plain calls from our fields, in an order of its own.
     let any_order = kind == WireKind::OpenaiChat;
     let is_plain = |frame: Value| if any_order { frame == hollowed } else { same_bytes(&frame, &hollowed) };
     if frame(kind, own).is_some_and(is_plain) {

@@ -1,5 +1,5 @@
-//! The HTTP layer under the wires: silence becomes a time-out, a cut is told from an end, and what is
-//! no event stream comes back as an error with its body.
+//! The HTTP layer under the wires: silence becomes a time-out, a cut differs from an end, and an answer that is no event
+//! stream becomes an error with its body.
 //!
 //! It also places the key and further headers as the configuration says.
 
@@ -296,7 +296,7 @@ impl Stream for Watched {
 }
 
 impl Drop for Watched {
-    /// Hands over the rest. Where nobody reads it out, it goes with the stream, and the connection with it.
+    /// Hands over the rest. If it is not read out, it is dropped with the stream, which closes the connection.
     fn drop(&mut self) {
         *self.remainder.0.lock().unwrap_or_else(PoisonError::into_inner) = self.body.take();
     }

@@ -22,14 +22,14 @@ pub(crate) struct Route {
 
 /// Who asks.
 enum Account {
-    /// Whoever the configured access token says.
+    /// The account of the configured access token.
     Token,
     /// The application's default credentials, found at the first call.
     Default(OnceCell<Credentials>),
 }
 
 impl Route {
-    /// The route of a model; talks to nobody.
+    /// The route of a model. Makes no request.
     pub(crate) fn new(endpoint: &Endpoint, kind: WireKind, model: &str) -> Result<Self, ModelError> {
         let base = endpoint.base_url.as_deref().unwrap_or_default();
         let address = match kind {

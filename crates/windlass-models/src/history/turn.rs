@@ -120,12 +120,14 @@ pub(crate) fn turns<'a>(call: &'a ModelCall, rules: &Rules<'_>) -> Result<Vec<Tu
         }
     }
     // A reply that paused is sent back as it is: text after it would begin another turn.
-    if !matches!(outline.turns.last(), Some(Turn::Assistant(_))) {
+    let is_paused = outline.held.is_empty() && matches!(outline.turns.last(), Some(Turn::Assistant(_)));
+    if !is_paused {
         let tail = call.request.tail.iter().filter(|text| !text.trim().is_empty());
         let tail = tail.map(|text| Part::Text(Cow::Borrowed(text.as_str()))).collect();
         outline.push_user(tail);
     }
     outline.end_user_side();
+    outline.turns.extend(outline.held.drain(..).map(Turn::System));
     Ok(outline.turns)
 }
 
@@ -206,7 +208,7 @@ impl<'a> Outline<'a, '_> {
         }
         match self.turns.last_mut() {
             Some(Turn::User(last)) => {
-                let is_omission = |part: &Part<'_>| matches!(part, Part::Text(text) if *text == IMAGE_NOT_READ || *text == IMAGE_NOT_CARRIED);
+                let is_omission = |part: &Part<'_>| matches!(part, Part::Text(text) if [IMAGE_NOT_READ, IMAGE_NOT_CARRIED].contains(&&**text));
                 // The sentence in the place of several pictures is sent once, also across messages.
                 let repeats = last.last().is_some_and(is_omission) && is_omission(&parts[0]);
                 last.extend(parts.into_iter().skip(usize::from(repeats)));

@@ -126,3 +126,49 @@ fn sorted(value: &Value) -> String {
     value.sort_all_objects();
     value.to_string()
 }
+
+/// Each model of the table is asked in the same words, at its provider and for each setting.
+#[test]
+fn each_model_is_asked_alike() {
+    const SETTINGS: [Reasoning; 6] = [
+        Reasoning::Auto,
+        Reasoning::Off,
+        Reasoning::Effort(Effort::Minimal),
+        Reasoning::Effort(Effort::Medium),
+        Reasoning::BudgetTokens(900),
+        Reasoning::BudgetTokens(9_000),
+    ];
+    let mut differing = Vec::new();
+    for preset in crate::provider::preset::all().iter().filter(|preset| preset.cloud.is_none()) {
+        let vendor = preset.dialect.unwrap_or("openrouter");
+        let listed = rig_core::catalog::Catalog::builtin().iter();
+        let listed = listed.filter(|spec| spec.provider.vendor() == vendor).map(|spec| spec.id.as_str());
+        for model in listed.chain(["gpt-5-unheard-of", "o9-mini", "unheard-of"]) {
+            for reasoning in SETTINGS {
+                let mut call = history::call(
+                    vec![Message::text(windlass_machine::Role::User, "1")],
+                    true,
+                    String::new(),
+                );
+                call.request.settings.reasoning = reasoning;
+                call.request.settings.temperature = Some(0.5);
+                let fields = bodies(preset.wire, preset.name, model, &call).map(beside_messages);
+                if fields[0] != fields[1] {
+                    differing
+                        .push(format!("{}/{model} {reasoning:?}\n{}\n{}", preset.name, fields[0], fields[1]));
+                }
+            }
+        }
+    }
+    assert_eq!(differing.len(), 0, "{}", differing[..differing.len().min(20)].join("\n"));
+}
+
+/// The fields that have a value, without messages and instructions.
+fn beside_messages(mut body: Value) -> Value {
+    let fields = body.as_object_mut().unwrap();
+    let is_list = |key: &str| {
+        matches!(key, "messages" | "input" | "contents" | "tools" | "system" | "systemInstruction")
+    };
+    fields.retain(|key, value| !is_list(key) && !value.is_null());
+    body
+}

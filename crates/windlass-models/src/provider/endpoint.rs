@@ -41,9 +41,9 @@ impl Endpoint {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "testing"))]
 impl Endpoint {
-    /// The endpoint of a provider in the table, or of one that it does not name, without a key.
+    /// The endpoint of a provider in the table, or of one that it does not name.
     pub(crate) fn sample(provider: &str, wire: WireKind) -> Self {
         let preset = crate::provider::preset::by_name(provider);
         let preset = preset.unwrap_or(&crate::provider::preset::UNNAMED);
@@ -52,7 +52,7 @@ impl Endpoint {
             preset,
             config: ProviderConfig { wire: Some(wire), ..ProviderConfig::default() },
             base_url: Some(preset.base_url.unwrap_or("http://localhost/v1").to_owned()),
-            api_key: None,
+            api_key: Some(Secret::new("key")),
             api_version: (provider == "azure").then(|| crate::provider::preset::AZURE_API_VERSION.to_owned()),
             #[cfg(feature = "bedrock")]
             lookup: Arc::new(|_| None),

@@ -7,7 +7,7 @@ use rig_core::completion::ReplayTarget;
 use rig_core::message::{AssistantContent, Message as LibraryMessage};
 use serde_json::{Map, Value, json};
 use windlass_engine::port::model::ModelCall;
-use windlass_machine::{Block, CacheMarks, Message, ModelSettings, Role};
+use windlass_machine::{Block, CacheMarks, Effort, Message, ModelSettings, Reasoning, Role};
 
 use super::{endpoint, library, wire};
 use crate::chat::encode::{REASONING_FIELD, ReasoningField};
@@ -172,4 +172,34 @@ fn a_message_without_content_is_not_sent() {
     let blank = Message { role: Role::Assistant, blocks: vec![reasoning, Block::text(" ")] };
     let messages = vec![Message::text(Role::User, "1"), blank, Message::text(Role::User, "2")];
     check("openai-compatible", "model-x", &history::call(messages, true, "noon".to_owned()));
+}
+
+#[test]
+fn a_strict_endpoint_names_what_it_does_not_take() {
+    let refused = |provider: &str, model: &str, settings: ModelSettings| {
+        let endpoint = endpoint(provider);
+        let spec = info::find(endpoint.preset.dialect, model);
+        let known = info::describe("p/m", "openai-chat", spec, None);
+        let facts = Facts {
+            kind: WireKind::OpenaiChat,
+            preset: endpoint.preset,
+            spec,
+            info: &known,
+            lenient: false,
+            tools: false,
+        };
+        let mut call = history::call(vec![Message::text(Role::User, "1")], false, String::new());
+        call.request.settings = settings;
+        let origin = history::origin(WireKind::OpenaiChat);
+        wire(&endpoint, model).request(&call, &origin, &facts, &Map::new(), false).unwrap_err().message
+    };
+    let high = || ModelSettings { reasoning: Reasoning::Effort(Effort::High), ..ModelSettings::default() };
+    assert_eq!(
+        refused("perplexity", "sonar", high()),
+        "model `p/m` does not take the setting `reasoning`: the model has no such level"
+    );
+    assert_eq!(
+        refused("openai-chat", "gpt-5.2", ModelSettings { temperature: Some(0.5), ..high() }),
+        "model `p/m` does not take the setting `temperature`: the model reasons in this call"
+    );
 }
