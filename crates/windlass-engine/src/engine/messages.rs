@@ -21,8 +21,8 @@ use crate::port::journal::Recorded;
 /// Messages that are read at once at most.
 pub const MESSAGES_MAX: usize = 500;
 
-/// Events read from a journal at a time.
-const PAGE: usize = 512;
+/// Events read from a journal at a time: a few at first, because most pages need no more, and more each time.
+const PAGES: std::ops::RangeInclusive<usize> = 64..=512;
 
 /// A message of a thread, with what a client wants to know of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -222,31 +222,45 @@ pub enum CallState {
 }
 
 impl Engine {
-    /// The position after which a page is to be read: no run is active there, what is taken later is queued later, and
-    /// enough messages follow.
-    async fn begin(&self, thread: &ThreadId, before: Option<Seq>, limit: usize) -> Result<Seq, EngineError> {
+    /// The events up to a position that a page is made of. No run is active before them, what is taken among them is
+    /// queued among them, and enough messages are among them.
+    async fn page_events(
+        &self,
+        thread: &ThreadId,
+        before: Option<Seq>,
+        limit: usize,
+    ) -> Result<Vec<Recorded>, EngineError> {
         let mut before = before.unwrap_or(Seq(u64::MAX));
         let (mut count, mut taken) = (0, HashSet::new());
-        loop {
-            let page = self.services.store.journal.read_back(thread, before, PAGE).await?;
-            let Some(first) = page.first().map(|recorded| recorded.seq) else { return Ok(Seq::default()) };
-            before = first;
-            for Recorded { seq, event } in page.into_iter().rev() {
-                match event.fact {
+        let mut events: Vec<Recorded> = Vec::new();
+        let mut size = *PAGES.start();
+        'back: loop {
+            let page = self.services.store.journal.read_back(thread, before, size).await?;
+            let Some(first) = page.first().map(|recorded| recorded.seq) else { break };
+            (before, size) = (first, (2 * size).min(*PAGES.end()));
+            for recorded in page.into_iter().rev() {
+                let is_begin = match &recorded.event.fact {
+                    Fact::RunStarted { .. } => count >= limit && taken.is_empty(),
+                    _ => false, // tidy: no page begins with the other kinds
+                };
+                match &recorded.event.fact {
                     Fact::MessageReceived { .. } => count += 1,
                     Fact::StepReplied { message, .. } => count += usize::from(message.has_answer()),
                     Fact::MessageTaken { id } => {
                         count += 1;
-                        taken.insert(id);
+                        taken.insert(id.clone());
                     }
-                    Fact::MessageQueued { id, .. } => drop(taken.remove(&id)),
-                    Fact::RunStarted { .. } if count >= limit && taken.is_empty() => {
-                        return Ok(Seq(seq.0 - 1));
-                    }
-                    _ => {} // tidy: no page begins with the other kinds
+                    Fact::MessageQueued { id, .. } => drop(taken.remove(id)),
+                    _ => {} // tidy: the other kinds bring no message
+                }
+                events.push(recorded);
+                if is_begin {
+                    break 'back;
                 }
             }
         }
+        events.reverse();
+        Ok(events)
     }
 }
 
@@ -264,18 +278,22 @@ impl ThreadHandle<'_> {
             return Err(EngineError::NoThread(thread.clone()));
         }
         let limit = limit.clamp(1, MESSAGES_MAX);
-        let mut after = engine.begin(thread, before, limit).await?;
+        let mut events = engine.page_events(thread, before, limit).await?;
         let mut fold = Fold::new(before, limit);
+        let mut size = *PAGES.start();
+        // What was read to find the beginning is not read again; later events may change messages of the page.
+        let newest = before.unwrap_or_default().0.saturating_sub(1);
+        let mut after = events.last().map_or(Seq(newest), |last| last.seq);
         loop {
-            let page = engine.services.store.journal.read(thread, after, PAGE).await?;
-            let Some(last) = page.last() else { return Ok(fold.into_messages()) };
-            after = last.seq;
-            for recorded in &page {
+            for recorded in &events {
                 fold.see(recorded);
                 if fold.is_settled() {
                     return Ok(fold.into_messages());
                 }
             }
+            events = engine.services.store.journal.read(thread, after, size).await?;
+            let Some(last) = events.last() else { return Ok(fold.into_messages()) };
+            (after, size) = (last.seq, (2 * size).min(*PAGES.end()));
         }
     }
 }
