@@ -152,7 +152,8 @@ const ROWS: &str = "BEGIN IMMEDIATE; \
     UPDATE threads SET title = 'Talk about subject ' || nth || ' alone', \
         title_lower = 'talk about subject ' || nth || ' alone' \
     FROM copies WHERE copies.number = threads.number; \
-    UPDATE threads SET status = 2, interrupts = 1 FROM copies WHERE copies.number = threads.number AND nth % 2; \
+    UPDATE threads SET status = 2, interrupts = 1, asks = (SELECT asks FROM threads WHERE thread = 'thr_waiting') \
+    FROM copies WHERE copies.number = threads.number AND nth % 2; \
     INSERT INTO runs (run, number, workspace, owner, agent, model, status, from_seq, started_at, finished_at, totals, \
         queued, counted) \
     SELECT printf('run_copy%08d', nth), copies.number, workspace, copies.owner, agent, model, status, from_seq, at, \

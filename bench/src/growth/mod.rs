@@ -37,6 +37,7 @@ const TIME_MORE_MS: f64 = 0.3;
 /// What one call of an operation takes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
+    statements: f64,
     steps: f64,
     pages: f64,
     p50_ms: f64,
@@ -91,10 +92,10 @@ async fn cost(world: &World, operation: Operation) -> Result<Cost> {
         operation.play(world).await?;
         took_ms.push((machine::monotonic_ns() - from_ns) as f64 / 1e6);
     }
-    let Work { steps, pages, .. } = world.store.take_work().await?;
+    let Work { statements, steps, pages } = world.store.take_work().await?;
     let of_one = |count: u64| count as f64 / times as f64;
     let p50_ms = quantile(&mut took_ms, 0.5).unwrap_or_default();
-    Ok(Cost { steps: of_one(steps), pages: of_one(pages), p50_ms })
+    Ok(Cost { statements: of_one(statements), steps: of_one(steps), pages: of_one(pages), p50_ms })
 }
 
 impl Line {
@@ -120,8 +121,8 @@ impl Line {
 
 fn markdown(lines: &[Line], [small, large]: [u64; 2]) -> String {
     let mut text = format!(
-        "| operation, {small} and {large} threads | steps | × | pages | × | p50, ms | × | met? |\n\
-         |---|---:|---:|---:|---:|---:|---:|---|\n"
+        "| operation, {small} and {large} threads | statements | steps | × | pages | × | p50, ms | × | met? |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---|\n"
     );
     for line in lines {
         let [one, two] = line.costs;
@@ -133,8 +134,9 @@ fn markdown(lines: &[Line], [small, large]: [u64; 2]) -> String {
             (false, false) => "**no**",
         };
         text += &format!(
-            "| {} | {:.0} → {:.0} | {steps:.2} | {:.0} → {:.0} | {pages:.2} | {:.2} → {:.2} | {time:.2} | {met} |\n",
+            "| {} | {:.0} | {:.0} → {:.0} | {steps:.2} | {:.0} → {:.0} | {pages:.2} | {:.2} → {:.2} | {time:.2} | {met} |\n",
             line.operation.name(),
+            two.statements,
             one.steps,
             two.steps,
             one.pages,
@@ -164,5 +166,18 @@ mod tests {
             _ => line.operation.is_linear() || line.is_flat(), // tidy: the others read a few
         };
         assert!(lines.iter().all(is_bounded), "{}", markdown(&lines, QUICK_SIZES));
+        // A list is one statement, however many rows it has.
+        for (operation, statements) in [
+            (Operation::Thread, 1.0),
+            (Operation::Threads, 1.0),
+            (Operation::WorkspaceThreads, 1.0),
+            (Operation::Runs, 1.0),
+            (Operation::ActiveRuns, 1.0),
+            (Operation::Metrics, 1.0),
+            (Operation::Interrupts, 2.0),
+        ] {
+            let line = lines.iter().find(|line| line.operation == operation).unwrap();
+            assert_eq!(line.costs.map(|cost| cost.statements), [statements; 2], "{operation:?}");
+        }
     }
 }

@@ -62,6 +62,10 @@ CREATE TABLE record_owners (
   PRIMARY KEY (kind, slot)
 ) WITHOUT ROWID;
 
+-- What a thread's run asks, as JSON with a version, so that lists of it do not fold journals. NULL where it asks nothing,
+-- and for threads that asked before this column was there.
+ALTER TABLE threads ADD COLUMN asks TEXT;
+
 -- Lists of a tenant, and of threads that do or ask something, without those of others and without deleted ones.
 DROP INDEX threads_by_minute;
 CREATE INDEX threads_by_minute ON threads (minute) WHERE deleted = 0;

@@ -10,6 +10,9 @@ use super::fault::damaged;
 /// How long a consumed input's outcome is kept. (design: "Inbox")
 pub(super) const OUTCOME_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
+/// Version of what is stored of a thread's interrupts. Another one is not read: the journal says the same.
+pub(super) const ASKS_VERSION: u32 = 1;
+
 /// Encodes a small value as JSON.
 pub(super) fn encode<T: serde::Serialize>(value: &T) -> String {
     // Outcomes, totals and inputs hold strings, numbers and JSON values: nothing that the serialiser refuses.

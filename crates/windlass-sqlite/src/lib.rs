@@ -335,6 +335,10 @@ impl Journal for SqliteStore {
         list::run(&self.readers, run).await
     }
 
+    async fn runs_by_id(&self, runs: &[RunId]) -> Result<Vec<RunRow>, StoreError> {
+        list::runs_by_id(&self.lists, runs).await
+    }
+
     async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
         list::runs(&self.lists, query).await
     }

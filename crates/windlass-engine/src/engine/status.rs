@@ -6,15 +6,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_machine::{
-    Doubt, Event, Fact, InterruptKind, Machine, Message, Outcome as Became, Output, Phase, Run, RunStatus,
-    Seq, ThreadId, Totals,
+    Doubt, Event, Fact, InterruptKind, Machine, Message, Outcome as Became, Output, RunId, RunStatus, Seq,
+    ThreadId, Timestamp, Totals,
 };
 
+use crate::drive::journal::row;
 use crate::engine::Engine;
 use crate::engine::handle::{RunHandle, ThreadHandle};
 use crate::error::{EngineError, Fault, TryAgain};
 use crate::outcome::{ErrorInfo, Evidence, Figures, OpenInterrupt, Outcome, Status, Tokens, Waiting};
-use crate::port::journal::{Recorded, RunQuery, RunRow, StoreError, ThreadQuery, ThreadStatus};
+use crate::port::journal::{
+    AskedCall, Recorded, RunQuery, RunRow, StoreError, ThreadAsks, ThreadQuery, ThreadRow, ThreadStatus,
+};
 
 /// Events read from a journal at a time.
 const PAGE: usize = 512;
@@ -23,7 +26,7 @@ impl Engine {
     /// The open interrupts of a folded thread ([`ThreadHandle::folded`]).
     pub async fn open_interrupts(&self, thread: &Machine) -> Result<Vec<OpenInterrupt>, EngineError> {
         match &thread.state().run {
-            Some(run) => self.asked(run).await,
+            Some(run) => self.open(&row::asks(run)).await,
             None => Ok(Vec::new()),
         }
     }
@@ -32,34 +35,50 @@ impl Engine {
     /// cursor of the next page. A thread that cannot be read hides no other.
     pub async fn waiting(&self, query: &ThreadQuery) -> Result<Vec<Waiting>, EngineError> {
         let query = ThreadQuery { asking: true, ..query.clone() };
+        let threads = self.threads(&query).await?;
+        let of = |thread: &ThreadRow| thread.view.asks.as_ref().map(|asks| asks.run.clone());
+        let runs: Vec<RunId> = threads.iter().filter_map(of).collect();
+        let mut runs = self.services.store.journal.runs_by_id(&runs).await?;
         let mut waiting = Vec::new();
-        for thread in self.threads(&query).await? {
-            let open = match self.thread(&thread.thread).interrupts().await {
+        for thread in threads {
+            let open = match self.asked_by(&thread).await {
                 // One that was deleted meanwhile asks nothing.
                 Err(EngineError::NoThread(_)) => Ok(Vec::new()),
                 Err(error) if error.judge() != (Fault::Outside, TryAgain::Never) => return Err(error),
-                open => open,
+                open => open.map(|(open, _)| open),
             };
-            let active = RunQuery { active: Some(true), ..RunQuery::of(&thread.thread, 1) };
-            let run = self.runs(&active).await?.into_iter().next();
+            let known = runs.iter().position(|run| run.thread == thread.thread && run.view.status.is_none());
+            let run = match (known, &thread.view.asks) {
+                (Some(known), _) => Some(runs.swap_remove(known)),
+                (None, Some(_)) => None,
+                (None, None) => {
+                    let active = RunQuery { active: Some(true), ..RunQuery::of(&thread.thread, 1) };
+                    self.runs(&active).await?.into_iter().next()
+                }
+            };
             waiting.push(Waiting { thread, run, open });
         }
         Ok(waiting)
     }
 
-    async fn asked(&self, run: &Run) -> Result<Vec<OpenInterrupt>, EngineError> {
-        let mut open = Vec::new();
-        for (index, asked) in run.open() {
-            let call = match (&run.phase, index) {
-                (Phase::Calls(line), Some(index)) => line.calls.get(index),
-                _ => None, // tidy: no other phase has calls
-            };
-            let (tool, arguments) = match call {
-                Some(call) => (
-                    Some(call.tool.to_string()),
-                    Some(self.services.contents.text_of(&call.arguments).await?),
-                ),
-                None => (None, None),
+    /// What a thread in a list of those that ask something asks, and when its run began. Folds the journal where the row
+    /// does not have it.
+    pub async fn asked_by(&self, thread: &ThreadRow) -> Result<(Vec<OpenInterrupt>, Timestamp), EngineError> {
+        if let Some(asks) = &thread.view.asks {
+            return Ok((self.open(asks).await?, asks.run_started_at));
+        }
+        let folded = self.thread(&thread.thread).folded().await?;
+        let run_started_at = folded.state().run.as_ref().map(|run| run.started_at);
+        Ok((self.open_interrupts(&folded).await?, run_started_at.unwrap_or_default()))
+    }
+
+    async fn open(&self, asks: &ThreadAsks) -> Result<Vec<OpenInterrupt>, EngineError> {
+        let mut open = Vec::with_capacity(asks.interrupts.len());
+        for AskedCall { asked, expires_at, tool, arguments, doubt } in &asks.interrupts {
+            let tool = tool.as_ref().map(ToString::to_string);
+            let arguments = match arguments {
+                Some(arguments) => Some(self.services.contents.text_of(arguments).await?),
+                None => None,
             };
             let server = tool.as_deref().zip(arguments.as_deref());
             let server = server.and_then(|(tool, arguments)| self.server_of(tool, arguments));
@@ -69,11 +88,11 @@ impl Engine {
                 }
                 _ => None, // tidy: nothing else has a preview
             };
-            let evidence =
-                call.filter(|_| matches!(asked.kind, InterruptKind::InDoubt { .. })).and_then(|call| {
-                    let (begun_at, Doubt { effect, reason }) = call.started_at.zip(call.doubt.clone())?;
-                    Some(Evidence { reason, effect, begun_at })
-                });
+            let evidence = doubt.clone().map(|(begun_at, Doubt { effect, reason })| Evidence {
+                reason,
+                effect,
+                begun_at,
+            });
             open.push(OpenInterrupt {
                 interrupt: asked.interrupt.clone(),
                 kind: asked.kind.clone(),
@@ -83,7 +102,7 @@ impl Engine {
                 preview,
                 evidence,
                 since: asked.since,
-                expires_at: asked.expires_at(),
+                expires_at: *expires_at,
                 terms: asked.terms.clone(),
                 approved_by: asked.votes.iter().map(|(voter, _)| voter.clone()).collect(),
             });
@@ -128,7 +147,7 @@ impl Engine {
         let missing = self.missing_tools(&row.thread, &machine).await?;
         let waits = run.waiting_since.is_some() && !run.is_sleeping() || !missing.is_empty();
         let status = if waits { Status::Paused } else { Status::Running };
-        let interrupts = self.asked(run).await?;
+        let interrupts = self.open(&row::asks(run)).await?;
         let first = interrupts.first().filter(|_| status == Status::Paused);
         let text = first.and_then(OpenInterrupt::to_review).or_else(|| waits_for(&missing));
         let outcome = self.outcome(row, status, &run.totals, now.since(run.started_at));

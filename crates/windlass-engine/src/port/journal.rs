@@ -17,7 +17,8 @@ use windlass_machine::{
 };
 
 pub use self::list::{
-    RunQuery, RunRow, RunView, ThreadCounts, ThreadQuery, ThreadRow, ThreadStatus, ThreadView,
+    AskedCall, RunQuery, RunRow, RunView, ThreadAsks, ThreadCounts, ThreadQuery, ThreadRow, ThreadStatus,
+    ThreadView,
 };
 pub use self::usage::{Usage, UsageQuery, UsageRow};
 use super::budget::{Amounts, BudgetRow, Reserve, Settle};
@@ -115,6 +116,15 @@ pub trait Journal: Send + Sync {
 
     /// Finds a run by its id, also one that is queued.
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>, StoreError>;
+
+    /// Finds several runs by their ids, in any order. Ids without a run are left out.
+    async fn runs_by_id(&self, runs: &[RunId]) -> Result<Vec<RunRow>, StoreError> {
+        let mut found = Vec::new();
+        for run in runs {
+            found.extend(self.run(run).await?);
+        }
+        Ok(found)
+    }
 
     /// Runs that have begun, newest first: by when they began, those of one thread by where they stand in its journal.
     async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError>;

@@ -23,7 +23,7 @@ impl SchemaCompiler for NoSchemas {
     }
 }
 
-/// The columns that lists show of a thread, computed from the fold of its journal.
+/// The columns of a thread's row, computed from the fold of its journal. What it asks is left out, as in its row by itself.
 pub fn thread_view(machine: &Machine) -> ThreadView {
-    crate::drive::journal::row::thread_view(machine)
+    ThreadView { asks: None, ..crate::drive::journal::row::thread_view(machine) }
 }

@@ -7,12 +7,13 @@ mod title;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, FromRow, Row, SqlitePool};
 use windlass_engine::port::journal::{
-    RunQuery, RunRow, RunView, StoreError, ThreadCounts, ThreadQuery, ThreadRow, ThreadStatus, ThreadView,
+    RunQuery, RunRow, RunView, StoreError, ThreadAsks, ThreadCounts, ThreadQuery, ThreadRow, ThreadStatus,
+    ThreadView,
 };
 use windlass_machine::{ForkPoint, InputId, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Totals};
 
 use self::title::Found;
-use crate::column::{encode, run_status_code, stored, thread_status_code, time, whole};
+use crate::column::{ASKS_VERSION, encode, run_status_code, stored, thread_status_code, time, whole};
 use crate::fault::{damaged, store_error};
 
 struct ThreadColumns {
@@ -29,6 +30,7 @@ struct ThreadColumns {
     updated_at: i64,
     forked_from: Option<String>,
     forked_until: Option<i64>,
+    asks: Option<String>,
 }
 
 impl FromRow<'_, SqliteRow> for ThreadColumns {
@@ -47,6 +49,7 @@ impl FromRow<'_, SqliteRow> for ThreadColumns {
             updated_at: row.try_get("updated_at")?,
             forked_from: row.try_get("forked_from")?,
             forked_until: row.try_get("forked_until")?,
+            asks: row.try_get("asks")?,
         })
     }
 }
@@ -78,9 +81,16 @@ impl ThreadColumns {
                     thread: thread.into(),
                     until: Seq(until.cast_unsigned()),
                 }),
+                asks: self.asks.as_deref().and_then(asks).map(Box::new),
             },
         })
     }
+}
+
+/// What a thread asks; `None` if another build wrote it in another way.
+fn asks(stored: &str) -> Option<ThreadAsks> {
+    let (version, asks) = serde_json::from_str::<(u32, serde_json::Value)>(stored).ok()?;
+    serde_json::from_value(asks).ok().filter(|_| version == ASKS_VERSION)
 }
 
 const THREAD_COLUMNS: &str = "thread, head, created_at, workspace, owner, title, status, folder, deadline, \
@@ -101,7 +111,7 @@ pub(crate) async fn threads(pool: &SqlitePool, query: &ThreadQuery) -> Result<Ve
         Found::Many => by_index(query),
     };
     let text = format!(
-        "SELECT {THREAD_COLUMNS} FROM {from} WHERE {condition} \
+        "SELECT {THREAD_COLUMNS}, iif(?7, asks, NULL) AS asks FROM {from} WHERE {condition} \
          AND deleted = 0 AND head > 0 AND minute <= ?1 / 60000 AND (updated_at, thread) < (?1, ?2) \
          AND (?3 IS NULL OR workspace = ?3) AND (?4 IS NULL OR instr(title_lower, ?4) > 0) \
          AND (?6 IS NULL OR status = ?6) AND (?7 = 0 OR interrupts > 0) \
@@ -177,7 +187,8 @@ pub(crate) async fn counts(pool: &SqlitePool) -> Result<ThreadCounts, StoreError
 
 /// One thread's row.
 pub(crate) async fn thread(pool: &SqlitePool, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError> {
-    let text = format!("SELECT {THREAD_COLUMNS} FROM threads WHERE thread = ?1 AND deleted = 0");
+    let text =
+        format!("SELECT {THREAD_COLUMNS}, NULL AS asks FROM threads WHERE thread = ?1 AND deleted = 0");
     let row: Option<ThreadColumns> = sqlx::query_as(AssertSqlSafe(text))
         .bind(thread.as_str())
         .fetch_optional(pool)
@@ -265,6 +276,17 @@ pub(crate) async fn run(pool: &SqlitePool, run: &RunId) -> Result<Option<RunRow>
         .await
         .map_err(store_error)?;
     row.map(RunColumns::row).transpose()
+}
+
+/// Runs by their ids.
+pub(crate) async fn runs_by_id(pool: &SqlitePool, runs: &[RunId]) -> Result<Vec<RunRow>, StoreError> {
+    let text = format!(
+        "SELECT {RUN_COLUMNS} FROM json_each(?1) CROSS JOIN runs ON run = value CROSS JOIN threads USING (number)"
+    );
+    // Made of constants alone.
+    let rows: Vec<RunColumns> =
+        sqlx::query_as(AssertSqlSafe(text)).bind(encode(&runs)).fetch_all(pool).await.map_err(store_error)?;
+    rows.into_iter().map(RunColumns::row).collect()
 }
 
 /// Runs, newest first.

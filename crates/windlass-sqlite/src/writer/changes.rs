@@ -18,7 +18,7 @@ use windlass_machine::{Digest, Input, InputId, Seq, ThreadId};
 use crate::blob::collect::{Collection, Left};
 use crate::budget::Budgets;
 use crate::checksum::{checksum, placed};
-use crate::column::{encode, minute, run_status_code, thread_status_code};
+use crate::column::{ASKS_VERSION, encode, minute, run_status_code, thread_status_code};
 use crate::fault::Fault;
 use crate::node::Node;
 use crate::record::RecordRows;
@@ -37,13 +37,13 @@ const RELEASE: &str = "UPDATE threads SET node = NULL WHERE thread = ?1 AND epoc
 const WORKSPACE: &str = "SELECT workspace FROM threads WHERE number = ?1";
 const DELETE: &str = "UPDATE threads SET deleted = 1, epoch = epoch + 1, node = NULL, head = 0, batch = 0, \
     deadline = NULL, interrupts = 0, workspace = '', owner = '', folder = NULL, title = NULL, title_lower = NULL, \
-    forked_from = NULL, forked_until = NULL \
+    forked_from = NULL, forked_until = NULL, asks = NULL \
     WHERE number = ?1";
 const VIEW: &str = "UPDATE threads SET head = ?2, batch = ?3, updated_at = ?4, workspace = ?5, folder = ?6, \
     title = ?7, title_lower = ?8, forked_from = ?9, forked_until = ?10 WHERE number = ?1";
 // Apart, because SQLite writes an index's pages whenever its columns are assigned, even the same values.
-const STANDING: &str = "UPDATE threads SET status = ?2, deadline = ?3, interrupts = ?4 WHERE number = ?1 \
-    AND (status IS NOT ?2 OR deadline IS NOT ?3 OR interrupts IS NOT ?4)";
+const STANDING: &str = "UPDATE threads SET status = ?2, deadline = ?3, interrupts = ?4, asks = ?5 WHERE number = ?1 \
+    AND (status IS NOT ?2 OR deadline IS NOT ?3 OR interrupts IS NOT ?4 OR asks IS NOT ?5)";
 const LISTED: &str = "UPDATE threads SET minute = ?2, owner = ?3 WHERE number = ?1 \
     AND (minute IS NOT ?2 OR owner IS NOT ?3)";
 const EVENT: &str = "INSERT INTO events (position, body, checksum) VALUES (?1, ?2, ?3)";
@@ -237,6 +237,7 @@ impl Changes {
     }
 
     fn put_view(&mut self, number: i64, head: Head, view: &ThreadView) -> Result<(), Fault> {
+        let asks = view.asks.as_ref().map(|asks| encode(&(ASKS_VERSION, asks)));
         let title_lower = view.title.as_deref().map(str::to_lowercase);
         let number = Value::Integer(number);
         self.view.run(&[
@@ -256,6 +257,7 @@ impl Changes {
             Value::Integer(thread_status_code(view.status)),
             view.deadline.map_or(Value::Null, |at| Value::number(at.0)),
             Value::Integer(view.interrupts.into()),
+            Value::text_or_null(asks.as_deref()),
         ])?;
         let minute = Value::Integer(minute(view.updated_at));
         self.listed.run(&[number, minute, Value::Text(view.owner.as_str())])?;

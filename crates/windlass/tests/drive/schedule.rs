@@ -114,6 +114,7 @@ journal! {
     threads(query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError>;
     thread(thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError>;
     run(run: &RunId) -> Result<Option<RunRow>, StoreError>;
+    runs_by_id(runs: &[RunId]) -> Result<Vec<RunRow>, StoreError>;
     runs(query: &RunQuery) -> Result<Vec<RunRow>, StoreError>;
     active_runs(owner: &Principal, limit: usize) -> Result<usize, StoreError>;
     thread_counts() -> Result<ThreadCounts, StoreError>;

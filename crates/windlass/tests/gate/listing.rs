@@ -48,18 +48,33 @@ async fn each_person_finds_what_their_threads_ask() {
     let second = engine.waiting(&page).await.unwrap().remove(0).thread;
     assert_ne!(first.thread, second.thread);
 
-    // A thread whose journal cannot be read hides no other, and is told.
+    // The rows say what the journals say.
+    let asking = ThreadQuery { asking: true, ..ThreadQuery::default() };
+    let rows = engine.threads(&asking).await.unwrap();
+    assert_eq!(rows.iter().filter(|row| row.view.asks.is_some()).count(), 3);
+    for row in &rows {
+        let folded = engine.thread(&row.thread).folded().await.unwrap();
+        let run = folded.state().run.as_ref().unwrap();
+        let by_journal = (engine.open_interrupts(&folded).await.unwrap(), run.started_at);
+        assert_eq!(engine.asked_by(row).await.unwrap(), by_journal);
+        let alone = engine.thread(&row.thread).row().await.unwrap();
+        assert_eq!((alone.view.asks.as_ref(), engine.asked_by(&alone).await.unwrap()), (None, by_journal));
+    }
+
+    // No journal is read for a list; a row that does not say what its thread asks is told where the journal is damaged.
     store.overwrite_event(&"t1".into(), Seq(1), "{").unwrap();
     let mut of_ann = waiting(&engine, &of_owner("ann")).await;
     of_ann.sort();
-    assert_eq!(of_ann, [("t1".to_owned(), None, true), ("t2".to_owned(), Some(2), true)]);
+    assert_eq!(of_ann, [("t1".to_owned(), Some(2), true), ("t2".to_owned(), Some(2), true)]);
+    let damaged = engine.thread(&"t1".into()).row().await.unwrap();
+    assert!(engine.asked_by(&damaged).await.is_err());
 
     // What is answered waits no more.
     let [a, b] = &*open(&runs[1]) else { panic!("two questions") };
     let batch = vec![given(a, Answer::Approve), given(b, Answer::Deny { reason: None })];
     engine.thread(&"t2".into()).answer_all(batch, party("ann")).await.unwrap();
     engine.run(&runs[1].run).wait().await.unwrap();
-    assert_eq!(waiting(&engine, &of_owner("ann")).await, [("t1".to_owned(), None, true)]);
+    assert_eq!(waiting(&engine, &of_owner("ann")).await, [("t1".to_owned(), Some(2), true)]);
 }
 
 // rows: SK-P5, SK-P15

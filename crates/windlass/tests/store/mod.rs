@@ -19,7 +19,7 @@ use windlass_machine::Timestamp;
 /// Undoes the newest migration: a store of the version before it, apart from its number.
 const WITHOUT_ROWS: &str = "DROP INDEX runs_active_by_owner; ALTER TABLE threads DROP COLUMN forked_from; \
     ALTER TABLE threads DROP COLUMN forked_until; DROP INDEX runs_uncounted; DROP INDEX runs_by_time; \
-    ALTER TABLE runs DROP COLUMN counted; DROP TABLE record_owners; DROP TABLE usage; DROP TABLE usage_threads; \
+    ALTER TABLE runs DROP COLUMN counted; ALTER TABLE threads DROP COLUMN asks; DROP TABLE record_owners; DROP TABLE usage; DROP TABLE usage_threads; \
     DROP INDEX threads_by_minute; CREATE INDEX threads_by_minute ON threads (minute); \
     DROP INDEX threads_by_workspace; DROP INDEX threads_busy; DROP INDEX threads_asking_by_owner; \
     DROP TRIGGER titles_kept; DROP TABLE title_parts; DROP TABLE titles; \

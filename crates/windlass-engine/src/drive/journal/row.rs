@@ -3,11 +3,11 @@
 //! They repeat what the journal says and decide nothing.
 
 use windlass_machine::{
-    Block, Event, Fact, InputId, InterruptKind, Machine, ModelName, Principal, Queued, Run, RunId, Seq,
-    State, Timestamp, Totals,
+    Asked, Block, Event, Fact, InputId, InterruptKind, Machine, ModelName, Phase, Principal, Queued, Run,
+    RunId, Seq, State, Timestamp, Totals,
 };
 
-use crate::port::journal::{RunView, ThreadStatus, ThreadView};
+use crate::port::journal::{AskedCall, RunView, ThreadAsks, ThreadStatus, ThreadView};
 
 /// What a thread does.
 pub(in crate::drive) fn status(state: &State) -> ThreadStatus {
@@ -33,7 +33,28 @@ pub(crate) fn thread_view(machine: &Machine) -> ThreadView {
         interrupts,
         updated_at: state.wall_at(),
         forked_from: state.forked_from.clone(),
+        asks: state.run.as_ref().map(asks).filter(|asks| !asks.interrupts.is_empty()).map(Box::new),
     }
+}
+
+/// What a run asks.
+pub(crate) fn asks(run: &Run) -> ThreadAsks {
+    let asked_call = |(index, asked): (Option<usize>, &Asked)| {
+        let call = match (&run.phase, index) {
+            (Phase::Calls(line), Some(index)) => line.calls.get(index),
+            _ => None, // tidy: no other phase has calls
+        };
+        let in_doubt = call.filter(|_| matches!(asked.kind, InterruptKind::InDoubt { .. }));
+        AskedCall {
+            asked: asked.clone(),
+            expires_at: asked.expires_at(),
+            tool: call.map(|call| call.tool.clone()),
+            arguments: call.map(|call| call.arguments.clone()),
+            doubt: in_doubt.and_then(|call| call.started_at.zip(call.doubt.clone())),
+        }
+    };
+    let interrupts = run.open().map(asked_call).collect();
+    ThreadAsks { run: run.id.clone(), run_started_at: run.started_at, interrupts }
 }
 
 /// A run's columns in lists, while it is active.

@@ -4,7 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 use windlass_machine::{
-    ForkPoint, InputId, ModelName, Principal, RunId, RunStatus, Seq, ThreadId, Timestamp, Totals,
+    Asked, Content, Doubt, ForkPoint, InputId, ModelName, Principal, RunId, RunStatus, Seq, ThreadId,
+    Timestamp, ToolName, Totals,
 };
 
 /// Rows in a list where the caller names no limit.
@@ -46,6 +47,36 @@ pub struct ThreadView {
     pub updated_at: Timestamp,
     /// The thread that it is a fork of.
     pub forked_from: Option<ForkPoint>,
+    /// What its run asks. Only lists of threads that ask have it. `None` also where another build wrote it in another way:
+    /// the journal says it too.
+    #[serde(skip)]
+    pub asks: Option<Box<ThreadAsks>>,
+}
+
+/// What the run of a thread asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThreadAsks {
+    /// The run.
+    pub run: RunId,
+    /// When it began.
+    pub run_started_at: Timestamp,
+    /// Its open interrupts.
+    pub interrupts: Vec<AskedCall>,
+}
+
+/// An open interrupt, and the call that it is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AskedCall {
+    /// The interrupt.
+    pub asked: Asked,
+    /// When silence is taken for an answer.
+    pub expires_at: Option<Timestamp>,
+    /// The tool of the call; `None` where the run as a whole waits.
+    pub tool: Option<ToolName>,
+    /// The arguments that will be sent.
+    pub arguments: Option<Content>,
+    /// When a call that is in doubt was begun, and what is known of it.
+    pub doubt: Option<(Timestamp, Doubt)>,
 }
 
 impl Default for ThreadView {
@@ -60,6 +91,7 @@ impl Default for ThreadView {
             interrupts: 0,
             updated_at: Timestamp::default(),
             forked_from: None,
+            asks: None,
         }
     }
 }

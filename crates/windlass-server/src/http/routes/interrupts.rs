@@ -29,7 +29,7 @@ use crate::http::middleware::idempotency::IdempotencyKey;
 use crate::http::page::{Page, PageQuery};
 use crate::http::problem::Problem;
 
-/// Threads looked through for one page: each is folded.
+/// Threads looked through for one page.
 const THREADS: usize = 200;
 /// Threads read at a time.
 const AT_ONCE: usize = 50;
@@ -106,8 +106,8 @@ async fn of_thread(
     people: &People,
     row: &ThreadRow,
 ) -> Result<Vec<Interrupt>, Problem> {
-    let snapshot = match Snapshot::read(app, &row.thread).await {
-        Ok(snapshot) => snapshot,
+    let (open, run_started_at) = match app.engine.asked_by(row).await {
+        Ok(asked) => asked,
         // A thread that cannot be read, or has just been deleted, hides no other.
         Err(error) if error.judge() == (Fault::Outside, TryAgain::Never) => {
             tracing::warn!(thread = %row.thread, %error, "the thread cannot be read");
@@ -117,9 +117,8 @@ async fn of_thread(
         Err(error) => return Err(error.into()),
     };
     let sees_thread = caller.sees(&row.view.workspace, &row.view.owner);
-    let viewer = snapshot.viewer(app, caller);
-    let seen: Vec<_> =
-        snapshot.open.into_iter().filter(|open| sees_thread || is_named(caller, open)).collect();
+    let viewer = viewer(app, caller, run_started_at);
+    let seen: Vec<_> = open.into_iter().filter(|open| sees_thread || is_named(caller, open)).collect();
     if seen.is_empty() {
         return Ok(Vec::new());
     }
@@ -143,11 +142,7 @@ impl Snapshot {
 
     fn viewer<'a>(&self, app: &Shared, caller: &'a Caller) -> Viewer<'a> {
         let run = self.folded.state().run.as_ref();
-        Viewer {
-            caller,
-            run_started_at: run.map(|run| run.started_at).unwrap_or_default(),
-            vote_after_ms: app.config.settings.vote_after_ms,
-        }
+        viewer(app, caller, run.map(|run| run.started_at).unwrap_or_default())
     }
 
     /// An open interrupt; `None` if it is closed, which only a caller who may see its thread learns.
@@ -161,6 +156,10 @@ impl Snapshot {
         let is_named = open.is_some_and(|open| is_named(caller, open));
         if is_named || caller.sees(&row.workspace, &row.owner) { Ok(open) } else { Err(missing(interrupt)) }
     }
+}
+
+fn viewer<'a>(app: &Shared, caller: &'a Caller, run_started_at: Timestamp) -> Viewer<'a> {
+    Viewer { caller, run_started_at, vote_after_ms: app.config.settings.vote_after_ms }
 }
 
 fn missing(interrupt: &InterruptId) -> Problem {
