@@ -9,7 +9,7 @@ pub struct Work {
     pub statements: u64,
     /// Steps of SQLite's virtual machine.
     pub steps: u64,
-    /// Pages that were looked at, in the cache or on disk.
+    /// Pages that were read because the connection's cache did not have them.
     pub pages: u64,
 }
 

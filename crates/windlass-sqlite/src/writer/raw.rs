@@ -299,11 +299,10 @@ pub(crate) unsafe fn take_work(db: NonNull<ffi::sqlite3>) -> Work {
             work.steps += u64::from(count(ffi::SQLITE_STMTSTATUS_VM_STEP));
             statement = ffi::sqlite3_next_stmt(db.as_ptr(), statement);
         }
-        for what in [ffi::SQLITE_DBSTATUS_CACHE_HIT, ffi::SQLITE_DBSTATUS_CACHE_MISS] {
-            let (mut now, mut highest) = (0, 0);
-            ffi::sqlite3_db_status(db.as_ptr(), what, &mut now, &mut highest, RESET);
-            work.pages += u64::from(now.unsigned_abs());
-        }
+        let (mut misses, mut highest) = (0, 0);
+        let what = ffi::SQLITE_DBSTATUS_CACHE_MISS;
+        ffi::sqlite3_db_status(db.as_ptr(), what, &mut misses, &mut highest, RESET);
+        work.pages = misses.unsigned_abs().into();
     }
     work
 }
