@@ -241,6 +241,9 @@ fn a_thread_that_cannot_be_read_hides_no_other() {
         &user.store(),
         "UPDATE events SET checksum = NULL, body = '{' WHERE position = (SELECT max(position) FROM events)",
     );
+    // Rows say what threads ask; no journal is read for the list.
+    assert_eq!(waiting(&user), all);
+    crate::fault::newer::execute(&user.store(), "UPDATE threads SET asks = NULL");
     let said = user.run(&["approvals", "list", "--json"]).exits(0);
     assert!(said.err.starts_with("warning: thread `"), "{said:#?}");
     assert_eq!(lines(&said.out)[0]["interrupt"], *all[1]);
