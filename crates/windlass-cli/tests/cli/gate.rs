@@ -165,16 +165,18 @@ fn tools_budgets_and_limits_are_set_in_the_configuration() {
     assert!(said.err.contains("a budget of steps takes a whole number"), "{said:#?}");
 }
 
-/// Ten thousand copies of the one thread of a store, which waits.
+/// Ten thousand copies of the one thread of a store, which waits. A thread is inserted idle, as the store does it.
 const COPIES: &str = "
     WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 10098)
-    INSERT INTO threads (number, thread, epoch, head, batch, status, interrupts, created_at, updated_at, minute,
+    INSERT INTO threads (number, thread, epoch, head, batch, created_at, updated_at, minute,
         workspace, owner, folder, title, title_lower)
-    SELECT i, 'thr_' || i, epoch, head, batch, status, interrupts, created_at, updated_at + i, minute,
+    SELECT i, 'thr_' || i, epoch, head, batch, created_at, updated_at + i, minute,
         workspace, owner, folder, title, title_lower FROM threads, n;
+    UPDATE threads SET (status, interrupts) = (SELECT status, interrupts FROM threads WHERE number < 100)
+    WHERE number >= 100;
     WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 10098)
     INSERT INTO runs SELECT 'run_' || i, i, workspace, owner, agent, model, status, from_seq, started_at, finished_at, totals,
-        queued FROM runs, n;
+        queued, counted FROM runs, n;
     WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 10098)
     INSERT INTO events SELECT (i << 32) | (position & 4294967295), body, NULL FROM events, n;";
 
