@@ -124,7 +124,7 @@ mod linux {
             let first = place(header.p_vaddr as usize);
             let begin = first - first % page;
             let bytes = first + header.p_memsz as usize - begin;
-            // SAFETY: the segment is a private mapping of the program's file, and nobody writes to it: it is not writable
+            // SAFETY: the segment is a private mapping of the program's file, and nothing writes to it: it is not writable
             // (relocated constants, `.data.rel.ro`, belong to a segment that is), and no relocation is applied to it. So
             // each page has what the file has, and is read from there when it is used next, by whichever thread. The
             // system refuses writes to the file of a running program. Only breakpoints of a debugger are lost.

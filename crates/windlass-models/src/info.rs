@@ -1,4 +1,4 @@
-//! What is known of a model before it is called: the table of models, and the configuration over it.
+//! Facts about a model before it is called: its row in the table of models, overridden by the configuration.
 //!
 //! What neither knows stays unknown; nothing is guessed.
 

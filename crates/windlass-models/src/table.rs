@@ -12,7 +12,7 @@ use windlass_engine::port::model::Price;
 /// The lines, sorted by name.
 static TABLE: &str = include_str!("table/models.txt");
 
-/// What is known of a model.
+/// One row of the table: limits, prices and capabilities of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ModelSpec {
     /// Prompt and output together, in tokens.

@@ -44,7 +44,7 @@ pub(crate) fn typed(error: &ProviderError) -> ModelError {
         ProviderError::Url(error) => {
             plain(FailureClass::Config, &format!("the address is not valid: {error}"))
         }
-        // The library's enum is open; what it adds is a failure that nobody has judged yet.
+        // The library's enum is non-exhaustive: a new variant is a failure that this build cannot classify.
         other => plain(
             if other.is_retryable() { FailureClass::Transient } else { FailureClass::InvalidRequest },
             &other.to_string(),

@@ -52,7 +52,7 @@ pub(crate) fn build(call: &ModelCall, target: &Target<'_>) -> Result<History, Mo
             Role::Assistant => history.push_assistant(call, target, message)?,
         }
     }
-    // A paused reply is sent back as it is to go on; a text after it would start another turn.
+    // A paused reply is sent back unchanged, so that the model continues it; text after it would start another turn.
     let paused = matches!(history.messages.last(), Some(RigMessage::Assistant(_)));
     if !paused {
         let tail = call.request.tail.iter().filter(|text| !text.trim().is_empty());

@@ -61,7 +61,7 @@ async fn each_person_finds_what_their_threads_ask() {
         assert_eq!((alone.view.asks.as_ref(), engine.asked_by(&alone).await.unwrap()), (None, by_journal));
     }
 
-    // No journal is read for a list; a row that does not say what its thread asks is told where the journal is damaged.
+    // A list reads rows and no journal. It folds the journal only if a row lacks the interrupts, and then reports the damage.
     store.overwrite_event(&"t1".into(), Seq(1), "{").unwrap();
     let mut of_ann = waiting(&engine, &of_owner("ann")).await;
     of_ann.sort();

@@ -75,7 +75,7 @@ pub struct AskedCall {
     pub tool: Option<ToolName>,
     /// The arguments that will be sent.
     pub arguments: Option<Content>,
-    /// When a call that is in doubt was begun, and what is known of it.
+    /// When the call in doubt was dispatched, and the evidence about its outcome.
     pub doubt: Option<(Timestamp, Doubt)>,
 }
 

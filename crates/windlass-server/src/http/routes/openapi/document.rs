@@ -23,7 +23,7 @@ use crate::http::routes::{PREFIX, v1};
             What goes wrong is an `application/problem+json` with a `code` for programs and a `hint` for people. A `POST` \
             with an `Idempotency-Key` happens once, where that header is listed; elsewhere it is ignored. Where an \
             answer has an `ETag`, `If-None-Match` saves reading it again, and `If-Match` keeps a change from \
-            overwriting somebody else's."
+            overwriting the change of another client."
     ),
     components(schemas(Problem)),
     tags(
@@ -47,7 +47,7 @@ use crate::http::routes::{PREFIX, v1};
 )]
 struct Frame;
 
-/// What is open to all: balancers have no key, and whoever signs in has none yet.
+/// Routes without authentication: load balancers have no key, and users who sign in have none yet.
 const OPEN: [&str; 10] = [
     "/api/v1/health",
     "/api/v1/version",
@@ -61,8 +61,8 @@ const OPEN: [&str; 10] = [
     "/api/v1/auth/oidc/",
 ];
 
-/// What is said of the cookie.
-const SESSION: &str = "The session of whoever signed in with a browser. Over TLS its name begins with `__Host-`. It counts \
+/// Describes the session cookie.
+const SESSION: &str = "The session of a user who signed in with a browser. Over TLS its name begins with `__Host-`. It counts \
     where there is no `Authorization`, and for changes only with an `Origin` of this server or of `[server] cors`.";
 
 /// The media type of files as they come.
