@@ -141,7 +141,15 @@ pub(super) async fn usage_is_filtered_and_bounded(subject: JournalSubject) {
         assert_eq!(told.rows.iter().map(|row| row.runs).sum::<u64>(), runs, "{of:?}");
         assert_eq!(told.threads, runs.min(1), "{of:?}");
     }
+    // A window of whole quarters is served from sums, which lose the runs of a deleted thread.
+    let runs_in = async |thread: Option<&str>| {
+        let of = UsageQuery { thread: thread.map(ThreadId::from), ..query(0, QUARTER_MS, 0) };
+        journal.usage(&of).await.unwrap().rows.iter().map(|row| row.runs).sum::<u64>()
+    };
+    let (all, own) = (runs_in(None).await, runs_in(Some("t2")).await);
     journal.delete(&ThreadId::from("t2")).await.unwrap();
+    assert!(own > 0);
+    assert_eq!(runs_in(None).await, all - own);
     let deleted = UsageQuery { thread: Some(ThreadId::from("t2")), ..query(0, 100, 0) };
     assert_eq!(journal.usage(&deleted).await.unwrap(), Usage::default());
     assert_eq!(journal.usage(&query(50, 40, 1)).await.unwrap(), Usage::default());
