@@ -1,6 +1,6 @@
 //! Local reads: the reply, the starts and the results of a step are one append, and the journal is the same.
 //!
-//! The clock stands still, so that no round is written because it was held for too long.
+//! The clock is manual, so that no round is appended because its wait timed out.
 
 use std::sync::{Arc, Mutex};
 
@@ -154,7 +154,7 @@ async fn a_round_that_a_budget_refuses_is_decided_again() {
     }
 }
 
-/// A local read that ends when it is let go.
+/// A local read that blocks until the gate opens.
 fn slow(gate: &Arc<Notify>, begun: &Arc<Notify>) -> FunctionTool {
     let (gate, begun) = (gate.clone(), begun.clone());
     let tool = FunctionTool::new("look", "waits", move |_: CallContext, _: Text| {
@@ -217,7 +217,7 @@ async fn a_cancel_finds_a_held_round_recorded() {
     assert!(reply < cancel && cancel < result, "{events:#?}");
 }
 
-/// A tool that declares local reads and asks all the same: the question is recorded, and the run waits.
+/// A tool that declares local reads but asks a question: the question is recorded, and the run waits.
 #[tokio::test]
 async fn a_local_read_that_asks_all_the_same_is_recorded() {
     let asks = FunctionTool::new("look", "asks", |_: CallContext, _: Text| async {

@@ -199,7 +199,7 @@ impl Actor {
     }
 
     async fn take(&mut self, mails: Vec<Mail>) -> Result<(), Ended> {
-        // Before the mail is opened: a call whose result is opened and not decided would be started again.
+        // This precedes `open`: `follow` would dispatch a call again whose result is opened and not yet decided.
         if self.driven.held.is_some() && !hold::joins(&mails) {
             self.write(Vec::new(), Hold::Never).await?;
             self.driven.follow();
@@ -265,7 +265,7 @@ impl Actor {
             let Some(RefusedRound { again, held }) = refused else { return Ok(()) };
             self.driven.take_back().await?;
             if !held.is_empty() {
-                // What was held is recorded by itself, and the rest is decided after it.
+                // The held inputs are recorded first; the other letters are decided after them.
                 Box::pin(self.write(held, Hold::Never)).await?;
                 continue;
             }
@@ -380,7 +380,7 @@ impl Actor {
     }
 }
 
-/// Completes when a round was held for long enough.
+/// Completes when the maximum time of a held round has passed.
 async fn held(timer: &mut Option<BoxFuture<'static, ()>>) {
     match timer {
         Some(timer) => timer.await,

@@ -1,8 +1,7 @@
 //! A round that is held until the results of its local reads join it, so that one append records both.
 //!
-//! Only a process that dies meanwhile loses something: a reply of the model that was not recorded. A local read has no
-//! effect, so that it may run before its start is durable. What cannot wait, `may_wait` decides; when the wait ends, the
-//! actor.
+//! A local read has no effect, so it may run before its start is durable. If the process dies during the wait, the reply
+//! is lost and the model is called again. `may_wait` selects the rounds that are held; the actor ends the wait.
 
 use windlass_machine::{Command, EffectClass, Fact, Input, Machine, Verdict};
 
@@ -10,13 +9,13 @@ use super::Round;
 use crate::drive::catalog::ToolCatalog;
 use crate::drive::thread::mail::{Letter, Mail};
 
-/// How long a round is held at most. A reply that was paid for is not durable meanwhile, and its watchers do not have it.
+/// Maximum time that a round is held. Until then a paid reply is not durable, and watchers have not received its event.
 pub(in crate::drive::thread) const HOLD_MS: u64 = 10;
 
 /// A decided round that is neither appended nor published. The machine has applied it.
 pub(in crate::drive::thread) struct HeldRound {
     pub round: Round,
-    /// What it was decided from: a round that the store refuses is decided again, without calling the model.
+    /// Inputs that the round was decided from. A refused round is decided again from them, without calling the model.
     pub letters: Vec<Letter>,
 }
 
@@ -68,7 +67,7 @@ fn wants_local_reads(machine: &Machine, catalog: &ToolCatalog) -> bool {
     !wanted.is_empty() && wanted.iter().all(is_local_read)
 }
 
-/// Whether mail joins a held round. Everything else ends the wait first, so that it finds the round recorded.
+/// Whether all mail are results that join a held round. Any other mail ends the wait first and is decided after the append.
 pub(in crate::drive::thread) fn joins(mails: &[Mail]) -> bool {
     let is_result = |mail: &Mail| match mail {
         Mail::Landed(letter) => matches!(letter.input, Input::ToolReturned { .. }),
