@@ -1,8 +1,8 @@
-//! The server of Windlass: accounts, HTTP API, streams and web UI, and the settings and policy files that it shares with the
-//! command line.
+//! The Windlass server: accounts, HTTP API, streams and web UI. It also defines the settings and policy files that it
+//! shares with the command line.
 //!
-//! A part of the product, not an API: its items change with the command line and the dialects. It knows no command and no
-//! dialect; a dialect is registered as [`http::state::dialect::Dialect`].
+//! This crate is part of the product and not a stable API: its items change with the command line and the dialects. It
+//! knows no command and no dialect. A dialect is registered as [`http::state::dialect::Dialect`].
 
 #![allow(missing_docs, reason = "not an API: only crates of this repository use it")]
 

@@ -1,7 +1,7 @@
-//! The router of the native API: routes together with their descriptions.
+//! The router of the native API: routes together with their OpenAPI descriptions.
 //!
-//! A handler gets its path and methods from its `#[utoipa::path]`, so that no route exists without a description. Only
-//! tests assemble the descriptions; the document that a server sends is a file, which a test compares with them.
+//! A handler gets its path and methods from its `#[utoipa::path]`, so no route exists without a description. Only
+//! tests assemble the descriptions. The server sends a checked-in document, and a test compares it with them.
 
 use axum::Router;
 use axum::extract::Request;
@@ -15,7 +15,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::Shared;
 
-/// The methods of one path.
+/// The handlers of one path.
 #[derive(Default)]
 pub struct Endpoint {
     path: String,
@@ -51,14 +51,14 @@ impl Endpoint {
         self
     }
 
-    /// Adds the descriptions of all its handlers.
+    /// Adds the OpenAPI descriptions of all handlers of this endpoint.
     #[cfg(test)]
     pub fn described(self, described: UtoipaMethodRouter<Shared>) -> Self {
         Self { described: Some(described), ..self }
     }
 }
 
-/// Makes an [`Endpoint`] of handlers with the same path, named in the module that defines them.
+/// Builds an [`Endpoint`] from handlers with the same path. Call it in the module that defines the handlers.
 macro_rules! routes {
     ($($handler:ident),+ $(,)?) => {{
         let endpoint = $crate::http::api::Endpoint::default();
@@ -76,7 +76,7 @@ macro_rules! routes {
 }
 pub(crate) use routes;
 
-/// A router that tests can ask for the descriptions of its routes.
+/// A router that, in tests, also collects the OpenAPI descriptions of its routes.
 #[derive(Default)]
 pub struct ApiRouter {
     router: Router<Shared>,
@@ -85,12 +85,10 @@ pub struct ApiRouter {
 }
 
 impl ApiRouter {
-    /// A router without routes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds the routes of a path.
     pub fn routes(self, endpoint: Endpoint) -> Self {
         Self {
             router: self.router.route(&endpoint.path, endpoint.methods),
@@ -99,7 +97,6 @@ impl ApiRouter {
         }
     }
 
-    /// Adds the routes of another router.
     pub fn merge(self, other: Self) -> Self {
         Self {
             router: self.router.merge(other.router),
@@ -108,7 +105,7 @@ impl ApiRouter {
         }
     }
 
-    /// Wraps the routes that were added so far.
+    /// Applies a layer to the routes that have been added so far.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<Route> + Clone + Send + Sync + 'static,
@@ -121,12 +118,12 @@ impl ApiRouter {
         self
     }
 
-    /// The routes under a prefix.
+    /// Nests the routes under a path prefix.
     pub fn nest_under(self, prefix: &str) -> Router<Shared> {
         Router::new().nest(prefix, self.router)
     }
 
-    /// Adds the descriptions of the routes under a prefix to a document.
+    /// Adds the descriptions of the routes to a document, under a path prefix.
     #[cfg(test)]
     pub fn describe_under(
         self,

@@ -1,6 +1,6 @@
-//! Who makes a request, as handlers see it, and what they may do.
+//! The authenticated caller of a request, and the permission checks that handlers use.
 //!
-//! Every route that is not open to all takes a [`Caller`]; what it may see is asked here and nowhere else.
+//! Every route that requires authentication takes a [`Caller`]. All visibility checks are methods of it.
 
 use std::convert::Infallible;
 
@@ -19,11 +19,11 @@ use crate::account::key::PREFIX;
 use crate::account::sessions::session::Client;
 use crate::account::{Credential, Identity, Role, Unknown};
 
-/// Marks a request to a dialect that admits guests. Elsewhere a guest's credential is rejected.
+/// Request extension that a dialect sets if it admits guests. Other routes reject a guest's credential.
 #[derive(Clone, Copy, Debug)]
 pub struct GuestsWelcome;
 
-/// An account that is known and active.
+/// The identity of an authenticated, active account.
 #[derive(Clone, Debug)]
 pub struct Caller(pub Identity);
 
@@ -31,11 +31,11 @@ impl FromRequestParts<Shared> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut request::Parts, app: &Shared) -> Result<Self, Problem> {
-        // Whoever looked first has counted the request.
+        // An earlier extractor or layer has already authenticated and counted this request.
         if let Some(known) = parts.extensions.get::<Self>() {
             return Ok(known.clone());
         }
-        // A stream looks again who it is for; the credential stays with the request until then.
+        // A stream authenticates again later, so the credential stays in the request.
         let identity = identify(parts, app).await?;
         let mut identity = identity.map_err(|unknown| Problem::unauthenticated(unknown.to_string()))?;
         let is_guest = matches!(identity.credential, Credential::Guest(_));
@@ -50,7 +50,7 @@ impl FromRequestParts<Shared> for Caller {
     }
 }
 
-/// Who makes a request: what it says in `Authorization`, and only without that what its cookie says.
+/// Authenticates a request by its `Authorization` header. The session cookie is read only if that header is absent.
 pub async fn identify(parts: &request::Parts, app: &Shared) -> Result<Result<Identity, Unknown>, Problem> {
     if let Some(value) = parts.headers.get(header::AUTHORIZATION) {
         let bearer = value.to_str().ok().and_then(|value| {
@@ -70,8 +70,8 @@ pub async fn identify(parts: &request::Parts, app: &Shared) -> Result<Result<Ide
     Ok(app.accounts.by_token(&token).await?)
 }
 
-/// Refuses a change that a browser makes with its cookie for a page that is not ours. The cookie alone, which is
-/// `SameSite=Lax`, would let neighbours on the same site in.
+/// Rejects an unsafe method if a browser sends it with our cookie from a page of another origin. `SameSite=Lax` on the
+/// cookie is not enough: it admits other hosts of the same site.
 pub fn own_page(parts: &request::Parts, app: &Shared) -> Result<(), Problem> {
     if parts.method.is_safe() {
         return Ok(());
@@ -89,11 +89,11 @@ pub fn own_page(parts: &request::Parts, app: &Shared) -> Result<(), Problem> {
         .hint("send `Origin` with the server's address, or sign in with `Authorization: Bearer …`"))
 }
 
-/// Where a request comes from.
+/// The network address and user agent of a request.
 #[derive(Clone, Debug)]
 pub struct Peer(pub Client);
 
-/// Longest name of a program that is kept, in characters.
+/// Maximum length of a recorded user agent, in characters.
 const AGENT_MAX_CHARS: usize = 200;
 
 impl<S: Send + Sync> FromRequestParts<S> for Peer {
@@ -108,27 +108,25 @@ impl<S: Send + Sync> FromRequestParts<S> for Peer {
 }
 
 impl Caller {
-    /// The account, as the principal of what it does.
+    /// The account, as the principal that is recorded for its actions.
     pub fn user(&self) -> &Principal {
         &self.0.user
     }
 
-    /// Its workspace.
     pub fn workspace(&self) -> &str {
         &self.0.workspace
     }
 
-    /// Whoever answers what runs ask.
+    /// The identity to record with an answer to an interrupt.
     pub fn party(&self) -> Party {
         self.0.party()
     }
 
-    /// Whether it is an administrator.
     pub fn is_admin(&self) -> bool {
         self.0.role == Role::Admin
     }
 
-    /// Refuses where the role is below `role` or the credential does not cover `scope`.
+    /// Returns an error if the role is below `role` or the credential lacks `scope`.
     pub fn may(&self, role: Role, scope: Scope) -> Result<(), Problem> {
         if self.0.role < role {
             let what = format!("this needs the role `{}`; yours is `{}`", role.word(), self.0.role.word());
@@ -141,12 +139,12 @@ impl Caller {
         Ok(())
     }
 
-    /// May change its own account: whoever signed in, or a key that covers it.
+    /// Requires permission to change the caller's own account: a session, or a key with the `admin` scope.
     pub fn manages_itself(&self) -> Result<(), Problem> {
         self.may(Role::Viewer, Scope::Admin)
     }
 
-    /// The session that it comes by; refuses keys.
+    /// Returns the id of the caller's session. Rejects guests and API keys.
     pub fn session(&self) -> Result<&str, Problem> {
         match &self.0.credential {
             Credential::Session(id) => Ok(id),
@@ -159,38 +157,38 @@ impl Caller {
         }
     }
 
-    /// May look.
+    /// Requires permission to read.
     pub fn reads(&self) -> Result<(), Problem> {
         self.may(Role::Viewer, Scope::Read)
     }
 
-    /// May start runs and change what is its own.
+    /// Requires permission to start runs and to change the caller's own resources.
     pub fn runs(&self) -> Result<(), Problem> {
         self.may(Role::Member, Scope::Run)
     }
 
-    /// May answer what runs ask.
+    /// Requires permission to answer interrupts.
     pub fn approves(&self) -> Result<(), Problem> {
         self.may(Role::Member, Scope::Approve)
     }
 
-    /// Refuses, in these words, whoever is no administrator.
+    /// Requires the administrator role; otherwise returns a 403 with the given message.
     pub fn administers_or(&self, words: impl FnOnce() -> &'static str) -> Result<(), Problem> {
         if self.is_admin() { Ok(()) } else { Err(Problem::forbidden(words())) }
     }
 
-    /// May manage the workspace.
+    /// Requires permission to manage the workspace.
     pub fn administers(&self) -> Result<(), Problem> {
         self.may(Role::Admin, Scope::Admin)
     }
 
-    /// Whether the caller may see what an owner has in a workspace: its own, or everything in its workspace for an
-    /// administrator.
+    /// Whether the caller may see a resource of `owner` in `workspace`. Users see their own resources; administrators
+    /// see all resources of their workspace.
     pub fn sees(&self, workspace: &str, owner: &Principal) -> bool {
         workspace == self.workspace() && (self.is_admin() || owner == self.user())
     }
 
-    /// A thread that the caller may see. Another one does not exist for it.
+    /// Loads a thread that the caller may see. Returns 404 for any other thread.
     pub async fn thread(&self, app: &Shared, thread: &ThreadId) -> Result<ThreadRow, Problem> {
         let missing = || Problem::not_found(format!("thread `{thread}`"));
         match app.engine.thread(thread).row().await {
@@ -200,7 +198,7 @@ impl Caller {
         }
     }
 
-    /// A thread that the caller may read: one that it may see, or one that is shared with its workspace.
+    /// Loads a thread that the caller may read: one that it may see, or one that is shared with its workspace.
     pub async fn reads_thread(&self, app: &Shared, thread: &ThreadId) -> Result<ThreadRow, Problem> {
         let missing = || Problem::not_found(format!("thread `{thread}`"));
         let row = match app.engine.thread(thread).row().await {
@@ -213,8 +211,8 @@ impl Caller {
         }
     }
 
-    /// Whether the caller may read a thread that an owner has in a workspace: it may see it, or it is shared with its
-    /// workspace.
+    /// Whether the caller may read this thread: it may see the owner's resources, or the thread is shared with the
+    /// caller's workspace.
     pub async fn may_read(
         &self,
         app: &Shared,
@@ -230,7 +228,7 @@ impl Caller {
         Ok(shared.is_some_and(|share| is_here(&share.workspace)))
     }
 
-    /// A run of a thread that the caller may see.
+    /// Loads a run that the caller may see. Returns 404 for any other run.
     pub async fn run(&self, app: &Shared, run: &RunId) -> Result<RunRow, Problem> {
         let missing = || Problem::not_found(format!("run `{run}`"));
         match app.engine.run(run).row().await {
@@ -240,14 +238,15 @@ impl Caller {
         }
     }
 
-    /// A user whose own things the caller may manage: itself, or anybody of its workspace for an administrator.
+    /// Resolves whose resources to manage: the caller's own, or, for an administrator, those of any user of the
+    /// workspace.
     pub async fn user_or_self(&self, app: &Shared, user: Option<&str>) -> Result<Principal, Problem> {
         let Some(user) = user.map(Principal::from).filter(|user| user != self.user()) else {
             return Ok(self.user().clone());
         };
         let found = match self.is_admin() {
             true => {
-                // A key for one's own affairs is none for other people's.
+                // An API key without the `admin` scope may manage only its own user's resources.
                 self.administers()?;
                 app.accounts.refresh().await?.find(&user)
             }

@@ -1,4 +1,4 @@
-//! The cookies of a session, and the address that a request came to, which decides how they are set.
+//! Session cookies. The address at which a request arrived determines their names and attributes.
 
 use axum::extract::FromRequestParts;
 use axum::response::AppendHeaders;
@@ -11,22 +11,22 @@ use crate::http::Shared;
 use crate::http::problem::Problem;
 use crate::http::state::origins::host;
 
-/// The cookie with the access token.
+/// Name of the cookie that holds the access token.
 pub const ACCESS: &str = "windlass_auth";
-/// The cookie with the refresh token.
+/// Name of the cookie that holds the refresh token.
 pub const REFRESH: &str = "windlass_refresh";
 
-/// A cookie of a request.
+/// Returns the value of a request cookie. An empty value counts as absent.
 pub fn read<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let pairs = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = pairs.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(known, value)| *known == name && !value.is_empty()).map(|(_, value)| value)
 }
 
-/// Our own address that a request came to.
+/// The base address of the server at which a request arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
-    /// The address, without a path.
+    /// Scheme and authority, without a path.
     pub url: String,
     secure: bool,
 }
@@ -39,52 +39,51 @@ impl FromRequestParts<Shared> for Base {
     }
 }
 
-/// Cookies that an answer sets.
+/// `Set-Cookie` headers of a response.
 pub type SetCookies = AppendHeaders<Vec<(HeaderName, String)>>;
 
 impl Base {
-    /// The address that a request came to.
     pub fn of(parts: &request::Parts, app: &Shared) -> Self {
         let host = host(&parts.uri, &parts.headers).unwrap_or_default();
-        // The request has passed the check of its host.
+        // The origin middleware has already checked the host of this request.
         Self::at(app.origins.of_host(&host).unwrap_or_default().to_owned())
     }
 
-    /// How one of our own cookies is called here. With TLS in such a way that no neighbour on the same site can set it.
+    /// Name of one of our cookies at this address. With TLS it has the `__Host-` prefix, so that no other host of the
+    /// same site can set it.
     pub fn name(&self, name: &str) -> String {
         if self.secure { format!("__Host-{name}") } else { name.to_owned() }
     }
 
-    /// One of our own cookies in a request.
+    /// Reads one of our cookies from a request.
     pub fn read<'h>(&self, headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
         read(headers, &self.name(name))
     }
 
-    /// Sets one of our own cookies for some seconds.
+    /// Sets one of our cookies, with its lifetime in seconds.
     pub fn set_own(&self, name: &str, value: &str, seconds: u64) -> (HeaderName, String) {
         self.set(&self.name(name), value, seconds, "/")
     }
 
-    /// The address by its text.
     pub fn at(url: String) -> Self {
-        // Browsers keep a `Secure` cookie from a loopback address without TLS only some of the time.
+        // Not all browsers keep a `Secure` cookie from a loopback address without TLS.
         let secure = !url.strip_prefix("http://").is_some_and(is_loopback);
         Self { url, secure }
     }
 
-    /// Sets the cookies of whoever signed in.
+    /// Sets the session cookies after a sign-in.
     pub fn signed_in(&self, tokens: &Tokens) -> SetCookies {
         let mut cookies = vec![self.set_own(ACCESS, &tokens.access, ACCESS_S)];
         cookies.extend(tokens.refresh.iter().map(|token| self.set_own(REFRESH, token, REFRESH_S)));
         AppendHeaders(cookies)
     }
 
-    /// Removes the cookies.
+    /// Removes the session cookies.
     pub fn signed_out(&self) -> SetCookies {
         AppendHeaders(vec![self.set_own(ACCESS, "", 0), self.set_own(REFRESH, "", 0)])
     }
 
-    /// Sets a cookie for some seconds. Our values are letters, digits, and `.`, `-`, `_`.
+    /// Sets a cookie, with its lifetime in seconds. Values contain only letters, digits, `.`, `-` and `_`.
     pub fn set(&self, name: &str, value: &str, seconds: u64, path: &str) -> (HeaderName, String) {
         let secure = if self.secure { "; Secure" } else { "" };
         let cookie =

@@ -1,6 +1,7 @@
-//! Entity tags: which version of a thing a client has seen, so that nobody overwrites what they have not read.
+//! Entity tags: the version of a resource that a client has read. They prevent a client from overwriting changes that
+//! it has not seen.
 //!
-//! `If-Match` is honoured where it is sent and asked for nowhere: a program that does not care need not read first.
+//! `If-Match` is optional: a client that sends no such header overwrites the current version.
 
 use std::convert::Infallible;
 
@@ -14,17 +15,17 @@ use windlass::machine::Digest;
 
 use super::problem::Problem;
 
-/// The version of a thing, as its header has it.
+/// An entity tag, as it appears in the `ETag` header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ETag(String);
 
 impl ETag {
-    /// The tag of a thing whose answer is the same, byte for byte, as long as these are.
+    /// Strong tag: equal versions imply a byte-identical response.
     pub fn strong(version: &impl Serialize) -> Self {
         Self(format!("\"{}\"", &Digest::default().chain(version).to_string()[..24]))
     }
 
-    /// The tag of a thing whose answer also tells the time.
+    /// Weak tag, for responses that also contain the current time.
     pub fn weak(version: &impl Serialize) -> Self {
         Self(format!("W/{}", Self::strong(version).0))
     }
@@ -33,45 +34,45 @@ impl ETag {
         self.0.trim_start_matches("W/")
     }
 
-    /// An answer that carries the tag.
+    /// Adds the tag to a response.
     pub fn on(&self, response: impl IntoResponse) -> Response {
         let mut response = response.into_response();
-        // Digits and quotes.
+        // The tag consists of hexadecimal digits, quotes and `W/`, so this never fails.
         if let Ok(value) = HeaderValue::from_str(&self.0) {
             response.headers_mut().insert(header::ETAG, value);
         }
         response
     }
 
-    /// A thing with its tag.
+    /// Builds a JSON response with the tag.
     pub fn json(&self, body: impl Serialize) -> Response {
         self.on(Json(body))
     }
 }
 
-/// What a request says of the version that its sender has seen.
+/// The `If-Match` and `If-None-Match` headers of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     if_match: Option<String>,
     if_none_match: Option<String>,
 }
 
-/// The header of a read that may be answered by 304.
+/// Documents the header of a read that may return 304.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[allow(dead_code, reason = "it describes a header; `Seen` reads it")]
 pub struct IfNoneMatch {
-    /// The `ETag` of the version at hand: the same one is answered by 304.
+    /// `ETag` of the version that the client has. If it is current, the response is 304.
     #[param(rename = "If-None-Match", example = "\"4f2a9c\"")]
     if_none_match: Option<String>,
 }
 
-/// The header of a change that may be answered by 412.
+/// Documents the header of a change that may return 412.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[allow(dead_code, reason = "it describes a header; `Seen` reads it")]
 pub struct IfMatch {
-    /// The `ETag` of the version that is to be changed: another one is answered by 412.
+    /// `ETag` of the version to change. If it is not current, the response is 412.
     #[param(rename = "If-Match", example = "\"4f2a9c\"")]
     if_match: Option<String>,
 }
@@ -85,7 +86,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Seen {
     }
 }
 
-/// A header that may be sent in several lines.
+/// Joins the values of a header that may be sent in several lines.
 fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let lines: Vec<&str> = headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).collect();
     (!lines.is_empty()).then(|| lines.join(","))
@@ -96,7 +97,8 @@ pub(super) fn names(list: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Seen {
-    /// Refuses a change of another version than the sender has seen. (RFC 9110, section 13.1.1: weak tags never match)
+    /// Returns 412 if `If-Match` names another version than the current one. (RFC 9110, section 13.1.1: weak tags
+    /// never match)
     pub fn allows(&self, now: &ETag) -> Result<(), Problem> {
         let Some(wanted) = &self.if_match else { return Ok(()) };
         if names(wanted).any(|name| name == "*" || name == now.0) {
@@ -107,7 +109,7 @@ impl Seen {
             .hint("read it again, and repeat the change where it still makes sense"))
     }
 
-    /// A thing with its tag; it is not even made where the sender has this version already.
+    /// Returns 304 if the client has the current version. Otherwise awaits `thing` and returns it with its tag.
     pub async fn answer<T: Serialize>(
         &self,
         now: &ETag,
@@ -116,7 +118,7 @@ impl Seen {
         Ok(if self.knows(now) { now.on(StatusCode::NOT_MODIFIED) } else { now.json(thing.await?) })
     }
 
-    /// Whether the sender has this version already.
+    /// Whether `If-None-Match` names the current version.
     pub fn knows(&self, now: &ETag) -> bool {
         let Some(known) = &self.if_none_match else { return false };
         names(known).any(|name| name == "*" || name.trim_start_matches("W/") == now.opaque())

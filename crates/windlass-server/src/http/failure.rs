@@ -1,14 +1,14 @@
-//! Why a run failed, in words for people: what went wrong, and what to do. (ZE-X1..X3)
+//! Messages for people about failed runs: what went wrong, and what to do. (ZE-X1..X3)
 //!
-//! The native API and the dialects say it in the same words. The cause as the provider told it goes beside them, and no
-//! trace of the inside ever does. (CF-5)
+//! The native API and the dialects use the same messages. They add the provider's error message, and never expose
+//! server internals. (CF-5)
 
 use windlass::machine::RunError;
 
-/// A failed run, for people.
+/// The explanation of a failed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure<'a> {
-    /// A stable code: the run's own, or a closer one.
+    /// Stable code: the code of the run's error, or a more specific one.
     pub code: &'a str,
     /// What went wrong.
     pub words: &'static str,
@@ -16,21 +16,21 @@ pub struct Failure<'a> {
     pub hint: &'static str,
 }
 
-/// The message alone is too long, whatever was said before. (ZE-X1)
+/// The last message alone exceeds the model's input limit. (ZE-X1)
 const INPUT_TOO_LONG: Failure<'static> = Failure {
     code: "ERR_INPUT_LENGTH",
     words: "the message is longer than the model takes",
     hint: "shorten the message, or put long texts into a file, which the agent reads in parts",
 };
 
-/// The conversation is too long. (ZE-X2)
+/// The conversation exceeds the model's context length. (ZE-X2)
 const CONTEXT_TOO_LONG: Failure<'static> = Failure {
     code: "ERR_CONTEXT_LENGTH",
     words: "the conversation is longer than the model can read at once",
     hint: "start a new conversation, and say in short what matters of this one",
 };
 
-/// The words for a code: what went wrong, and what to do.
+/// Error code, message, and hint.
 const WORDS: &[(&str, &str, &str)] = &[
     (
         "ERR_RATE_LIMIT",
@@ -113,14 +113,15 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("CANCELLED", "the run was stopped", "send the message again to start over"),
 ];
 
-/// How providers say in a sentence that the message alone is too long; all of a line's words are there.
+/// Phrases by which providers report that a single message is too long. A group matches if the error text contains all
+/// of its phrases.
 const SAY_INPUT: &[&[&str]] =
     &[&["range of input length"], &["invalidparameter", "input"], &["invalidparameter", "length"]];
 
-/// How they say that the conversation is.
+/// Phrases by which providers report that the conversation is too long.
 const SAY_CONTEXT: &[&[&str]] = &[&["context length"], &["context window"], &["token limit"]];
 
-/// Why a run failed, for people. A provider that tells a length only in its sentence is understood by that.
+/// Explains why a run failed. If the provider reports a length limit only in its message text, the text decides.
 pub fn explain(error: &RunError) -> Failure<'_> {
     let code = error.code.as_str();
     if matches!(code, "ERR_REQUEST" | CONTEXT_CODE) {
@@ -155,7 +156,7 @@ mod tests {
         (code.to_owned(), words)
     }
 
-    /// Every class of failure that a provider's answer is typed as.
+    /// Every failure class that the decoder of provider responses can produce.
     fn classes() -> Vec<FailureClass> {
         use FailureClass as C;
         let all = [
@@ -174,7 +175,7 @@ mod tests {
             C::Lost,
             C::Cancelled,
         ];
-        // A new class has to be named here, too.
+        // A new class must be added here, too.
         for class in all {
             match class {
                 C::RateLimited | C::Overloaded | C::Transient | C::Timeout | C::Truncated | C::Malformed => {}
@@ -214,7 +215,7 @@ mod tests {
             ("ERR_REQUEST", "HTTP 400: the token limit was exceeded", "ERR_CONTEXT_LENGTH"),
             ("ERR_CONTEXT_LENGTH", "HTTP 413: too long", "ERR_CONTEXT_LENGTH"),
             ("ERR_REQUEST", "HTTP 400: bad field", "ERR_REQUEST"),
-            // A key that is refused is no length, whatever else is said.
+            // A rejected key is not a length error, whatever text accompanies it.
             ("ERR_AUTH", "HTTP 401: context length", "ERR_AUTH"),
         ] {
             assert_eq!(explained(code, message).0, wanted, "{message}");

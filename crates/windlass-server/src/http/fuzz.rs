@@ -1,6 +1,6 @@
-//! Parsers of requests for fuzzing: bodies, and headers that are read by hand.
+//! Fuzzing entry points for request parsers: bodies, and headers that we parse by hand.
 //!
-//! Serves no request.
+//! Not used while serving requests.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ pub fn request(bytes: &[u8]) {
     let _ = input::parse::<Map<String, Value>>(bytes);
 }
 
-/// Parses the list of an address chain, of tags, and a time zone.
+/// Parses forwarding chains, lists of entity tags, and time zones.
 pub fn headers(text: &str) {
     for part in text.split(',') {
         let _ = (peer::address_in(part), timezone::offset_minutes(part.trim()));

@@ -1,6 +1,7 @@
-//! What a request brings, parsed at the edge: JSON bodies, queries and path parts, each refused as a problem.
+//! Request input, parsed at the edge: JSON bodies, forms, queries and path parameters. Invalid input becomes a
+//! [`Problem`].
 //!
-//! Bodies are bounded in bytes, depth and key repetition before anything looks at them.
+//! JSON bodies are limited in size and depth and may not repeat a key. These checks run before deserialization.
 
 mod unique;
 
@@ -13,10 +14,10 @@ use serde::de::DeserializeOwned;
 use self::unique::Unique;
 use super::problem::Problem;
 
-/// Largest JSON body, in bytes: a message of 32,768 characters with a hundred more around it, several times over.
+/// Maximum size of a JSON body, in bytes. It allows several times the largest valid request: a message of 32,768
+/// characters with a hundred others.
 pub const BODY_MAX_BYTES: usize = 2 * 1024 * 1024;
 
-/// A JSON body.
 #[derive(Clone, Copy, Debug)]
 pub struct Body<T>(pub T);
 
@@ -28,7 +29,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-/// Reads the bytes of a JSON body; [`parse`] reads what they say.
+/// Reads the bytes of a JSON body without parsing them; see [`parse`].
 pub async fn json_bytes<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
     require_json(request.headers())?;
     Bytes::from_request(request, state)
@@ -36,7 +37,8 @@ pub async fn json_bytes<S: Send + Sync>(request: Request, state: &S) -> Result<B
         .map_err(|rejection| refused(rejection.status(), rejection.body_text()))
 }
 
-/// Refuses a body that is not named JSON, or is too long by what the request says, before anything of it is read.
+/// Rejects a request by its headers, before its body is read: wrong content type, or a declared length above the
+/// limit.
 fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let is_json = header(header::CONTENT_TYPE).is_some_and(|value| {
@@ -58,7 +60,7 @@ fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A form, as a browser sends it.
+/// A URL-encoded form.
 #[derive(Clone, Copy, Debug)]
 pub struct Form<T>(pub T);
 
@@ -71,13 +73,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
     }
 }
 
-/// Reads a JSON object: valid UTF-8, no deeper than 128 levels, no key twice in one object. Which of two values of a key counts,
-/// every reader decides for itself, so that what was checked might not be what is used.
+/// Parses a JSON object. It must be valid UTF-8, at most 128 levels deep, and no object may repeat a key. Parsers
+/// differ in which value of a repeated key they use, so a check and its user could see different values.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if let Err(error) = serde_json::from_slice::<Unique>(bytes) {
         return Err(Problem::bad_request(format!("the body is no JSON that is read here: {error}")));
     }
-    // A list would be read as an object's fields in their order.
+    // serde would accept an array as the struct's fields in order.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Problem::invalid("the body is no JSON object"));
     }
@@ -104,7 +106,7 @@ impl From<JsonRejection> for Problem {
     }
 }
 
-/// The query of a request.
+/// The query string.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<T>(pub T);
 
@@ -119,7 +121,6 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// Parts of the path.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<T>(pub T);
 
@@ -169,7 +170,8 @@ mod tests {
         assert!(refused(br#"{"free":{"to":1,"to":2}}"#).1.contains("the key `to` stands twice"));
     }
 
-    /// Sends a body of many parts, its length told or not; returns the status, and how many parts were read.
+    /// Sends a body in many chunks, with or without a declared length. Returns the status and the number of chunks
+    /// that the server read.
     async fn send(told: Option<usize>, parts: usize) -> (u16, usize) {
         const PART: &[u8] = &[b' '; 64 * 1024];
         let read = Arc::new(AtomicUsize::new(0));

@@ -1,8 +1,8 @@
-//! The server: routes, and what every request passes. One file per resource. The command line registers the outward dialects
-//! ([`state::dialect`]).
+//! The HTTP server: routes, one file per resource, and the middleware that every request passes. The command line
+//! registers the outward dialects ([`state::dialect`]).
 //!
-//! Handlers parse, ask the [`Caller`](caller::Caller) what it may, call the engine, and map what comes back. They
-//! decide nothing about a run.
+//! Handlers parse the request, check the permissions of the [`Caller`](caller::Caller), call the engine, and map its
+//! result. They make no decisions about a run.
 
 pub mod api;
 pub mod caller;
@@ -36,7 +36,7 @@ pub use self::routes::mcp::sign_in::back;
 use self::routes::{auth, metrics, openapi, ui};
 pub use self::state::{App, Shared};
 
-/// The whole server.
+/// Builds the complete router: the API, the web UI, metrics and the registered dialects.
 pub fn router(app: Shared) -> Router {
     let dialects =
         app.dialects.iter().fold(Router::new(), |router, dialect| router.merge(dialect.routes(&app)));

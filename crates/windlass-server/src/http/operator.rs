@@ -1,4 +1,4 @@
-//! Whoever may manage what all workspaces of the store share.
+//! Extractor for operators, who may manage settings that all workspaces of the store share.
 
 use axum::extract::FromRequestParts;
 use http::request;
@@ -8,10 +8,10 @@ use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
-/// An administrator of the first workspace. Nobody else gets as far as what a request brings.
+/// An administrator of the default workspace. Other callers are rejected before their request body is read.
 pub struct Operator(pub Caller);
 
-/// Whether a caller is one.
+/// Whether a caller is an operator.
 pub fn is_operator(caller: &Caller) -> bool {
     caller.workspace() == DEFAULT_WORKSPACE && caller.administers().is_ok()
 }

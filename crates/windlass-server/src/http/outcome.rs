@@ -1,6 +1,6 @@
-//! The flat shape of a run's outcome (LM-R3) as the API describes it.
+//! The flat shape of a run's outcome (LM-R3) in the API.
 //!
-//! The library's `Outcome` in the outward words, with every field named for the API's document.
+//! Maps the library's `Outcome` to the API's vocabulary and documents every field for the OpenAPI document.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -10,40 +10,40 @@ use windlass::{ErrorInfo, OpenInterrupt, Outcome, Status};
 
 use super::failure::{Failure, explain};
 
-/// What became of a run, with real figures also on failure.
+/// The outcome of a run. Figures are present for failed runs, too.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Outcome)]
 pub struct RunOutcome {
-    /// The run.
+    /// Id of the run.
     run_id: String,
-    /// How it stands.
+    /// Current status.
     status: Standing,
-    /// The final text when done; what a person is to review when paused; else null.
+    /// Final text of a completed run, or the text to review of a paused one; otherwise null.
     data: Option<String>,
-    /// Figures.
+    /// Figures of the run.
     meta: RunMeta,
-    /// What went wrong; empty unless failed or cancelled.
+    /// Errors; empty unless the run failed or was cancelled.
     errors: Vec<RunError>,
-    /// When this was said, in milliseconds since the Unix epoch.
+    /// When this outcome was computed, in milliseconds since the Unix epoch.
     timestamp: u64,
 }
 
-/// How a run stands.
+/// Status of a run.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Standing {
-    /// It waits behind another run.
+    /// Waits behind another run of the thread.
     Queued,
-    /// It goes on.
+    /// In progress.
     Running,
-    /// It waits for an outside reply.
+    /// Waits for an outside reply, such as an approval.
     Paused,
-    /// It ended with an answer.
+    /// Completed.
     Done,
-    /// It ended with an error.
+    /// Failed with an error.
     Failed,
-    /// It was stopped.
+    /// Stopped by a cancellation.
     Cancelled,
 }
 
@@ -65,45 +65,46 @@ impl From<Status> for Standing {
 #[serde(rename_all = "camelCase")]
 #[schema(as = Meta)]
 struct RunMeta {
-    /// Its thread.
+    /// Id of the thread.
     thread_id: String,
     /// The model in use.
     model: String,
-    /// Steps that were started.
+    /// Number of steps started.
     turns: u32,
-    /// Tool calls that were dispatched.
+    /// Number of tool calls dispatched.
     tool_calls: u32,
-    /// Tokens.
+    /// Tokens used.
     tokens_used: TokensUsed,
-    /// Cost in US dollars; absent where a price is unknown.
+    /// Cost in US dollars; absent if a price is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost_usd: Option<f64>,
-    /// From start to end, or to now.
+    /// Milliseconds from the start of the run to its end, or to now.
     duration_ms: u64,
-    /// Position of its first event in its thread's journal.
+    /// Position of the run's first event in its thread's journal.
     from: u64,
-    /// The text that had come, whatever the status.
+    /// Text received so far, for any status.
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<String>,
-    /// Whether the text is the engine's own words because the model gave none.
+    /// Whether the engine wrote the text because the model returned none.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(default = false)]
     model_fallback: bool,
-    /// What it waits for, as `GET /interrupts` has it in other letters.
+    /// Open interrupts of the run: the content of `GET /interrupts` with camelCase keys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<Object>, default = json!([]))]
     interrupts: Vec<Value>,
-    /// Tools that it lacks: its own that its calls wait for, or, once it has ended, those whose calls found them missing.
+    /// Missing tools. During a run: its own tools that its calls wait for. After its end: tools whose calls found them
+    /// missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(default = json!([]))]
     capabilities_missing: Vec<String>,
-    /// Whether it was stopped by a person or program.
+    /// Whether a person or program cancelled the run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(default = false)]
     cancelled: bool,
 }
 
-/// Tokens of a run; null is "not reported", not zero.
+/// Tokens of a run; null means "not reported", not zero.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Tokens)]
@@ -117,21 +118,21 @@ struct TokensUsed {
     cache_read_input: Option<u64>,
 }
 
-/// What went wrong in a run.
+/// An error of a run.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RunError)]
 struct RunError {
-    /// A stable code.
+    /// Stable error code.
     #[schema(example = "ERR_RATE_LIMIT")]
     code: String,
-    /// In plain words.
+    /// Human-readable message.
     message: String,
     /// Whether the same run may succeed later.
     retryable: bool,
-    /// What went wrong, in the server's own words for people.
+    /// Explanation written by the server for people.
     words: &'static str,
-    /// What to do.
+    /// What to do next.
     hint: &'static str,
 }
 
@@ -175,12 +176,11 @@ impl From<Outcome> for RunOutcome {
     }
 }
 
-/// What a run waits for, as its outcome has it.
+/// Encodes an open interrupt of a run for its outcome.
 pub fn interrupt(open: &OpenInterrupt) -> Value {
     json!(Interrupt::of(open))
 }
 
-/// What a run waits for.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Interrupt<'a> {
@@ -204,7 +204,7 @@ struct Interrupt<'a> {
     approved_by: &'a [Principal],
 }
 
-/// The evidence about a call with an unknown outcome.
+/// Evidence about a call whose outcome is unknown.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CallEvidence<'a> {

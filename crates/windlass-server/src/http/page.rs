@@ -1,4 +1,4 @@
-//! Pages of lists: a cursor that only the server reads, and the same envelope for each list.
+//! Pagination: one envelope for all lists, and opaque cursors.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,24 +9,24 @@ use windlass::machine::Timestamp;
 
 use super::problem::Problem;
 
-/// Rows of a page where the request names no number.
+/// Default number of rows of a page.
 pub const LIMIT: usize = 50;
-/// Rows of a page at most.
+/// Maximum number of rows of a page.
 pub const LIMIT_MAX: usize = 200;
 
-/// Which page.
+/// Query parameters of a paginated list.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct PageQuery {
-    /// At most so many rows.
+    /// Maximum number of rows.
     #[param(minimum = 1, maximum = 200, default = 50)]
     pub limit: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     pub cursor: Option<String>,
 }
 
 impl PageQuery {
-    /// How many rows; refuses none and too many.
+    /// The page size. Returns 400 unless it is from 1 to [`LIMIT_MAX`].
     pub fn limit(&self) -> Result<usize, Problem> {
         match self.limit.unwrap_or(LIMIT) {
             limit @ 1..=LIMIT_MAX => Ok(limit),
@@ -34,7 +34,7 @@ impl PageQuery {
         }
     }
 
-    /// Where the page begins.
+    /// Decodes the position after which the page begins.
     pub fn after<T: DeserializeOwned>(&self) -> Result<Option<T>, Problem> {
         self.cursor.as_deref().map(read).transpose()
     }
@@ -43,15 +43,15 @@ impl PageQuery {
 /// A page of a list.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Page<T> {
-    /// The rows.
     pub data: Vec<T>,
-    /// What asks for the next page; absent on the last one.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
 impl<T> Page<T> {
-    /// A page of up to `limit` rows out of rows that were read one beyond it; `place` is where a row stands.
+    /// Builds a page from up to `limit + 1` rows; the extra row only signals another page. `place` returns the
+    /// position of a row for the cursor.
     pub fn of<C: Serialize>(mut rows: Vec<T>, limit: usize, place: impl Fn(&T) -> C) -> Self {
         let more = rows.len() > limit;
         rows.truncate(limit);
@@ -59,18 +59,19 @@ impl<T> Page<T> {
         Self { data: rows, next_cursor }
     }
 
-    /// A page whose rows were chosen already; `next` is where the page after it begins.
+    /// Builds a page from rows that are already limited. `next` is the position at which the next page begins.
     pub fn until<C: Serialize>(rows: Vec<T>, next: Option<&C>) -> Self {
         Self { data: rows, next_cursor: next.map(cursor) }
     }
 
-    /// The same page with its rows as something else.
+    /// Converts each row.
     pub fn map<U>(self, shown: impl FnMut(T) -> U) -> Page<U> {
         Page { data: self.data.into_iter().map(shown).collect(), next_cursor: self.next_cursor }
     }
 }
 
-/// A time of a query, in milliseconds since the Unix epoch: as far as stores count it.
+/// Parses a time of a query, in milliseconds since the Unix epoch. Rejects values above `i64::MAX`, the maximum of the
+/// stores.
 pub fn time(name: &str, ms: Option<u64>) -> Result<Option<Timestamp>, Problem> {
     match ms {
         Some(ms) if i64::try_from(ms).is_err() => {
@@ -80,9 +81,9 @@ pub fn time(name: &str, ms: Option<u64>) -> Result<Option<Timestamp>, Problem> {
     }
 }
 
-/// A place in a list as clients carry it.
+/// Encodes a position as an opaque cursor.
 fn cursor<C: Serialize>(place: &C) -> String {
-    // Places are tuples of numbers and strings, which are always JSON.
+    // Invariant: positions are tuples of numbers and strings, which always serialize.
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(place).unwrap_or_default())
 }
 

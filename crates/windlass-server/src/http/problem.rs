@@ -1,6 +1,7 @@
-//! What went wrong, as `application/problem+json` (RFC 9457): a code for programs, words for people, and what to do.
+//! Error responses as `application/problem+json` (RFC 9457), with a code for programs, a message for people, and a
+//! hint.
 //!
-//! Details of the inside stay in the log, under the request's id; nothing here shows one.
+//! Internal details are logged under the request id and never sent.
 
 use std::borrow::Cow;
 
@@ -14,38 +15,36 @@ use windlass::port::journal::StoreError;
 use windlass::port::records::RecordError;
 use windlass::{EngineError, SlowDriver};
 
-/// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// What went wrong with a request. Answered as `application/problem+json`.
+/// An error response. It is sent as `application/problem+json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The HTTP status.
     pub status: StatusCode,
-    /// The code for programs.
+    /// Code for programs.
     pub code: Cow<'static, str>,
     /// What was wrong, with the offending value.
     pub detail: String,
     /// What to do next.
     pub hint: Option<String>,
-    /// Seconds after which another try makes sense.
+    /// Seconds to wait before a retry.
     pub retry_after: Option<u64>,
 }
 
-/// A problem as it is sent.
+/// The serialized form of a problem.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem)]
 struct Document<'a> {
-    /// `urn:windlass:problem:` and the code.
+    /// `urn:windlass:problem:` followed by the code.
     #[serde(rename = "type")]
     #[schema(example = "urn:windlass:problem:not_found")]
     kind: String,
-    /// The status's meaning in a few words.
+    /// Standard reason phrase of the status.
     title: &'a str,
     /// The HTTP status.
     #[schema(example = 404)]
     status: u16,
-    /// The code for programs.
+    /// Code for programs.
     #[schema(example = "not_found")]
     code: &'a str,
     /// What was wrong, with the offending value.
@@ -53,7 +52,7 @@ struct Document<'a> {
     /// What to do next.
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<&'a str>,
-    /// Seconds after which another try makes sense.
+    /// Seconds to wait before a retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<u64>,
 }
@@ -86,55 +85,54 @@ impl ToSchema for Problem {
 }
 
 impl Problem {
-    /// A problem of a status, with its code and what was wrong.
     pub fn new(status: StatusCode, code: impl Into<Cow<'static, str>>, detail: impl Into<String>) -> Self {
         Self { status, code: code.into(), detail: detail.into(), hint: None, retry_after: None }
     }
 
-    /// Adds what to do next.
+    /// Sets the hint: what to do next.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Adds after how many seconds another try makes sense.
+    /// Sets the number of seconds to wait before a retry.
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
-    /// 400: the request makes no sense.
+    /// 400: the request is malformed.
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", detail)
     }
 
-    /// 401: nobody is known to ask.
+    /// 401: the request is not authenticated.
     pub fn unauthenticated(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail)
             .hint("sign in, or send an API key as `Authorization: Bearer …`")
     }
 
-    /// 403: whoever asks may not.
+    /// 403: the caller lacks permission.
     pub fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
     }
 
-    /// 404: there is no such thing, or whoever asks may not know of it.
+    /// 404: the resource does not exist, or the caller may not know that it exists.
     pub fn not_found(what: impl std::fmt::Display) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("{what} does not exist"))
     }
 
-    /// 409: not in the present state.
+    /// 409: the current state does not allow the request.
     pub fn conflict(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, code, detail)
     }
 
-    /// 422: well-formed, and cannot be done.
+    /// 422: the request is well-formed but invalid.
     pub fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail)
     }
 
-    /// 500: our fault. What happened goes to the log alone.
+    /// 500: a server fault. The cause is only logged.
     pub fn internal(error: impl std::fmt::Display) -> Self {
         tracing::error!(error = %error, "a request failed");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "something went wrong in the server")
@@ -142,13 +140,13 @@ impl Problem {
     }
 }
 
-/// A problem's code, beside the answer that tells it: the log has it too.
+/// Response extension with the problem's code, for the request log.
 #[derive(Clone, Debug)]
 pub struct Code(pub Cow<'static, str>);
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        // Strings and numbers: nothing that the serialiser refuses.
+        // Invariant: the document has only strings and numbers, so it always serializes.
         let body = serde_json::to_vec(&self).unwrap_or_default();
         let mut response = (self.status, body).into_response();
         response.extensions_mut().insert(Code(self.code));
@@ -187,13 +185,13 @@ impl From<EngineError> for Problem {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopped", format!("thread `{thread}`: {why}"))
                     .retry_after(1)
             }
-            // Journals that cannot be folded, and whatever the library learns to report later.
+            // Journals that cannot be folded, and error variants that the library adds later.
             other => Self::internal(other),
         }
     }
 }
 
-/// The input is kept for whoever drives the thread: accepted, with nothing to show yet.
+/// 202: the input is stored for the process that drives the thread, which has not replied yet.
 fn pending(thread: &str, driver: &SlowDriver) -> Problem {
     let detail =
         format!("thread `{thread}` is driven by {driver}, which has not answered yet; the input is kept");

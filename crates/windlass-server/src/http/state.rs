@@ -1,4 +1,4 @@
-//! The state that handlers share.
+//! The state that all handlers share.
 
 pub mod dialect;
 pub mod limiter;
@@ -29,79 +29,68 @@ use crate::integration::Integrations;
 use crate::policy::InForce;
 use crate::servers::Servers;
 
-/// What handlers share.
+/// State shared by all handlers.
 pub struct App {
-    /// The engine.
     pub engine: Engine,
-    /// Its models.
+    /// Models available to the engine.
     pub models: Arc<Catalog>,
-    /// The accounts of its store.
     pub accounts: Accounts,
-    /// What the server was started with.
     pub config: AppConfig,
-    /// The addresses that it answers at.
+    /// Origins at which the server accepts requests.
     pub origins: Origins,
-    /// The folders of its people.
+    /// Working folders of users.
     pub homes: Homes,
-    /// The systems that workspaces are connected with.
+    /// External systems that workspaces are connected to.
     pub integrations: Arc<Integrations>,
-    /// The tool servers.
     pub servers: Arc<Servers>,
-    /// What keeps requests within bounds.
     pub limits: AppLimits,
-    /// What streams share.
     pub streams: AppStreams,
-    /// What is counted, and who may read it.
     pub monitoring: Monitoring,
-    /// The outward dialects that are served.
+    /// Outward dialects that this server serves.
     pub dialects: Vec<Arc<dyn Dialect>>,
 }
 
-/// What a server was started with.
+/// Configuration at server start.
 pub struct AppConfig {
-    /// Its settings.
     pub settings: Settings,
-    /// The agent that new runs get.
+    /// Agent of new runs.
     pub agent: AgentConfig,
-    /// The policy files that count, as they were when the server started.
+    /// Active policy files, as read at server start.
     pub policies: Vec<InForce>,
 }
 
-/// What keeps requests within bounds.
+/// Limits on requests.
 pub struct AppLimits {
-    /// The requests of each caller.
+    /// Request rate limits per caller.
     pub limiter: Limiter,
-    /// Uploads.
     pub uploading: Uploading,
-    /// The making of titles.
+    /// Generation of thread titles.
     pub titles: Titles,
 }
 
 impl AppLimits {
-    /// The bounds of a server that has just started.
     pub fn new(limiter: Limiter) -> Self {
         Self { limiter, uploading: Uploading::default(), titles: Titles::default() }
     }
 }
 
-/// What streams share.
+/// State shared by streams.
 pub struct AppStreams {
-    /// The readers of each thread.
+    /// Live subscriptions per thread.
     pub frames: Frames,
-    /// Cancelled when the server is to end: streams close with a hint to come back, and nothing new is begun.
+    /// Cancelled at shutdown: streams then close with a reconnect hint, and no new work starts.
     pub stopping: CancellationToken,
 }
 
-/// What is counted, and who may read it.
+/// Metrics and access to them.
 pub struct Monitoring {
-    /// The figures.
     pub metrics: Arc<Metrics>,
-    /// The token that reads them from elsewhere.
+    /// Token that allows an external scraper to read the metrics.
     pub scrape: Option<Secret>,
 }
 
 impl App {
-    /// Whether a request brings the scrape token.
+    /// Whether a request carries the scrape token.
     pub fn has_scrape_token(&self, headers: &HeaderMap) -> bool {
         let brought = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let (Some(brought), Some(token)) =
@@ -117,5 +106,5 @@ impl App {
     }
 }
 
-/// [`App`] as handlers get it.
+/// [`App`], as handlers receive it.
 pub type Shared = Arc<App>;

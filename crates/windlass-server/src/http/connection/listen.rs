@@ -1,6 +1,6 @@
-//! Connections: accepted, bounded in time and number, and let finish when the server stops.
+//! Accepts connections, limits their time and number, and drains them at shutdown.
 //!
-//! HTTP/1.1, in clear or over TLS; HTTP/2 is a proxy's.
+//! HTTP/1.1 with or without TLS. For HTTP/2, use a reverse proxy.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -33,30 +33,30 @@ use crate::config::{Range, ServerLimits};
 use crate::http::middleware::peer::{Peer, address_of};
 use crate::http::problem::Problem;
 
-/// Headers of a request, and what they and the request line may take: several times what browsers send.
+/// Maximum number of headers, and maximum bytes of headers and request line: several times what browsers send.
 const HEADERS: usize = 100;
 const HEAD_MAX_BYTES: usize = 64 * 1024;
-/// How long to wait where the system has no descriptor left.
+/// Delay before the next `accept` if the process has run out of file descriptors.
 const BREATHE: Duration = Duration::from_millis(100);
 
 /// A bound listener.
 pub struct Listening {
-    /// Where it listens.
+    /// The bound address, with the actual port.
     pub address: SocketAddr,
     listener: TcpListener,
 }
 
-/// How connections are served.
+/// Options for serving connections.
 pub struct Terms {
-    /// What the server bears.
+    /// Connection limits and timeouts.
     pub limits: ServerLimits,
-    /// Whose connections are not counted by address: they bring those of many.
+    /// Trusted proxies. Their connections are not counted by address, because they carry those of many clients.
     pub proxies: Vec<Range>,
-    /// The certificate, where the server speaks TLS.
+    /// The certificate, if the server uses TLS.
     pub certificate: Option<Certificate>,
 }
 
-/// What the tasks of connections share.
+/// State that the connection tasks share.
 struct Hall {
     terms: Terms,
     router: Router,
@@ -68,18 +68,17 @@ struct Hall {
 #[derive(Default)]
 struct Guests {
     count: usize,
-    /// Whether it was said that there are too many; it is said once until there is room again.
+    /// Whether the limit has been logged. It is logged once until half of the connections have closed.
     is_told: bool,
 }
 
-/// Binds an address.
 pub async fn listen(address: SocketAddr) -> io::Result<Listening> {
     let listener = TcpListener::bind(address).await?;
     Ok(Listening { address: listener.local_addr()?, listener })
 }
 
 impl Listening {
-    /// Serves until `stopping` is cancelled, then lets requests in progress finish for some seconds.
+    /// Serves until `stopping` is cancelled, then waits for requests in progress, up to the stop timeout.
     pub async fn serve(self, router: Router, stopping: CancellationToken, terms: Terms) {
         let connections = terms.limits.connections();
         let room = Arc::new(Semaphore::new(connections));
@@ -102,7 +101,7 @@ impl Listening {
             });
         }
         drop(self.listener);
-        // A limit that was configured fits: it is capped where it is read.
+        // Invariant: the configured limit fits in `u32`; it is capped when it is read.
         let all = u32::try_from(connections).unwrap_or(u32::MAX);
         let _ = timeout(patience, room.acquire_many(all)).await;
     }
@@ -112,13 +111,13 @@ async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
 ) -> io::Result<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
-    // The semaphore is never closed.
+    // Invariant: the semaphore is never closed.
     let permit = room.clone().acquire_owned().await.map_err(io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
     Ok((stream, peer, permit))
 }
 
-/// A connection's place among those of its address; given back when it is dropped.
+/// A connection's slot among those of its address; released on drop.
 struct Seat(Option<(Arc<Hall>, IpAddr)>);
 
 impl Drop for Seat {
@@ -136,7 +135,7 @@ impl Drop for Seat {
 }
 
 impl Hall {
-    /// Counts a connection of an address; `None` where it has too many.
+    /// Counts a connection of an address. Returns `None` if the address has too many.
     fn seat(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
         if self.terms.proxies.iter().any(|range| range.has(address)) {
             return Some(Seat(None));
@@ -155,7 +154,7 @@ impl Hall {
     }
 
     async fn attend(&self, stream: TcpStream, peer: SocketAddr) {
-        // A small answer goes out at once. A socket that refuses this works all the same.
+        // Send small responses at once. A socket without this option works, too.
         let _ = stream.set_nodelay(true);
         let stream = Paced::new(stream, self.terms.limits.stall_timeout());
         let Some(certificate) = &self.terms.certificate else {
@@ -210,7 +209,8 @@ impl Hall {
     }
 }
 
-/// Refuses a request whose head is too large. The HTTP library bounds its buffer, which may hold more than a head.
+/// Rejects a request whose head is too large. The HTTP library limits only its read buffer, which may hold more than
+/// the head.
 pub async fn check_head(request: Request, next: Next) -> Response {
     let line = request.method().as_str().len() + request.uri().to_string().len();
     let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
@@ -227,7 +227,7 @@ fn too_large() -> Problem {
     Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", detail)
 }
 
-/// What is said of bytes that are no request; `None` where nobody listens any more.
+/// The response to an invalid request. Returns `None` if the client can no longer receive one.
 fn refusal(error: &hyper::Error) -> Option<Problem> {
     if error.is_parse_too_large() {
         return Some(too_large());

@@ -1,4 +1,4 @@
-//! Connections: accepted, encrypted, bounded, and ended.
+//! Connections: accepting, TLS, limits, and shutdown.
 
 pub mod listen;
 pub mod tls;

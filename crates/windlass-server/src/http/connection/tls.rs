@@ -1,6 +1,6 @@
-//! The server's certificate: TLS 1.2 and newer by rustls on aws-lc-rs, read anew when its files change.
+//! The server's certificate: TLS 1.2 and newer by rustls on aws-lc-rs. It is reloaded when its files change.
 //!
-//! A file that cannot be read any more changes nothing: the certificate before it goes on.
+//! If a changed file cannot be used, the server keeps the previous certificate.
 
 use std::io;
 use std::path::Path;
@@ -19,10 +19,10 @@ use windlass::port::clock::Clock;
 use crate::config::TlsFile;
 use crate::trouble::Trouble;
 
-/// How often, at most, it is looked whether the files have changed: looking costs two system calls.
+/// Minimum interval between checks for changed files. A check costs two system calls.
 const LOOK_EVERY_MS: u64 = 1_000;
 
-/// A certificate that may be renewed while the server runs.
+/// A certificate that can be renewed while the server runs.
 pub struct Certificate {
     files: TlsFile,
     clock: SystemClock,
@@ -35,11 +35,11 @@ struct Loaded {
     looked_ms: u64,
 }
 
-/// When the files were written last.
+/// Modification times of the two files.
 type Stamp = [Option<SystemTime>; 2];
 
 impl Certificate {
-    /// Reads a certificate and its key.
+    /// Loads a certificate and its key.
     pub fn load(files: &TlsFile) -> Result<Self, Trouble> {
         let clock = SystemClock::new();
         let stamp = stamp(files);
@@ -50,7 +50,7 @@ impl Certificate {
         Ok(Self { files: files.clone(), clock, now: Mutex::new(now) })
     }
 
-    /// Makes TLS out of a connection.
+    /// Performs the TLS handshake on a connection.
     pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> io::Result<TlsStream<S>> {
         TlsAcceptor::from(self.now()).accept(stream).await
     }

@@ -1,6 +1,7 @@
-//! What lies between a socket and HTTP: a client that stops reading is dropped, and what is no HTTP gets a problem.
+//! Wrappers between the socket and the HTTP library. One drops clients that stop reading; the other replaces the
+//! library's bare error responses by problems.
 //!
-//! Nothing here knows a route.
+//! This module knows no routes.
 
 use std::future::Future;
 use std::io;
@@ -13,13 +14,13 @@ use tokio::time::{Sleep, sleep, timeout};
 
 use crate::http::problem::{MEDIA_TYPE, Problem};
 
-/// How long what a client still sends is read after the last answer, so that it gets to see the answer: a socket that
-/// is closed with bytes unread takes back what was sent.
+/// How long to read and discard data that the client still sends after the last response. If a socket is closed with
+/// unread data, the client may lose the response.
 const LINGER: Duration = Duration::from_secs(1);
-/// And how much of it.
+/// Maximum number of bytes to discard.
 const LINGER_BYTES: usize = 1024 * 1024;
 
-/// A socket whose client must go on reading.
+/// A socket with a write timeout: the client must keep reading.
 pub struct Paced<S> {
     inner: S,
     stall: Duration,
@@ -27,12 +28,12 @@ pub struct Paced<S> {
 }
 
 impl<S> Paced<S> {
-    /// Drops the client after so long without a byte taken.
+    /// Fails a write after the client has accepted no byte for `stall`.
     pub fn new(inner: S, stall: Duration) -> Self {
         Self { inner, stall, waiting: None }
     }
 
-    /// Passes progress on; without any, the time runs.
+    /// Resets the timer on progress, and fails with a timeout without it.
     fn watched<T>(&mut self, context: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if poll.is_ready() {
             self.waiting = None;
@@ -92,20 +93,19 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     }
 }
 
-/// A connection as the HTTP library sees it. What the library itself would answer to bytes that are no request has a
-/// status and nothing else: it is held back, and the connection's owner says what was wrong.
+/// A connection as the HTTP library sees it. For bytes that are not a valid request, the library writes a response
+/// that has only a status. This wrapper holds that response back, and the connection's task writes a problem instead.
 pub struct Spoken<S> {
     inner: S,
     is_held: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Spoken<S> {
-    /// A connection.
     pub fn new(inner: S) -> Self {
         Self { inner, is_held: false }
     }
 
-    /// Answers bytes that were no request.
+    /// Sends a problem in response to an invalid request.
     pub async fn refuse(&mut self, problem: &Problem) -> io::Result<()> {
         let body = serde_json::to_vec(problem).unwrap_or_default();
         let status = problem.status;
@@ -121,7 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Spoken<S> {
         self.inner.flush().await
     }
 
-    /// Says that nothing more comes, and reads for a moment what the client still sends.
+    /// Shuts down the write side, then reads and discards for a moment what the client still sends.
     pub async fn close(mut self) {
         if self.inner.shutdown().await.is_err() {
             return;
@@ -135,12 +135,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Spoken<S> {
                 }
             }
         };
-        // A client that goes on sending is cut off.
+        // A client that keeps sending is disconnected.
         let _ = timeout(LINGER, rest).await;
     }
 }
 
-/// Whether these bytes are an answer of the HTTP library's own: every answer of ours names its request.
+/// Whether the bytes are a response that the HTTP library generated. All our own responses have an `x-request-id`.
 fn is_bare(bytes: &[u8]) -> bool {
     bytes.len() < 256
         && bytes.starts_with(b"HTTP/1.1 4")

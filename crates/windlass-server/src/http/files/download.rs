@@ -1,4 +1,4 @@
-//! Sending a file out, as a download and nothing else: a browser neither shows it nor guesses what it is.
+//! File downloads. The headers make a browser save the file: it neither displays it nor sniffs its type.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -9,7 +9,7 @@ use super::{Find, blocking};
 use crate::http::Shared;
 use crate::http::problem::Problem;
 
-/// Sends a file of a folder, piece by piece.
+/// Streams a file of a folder.
 pub async fn file(app: Shared, find: impl Find, path: String) -> Result<Response, Problem> {
     let (file, name, size) = blocking(move || {
         let folder = find(&app)?;
@@ -20,7 +20,7 @@ pub async fn file(app: Shared, find: impl Find, path: String) -> Result<Response
         Ok((file, name.unwrap_or_default(), size))
     })
     .await?;
-    // What is appended while it is sent is left out: the length has been said.
+    // The length has been announced, so bytes appended while the file is sent are omitted.
     let reader = tokio::io::AsyncReadExt::take(tokio::fs::File::from_std(file), size);
     let mut response = Response::new(Body::from_stream(ReaderStream::new(reader)));
     let headers = response.headers_mut();
@@ -32,7 +32,7 @@ pub async fn file(app: Shared, find: impl Find, path: String) -> Result<Response
     Ok(response)
 }
 
-/// A download under its name, as RFC 6266 and RFC 8187 write one that is not ASCII.
+/// `Content-Disposition` for a download. Non-ASCII names are encoded as in RFC 6266 and RFC 8187.
 fn disposition(name: &str) -> HeaderValue {
     let mut value = "attachment; filename*=UTF-8''".to_owned();
     for byte in name.bytes() {
@@ -41,7 +41,7 @@ fn disposition(name: &str) -> HeaderValue {
             _ => value.push_str(&format!("%{byte:02X}")),
         }
     }
-    // Letters, digits and percent signs are always a header's value.
+    // Invariant: letters, digits, punctuation and percent signs form a valid header value.
     HeaderValue::from_str(&value).unwrap_or(HeaderValue::from_static("attachment"))
 }
 

@@ -1,6 +1,6 @@
-//! Files of users and conversations, as several routes read and write them.
+//! Files of users and threads, shared by several routes.
 //!
-//! A file is only ever sent as a download: nothing of it is shown or run in our own pages' place.
+//! Files are only sent as downloads, so their content never runs in the origin of our pages.
 
 pub mod download;
 pub mod upload;
@@ -17,28 +17,28 @@ use super::caller::Caller;
 use super::problem::Problem;
 use crate::home::{Home, HomeError, Homes};
 
-/// Names of a listing at most.
+/// Maximum number of entries of a listing.
 pub const LISTED: usize = 1_000;
 
-/// A folder that is found when it is needed, where blocking is allowed.
+/// Locates a folder on a thread where blocking is allowed.
 pub trait Find: FnOnce(&Shared) -> Result<Folder, Problem> + Send + 'static {}
 impl<F: FnOnce(&Shared) -> Result<Folder, Problem> + Send + 'static> Find for F {}
 
-/// A folder of one's own, or one that others work in too.
+/// A folder, possibly shared with tools of running threads.
 pub type Folder = Arc<WorkingFolder>;
 
-/// The caller's own folders.
+/// The caller's home, which contains its folders.
 pub fn home(caller: &Caller) -> Home {
     Home::of(caller.workspace(), caller.user())
 }
 
-/// The folder of a conversation. Blocks.
+/// The folder of a thread. Blocks.
 pub fn of_thread(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> Result<Folder, Problem> {
     let missing = || Problem::not_found(format!("a folder of thread `{thread}`"));
     app.homes.thread(thread, recorded)?.ok_or_else(missing)
 }
 
-/// Refuses a conversation whose files are elsewhere: another folder of the command line's is nobody's business here.
+/// Returns 404 if the thread's files are outside the server's folders. Folders of the command line may be private.
 pub fn may_be_seen(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> Result<(), Problem> {
     match app.homes.has_files_of(recorded) {
         true => Ok(()),
@@ -46,7 +46,7 @@ pub fn may_be_seen(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> R
     }
 }
 
-/// Refuses to change what is in a folder of the command line.
+/// Rejects changes to files in a folder that the command line owns.
 pub fn may_be_changed(thread: &ThreadId, recorded: Option<&str>) -> Result<(), Problem> {
     match Homes::is_own(recorded) {
         true => Ok(()),
@@ -55,7 +55,7 @@ pub fn may_be_changed(thread: &ThreadId, recorded: Option<&str>) -> Result<(), P
     }
 }
 
-/// Works with files away from the threads that serve requests.
+/// Runs file operations on the blocking thread pool.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -87,7 +87,7 @@ impl From<FolderError> for Problem {
                 Self::forbidden(said)
             }
             FolderError::NoRoom { why, .. } => no_room(why),
-            // Paths that are none, or that name no file.
+            // Invalid paths, and paths that are not files.
             _ => Self::bad_request(said),
         }
     }

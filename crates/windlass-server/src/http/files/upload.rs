@@ -1,4 +1,4 @@
-//! Taking a file in: its name, its size, and the room that its owner has.
+//! File uploads: checks the name, the size and the owner's quota.
 
 use axum::extract::{FromRequest, Request};
 use bytes::Bytes;
@@ -11,10 +11,10 @@ use crate::home::Home;
 use crate::http::Shared;
 use crate::http::problem::Problem;
 
-/// Longest name of an upload, as file systems have it.
+/// Maximum length of an upload's name, the limit of common file systems.
 const NAME_MAX_BYTES: usize = 255;
 
-/// A name that an upload may have: one part of a path, without control characters.
+/// Validates the name of an upload: one path component without control characters, and with an allowed extension.
 pub fn checked_name(files: &FilesFile, name: &str) -> Result<String, Problem> {
     let shown = crate::text::first_line(name, 80);
     let is_bad = name.is_empty()
@@ -29,7 +29,7 @@ pub fn checked_name(files: &FilesFile, name: &str) -> Result<String, Problem> {
     if files.takes(name) { Ok(name.to_owned()) } else { Err(wrong_type(name)) }
 }
 
-/// A file whose end of name an administrator does not let in.
+/// The error for a file whose extension the configuration does not allow.
 pub fn wrong_type(name: &str) -> Problem {
     let shown = crate::text::first_line(name, 80);
     Problem::new(
@@ -40,7 +40,7 @@ pub fn wrong_type(name: &str) -> Problem {
     .hint("an administrator chooses which in `[files] extensions`")
 }
 
-/// Reads a body within the limit, from somebody who may send one.
+/// Reads a body up to the size limit. The caller's permission has been checked.
 async fn body(app: &Shared, request: Request) -> Result<Bytes, Problem> {
     let body = Bytes::from_request(request, app).await;
     body.map_err(|rejection| match rejection.status() {
@@ -55,7 +55,7 @@ fn too_large(files: &FilesFile) -> Problem {
         .hint("an administrator can raise `[files] max_bytes`")
 }
 
-/// Keeps an upload, where its owner has room for it.
+/// Stores an upload if its owner has quota left.
 pub async fn keep(app: &Shared, home: Home, name: String, request: Request) -> Result<Entry, Problem> {
     let own = home.clone();
     let find = move |app: &Shared| {
@@ -69,7 +69,7 @@ pub async fn keep(app: &Shared, home: Home, name: String, request: Request) -> R
     put(app, home, find, request).await
 }
 
-/// Keeps a file in a folder of somebody's home, where they have room for it.
+/// Stores a file in a folder of a user's home if the user has quota left.
 pub async fn keep_at(
     app: &Shared,
     home: Home,
@@ -97,13 +97,13 @@ async fn put(
     .await
 }
 
-/// An owner has no room for what is to be kept.
+/// The error for a file that exceeds its owner's quota.
 pub fn no_room(detail: String) -> Problem {
     Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no_room", detail)
         .hint("delete an upload or a conversation, or have an administrator raise `[files] max_total_bytes`")
 }
 
-/// Writes a file and looks at what is there then.
+/// Writes a file and returns its entry.
 fn write(folder: &WorkingFolder, path: &str, bytes: &[u8]) -> Result<Entry, Problem> {
     let path = folder.resolve(path)?;
     folder.write(&path, bytes)?;

@@ -1,11 +1,11 @@
-//! JSON in which no object has a key twice, whatever type it is read as. It keeps nothing of what it reads.
+//! A deserialization target that accepts any JSON in which no object repeats a key. It discards the values.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Any JSON whose objects name each key once.
+/// Any JSON in which no object repeats a key.
 pub struct Unique;
 
 impl<'de> Deserialize<'de> for Unique {

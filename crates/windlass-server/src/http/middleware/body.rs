@@ -1,6 +1,6 @@
-//! Bodies on their way: one that comes too slowly is given up, and encoded ones are refused.
+//! Request bodies in transit: aborts a body that arrives too slowly, and rejects encoded ones.
 //!
-//! How large a body may be, its route says; what it holds, `input.rs` reads.
+//! Each route sets its own maximum size. `input.rs` parses the content.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,11 +23,11 @@ use windlass::port::clock::Clock;
 use crate::http::Shared;
 use crate::http::problem::Problem;
 
-/// The slowest rate of a body: the bytes received so far extend its time, up to a limit.
+/// Minimum transfer rate of a body. Received bytes extend the deadline, up to a maximum.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     bytes_per_second: u64,
-    /// The longest time that the server waits for a body.
+    /// Maximum total time that the server waits for a body.
     longest_ms: u64,
 }
 
@@ -35,27 +35,27 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// JSON: slower than any line in use, and two minutes for the largest.
+/// JSON: a rate below that of any common connection, and at most two minutes.
 const JSON: Pace = Pace { bytes_per_second: 1_024, longest_ms: 120_000 };
-/// Files, which take one of few places: a slow mobile line.
+/// Files occupy one of few upload slots, so the rate is that of a slow mobile connection.
 const FILE_BYTES_PER_SECOND: u64 = 32 * 1_024;
 
 impl Pace {
-    /// The pace of a request. `file_max_bytes` is the size of the largest file.
+    /// The pace for a request. `file_max_bytes` is the maximum file size.
     fn of(request: &Request, grace: Duration, file_max_bytes: u64) -> Self {
         let path = request.uri().path();
         let is_file = path.starts_with("/api/v1/files/") || path.ends_with("/files/content");
         if request.method() == Method::PUT && is_file { Self::of_files(grace, file_max_bytes) } else { JSON }
     }
 
-    /// The pace of files: the largest one may arrive at the slowest rate.
+    /// The pace of a file upload. The largest file may take its full time at the minimum rate.
     fn of_files(grace: Duration, max_bytes: u64) -> Self {
         let longest_ms = max_bytes.saturating_mul(1_000) / FILE_BYTES_PER_SECOND;
         Self { bytes_per_second: FILE_BYTES_PER_SECOND, longest_ms: longest_ms.saturating_add(millis(grace)) }
     }
 }
 
-/// Bounds how long a request's body may take, and refuses encoded ones.
+/// Limits how long a request's body may take, and rejects encoded bodies.
 pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let encoded = request.headers().get(header::CONTENT_ENCODING);
     if encoded.is_some_and(|value| !value.as_bytes().eq_ignore_ascii_case(b"identity")) {
@@ -85,13 +85,13 @@ pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> R
     response
 }
 
-/// A body that must come in time.
+/// A body with a deadline.
 struct Incoming {
     body: Body,
     grace_ms: u64,
     pace: Pace,
     clock: SystemClock,
-    /// How long it was waited for, and for how many bytes.
+    /// Total time spent waiting for data.
     waited_ms: u64,
     bytes: u64,
     waiting: Option<(u64, Pin<Box<Sleep>>)>,
@@ -104,17 +104,17 @@ impl Incoming {
         Self { body, grace_ms: millis(grace), pace, clock, waited_ms: 0, bytes: 0, waiting: None, is_late }
     }
 
-    /// Time that is left for the next bytes.
+    /// Milliseconds to wait for the next bytes.
     fn left_ms(&self) -> u64 {
         let bought_ms = self.bytes.saturating_mul(1_000) / self.pace.bytes_per_second;
-        // What came quickly is no credit for a pause without end.
+        // Bytes that arrived quickly do not count as credit for an unlimited pause.
         let waited_ms = self.waited_ms.saturating_sub(bought_ms);
         let longest_ms = self.pace.longest_ms.max(self.grace_ms);
         self.grace_ms.saturating_sub(waited_ms).min(longest_ms.saturating_sub(self.waited_ms))
     }
 }
 
-/// Why a body was given up.
+/// The error of an aborted body.
 #[derive(Debug, thiserror::Error)]
 #[error("the body did not come in time")]
 struct Late;
@@ -161,7 +161,8 @@ mod tests {
 
     use super::*;
 
-    /// Reads a body to its end with a grace of some milliseconds; whether it was in time, and what is noted of it.
+    /// Reads a body to its end with the given grace. Returns whether it arrived in time, and whether it was flagged as
+    /// late.
     async fn read(body: Body, grace_ms: u64) -> (bool, bool) {
         read_at(JSON, body, grace_ms).await
     }
@@ -180,7 +181,7 @@ mod tests {
             (body.bytes, body.waited_ms) = (bytes, waited_ms);
             body.left_ms()
         };
-        // 1.1 KB a second without an end: a client that tries to hold its place.
+        // 1.1 KB/s without an end: a client that tries to hold its slot.
         assert_eq!(left(JSON, 60 * 1_100, 60_000), 15_000);
         assert_eq!(left(JSON, 119 * 1_100, 119_000), 1_000);
         assert_eq!(left(JSON, 120 * 1_100, 120_000), 0);
@@ -188,7 +189,7 @@ mod tests {
         let file = Pace::of_files(grace, 25 * 1024 * 1024);
         assert_eq!(left(file, 20 * 1_100, 20_000), 0);
         assert_eq!(left(file, 599 * 40_000, 599_000), 15_000);
-        // The largest file at the slowest rate, with one pause of the grace's length.
+        // The largest file at the minimum rate, with one pause as long as the grace period.
         assert_eq!(left(file, 799 * FILE_BYTES_PER_SECOND, 799_000), 15_000);
         assert_eq!(left(file, 800 * FILE_BYTES_PER_SECOND, 814_000), 1_000);
         assert_eq!(left(file, 800 * FILE_BYTES_PER_SECOND, 815_000), 0);
@@ -207,7 +208,7 @@ mod tests {
         let first = futures::stream::iter([Ok::<_, axum::Error>(Bytes::from_static(b"{"))]);
         let hangs = Body::from_stream(first.chain(futures::stream::pending()));
         assert_eq!(read(hangs, 20).await, (false, true));
-        // Together the parts take longer than the grace: those that bring enough bytes have bought the time.
+        // Together the chunks take longer than the grace period. Chunks that are large enough extend the deadline.
         let slow = |size: usize| {
             let parts = futures::stream::iter(0..4).then(move |_| async move {
                 sleep(Duration::from_millis(300)).await;

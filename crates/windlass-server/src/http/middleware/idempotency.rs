@@ -1,8 +1,8 @@
-//! `Idempotency-Key`: a request that is sent twice happens once, and its answer is the first one's.
+//! `Idempotency-Key`: executes a repeated request once and replays the first response.
 //!
-//! The key is claimed before anything happens and counts for a day, for one principal and one path. What the engine
-//! itself recognises by an id gets one that is made of the claim, so that a repeat after a crash finds the first. An
-//! answer that is marked `no-store` is kept nowhere: it may show a secret.
+//! The key is claimed before the request has any effect. It is valid for a day, for one principal and one path. Ids
+//! that the engine deduplicates are derived from the claim, so a retry after a crash finds the first execution. A
+//! response with `no-store` is not stored, because it may contain a secret.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -24,50 +24,48 @@ use crate::http::caller::Caller;
 use crate::http::input::BODY_MAX_BYTES;
 use crate::http::problem::{MEDIA_TYPE, Problem};
 
-/// The header.
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Says that an answer is a repeat of the first.
+/// Marks a response as a replay of the first one.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-/// The kind of the records.
+/// Kind of the records in the store.
 const KIND: &str = "idempotency";
-/// How long a key counts.
+/// How long a key is valid.
 const LASTS_MS: u64 = 24 * 3_600_000;
-/// How long a claim of another process counts without an answer: longer than a change takes. What it may have begun
-/// is then found by its id.
+/// How long a claim of another process blocks the key without a response. It exceeds the duration of any change.
+/// Afterwards a retry takes over the claim, and the derived ids prevent a second execution.
 const CLAIM_MS: u64 = 30_000;
-/// Longest key.
 const KEY_MAX_BYTES: usize = 255;
-/// Largest answer that is kept: what a record holds, less its escapes.
+/// Maximum size of a stored response: the size limit of a record, less room for JSON escapes.
 const ANSWER_MAX_BYTES: usize = 100 * 1024;
-/// Expired keys that are cleared away at a time, with each new one.
+/// Maximum number of expired keys that each new key deletes.
 const SWEPT_AT_ONCE: usize = 8;
 
-/// Keys that this process works on now, and a name for its claims.
+/// A random id of this process for its claims, and the keys that it is processing.
 static HERE: LazyLock<(String, Mutex<HashSet<String>>)> =
     LazyLock::new(|| (secret::draw::<9>(), Mutex::default()));
 
-/// The header, for the API's description.
+/// Documents the header for the OpenAPI document.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[allow(dead_code, reason = "it describes a header; `once` reads it")]
 pub struct IdempotencyKey {
-    /// Any text of 1 to 255 visible characters that is new for each wish: a request with the same one within a day
-    /// happens once, and is answered as the first was.
+    /// A new value for each operation: 1 to 255 visible ASCII characters. A request that repeats the key within a day
+    /// is executed once and receives the first response.
     #[param(rename = "Idempotency-Key", min_length = 1, max_length = 255, pattern = "^[!-~]+$")]
     idempotency_key: Option<String>,
 }
 
-/// The claim that a request came with, as handlers see it: what is made under these ids is made once.
+/// The claim of a request, for handlers. Objects that a handler creates under these ids are created once.
 #[derive(Clone, Debug)]
 pub struct Claimed(Option<String>);
 
 impl Claimed {
-    /// The id of the input that the request sends.
+    /// Id of the engine input that the request sends.
     pub fn input(&self) -> Option<InputId> {
         self.0.as_ref().map(|digest| InputId::from(format!("key_{digest}")))
     }
 
-    /// The id of the thread that the request makes.
+    /// Id of the thread that the request creates.
     pub fn thread(&self) -> Option<ThreadId> {
         self.0.as_ref().map(|digest| ThreadId::from(format!("thr_{digest}")))
     }
@@ -81,13 +79,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Claimed {
     }
 }
 
-/// A claim as it is kept, with the first answer once there is one.
+/// A claim as it is stored, with the first response once it exists.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Kept {
-    /// Digest of the request's body.
+    /// Digest of the request body.
     body: Digest,
     since: Timestamp,
-    /// The process that took it last, and when.
+    /// The process that last claimed the key, and when.
     process: String,
     taken: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,18 +96,18 @@ struct Kept {
 struct Answer {
     status: u16,
     headers: Vec<(String, String)>,
-    /// `None`: it was too large to keep, or not to be kept.
+    /// `None` if the body was too large to store or must not be stored.
     body: Option<String>,
 }
 
-/// What a key leads to.
+/// The result of claiming a key.
 enum Found {
-    /// This process works on it now.
+    /// This process holds the claim and must execute the request.
     Ours(Work),
     Answered(Response),
 }
 
-/// A claim that this process holds until it is let go.
+/// A claim that this process holds until the value is dropped.
 struct Work {
     key: String,
     owner: String,
@@ -124,11 +122,11 @@ impl Drop for Work {
 }
 
 fn here() -> std::sync::MutexGuard<'static, HashSet<String>> {
-    // Nothing panics while the lock is held.
+    // Invariant: no code panics while it holds the lock.
     HERE.1.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets a `POST` with a key happen once.
+/// Executes a `POST` request with an idempotency key at most once.
 pub async fn once(State(app): State<Shared>, request: Request, next: Next) -> Response {
     if request.method() != Method::POST || !request.headers().contains_key(KEY) {
         return next.run(request).await;
@@ -157,7 +155,7 @@ async fn keyed(app: Shared, request: Request, next: Next) -> Result<Response, Pr
     let id = Digest::default().chain(&(&work.key, work.kept.since)).to_string()[..32].to_owned();
     parts.extensions.insert(Claimed(Some(id)));
     let request = Request::from_parts(parts, Body::from(body));
-    // A client that hangs up does not stop it half-way.
+    // The request runs in its own task, so that a client disconnect does not abort it half-way.
     let span = tracing::Span::current();
     let task = tokio::spawn(tracing::Instrument::instrument(
         async move {
@@ -182,7 +180,7 @@ fn read(parts: &request::Parts) -> Result<String, Problem> {
     }
 }
 
-/// Takes a key, or finds what became of the request that came with it first.
+/// Claims a key, or returns the stored response of an earlier request with it.
 async fn claim(
     app: &Shared,
     place: String,
@@ -231,7 +229,7 @@ async fn claim(
     Ok(Found::Ours(work))
 }
 
-/// Keeps the first answer; where the request changed nothing and may succeed later, lets the key go.
+/// Stores the first response. If the request changed nothing and may succeed later, deletes the claim instead.
 async fn keep(app: &Shared, mut work: Work, response: Response) -> Result<Response, Problem> {
     let (parts, body) = response.into_parts();
     let bytes = to_bytes(body, usize::MAX).await.map_err(Problem::internal)?;
@@ -245,19 +243,19 @@ async fn keep(app: &Shared, mut work: Work, response: Response) -> Result<Respon
         None => records.delete(KIND, &work.key, expected).await,
     };
     if let Err(error) = written {
-        // It has happened all the same; a repeat finds the claim.
+        // The request was executed all the same; a retry finds the claim.
         tracing::warn!(%error, "the answer to a request with a key could not be kept");
     }
     Ok(Response::from_parts(parts, Body::from(bytes)))
 }
 
-/// Clears some keys away that no longer count: those that stand behind a new one, which is a digest, so that each comes
-/// up in time.
+/// Deletes some expired keys: those that follow the new key in the store's order. Keys are digests, so over time the
+/// sweep reaches every key.
 async fn sweep(app: &Shared, after: &str, now: Timestamp) {
     let records = app.engine.records();
     for record in records.list(KIND, None, Some(after), SWEPT_AT_ONCE).await.unwrap_or_default() {
         if now.since(record.updated_at) >= LASTS_MS + CLAIM_MS {
-            // Somebody else may have cleared it away.
+            // Another process may have deleted it already.
             let _ = records.delete(KIND, &record.key, Expect::Version(record.version)).await;
         }
     }
@@ -282,7 +280,7 @@ fn running(key: &str) -> Problem {
 }
 
 impl Answer {
-    /// The answer as it is kept; `None` where the same request may be answered otherwise later.
+    /// Builds the record of a response. Returns `None` if a retry may receive another response.
     fn of(parts: &http::response::Parts, body: &Bytes) -> Option<Self> {
         let status = parts.status;
         let is_problem = parts
@@ -290,7 +288,7 @@ impl Answer {
             .get(header::CONTENT_TYPE)
             .is_some_and(|value| value.as_bytes() == MEDIA_TYPE.as_bytes());
         let again = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
-        // A problem of 202: the input is kept, and a repeat may find what became of it.
+        // A problem with status 202 means that the input is stored. A retry may return its result.
         if status.is_server_error() || again.contains(&status) || (is_problem && status.is_success()) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Counts every request against the limits of its user, key or address.
+//! Counts every request against the rate limit of its user, key or address.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -10,13 +10,13 @@ use crate::http::Shared;
 use crate::http::caller::identify;
 use crate::http::state::limiter::Tally;
 
-/// What balancers ask without a credential, all from one address, and the files of the pages: a first visit asks for
-/// dozens, and an office may have one address.
+/// Paths without a limit. Load balancers poll health without a credential, all from one address. A first visit loads
+/// dozens of UI files, and an office may share one address.
 const UNCOUNTED: [&str; 2] = ["/api/v1/health", "/ui/"];
 
-/// Counts requests by their address unless somebody who is known makes them, and credentials that are none.
+/// Counts requests without a valid credential by their address, including those with an invalid credential.
 ///
-/// Whoever is known is never refused for what others at their address do.
+/// An authenticated caller is never rejected because of other requests from the same address.
 pub async fn count(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     let Some(client) = request.extensions().get::<Client>().copied() else { return next.run(request).await };
     if UNCOUNTED.iter().any(|path| request.uri().path().starts_with(path)) {
@@ -29,7 +29,7 @@ pub async fn count(State(app): State<Shared>, mut request: Request, next: Next) 
         [header::AUTHORIZATION, header::COOKIE].iter().any(|it| request.headers().contains_key(it));
     let refusal = match brings_credential {
         false => limiter.addresses.take(&address),
-        // Whether it is one shows only later, unless there is no room for any other.
+        // The handler authenticates the credential. Here it is checked only if the address has reached its limit.
         true => match limiter.addresses.look(&address).filter(|found| !found.allowed) {
             Some(full) => {
                 let parts = head_of(&request);
@@ -53,7 +53,7 @@ pub async fn count(State(app): State<Shared>, mut request: Request, next: Next) 
     response
 }
 
-/// Whether a request's credential is one that was given out and counts.
+/// Whether the request's credential is valid.
 async fn is_known(app: &Shared, parts: request::Parts) -> bool {
     let known = identify(&parts, app).await;
     known.is_ok_and(|identity| identity.is_ok())
@@ -61,7 +61,7 @@ async fn is_known(app: &Shared, parts: request::Parts) -> bool {
         || app.has_scrape_token(&parts.headers)
 }
 
-/// Whether a dialect's own cookie is that of a user.
+/// Whether a dialect's own cookie identifies a user.
 async fn knows_cookie(app: &Shared, headers: &HeaderMap) -> bool {
     for dialect in &app.dialects {
         if dialect.knows_cookie(headers, app).await {
@@ -71,7 +71,7 @@ async fn knows_cookie(app: &Shared, headers: &HeaderMap) -> bool {
     false
 }
 
-/// What a credential is found in.
+/// The parts of a request that may contain a credential.
 fn head_of(request: &Request) -> request::Parts {
     let (mut parts, ()) = http::Request::new(()).into_parts();
     parts.method = request.method().clone();

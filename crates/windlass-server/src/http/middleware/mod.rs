@@ -1,4 +1,4 @@
-//! What every request passes on its way to a handler: its address, origin, limits, body and id.
+//! Middleware of every request: peer address, origin, rate limits, body, idempotency and request id.
 
 pub mod body;
 pub mod idempotency;

@@ -1,7 +1,7 @@
-//! Host and Origin: which names the server answers to, and from which pages a browser may send.
+//! Checks `Host` and `Origin`: the host names of this server, and the web origins that may call it from a browser.
 //!
-//! Checked on every route, streams included, so that no page elsewhere and no name that somebody points at this
-//! machine (DNS rebinding) reaches it.
+//! The check covers every route, streams included. It blocks pages of other sites, and host names that an attacker
+//! points at this machine (DNS rebinding).
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -12,7 +12,7 @@ use crate::http::Shared;
 use crate::http::problem::Problem;
 use crate::http::state::origins::{Origins, host};
 
-/// Refuses requests under a name that is not ours, and those that a page elsewhere makes.
+/// Rejects requests with an unknown host, and requests from pages of an origin that is not allowed.
 pub async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
     match judge(&app.origins, &request) {
         Ok(Pass::Plain) => next.run(request).await,
@@ -26,7 +26,7 @@ pub async fn check(State(app): State<Shared>, request: Request, next: Next) -> R
 
 enum Pass {
     Plain,
-    /// From a page elsewhere that is listed.
+    /// From a page of another origin that is listed in `[server] cors`.
     Listed(http::HeaderValue),
 }
 
@@ -55,7 +55,7 @@ fn is_preflight(request: &Request) -> bool {
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// What tells a browser that a page elsewhere may read the answer.
+/// Adds the CORS headers that let a page of another origin read the response.
 fn allow(mut response: Response, origin: &http::HeaderValue) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());

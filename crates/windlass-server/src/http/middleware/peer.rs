@@ -1,6 +1,6 @@
-//! Who is at the other end: the connection's address, or the client's where a proxy that is trusted names it.
+//! Determines the client address: the connection's peer, or the client named by a trusted proxy.
 //!
-//! Nothing is believed of a header that anybody could have sent.
+//! Forwarding headers of untrusted peers are ignored, because any client can send them.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -15,27 +15,25 @@ use crate::http::Shared;
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// The other end of a connection.
+/// The peer of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
-    /// Its address.
     pub address: SocketAddr,
-    /// Whether it speaks TLS.
+    /// Whether the connection uses TLS.
     pub secure: bool,
 }
 
-/// Whoever makes a request. Handlers find it among the request's extensions.
+/// The client that made a request. Handlers find it in the request's extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Its address.
     pub address: IpAddr,
-    /// Whether it reached us, or a proxy that we trust, over TLS.
+    /// Whether the client reached the server, or a trusted proxy, over TLS.
     pub secure: bool,
-    /// Whether it is a program on this machine that came without any proxy.
+    /// Whether the client is a program on this machine that connected without a proxy.
     pub local: bool,
 }
 
-/// Finds out who makes a request.
+/// Determines the client and stores it in the request's extensions.
 pub async fn find(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
     if let Some(peer) = request.extensions().get::<Peer>().copied() {
         let proxies = app.config.settings.server.proxies.as_deref().unwrap_or_default();
@@ -54,7 +52,7 @@ fn client(peer: Peer, headers: &HeaderMap, proxies: &[Range]) -> Client {
         let local = direct.is_loopback() && !is_forwarded;
         return Client { address: direct, secure: peer.secure, local };
     }
-    // Each proxy adds whom it heard from at the end: the last one that is no proxy of ours is the client.
+    // Each proxy appends the address of its peer. The last address that is not a trusted proxy is the client.
     let named = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok());
     let mut chain: Vec<&str> = named.flat_map(|value| value.split(',')).collect();
     let mut address = direct;
@@ -70,7 +68,7 @@ fn client(peer: Peer, headers: &HeaderMap, proxies: &[Range]) -> Client {
     Client { address, secure, local: false }
 }
 
-/// An address as proxies write it: with or without a port.
+/// Parses an address of a forwarding header, with or without a port.
 pub fn address_in(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let bare = text.trim_start_matches('[').trim_end_matches(']');
@@ -78,7 +76,7 @@ pub fn address_in(text: &str) -> Option<IpAddr> {
     address.map(|address: IpAddr| address.to_canonical())
 }
 
-/// The address that is counted: of the sixth version, the network that one customer gets.
+/// The address to count requests by. For IPv6 it is the /64 network, which one customer controls.
 pub fn address_of(address: IpAddr) -> IpAddr {
     const NETWORK: u128 = !0 << 64;
     match address.to_canonical() {
@@ -110,7 +108,7 @@ mod tests {
         assert_eq!(seen("198.51.100.1:1", &[named, ("x-forwarded-proto", "https")]), "198.51.100.1");
         assert_eq!(seen("10.1.1.1:1", &[named, ("x-forwarded-proto", "https")]), "203.0.113.9 tls");
         assert_eq!(seen("127.0.0.2:1", &[]), "127.0.0.2");
-        // What the client itself wrote stands before what the proxies wrote.
+        // Entries that the client wrote precede those of the proxies.
         let forged = ("x-forwarded-for", "127.0.0.1, 203.0.113.9, 10.0.0.3");
         assert_eq!(seen("10.1.1.1:1", &[forged]), "203.0.113.9");
         assert_eq!(seen("[fd00::1]:1", &[named, ("x-forwarded-for", "[2001:db8::5]:99")]), "2001:db8::5");

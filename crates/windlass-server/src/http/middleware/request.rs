@@ -1,4 +1,4 @@
-//! What every request is given: an id that log and answer share, its time, and a line in the log.
+//! Assigns every request an id that the log and the response share, measures its time, and logs one line.
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
@@ -11,15 +11,15 @@ use crate::account::secret;
 use crate::http::Shared;
 use crate::http::problem::Code;
 
-/// The header that carries a request's id, both ways.
+/// The header that carries the request id, in both directions.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The header that says how long an answer took to begin, in seconds. (SK-R13)
+/// Seconds until the response began. (SK-R13)
 const PROCESS_TIME: HeaderName = HeaderName::from_static("x-process-time");
 
-/// Longest id that a client may choose.
+/// Maximum length of an id that a client chooses.
 const ID_MAX_BYTES: usize = 64;
 
-/// Runs a request under its id, and says how it went.
+/// Runs a request in a span with its id, then logs and counts the response.
 pub async fn trace(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let id = chosen(&request).unwrap_or_else(secret::draw::<9>);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -36,7 +36,7 @@ pub async fn trace(State(app): State<Shared>, request: Request, next: Next) -> R
     span.in_scope(|| tracing::info!(status, took_ms, problem, "answered"));
     app.monitoring.metrics.answered(&route, &method, status, took_ms);
     let headers = response.headers_mut();
-    // Ids are drawn or were checked to be plain letters.
+    // Invariant: ids are generated, or were checked to contain only plain characters.
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, id);
     }
@@ -48,7 +48,7 @@ pub async fn trace(State(app): State<Shared>, request: Request, next: Next) -> R
     response
 }
 
-/// The id that the client gave, where it is one that a log may hold.
+/// The id from the client's header, if it is short and has only plain characters.
 fn chosen(request: &Request) -> Option<String> {
     let id = request.headers().get(REQUEST_ID)?.to_str().ok()?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);

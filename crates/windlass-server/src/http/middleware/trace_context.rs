@@ -5,7 +5,7 @@
 use http::HeaderMap;
 use tracing::Span;
 
-/// Makes a span a child of the client's span.
+/// Sets the client's span as the parent of a span.
 #[cfg(feature = "otel")]
 pub fn join(span: &Span, headers: &HeaderMap) {
     use opentelemetry::propagation::TextMapPropagator;
@@ -16,11 +16,11 @@ pub fn join(span: &Span, headers: &HeaderMap) {
 
     let context = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
     if context.span().span_context().is_valid() {
-        // An error means that no layer of this kind is installed.
+        // An error means that no OpenTelemetry layer is installed.
         let _ = span.set_parent(context);
     }
 }
 
-/// Does nothing: this build has no traces.
+/// Does nothing: this build has no tracing export.
 #[cfg(not(feature = "otel"))]
 pub fn join(_span: &Span, _headers: &HeaderMap) {}

@@ -1,6 +1,6 @@
-//! `/agents` and `/models`: who can be given a task, and the models at hand.
+//! `/agents` and `/models`: the configured agent and the configured models.
 //!
-//! One agent is configured. Its digest says whether new runs are pinned to the same as before.
+//! There is one agent. Its digest shows whether new runs are pinned to the same definition as earlier ones.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +19,6 @@ use crate::http::input::Path;
 use crate::http::page::Page;
 use crate::http::problem::Problem;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(list)).routes(routes!(one)).routes(routes!(models))
 }
@@ -27,32 +26,31 @@ pub fn routes() -> ApiRouter {
 /// An agent.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Agent {
-    /// The name that a run names it by.
+    /// Name that a run refers to.
     #[schema(example = "default")]
     name: String,
-    /// Its model, then the fallbacks tried in order.
+    /// Its model, followed by the fallbacks in order.
     models: Vec<String>,
-    /// What it is told before each task, stable parts first; absent for whoever may not start a run.
+    /// System instructions, stable parts first. Absent if the caller may not start runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<Vec<String>>,
-    /// What its runs may do at all, where nobody chooses: `agent`, `ask` or `plan`; absent for whoever may not start a
-    /// run.
+    /// Default mode of its runs: `agent`, `ask` or `plan`. Absent if the caller may not start runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, example = "agent")]
     mode: Option<Mode>,
-    /// What a run of it may use at most; figures that are absent are the usual ones.
+    /// Limits of a run. An absent value means the default.
     #[schema(value_type = Object)]
     limits: Value,
-    /// How its model is asked.
+    /// Settings of the model requests.
     #[schema(value_type = Object)]
     settings: Value,
     /// Names of its tools.
     tools: Vec<String>,
-    /// Digest of all that a new run of it is pinned to: instructions, models, tools, settings, limits.
+    /// Digest of everything that a new run is pinned to: instructions, models, tools, settings, limits.
     digest: String,
 }
 
-/// Whether an agent is shown with what it is told.
+/// Whether the caller may see the agent's instructions and mode.
 fn is_whole_for(caller: &Caller) -> bool {
     caller.runs().is_ok()
 }
@@ -74,14 +72,14 @@ fn shown(app: &Shared, caller: &Caller) -> Result<Agent, Problem> {
     })
 }
 
-/// Agents that can be given a task
+/// List agents
 #[utoipa::path(get, path = "/agents", tag = "agents", responses((status = 200, body = Page<Agent>)))]
 async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Page<Agent>>, Problem> {
     caller.reads()?;
     Ok(Json(Page { data: vec![shown(&app, &caller)?], next_cursor: None }))
 }
 
-/// One agent
+/// Get an agent
 #[utoipa::path(get, path = "/agents/{agent}", tag = "agents",
     params(("agent" = String, Path, description = "the agent's name"), IfNoneMatch),
     responses((status = 200, body = Agent)))]
@@ -103,29 +101,29 @@ async fn one(
 /// A model.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Model {
-    /// `provider/model`.
+    /// Name as `provider/model`.
     name: String,
-    /// Whether it can be called as things are configured.
+    /// Whether it can be called with the current configuration.
     available: bool,
-    /// Why it cannot.
+    /// Why it cannot be called.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// Prompt and output together, in tokens; null where unknown.
+    /// Maximum size of prompt and output together, in tokens; null if unknown.
     context_tokens: Option<u64>,
-    /// The largest output, in tokens.
+    /// Maximum output, in tokens.
     max_output_tokens: Option<u64>,
-    /// Whether it calls tools.
+    /// Whether it supports tool calls.
     tool_calls: Option<bool>,
-    /// Whether it can be held to a JSON schema.
+    /// Whether it supports output constrained by a JSON schema.
     structured_output: Option<bool>,
-    /// Whether it reasons.
+    /// Whether it supports reasoning.
     reasoning: Option<bool>,
     /// List price in US dollars per million tokens.
     #[schema(value_type = Option<Object>)]
     price: Option<Value>,
 }
 
-/// Models that are configured: those of the agent, first choice first
+/// List configured models: those of the agent first, in order of preference
 #[utoipa::path(get, path = "/models", tag = "agents", responses((status = 200, body = Page<Model>)))]
 async fn models(State(app): State<Shared>, caller: Caller) -> Result<Json<Page<Model>>, Problem> {
     caller.reads()?;

@@ -1,4 +1,4 @@
-//! `/audit`: who did what in a workspace, for its administrators. Nothing here changes an entry.
+//! `/audit`: the audit log of a workspace, for its administrators. No route changes an entry.
 
 use axum::Json;
 use axum::body::Body as Stream;
@@ -15,12 +15,11 @@ use crate::http::input::Query;
 use crate::http::page::{Page, PageQuery};
 use crate::http::problem::Problem;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(list)).routes(routes!(export))
 }
 
-/// The audit log, the newest entry first
+/// List audit log entries, newest first
 #[utoipa::path(get, path = "/audit", tag = "audit", params(PageQuery),
     responses((status = 200, body = Page<Entry>), (status = 403, body = Problem)))]
 async fn list(
@@ -34,7 +33,7 @@ async fn list(
     Ok(Json(Page::of(entries, limit, |entry: &Entry| entry.seq)))
 }
 
-/// The whole audit log as lines of JSON, which `windlass admin audit verify` checks
+/// Export the audit log as JSON lines, for `windlass admin audit verify`
 #[utoipa::path(get, path = "/audit/export", tag = "audit",
     responses((status = 200, body = String, content_type = "application/x-ndjson"), (status = 403, body = Problem)))]
 async fn export(State(app): State<Shared>, caller: Caller) -> Result<impl IntoResponse, Problem> {

@@ -1,5 +1,5 @@
-//! `/auth`: registering, signing in and out, and one-time links. Browsers are given cookies; programs take the access
-//! token from the body, or an API key.
+//! `/auth`: registration, sign-in, sign-out, and one-time links. Browsers receive cookies. Programs use the access
+//! token from the response body, or an API key.
 
 mod failure;
 pub mod me;
@@ -26,7 +26,6 @@ use crate::http::cookie::{Base, REFRESH, SetCookies};
 use crate::http::input::{Body, Query};
 use crate::http::problem::Problem;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new()
         .routes(routes!(options))
@@ -39,18 +38,18 @@ pub fn routes() -> ApiRouter {
         .merge(me::routes())
 }
 
-/// How people may come.
+/// Ways to sign in and register.
 #[derive(Debug, Serialize, ToSchema)]
 struct Options {
     /// Who may register.
     registration: Registration,
-    /// Whether anybody has registered yet.
+    /// Whether any user has registered yet.
     registered: bool,
-    /// The providers that people can sign in by: the names in `/auth/oidc/{name}`.
+    /// OpenID Connect providers: the names in `/auth/oidc/{name}`.
     providers: Vec<String>,
 }
 
-/// How people may sign in and register
+/// List the ways to sign in and register
 #[utoipa::path(get, path = "/auth/options", tag = "auth", responses((status = 200, body = Options)))]
 async fn options(State(app): State<Shared>) -> Result<Json<Options>, Problem> {
     let server = &app.config.settings.server;
@@ -61,7 +60,7 @@ async fn options(State(app): State<Shared>) -> Result<Json<Options>, Problem> {
     }))
 }
 
-/// An account that is to be registered.
+/// An account to register.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct RegisterBody {
@@ -71,17 +70,17 @@ struct RegisterBody {
     password: String,
     #[serde(default)]
     name: String,
-    /// The token of an invitation, where one is needed.
+    /// Token of an invitation, if registration requires one.
     invite: Option<String>,
 }
 
-/// Whoever signed in. The refresh token is in a cookie alone.
+/// The result of a sign-in. The refresh token is only in a cookie.
 #[derive(Serialize, ToSchema)]
 struct SignedIn {
     access_token: String,
     /// `bearer`.
     token_type: &'static str,
-    /// Seconds for which the access token counts.
+    /// Lifetime of the access token, in seconds.
     expires_in: u64,
     user: Me,
 }
@@ -113,7 +112,7 @@ async fn register(
     Ok((StatusCode::CREATED, signed_in(&app, &base, tokens).await?))
 }
 
-/// An address and its password.
+/// An email address and its password.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct LoginBody {
@@ -135,7 +134,7 @@ async fn login(
     signed_in(&app, &base, tokens).await
 }
 
-/// Sign out: the session ends, whatever still has its tokens
+/// Sign out: ends the session and invalidates its tokens
 #[utoipa::path(post, path = "/auth/logout", tag = "auth",
     responses((status = 204), (status = 403, body = Problem)))]
 async fn logout(
@@ -146,7 +145,7 @@ async fn logout(
     let (mut parts, _) = request.into_parts();
     match Caller::from_request_parts(&mut parts, &app).await {
         Ok(caller) => app.accounts.end_session(&caller.0, caller.session()?).await?,
-        // The access token may be over while the session is not.
+        // The access token may have expired before its session.
         Err(problem) if problem.status == StatusCode::UNAUTHORIZED => {
             if let Some(token) = base.read(&parts.headers, REFRESH) {
                 own_page(&parts, &app)?;
@@ -158,7 +157,7 @@ async fn logout(
     Ok((StatusCode::NO_CONTENT, base.signed_out()))
 }
 
-/// Get the next tokens for the refresh token in the cookie, which is good once
+/// Exchange the refresh token in the cookie for new tokens; each refresh token is valid once
 #[utoipa::path(post, path = "/auth/refresh", tag = "auth",
     responses((status = 200, body = SignedIn), (status = 401, body = Problem), (status = 403, body = Problem)))]
 async fn refresh(
@@ -190,17 +189,17 @@ struct LinkToken {
     token: String,
 }
 
-/// What a one-time link is for.
+/// The purpose of a one-time link.
 #[derive(Serialize, ToSchema)]
 struct LinkInfo {
     /// `sign_in`, `invite` or `reset`.
     r#for: &'static str,
     /// The workspace.
     workspace: String,
-    /// The one address that an invitation is for.
+    /// The email address that an invitation is restricted to.
     #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<String>,
-    /// The moment from which it no longer counts, in milliseconds since the Unix epoch.
+    /// When the link expires, in milliseconds since the Unix epoch.
     expires_at: u64,
 }
 
@@ -215,7 +214,7 @@ impl From<Link> for LinkInfo {
     }
 }
 
-/// What a one-time link is for; looking does not use it up
+/// Get the purpose of a one-time link without using it
 #[utoipa::path(get, path = "/auth/link", tag = "auth", params(LinkToken),
     responses((status = 200, body = LinkInfo), (status = 410, body = Problem)))]
 async fn look_at_link(
@@ -225,7 +224,7 @@ async fn look_at_link(
     Ok(Json(app.accounts.look_at_link(&link.token).await?.into()))
 }
 
-/// Sign in by a one-time link, which is then used up
+/// Sign in with a one-time link, which is then used up
 #[utoipa::path(post, path = "/auth/link", tag = "auth", request_body = LinkToken,
     responses((status = 200, body = SignedIn), (status = 410, body = Problem)))]
 async fn use_link(
@@ -238,21 +237,21 @@ async fn use_link(
     signed_in(&app, &base, tokens).await
 }
 
-/// A new password by a link.
+/// A new password for the account of a reset link.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ResetBody {
-    /// The token of the link.
+    /// Token of the link.
     token: String,
     /// 8 to 1,024 bytes.
     #[schema(format = Password)]
     password: String,
-    /// Leaves the account's API keys; without it they are revoked.
+    /// Keeps the account's API keys; by default they are revoked.
     #[serde(default)]
     keep_keys: bool,
 }
 
-/// Choose a new password by an administrator's link, and sign in; all other sessions end
+/// Set a new password with a reset link and sign in; all other sessions end
 #[utoipa::path(post, path = "/auth/password/reset", tag = "auth", request_body = ResetBody,
     responses((status = 200, body = SignedIn), (status = 410, body = Problem), (status = 422, body = Problem)))]
 async fn reset(

@@ -1,7 +1,7 @@
-//! `/auto-run` and `/threads/{thread}/auto-run`: which calls run without asking, for a user and for one thread.
+//! `/auto-run` and `/threads/{thread}/auto-run`: which calls run without approval, for a user and for one thread.
 //!
-//! What that lets through is the gate's to say; rules of administrators win over every choice. What a run may do at all
-//! is its mode, which is another thing.
+//! The gate applies the setting, and rules of administrators take precedence over it. A run's mode, which limits what
+//! it may call at all, is separate.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -20,7 +20,6 @@ use crate::http::etag::{ETag, IfMatch, IfNoneMatch, Seen};
 use crate::http::input::{Body, Path, Query};
 use crate::http::problem::Problem;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(own, choose, forget)).routes(routes!(
         of_thread,
@@ -29,15 +28,15 @@ pub fn routes() -> ApiRouter {
     ))
 }
 
-/// Which calls run without asking.
+/// Which calls run without approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AutoRun {
-    /// Those that are known to change nothing; the others ask.
+    /// Calls that are known to change nothing. All others require approval.
     Ask,
-    /// Those of the tools on the user's allow list as well.
+    /// Also calls of tools on the user's allow list.
     Allowlist,
-    /// All that are not marked destructive.
+    /// All calls that are not marked destructive.
     Everything,
 }
 
@@ -61,24 +60,24 @@ impl From<AutoRun> for machine::AutoRun {
     }
 }
 
-/// What was chosen, and what counts.
+/// The setting and its effective value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 struct Chosen {
-    /// What was chosen here; null where nothing was.
+    /// The value set here; null if none is set.
     auto_run: Option<AutoRun>,
-    /// What counts: the choice for the thread, else that of its user, else `ask`.
+    /// The effective value: that of the thread, else that of its user, else `ask`.
     effective: AutoRun,
 }
 
-/// A choice.
+/// A new value.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Choice {
-    /// What is to run without asking.
+    /// Which calls run without approval.
     auto_run: AutoRun,
 }
 
-/// Whose.
+/// Whose setting.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct OfUser {
@@ -86,7 +85,7 @@ pub struct OfUser {
     pub user: Option<String>,
 }
 
-/// What was chosen, and what a change of just that expects to find.
+/// Reads the setting, and the version that a conditional change must expect.
 async fn chosen(app: &Shared, whose: &Whose, owner: &Principal) -> Result<(Chosen, Expect), Problem> {
     let (auto_run, expected) = app.engine.policy().read_auto_run(whose).await?;
     let below = match whose {
@@ -124,11 +123,11 @@ async fn set(
     let said = serde_json::to_value(auto_run).unwrap_or_default();
     let (now, mut expected) = chosen(app, whose, owner).await?;
     seen.allows(&tag(now))?;
-    // Before it is made: no choice counts that nobody reads of.
+    // Audit before the change, so that no change can take effect without an entry.
     app.accounts.record(Note::by(&caller.0, "auto_run.chosen").on(subject).with("auto_run", said)).await?;
     loop {
         match app.engine.policy().change_auto_run(whose, wanted, expected).await {
-            // Somebody else was faster: it is looked again whether that is what the sender has seen.
+            // A concurrent change was faster. Check `If-Match` again against the new value.
             Err(EngineError::Rejected(Reject::Stale { .. })) => {}
             changed => break changed?,
         }
@@ -139,7 +138,7 @@ async fn set(
     Ok(chosen(app, whose, owner).await?.0)
 }
 
-/// What runs without asking for the user
+/// Get which calls run without approval for the user
 #[utoipa::path(get, path = "/auto-run", tag = "gate", params(OfUser, IfNoneMatch),
     responses((status = 200, body = Chosen)))]
 async fn own(
@@ -153,7 +152,7 @@ async fn own(
     show(&app, &seen, &Whose::User(user.clone()), &user).await
 }
 
-/// Chooses what runs without asking for the user
+/// Set which calls run without approval for the user
 #[utoipa::path(put, path = "/auto-run", tag = "gate", params(OfUser, IfMatch), request_body = Choice,
     responses((status = 200, body = Chosen)))]
 async fn choose(
@@ -169,7 +168,7 @@ async fn choose(
     Ok(tag(now).json(now))
 }
 
-/// Takes the user's choice back
+/// Reset the user's choice
 #[utoipa::path(delete, path = "/auto-run", tag = "gate", params(OfUser, IfMatch),
     responses((status = 204, description = "nothing is chosen now")))]
 async fn forget(
@@ -184,7 +183,7 @@ async fn forget(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What runs without asking in a conversation
+/// Get which calls run without approval in a conversation
 #[utoipa::path(get, path = "/threads/{thread}/auto-run", tag = "gate",
     params(("thread" = String, Path, description = "the thread's id"), IfNoneMatch),
     responses((status = 200, body = Chosen)))]
@@ -199,7 +198,7 @@ async fn of_thread(
     show(&app, &seen, &Whose::Thread(thread), &owner).await
 }
 
-/// Chooses what runs without asking in a conversation
+/// Set which calls run without approval in a conversation
 #[utoipa::path(put, path = "/threads/{thread}/auto-run", tag = "gate",
     params(("thread" = String, Path, description = "the thread's id"), IfMatch), request_body = Choice,
     responses((status = 200, body = Chosen)))]
@@ -216,7 +215,7 @@ async fn choose_for_thread(
     Ok(tag(now).json(now))
 }
 
-/// Takes the choice for a conversation back
+/// Reset the choice for a conversation
 #[utoipa::path(delete, path = "/threads/{thread}/auto-run", tag = "gate",
     params(("thread" = String, Path, description = "the thread's id"), IfMatch),
     responses((status = 204, description = "the user's own choice counts now")))]

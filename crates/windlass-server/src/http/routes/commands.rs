@@ -1,6 +1,6 @@
-//! `/threads/{thread}/commands`: the commands that a conversation has at work in the background.
+//! `/threads/{thread}/commands`: commands that a thread runs in the background.
 //!
-//! Which of them end by themselves (with a cancelled run, with the conversation, with the process) is the engine's to say.
+//! The engine decides when they end: with a cancelled run, with the thread, or with the process.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,21 +17,20 @@ use crate::http::input::Path;
 use crate::http::page::Page;
 use crate::http::problem::Problem;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(list)).routes(routes!(end))
 }
 
-/// A command at work in the background.
+/// A command that runs in the background.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Command {
-    /// Its name, by which the model knows it; that of another process on the store is followed by `@` and its node.
+    /// Id that the model uses. For a command of another process, `@` and the node follow.
     id: String,
-    /// Its first 500 characters.
+    /// First 500 characters of the command.
     command: String,
-    /// The run that began it.
+    /// Id of the run that started it.
     run: String,
-    /// When it was begun, in milliseconds since the Unix epoch.
+    /// Start time, in milliseconds since the Unix epoch.
     begun_at: u64,
 }
 
@@ -46,7 +45,7 @@ impl From<BackgroundCommand> for Command {
     }
 }
 
-/// Commands that a conversation has at work in the background
+/// List commands that a conversation runs in the background
 #[utoipa::path(get, path = "/threads/{thread}/commands", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id")),
     responses((status = 200, body = Page<Command>)))]
@@ -61,9 +60,10 @@ async fn list(
     Ok(Json(Page { data, next_cursor: None }))
 }
 
-/// Ends a command in the background, with all that it has started
+/// End a background command and all processes that it started
 ///
-/// It is told to end, and killed after two seconds; the answer comes when it has ended.
+/// The command receives a termination signal, and is killed after two seconds. The response is sent after it has
+/// ended.
 #[utoipa::path(delete, path = "/threads/{thread}/commands/{command}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"),
         ("command" = String, Path, description = "the command's name")),

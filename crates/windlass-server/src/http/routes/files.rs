@@ -1,6 +1,6 @@
-//! `/files` and `/threads/{thread}/files`: what people upload, and what their conversations have made of it.
+//! `/files` and `/threads/{thread}/files`: users' uploads, and the files of threads.
 //!
-//! A file is only ever sent as a download: nothing of it is shown or run in our own pages' place.
+//! Files are only sent as downloads, so their content never runs in the origin of our pages.
 
 use axum::Json;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -19,7 +19,6 @@ use crate::http::files::{Find, LISTED, blocking, download, home, may_be_changed,
 use crate::http::input::{Path, Query};
 use crate::http::problem::Problem;
 
-/// The routes.
 pub fn routes(max_bytes: u64) -> ApiRouter {
     let limit = usize::try_from(max_bytes).unwrap_or(usize::MAX);
     let sending = ApiRouter::new()
@@ -38,14 +37,14 @@ pub fn routes(max_bytes: u64) -> ApiRouter {
 /// A file or a directory.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct FileEntry {
-    /// Its name in the directory.
+    /// Name in its directory.
     name: String,
     /// `file` or `directory`.
     kind: &'static str,
-    /// Its size, where it is a file.
+    /// Size of a file; absent for a directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     size_bytes: Option<u64>,
-    /// When it last changed, in milliseconds since the Unix epoch.
+    /// Time of the last change, in milliseconds since the Unix epoch.
     modified_at: u64,
 }
 
@@ -59,30 +58,30 @@ impl From<Entry> for FileEntry {
     }
 }
 
-/// A directory's files.
+/// The entries of a directory.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Listing {
     /// Sorted by name, at most 1,000.
     data: Vec<FileEntry>,
 }
 
-/// Where in a conversation's folder.
+/// A file in a thread's folder.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct At {
-    /// A path in the folder, such as `report/draft.md`.
+    /// Path in the folder, such as `report/draft.md`.
     path: String,
 }
 
-/// Which directory.
+/// A directory in a thread's folder.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct In {
-    /// A directory in the folder; absent for the folder itself.
+    /// Path in the folder. Default: the folder itself.
     path: Option<String>,
 }
 
-/// One's uploads
+/// List the caller's uploads
 #[utoipa::path(get, path = "/files", tag = "files",
     responses((status = 200, body = Listing), (status = 401, body = Problem)))]
 async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Listing>, Problem> {
@@ -90,7 +89,7 @@ async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Listing>
     listing(&app, move |app| Ok(app.homes.uploads(&home(&caller))?), None).await
 }
 
-/// Uploads a file under a name, in place of one that has it
+/// Upload a file, replacing one with the same name
 #[utoipa::path(put, path = "/files/{name}", tag = "files",
     params(("name" = String, Path, description = "the file's name")),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
@@ -109,7 +108,7 @@ async fn send(
     Ok((StatusCode::CREATED, Json(entry.into())))
 }
 
-/// Downloads one of one's uploads
+/// Download one of the caller's uploads
 #[utoipa::path(get, path = "/files/{name}", tag = "files",
     params(("name" = String, Path, description = "the file's name")),
     responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
@@ -123,7 +122,7 @@ async fn fetch(
     download::file(app, move |app| Ok(app.homes.uploads(&home(&caller))?), name).await
 }
 
-/// Deletes one of one's uploads; messages that it is attached to keep it
+/// Delete one of the caller's uploads; messages keep their attached copies
 #[utoipa::path(delete, path = "/files/{name}", tag = "files",
     params(("name" = String, Path, description = "the file's name")),
     responses((status = 204), (status = 401, body = Problem), (status = 404, body = Problem)))]
@@ -141,7 +140,7 @@ async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Files of a conversation's folder
+/// List files of a conversation's folder
 #[utoipa::path(get, path = "/threads/{thread}/files", tag = "files",
     params(("thread" = String, Path, description = "the thread's id"), In),
     responses((status = 200, body = Listing), (status = 401, body = Problem), (status = 404, body = Problem)))]
@@ -156,7 +155,7 @@ async fn list_of_thread(
     listing(&app, move |app| of_thread(app, &thread, recorded.as_deref()), at.path).await
 }
 
-/// Downloads a file of a conversation's folder
+/// Download a file from a conversation's folder
 #[utoipa::path(get, path = "/threads/{thread}/files/content", tag = "files",
     params(("thread" = String, Path, description = "the thread's id"), At),
     responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"),
@@ -172,7 +171,7 @@ async fn fetch_from_thread(
     download::file(app, move |app| of_thread(app, &thread, recorded.as_deref()), at.path).await
 }
 
-/// Uploads a file into a conversation's folder, where its tools find it
+/// Upload a file to a conversation's folder, where the agent's tools can read it
 #[utoipa::path(put, path = "/threads/{thread}/files/content", tag = "files",
     params(("thread" = String, Path, description = "the thread's id"), At),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),

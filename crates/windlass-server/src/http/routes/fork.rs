@@ -1,6 +1,6 @@
-//! A new conversation that begins with the history of another one, and with its files as they were there.
+//! Forks a thread: a new thread starts with the history of another one, and with its files as of that event.
 //!
-//! Retry, edit and roll back of the pages all come here. The other conversation and its folder are never changed.
+//! The web UI uses this route for retry, edit and rollback. The original thread and its folder never change.
 
 use axum::Json;
 use axum::extract::State;
@@ -24,7 +24,6 @@ use crate::http::input::{Body, Path};
 use crate::http::middleware::idempotency::IdempotencyKey;
 use crate::http::problem::Problem;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(fork))
 }
@@ -33,68 +32,68 @@ pub fn routes() -> ApiRouter {
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewFork {
-    /// The last event that the new thread has; no run may be active there. Absent: the last one that there is.
+    /// Position of the last event to include; no run may be active there. Default: the last event.
     #[schema(minimum = 1)]
     at: Option<u32>,
-    /// `true`: nothing is made, and the answer (200) says what the new conversation's folder would hold.
+    /// If `true`, creates nothing. The response (200) describes the files of the new thread's folder.
     #[serde(default)]
     preview: bool,
 }
 
-/// A conversation that was forked from another.
+/// A thread that was forked from another.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct NewThread {
     #[serde(flatten)]
     thread: Thread,
-    /// What its folder holds.
+    /// The files in its folder.
     files: FolderFiles,
 }
 
-/// What a fork's folder would hold.
+/// The result of a fork preview.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct ForkPreview {
-    /// What it would hold.
+    /// The files that the folder would contain.
     files: FolderFiles,
 }
 
-/// What the folder of a fork holds.
+/// The files in the folder of a fork.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct FolderFiles {
-    /// `copied`: a copy of the other conversation's folder, as it was at the event. `shared`: the same folder, which
-    /// stays as it is. `empty`: none of the other conversation's files.
+    /// `copied`: a copy of the original thread's folder, as of the event. `shared`: the same folder, unchanged.
+    /// `empty`: no files of the original thread.
     #[schema(value_type = String)]
     folder: ForkFolder,
     /// Files whose recorded changes after the event are undone.
     restored: Vec<ForkFile>,
-    /// Files that may differ from what the history says, the first 1,000.
+    /// Files that may differ from the history; the first 1,000.
     not_restored: Vec<OtherFile>,
-    /// How many such files there are.
+    /// Total number of such files.
     not_restored_total: usize,
     /// Calls after the event that may have changed files without a record, such as commands; the first 200.
     unseen: Vec<Unseen>,
-    /// How many such calls there are.
+    /// Total number of such calls.
     unseen_total: usize,
 }
 
 /// A file whose recorded changes after the event are undone.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct ForkFile {
-    /// Relative to the conversation's folder.
+    /// Path relative to the thread's folder.
     path: String,
-    /// `restored`: it has its content of then. `removed`: it was not there.
+    /// `restored`: has its content as of the event. `removed`: did not exist then.
     #[schema(value_type = String)]
     fate: FileFate,
 }
 
-/// A file that may differ from what the history says.
+/// A file that may differ from the history.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct OtherFile {
-    /// Relative to the conversation's folder.
+    /// Path relative to the thread's folder.
     path: String,
     /// `changed_unrecorded`, `not_recorded`, `failed` or `not_copied`.
     #[schema(value_type = String)]
     reason: UnrestoredReason,
-    /// The reason in words.
+    /// Human-readable reason.
     why: String,
 }
 
@@ -115,12 +114,13 @@ impl From<ForkFiles> for FolderFiles {
     }
 }
 
-/// Makes a new conversation that begins with the history of another one
+/// Fork a conversation
 ///
-/// Nothing of the history is done or charged again; what waits in the other one stays there. A conversation with a folder
-/// of its own gives the new one a copy, in which recorded changes after the event are undone; the folder of the other
-/// one is never changed. Refused with 409 while calls of the other one are in flight, with 422 if the folder has more
-/// than 50,000 entries or 1 GiB, and with 507 if its owner has no room for the copy.
+/// The new conversation starts with the history of the original one. No part of the history is executed or charged
+/// again. Pending interrupts stay in the original. If the original has its own folder, the new conversation receives a
+/// copy in which recorded changes after the event are undone. The original folder never changes. Fails with 409 while
+/// calls of the original are in flight, with 422 if the folder has more than 50,000 entries or 1 GiB, and with 507 if
+/// the copy exceeds the owner's quota.
 #[utoipa::path(post, path = "/threads/{thread}/fork", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), IdempotencyKey), request_body = NewFork,
     responses((status = 200, body = ForkPreview, description = "what a fork's folder would hold"),
@@ -145,8 +145,8 @@ async fn fork(
         has_room(&app, home.clone(), &row).await?;
     }
     let is_owner = row.view.owner == *caller.user();
-    // A folder of the command line, and one that a user's conversations share, stays shared with its owner. Other users
-    // get no copy of it.
+    // The owner shares the same folder if it belongs to the command line or to several of the user's threads. Other
+    // users receive no copy of it.
     let uncopied = || ForkFiles::without_copy(if is_owner { ForkFolder::Shared } else { ForkFolder::Empty });
     if new.preview {
         let files =
@@ -155,7 +155,7 @@ async fn fork(
     }
     let folder = match (is_owner, is_own) {
         (true, _) => row.view.folder.clone(),
-        // A copy needs a folder of its own.
+        // A copy needs its own folder.
         (false, true) => Some(home.recorded()),
         (false, false) => Some(home.folder(app.config.settings.files.folder())),
     };
@@ -171,14 +171,14 @@ async fn fork(
         .into_response())
 }
 
-/// Refuses a copy for which the new conversation's owner has no room. Two at once may pass it together.
+/// Returns an error if the copy exceeds the quota of the new thread's owner. Two concurrent forks may both pass.
 async fn has_room(app: &Shared, home: Home, row: &ThreadRow) -> Result<(), Problem> {
     let (app, thread, recorded) = (app.clone(), row.thread.clone(), row.view.folder.clone());
     let look = move || {
         let Some(folder) = app.homes.thread(&thread, recorded.as_deref())? else { return Ok(()) };
         match folder.content(&CopyLimits::default(), None) {
             Ok(content) => app.homes.room(&home).check(content.bytes).map_err(no_room),
-            // The engine refuses it with the reason.
+            // The engine rejects the copy with the reason.
             Err(CopyError::TooMany { .. } | CopyError::TooLarge { .. } | CopyError::TooDeep { .. }) => Ok(()),
             Err(error) => Err(Problem::internal(error)),
         }

@@ -1,7 +1,7 @@
-//! `/grants` and `/allowlist`: whose calls of which tools run without asking.
+//! `/grants` and `/allowlist`: which tools run without approval for which users.
 //!
-//! Members manage their own; administrators those of everybody in their workspace. Which call a grant lets through is
-//! the gate's to say.
+//! Members manage their own grants; administrators manage those of their whole workspace. The gate decides which calls
+//! a grant allows.
 
 use axum::Json;
 use axum::extract::State;
@@ -25,14 +25,13 @@ use crate::http::page::{Page, PageQuery};
 use crate::http::problem::Problem;
 use crate::toolbox;
 
-/// Grants of a user at most: so many are looked at for each call.
+/// Maximum number of grants of a user. The gate checks all of them for each call.
 const GRANTS_MAX: usize = 1_000;
-/// Conditions of a grant at most.
+/// Maximum number of conditions of a grant.
 const CONDITIONS_MAX: usize = 32;
-/// Longest name of a tool.
+/// Maximum length of a tool name.
 const TOOL_MAX_CHARS: usize = 64;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new()
         .routes(routes!(list, add))
@@ -41,25 +40,25 @@ pub fn routes() -> ApiRouter {
         .routes(routes!(allow, disallow))
 }
 
-/// A person's word that calls like one may run without asking.
+/// A user's permission for matching calls to run without approval.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Grant {
-    /// Its id.
+    /// Id of the grant.
     id: String,
-    /// Whose runs it is for.
+    /// Id of the user whose runs it applies to.
     user: String,
-    /// The tool.
+    /// Name of the tool.
     tool: String,
-    /// The server that the tool has to come from; null: a built-in tool.
+    /// MCP server that must provide the tool; null for a built-in tool.
     server: Option<String>,
-    /// What has to hold of the arguments.
+    /// Conditions on the arguments.
     #[schema(value_type = Vec<ArgumentCondition>)]
     arguments: Vec<Condition>,
-    /// How many calls it is still good for; null: any number.
+    /// Remaining number of calls; null means no limit.
     remaining: Option<u32>,
-    /// The moment from which it no longer counts, in milliseconds since the Unix epoch.
+    /// When it expires, in milliseconds since the Unix epoch.
     expires_at: Option<u64>,
-    /// Whose word it is.
+    /// Id of the user who created it.
     by: String,
 }
 
@@ -78,12 +77,12 @@ impl From<(Principal, windlass::machine::Grant)> for Grant {
     }
 }
 
-/// What must hold of one argument.
+/// A condition on one argument.
 #[derive(ToSchema)]
 #[schema(as = Condition)]
 #[allow(dead_code, reason = "it describes `Condition` of the library")]
 pub struct ArgumentCondition {
-    /// The argument, as a JSON pointer: `/path`; empty for the arguments as a whole.
+    /// The argument as a JSON pointer, such as `/path`; empty for the arguments as a whole.
     #[schema(example = "/path")]
     argument: String,
     /// One of `{"equals": …}`, `{"one_of": […]}`, `{"not_one_of": […]}`, `{"matches": "…"}`, `{"between": {"min": …,
@@ -92,39 +91,39 @@ pub struct ArgumentCondition {
     is: Value,
 }
 
-/// A grant that is to be written.
+/// A grant to create.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"tool": "Write", "arguments": [{"argument": "/file_path", "is": {"under": "notes"}}], "count": 5}))]
 struct NewGrant {
-    /// The tool.
+    /// Name of the tool.
     #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$", example = "write")]
     tool: String,
-    /// What has to hold of the arguments; nothing named: any arguments.
+    /// Conditions on the arguments. Default: any arguments.
     #[serde(default)]
     #[schema(value_type = Vec<ArgumentCondition>, max_items = 32)]
     arguments: Vec<Condition>,
-    /// How many calls it is good for; absent: any number.
+    /// Number of calls that it allows. Default: no limit.
     #[schema(minimum = 1)]
     count: Option<u32>,
-    /// For how many milliseconds; absent: for ever.
+    /// Lifetime in milliseconds. Default: no expiry.
     #[schema(minimum = 1)]
     expires_in_ms: Option<u64>,
-    /// Whose runs it is for; another than oneself only for administrators.
+    /// Id of the user whose runs it applies to. Only administrators may name another user.
     user: Option<String>,
 }
 
-/// Which grants.
+/// Filters for grants.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct GrantFilter {
-    /// Those for another user of the workspace; only for administrators.
+    /// Grants of another user of the workspace; only for administrators.
     user: Option<String>,
-    /// Those of the whole workspace; only for administrators.
+    /// All grants of the workspace; only for administrators.
     all: Option<bool>,
 }
 
-/// Grants
+/// List grants
 #[utoipa::path(get, path = "/grants", tag = "gate", params(PageQuery, GrantFilter),
     responses((status = 200, body = Page<Grant>)))]
 async fn list(
@@ -171,7 +170,7 @@ async fn find(app: &Shared, caller: &Caller, id: &str) -> Result<Grant, Problem>
     found.map(Grant::from).ok_or_else(|| Problem::not_found(format!("grant `{id}`")))
 }
 
-/// One grant
+/// Get a grant
 #[utoipa::path(get, path = "/grants/{grant}", tag = "gate",
     params(("grant" = String, Path, description = "the grant's id")), responses((status = 200, body = Grant)))]
 async fn one(
@@ -183,7 +182,7 @@ async fn one(
     find(&app, &caller, &grant).await.map(Json)
 }
 
-/// Lets calls of a tool run without asking
+/// Create a grant that lets calls of a tool run without approval
 #[utoipa::path(post, path = "/grants", tag = "gate", params(IdempotencyKey), request_body = NewGrant,
     responses((status = 201, body = Grant, headers(("Location" = String, description = "the grant"))),
         (status = 422, body = Problem, description = "there is no such tool, or the grant is not valid")))]
@@ -204,19 +203,19 @@ async fn add(
     Ok((StatusCode::CREATED, [(header::LOCATION, at)], Json(grant)).into_response())
 }
 
-/// How far a grant goes.
+/// The scope of a grant to create.
 #[derive(Clone, Debug)]
 pub struct Offer {
-    /// What has to hold of the arguments.
+    /// Conditions on the arguments.
     pub arguments: Vec<Condition>,
-    /// How many calls it is good for.
+    /// Number of calls that it allows; `None` means no limit.
     pub count: Option<u32>,
-    /// For how long.
+    /// Lifetime in milliseconds; `None` means no expiry.
     pub expires_in_ms: Option<u64>,
 }
 
 impl Offer {
-    /// Refuses what no grant says.
+    /// Validates the scope.
     pub fn check(&self) -> Result<(), Problem> {
         if self.arguments.len() > CONDITIONS_MAX {
             let detail = format!("{} conditions; at most {CONDITIONS_MAX} are allowed", self.arguments.len());
@@ -246,7 +245,7 @@ impl Offer {
         Ok(())
     }
 
-    /// The grant that it makes, where its user has room for one more.
+    /// Builds the grant. Returns an error if its user has the maximum number of grants.
     pub async fn draft(
         self,
         app: &Shared,
@@ -266,9 +265,9 @@ impl Offer {
     }
 }
 
-/// Takes a grant back
+/// Revoke a grant
 ///
-/// It counts for no call that has not started.
+/// It no longer applies to calls that have not started.
 #[utoipa::path(delete, path = "/grants/{grant}", tag = "gate",
     params(("grant" = String, Path, description = "the grant's id")),
     responses((status = 204, description = "it no longer counts")))]
@@ -285,7 +284,7 @@ async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A tool's name as it is recorded.
+/// Validates the name of a tool.
 fn tool(name: &str) -> Result<ToolName, Problem> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if (1..=TOOL_MAX_CHARS).contains(&name.len()) && name.chars().all(plain) {
@@ -296,7 +295,7 @@ fn tool(name: &str) -> Result<ToolName, Problem> {
         .hint("1 to 64 of A-Z, a-z, 0-9, `_` and `-`; `GET /api/v1/tools` lists those that there are"))
 }
 
-/// An error with the name that was probably meant.
+/// Converts an error, and adds a hint with a similar tool name.
 pub fn missing_tool(app: &Shared, error: EngineError) -> Problem {
     match &error {
         EngineError::NoTool(name) => {
@@ -308,14 +307,14 @@ pub fn missing_tool(app: &Shared, error: EngineError) -> Problem {
     }
 }
 
-/// Tools that run without asking where `auto_run` is `allowlist`.
+/// Tools that run without approval if `auto_run` is `allowlist`.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct AllowList {
-    /// Their names, sorted.
+    /// Tool names, sorted.
     data: Vec<String>,
 }
 
-/// The user's allow list, which counts where `auto_run` is `allowlist`
+/// Get the user's allow list, which applies if `auto_run` is `allowlist`
 #[utoipa::path(get, path = "/allowlist", tag = "gate", params(OfUser),
     responses((status = 200, body = AllowList)))]
 async fn allowed(
@@ -329,7 +328,7 @@ async fn allowed(
     Ok(Json(AllowList { data: tools.iter().map(ToolName::to_string).collect() }))
 }
 
-/// Puts a tool on the user's allow list
+/// Add a tool to the user's allow list
 #[utoipa::path(put, path = "/allowlist/{tool}", tag = "gate",
     params(("tool" = String, Path, description = "the tool's name"), OfUser),
     responses((status = 204, description = "it is on the list"),
@@ -354,7 +353,7 @@ async fn allow(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Takes a tool off the user's allow list
+/// Remove a tool from the user's allow list
 #[utoipa::path(delete, path = "/allowlist/{tool}", tag = "gate",
     params(("tool" = String, Path, description = "the tool's name"), OfUser),
     responses((status = 204, description = "it is not on the list")))]

@@ -1,4 +1,4 @@
-//! `/health`, `/health/ready` and `/version`: open to all, so that balancers need no key; they name nothing secret.
+//! `/health`, `/health/ready` and `/version`: public, so that load balancers need no key. They expose nothing secret.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,29 +9,28 @@ use crate::http::Shared;
 use crate::http::api::{ApiRouter, routes};
 use crate::http::problem::Problem;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(live)).routes(routes!(ready)).routes(routes!(version))
 }
 
-/// That the server lives.
+/// Liveness of the server.
 #[derive(Debug, Serialize, ToSchema)]
 struct Health {
     /// `ok`.
     status: &'static str,
 }
 
-/// The process answers
+/// Check that the process responds
 #[utoipa::path(get, path = "/health", tag = "server", responses((status = 200, body = Health)))]
 async fn live() -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
-/// The process can do its work: its store answers
+/// Check that the process can do its work: its store responds
 #[utoipa::path(get, path = "/health/ready", tag = "server",
     responses((status = 200, body = Readiness), (status = 503, body = Problem)))]
 async fn ready(State(app): State<Shared>) -> Result<Json<Readiness>, Problem> {
-    // Any read shows that the store answers.
+    // Any read shows that the store responds.
     app.engine.records().changes(&[]).await?;
     let servers = app.servers.hub.status();
     let used = || servers.iter().filter(|server| server.health != windlass::mcp::Health::Disabled);
@@ -42,34 +41,34 @@ async fn ready(State(app): State<Shared>) -> Result<Json<Readiness>, Problem> {
     Ok(Json(Readiness { status: "ok", store: "ok", mcp }))
 }
 
-/// That the server can do its work, and on what that depends.
+/// Readiness of the server and its dependencies.
 #[derive(Debug, Serialize, ToSchema)]
 struct Readiness {
-    /// `ok`: whatever else is away, what does not need it goes on.
+    /// `ok`. Unavailable tool servers do not change it: runs that do not use them can continue.
     status: &'static str,
-    /// `ok`: the store answers.
+    /// `ok`: the store responds.
     store: &'static str,
-    /// The tool servers.
+    /// Tool servers.
     mcp: ServersReady,
 }
 
-/// How many tool servers there are.
+/// Number of tool servers.
 #[derive(Debug, Serialize, ToSchema)]
 struct ServersReady {
-    /// Those that are to be used.
+    /// Enabled servers.
     used: usize,
-    /// Those of them that answer.
+    /// Enabled servers that are ready.
     ready: usize,
 }
 
 /// The build.
 #[derive(Debug, Serialize, ToSchema)]
 struct Version {
-    /// The product's version.
+    /// Version of Windlass.
     version: &'static str,
 }
 
-/// Which build this is
+/// Get the version of the server
 #[utoipa::path(get, path = "/version", tag = "server", responses((status = 200, body = Version)))]
 async fn version() -> Json<Version> {
     Json(Version { version: env!("CARGO_PKG_VERSION") })

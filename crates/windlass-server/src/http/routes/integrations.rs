@@ -1,4 +1,4 @@
-//! `/integrations`: the systems that a workspace is connected with. Credentials go in and never come out.
+//! `/integrations`: the external systems that a workspace is connected to. No response contains credentials.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,7 +15,6 @@ use crate::http::middleware::idempotency::IdempotencyKey;
 use crate::http::problem::Problem;
 use crate::integration::{Checked, Integration, IntegrationChange, IntegrationDraft, IntegrationError};
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(list, add)).routes(routes!(change, remove)).routes(routes!(check))
 }
@@ -23,11 +22,11 @@ pub fn routes() -> ApiRouter {
 /// A workspace's integrations.
 #[derive(Debug, Serialize, ToSchema)]
 struct IntegrationList {
-    /// One for each provider at most.
+    /// At most one per provider.
     data: Vec<Integration>,
 }
 
-/// Which integrations.
+/// Filters for integrations.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Filter {
@@ -35,7 +34,7 @@ struct Filter {
     provider: Option<String>,
 }
 
-/// The systems that the workspace is connected with
+/// List the integrations of the workspace
 #[utoipa::path(get, path = "/integrations", tag = "integrations", params(Filter),
     responses((status = 200, body = IntegrationList), (status = 401, body = Problem)))]
 async fn list(
@@ -48,7 +47,7 @@ async fn list(
     Ok(Json(IntegrationList { data }))
 }
 
-/// Connects a system
+/// Connect an external system
 #[utoipa::path(post, path = "/integrations", tag = "integrations", params(IdempotencyKey),
     request_body = IntegrationDraft,
     responses((status = 201, body = Integration), (status = 400, body = Problem), (status = 401, body = Problem),
@@ -62,7 +61,7 @@ async fn add(
     Ok((StatusCode::CREATED, Json(connect(&app, &caller, draft).await?)))
 }
 
-/// Connects a system for an administrator.
+/// Connects a system. The caller must be an administrator.
 pub async fn connect(app: &Shared, caller: &Caller, draft: IntegrationDraft) -> Result<Integration, Problem> {
     caller.administers()?;
     let made = app.integrations.add(caller.workspace(), draft).await?;
@@ -70,7 +69,7 @@ pub async fn connect(app: &Shared, caller: &Caller, draft: IntegrationDraft) -> 
     Ok(made)
 }
 
-/// Changes an integration; new credentials take the place of the old ones
+/// Change an integration; new credentials replace the old ones
 #[utoipa::path(patch, path = "/integrations/{integration}", tag = "integrations",
     params(("integration" = String, Path, description = "the integration's id")),
     request_body = IntegrationChange,
@@ -86,7 +85,7 @@ async fn change(
     Ok(Json(reconnect(&app, &caller, &id, change).await?))
 }
 
-/// Changes an integration for an administrator.
+/// Changes an integration. The caller must be an administrator.
 pub async fn reconnect(
     app: &Shared,
     caller: &Caller,
@@ -103,7 +102,7 @@ pub async fn reconnect(
     Ok(changed)
 }
 
-/// Forgets an integration with its credentials
+/// Delete an integration and its credentials
 #[utoipa::path(delete, path = "/integrations/{integration}", tag = "integrations",
     params(("integration" = String, Path, description = "the integration's id")),
     responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem),
@@ -117,14 +116,14 @@ async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Forgets an integration for an administrator.
+/// Deletes an integration. The caller must be an administrator.
 pub async fn disconnect(app: &Shared, caller: &Caller, id: &str) -> Result<(), Problem> {
     caller.administers()?;
     app.integrations.remove(caller.workspace(), id).await?;
     Ok(app.accounts.record(Note::by(&caller.0, "integration.removed").on(id)).await?)
 }
 
-/// Asks a connected system whether it takes its credentials
+/// Check whether a connected system accepts its credentials
 #[utoipa::path(post, path = "/integrations/{integration}/check", tag = "integrations",
     params(("integration" = String, Path, description = "the integration's id"), IdempotencyKey),
     responses((status = 200, body = Checked), (status = 401, body = Problem), (status = 403, body = Problem),

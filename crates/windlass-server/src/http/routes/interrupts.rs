@@ -1,7 +1,7 @@
-//! `/interrupts`: everything that waits for a person, and what they say to it.
+//! `/interrupts`: open interrupts that wait for a person, and their answers.
 //!
-//! An inbox holds what the caller may answer: what runs in its own threads ask, what rules name it for, and for an
-//! administrator what the workspace waits for. Whether an answer counts is the machine's to say.
+//! The inbox lists what the caller may answer: interrupts of the caller's own threads, those for which a rule names
+//! the caller, and, for administrators, all of the workspace. The machine decides whether an answer is valid.
 
 mod answer;
 mod shape;
@@ -29,12 +29,11 @@ use crate::http::middleware::idempotency::IdempotencyKey;
 use crate::http::page::{Page, PageQuery};
 use crate::http::problem::Problem;
 
-/// Threads looked through for one page.
+/// Maximum number of threads examined for one page.
 const THREADS: usize = 200;
-/// Threads read at a time.
+/// Number of threads read per query.
 const AT_ONCE: usize = 50;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new()
         .routes(routes!(inbox))
@@ -43,7 +42,7 @@ pub fn routes() -> ApiRouter {
         .routes(routes!(reply_to_several))
 }
 
-/// Which interrupts.
+/// Filters for interrupts.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct InboxFilter {
@@ -51,10 +50,10 @@ struct InboxFilter {
     thread: Option<String>,
 }
 
-/// Everything that waits for the caller's word, newest activity first
+/// List the open interrupts that the caller may answer, most recently active thread first
 ///
-/// A page holds all that its threads ask, so that it may have some more rows than `limit`; with many threads that ask
-/// others it may have fewer, and a `next_cursor` all the same.
+/// A page contains all interrupts of its threads, so it may have a few more rows than `limit`. If many threads only
+/// have interrupts for other users, it may have fewer rows and still a `next_cursor`.
 #[utoipa::path(get, path = "/interrupts", tag = "interrupts", params(PageQuery, InboxFilter),
     responses((status = 200, body = Page<Interrupt>)))]
 async fn inbox(
@@ -99,7 +98,7 @@ async fn inbox(
     }
 }
 
-/// What a thread asks and the caller may see.
+/// The open interrupts of a thread that the caller may see.
 async fn of_thread(
     app: &Shared,
     caller: &Caller,
@@ -108,7 +107,7 @@ async fn of_thread(
 ) -> Result<Vec<Interrupt>, Problem> {
     let (open, run_started_at) = match app.engine.asked_by(row).await {
         Ok(asked) => asked,
-        // A thread that cannot be read, or has just been deleted, hides no other.
+        // A thread that cannot be read, or was just deleted, must not hide the others.
         Err(error) if error.judge() == (Fault::Outside, TryAgain::Never) => {
             tracing::warn!(thread = %row.thread, %error, "the thread cannot be read");
             return Ok(Vec::new());
@@ -127,7 +126,7 @@ async fn of_thread(
     Ok(seen.into_iter().map(|open| Interrupt::new(&setting, open, &viewer)).collect())
 }
 
-/// A thread with what it asks, folded once for all that one request does with it.
+/// A folded thread with its open interrupts, shared by all steps of one request.
 struct Snapshot {
     folded: FoldedThread,
     open: Vec<OpenInterrupt>,
@@ -145,7 +144,7 @@ impl Snapshot {
         viewer(app, caller, run.map(|run| run.started_at).unwrap_or_default())
     }
 
-    /// An open interrupt; `None` if it is closed, which only a caller who may see its thread learns.
+    /// Finds an open interrupt. Returns `None` if it is closed. A caller who may not see the thread gets 404 instead.
     fn find(
         &self,
         caller: &Caller,
@@ -166,15 +165,16 @@ fn missing(interrupt: &InterruptId) -> Problem {
     Problem::not_found(format!("interrupt `{interrupt}`"))
 }
 
-/// Whether a rule names the caller for an interrupt of somebody else's run.
+/// Whether a rule names the caller as an approver, even in another user's thread.
 fn is_named(caller: &Caller, open: &OpenInterrupt) -> bool {
     let party = caller.party();
     open.terms.names(&party.principal, &party.roles)
 }
 
-/// The run of an interrupt, in the caller's workspace. Whether the caller may see the interrupt, [`Snapshot::find`] says.
+/// Finds the run of an interrupt in the caller's workspace. [`Snapshot::find`] checks whether the caller may see the
+/// interrupt.
 async fn locate(app: &Shared, caller: &Caller, interrupt: &InterruptId) -> Result<RunRow, Problem> {
-    // Ids of the engine are short; nothing is looked up for others.
+    // The engine's ids contain a run id. Other ids need no lookup.
     let run = run_of(interrupt);
     if run.as_str().is_empty() {
         return Err(missing(interrupt));
@@ -186,7 +186,7 @@ async fn locate(app: &Shared, caller: &Caller, interrupt: &InterruptId) -> Resul
     if row.workspace == caller.workspace() { Ok(row) } else { Err(missing(interrupt)) }
 }
 
-/// One interrupt
+/// Get an interrupt
 #[utoipa::path(get, path = "/interrupts/{interrupt}", tag = "interrupts",
     params(("interrupt" = String, Path, description = "the interrupt's id")),
     responses((status = 200, body = Interrupt)))]
@@ -205,10 +205,10 @@ async fn one(
     Ok(Json(Interrupt::new(&setting, open, &snapshot.viewer(&app, &caller))))
 }
 
-/// Answers an interrupt
+/// Answer an interrupt
 ///
-/// One principal has one vote. With `approval` the answer counts only for the call as it was looked at. An approval needs
-/// it where a rule names approvers or a quorum.
+/// Each principal has one vote. If `approval` is given, the answer applies only to the call that it identifies. It is
+/// required for an approval if a rule names approvers or a quorum.
 #[utoipa::path(post, path = "/interrupts/{interrupt}/answer", tag = "interrupts",
     params(("interrupt" = String, Path, description = "the interrupt's id"), IdempotencyKey),
     request_body = Wish, responses((status = 200, body = Answered)))]
@@ -223,13 +223,13 @@ async fn reply(
     let snapshot = Snapshot::read(&app, &row.thread).await?;
     snapshot.find(&caller, &row, &interrupt)?;
     let mut answered = give(&app, &caller, &row, &snapshot, vec![(interrupt, wish)]).await?;
-    // One for each that was given.
+    // One outcome per submitted answer.
     answered.pop().map(Json).ok_or_else(|| Problem::internal("an answer has no outcome"))
 }
 
-/// Answers several interrupts, of one thread or of several
+/// Answer several interrupts, of one or more threads
 ///
-/// Those of one thread count together or not at all; what became of each thread's is told beside the others.
+/// Answers for one thread are accepted or rejected together. Each thread has its own result.
 #[utoipa::path(post, path = "/interrupts/answers", tag = "interrupts", params(IdempotencyKey), request_body = Batch,
     responses((status = 200, body = Results)))]
 async fn reply_to_several(

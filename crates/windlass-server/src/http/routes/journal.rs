@@ -1,6 +1,6 @@
-//! A conversation as it was recorded: its events, the prompt of each step, and the whole as a file.
+//! A thread as recorded: its events, the prompt of each step, and an export.
 //!
-//! Everything is read from the journal.
+//! All data is read from the journal.
 
 use axum::Json;
 use axum::body::Body as Bytes;
@@ -19,42 +19,41 @@ use crate::http::caller::Caller;
 use crate::http::input::{Path, Query};
 use crate::http::problem::Problem;
 
-/// Events of a part at most.
+/// Maximum number of events of a page.
 const EVENTS_MAX: usize = 500;
-/// Events of a part where the request names no number.
+/// Default number of events of a page.
 const EVENTS: usize = 100;
-/// Bytes after which a part ends, whatever is left of it: a text in it may be as long as a message.
+/// Size in bytes after which a page ends early, because an event may contain the text of a whole message.
 const PART_MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(events)).routes(routes!(prompt)).routes(routes!(export))
 }
 
-/// Which events.
+/// Which events to return.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct EventsQuery {
-    /// Only those after this position.
+    /// Only events after this position.
     #[param(minimum = 0)]
     after: Option<u32>,
-    /// At most so many.
+    /// Maximum number of events.
     #[param(minimum = 1, maximum = 500, default = 100)]
     limit: Option<usize>,
 }
 
-/// A part of a journal.
+/// A page of a journal.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Events {
-    /// The events, each with its position `seq`, its time `at`, its `type` and what belongs to that.
+    /// The events. Each has its position `seq`, its time `at`, its `type`, and the members of that type.
     #[schema(value_type = Vec<Object>)]
     data: Vec<Value>,
-    /// `after` of the part that follows; absent where this one ends with the journal.
+    /// `after` of the next page; absent if this page ends with the journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_after: Option<u64>,
 }
 
-/// What happened in a conversation, in order
+/// List the events of a conversation, in order
 #[utoipa::path(get, path = "/threads/{thread}/events", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), EventsQuery),
     responses((status = 200, body = Events)))]
@@ -85,10 +84,10 @@ async fn events(
     Ok(Json(Events { data, next_after: is_more.then_some(last.0) }))
 }
 
-/// What a model was asked in a step, as it was sent
+/// Get the model request of a step
 ///
-/// The step is named by the position of its `step.started`. It is built from the journal again; `digest` and `replied`
-/// say whether it is what was sent.
+/// The step is identified by the position of its `step.started`. The request is rebuilt from the journal; `digest` and
+/// `replied` show whether it equals the one that was sent.
 #[utoipa::path(get, path = "/threads/{thread}/steps/{seq}/prompt", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"),
         ("seq" = u32, Path, description = "position of the `step.started`")),
@@ -104,9 +103,9 @@ async fn prompt(
     Ok(Json(app.engine.thread(&thread).prompt(Seq(seq.into())).await?).into_response())
 }
 
-/// A conversation as a file: its events as lines of JSON
+/// Export a conversation: its events as JSON lines
 ///
-/// Texts are whole; pictures and documents stay named by digest.
+/// Texts are complete. Images and documents are referenced by digest.
 #[utoipa::path(get, path = "/threads/{thread}/export", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id")),
     responses((status = 200, body = String, content_type = "application/x-ndjson")))]
@@ -117,7 +116,7 @@ async fn export(
 ) -> Result<Response, Problem> {
     caller.reads()?;
     caller.thread(&app, &thread).await?;
-    // What goes wrong on the way cuts the connection: a file that ends early must not look whole.
+    // An error on the way aborts the connection, so that a truncated file does not look complete.
     let lines =
         app.engine.thread(&thread).export().inspect_err(|error| tracing::warn!(%error, "an export was cut"));
     let mut response = Bytes::from_stream(lines).into_response();

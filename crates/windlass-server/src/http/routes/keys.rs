@@ -1,4 +1,4 @@
-//! `/keys`: API keys, by which programs come.
+//! `/keys`: API keys for programs.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +16,6 @@ use crate::http::caller::{Caller, Peer};
 use crate::http::input::{Body, Path, Query};
 use crate::http::problem::Problem;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(list, make)).routes(routes!(revoke))
 }
@@ -25,13 +24,13 @@ pub fn routes() -> ApiRouter {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct KeysOf {
-    /// An account of the workspace, for administrators; one's own without it.
+    /// An account of the workspace; only for administrators. Default: the caller's own account.
     #[param(value_type = Option<String>)]
     user: Option<Principal>,
 }
 
 impl KeysOf {
-    /// The account, where the caller may manage its keys.
+    /// The account. Returns an error if the caller may not manage its keys.
     async fn user(self, app: &Shared, caller: &Caller) -> Result<Principal, Problem> {
         match self.user {
             Some(user) if user != *caller.user() => {
@@ -46,19 +45,19 @@ impl KeysOf {
 /// An API key, without its secret.
 #[derive(Serialize, ToSchema)]
 struct KeyInfo {
-    /// Its id.
+    /// Id of the key.
     id: String,
-    /// What people call it.
+    /// Display name.
     name: String,
-    /// What it is limited to; none named means all that its user may.
+    /// Scopes of the key. An empty list means all permissions of its user.
     scopes: Vec<Scope>,
-    /// The secret's first letters.
+    /// First characters of the secret.
     begins: String,
-    /// Whose it is.
+    /// Id of the key's user.
     user: String,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// When it was created, in milliseconds since the Unix epoch.
     created_at: u64,
-    /// The moment from which it no longer counts, in milliseconds since the Unix epoch.
+    /// When it expires, in milliseconds since the Unix epoch.
     expires_at: Option<u64>,
 }
 
@@ -79,11 +78,11 @@ impl From<ApiKey> for KeyInfo {
 /// The keys of an account.
 #[derive(Serialize, ToSchema)]
 struct Keys {
-    /// The newest first; there are at most a hundred.
+    /// Newest first; at most 100.
     data: Vec<KeyInfo>,
 }
 
-/// API keys
+/// List API keys
 #[utoipa::path(get, path = "/keys", tag = "keys", params(KeysOf),
     responses((status = 200, body = Keys), (status = 403, body = Problem), (status = 404, body = Problem)))]
 async fn list(
@@ -97,33 +96,33 @@ async fn list(
     Ok(Json(Keys { data: keys.into_iter().map(KeyInfo::from).collect() }))
 }
 
-/// A key that is to be made.
+/// A key to create.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MakeBody {
-    /// What people call it: 1 to 100 characters.
+    /// Display name: 1 to 100 characters.
     name: String,
-    /// What it is limited to; none named means all that its user may.
+    /// Scopes of the key. An empty list means all permissions of its user.
     #[serde(default)]
     scopes: Vec<Scope>,
-    /// The moment from which it no longer counts, in milliseconds since the Unix epoch.
+    /// When it expires, in milliseconds since the Unix epoch.
     expires_at: Option<u64>,
-    /// The caller's password. An account without one must have signed in within 5 minutes; a request by an API key needs
-    /// neither.
+    /// The caller's password. An account without a password must have signed in within the last 5 minutes. A request
+    /// with an API key needs neither.
     #[schema(format = Password)]
     password: Option<String>,
 }
 
-/// A key that was just made.
+/// A key that was just created.
 #[derive(Serialize, ToSchema)]
 struct MadeKey {
-    /// The secret, which is shown now and never again.
+    /// The secret. It is only returned in this response.
     secret: String,
     #[serde(flatten)]
     key: KeyInfo,
 }
 
-/// Make an API key of one's own; a key makes none that covers more than itself
+/// Create an API key for the caller; a request with a key cannot create a key with more scopes
 #[utoipa::path(post, path = "/keys", tag = "keys", request_body = MakeBody,
     responses((status = 201, body = MadeKey), (status = 400, body = Problem), (status = 401, body = Problem),
         (status = 403, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem),
@@ -151,7 +150,7 @@ async fn make(
     Ok((StatusCode::CREATED, Json(MadeKey { secret, key: key.into() })))
 }
 
-/// Revoke an API key, at once
+/// Revoke an API key immediately
 #[utoipa::path(delete, path = "/keys/{key}", tag = "keys",
     params(("key" = String, Path, description = "the key's id"), KeysOf),
     responses((status = 204), (status = 403, body = Problem), (status = 404, body = Problem)))]

@@ -1,4 +1,4 @@
-//! `/limits`: what the caller's runs may still use, of budgets and of credit. (ZE-E4, ZE-O1)
+//! `/limits`: the remaining budgets and credit of the caller's runs. (ZE-E4, ZE-O1)
 
 use axum::Json;
 use axum::extract::State;
@@ -12,30 +12,29 @@ use crate::http::api::{ApiRouter, routes};
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(list))
 }
 
-/// How a budget stands.
+/// The current state of a budget.
 #[derive(Debug, Serialize, ToSchema)]
 struct Limit {
-    /// Whose runs: `user` or `workspace`.
+    /// What it applies to: the runs of the `user` or of the `workspace`.
     #[schema(value_type = String)]
     per: Per,
-    /// What is counted: `usd` (millionths of a US dollar), `tokens` or `steps`.
+    /// Unit: `usd` (millionths of a US dollar), `tokens` or `steps`.
     #[schema(value_type = String)]
     unit: Unit,
-    /// For how long: `total` or `day`.
+    /// Period: `total` or `day`.
     #[schema(value_type = String)]
     window: Window,
-    /// How much in all, in the unit.
+    /// Maximum, in the unit.
     cap: u64,
-    /// What was used.
+    /// Amount used.
     used: u64,
-    /// What is set aside for steps under way.
+    /// Amount reserved for steps in progress.
     reserved: u64,
-    /// What is left.
+    /// Amount left.
     left: u64,
 }
 
@@ -55,14 +54,14 @@ impl From<Allowance> for Limit {
     }
 }
 
-/// What bounds one's runs.
+/// Budgets of the caller.
 #[derive(Debug, Serialize, ToSchema)]
 struct LimitList {
-    /// Budgets of oneself and of the workspace; those of single runs and conversations are not among them.
+    /// Budgets of the user and of the workspace. Budgets of single runs and threads are not included.
     data: Vec<Limit>,
 }
 
-/// What one's runs may still use
+/// List the remaining budgets of the caller
 #[utoipa::path(get, path = "/limits", tag = "usage",
     responses((status = 200, body = LimitList), (status = 401, body = Problem)))]
 async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<LimitList>, Problem> {

@@ -1,7 +1,7 @@
-//! `/mcp/servers`: the servers that tools come from, how they are, and what they say.
+//! `/mcp/servers`: the MCP servers that provide tools, their state and their logs.
 //!
-//! Everybody sees them, because their tools are everybody's; what changes them is for the administrators of the first
-//! workspace, who run the store. Secrets go in and never come out.
+//! All users see the servers, because all users can use their tools. Only operators, the administrators of the default
+//! workspace, can change them. No response contains secrets.
 
 mod prompts;
 pub mod sign_in;
@@ -23,7 +23,6 @@ use crate::http::operator::{Operator, is_operator};
 use crate::http::problem::Problem;
 use crate::servers::{ChangeError, Draft};
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new()
         .routes(routes!(list, add))
@@ -33,97 +32,97 @@ pub fn routes() -> ApiRouter {
         .merge(prompts::routes())
 }
 
-/// The servers.
+/// The MCP servers.
 #[derive(Debug, Serialize, ToSchema)]
 struct Servers {
-    /// By name.
+    /// Sorted by name.
     data: Vec<Server>,
 }
 
-/// A server that tools come from.
+/// An MCP server.
 #[derive(Debug, Serialize, ToSchema)]
 struct Server {
-    /// Its name.
+    /// Name of the server.
     name: String,
-    /// How it is.
+    /// Connection state.
     state: Standing,
-    /// Since when, in milliseconds since the Unix epoch.
+    /// When the state began, in milliseconds since the Unix epoch.
     since: Option<u64>,
-    /// Why it is not there; what went wrong last. In particular for administrators of the first workspace only, because it
-    /// may tell what there is inside the network.
+    /// Error that made the server unavailable. Only operators see the details, because they may describe the internal
+    /// network.
     last_error: Option<String>,
-    /// When it is tried again.
+    /// Time of the next connection attempt, in milliseconds since the Unix epoch.
     retry_at: Option<u64>,
-    /// The revision of the protocol that is spoken with it.
+    /// Protocol revision of the connection.
     revision: Option<String>,
-    /// Its own name and version.
+    /// Name and version that the server reports.
     software: Option<String>,
-    /// Whether the hints of its tools are believed.
+    /// Whether the annotations of its tools are trusted.
     trusted: bool,
-    /// Whether nothing starts without it.
+    /// Whether Windlass refuses to start without it.
     required: bool,
-    /// Whether somebody has signed in there for all who use it here.
+    /// Whether an operator has signed in to the server, on behalf of all users.
     signed_in: bool,
-    /// Where it is written down.
+    /// Where the server is configured.
     source: Source,
-    /// Its tools, as they were last seen.
+    /// Its tools at the last listing.
     tools: Vec<ServerTool>,
     /// Its tools that cannot be used.
     left_out: Vec<LeftOut>,
 }
 
-/// How a server is.
+/// Connection state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Standing {
-    /// It is being reached for the first time.
+    /// Connecting for the first time.
     Starting,
-    /// It answers.
+    /// Connected.
     Connected,
-    /// It does not.
+    /// Unavailable.
     Down,
-    /// Somebody has to sign in first.
+    /// Waiting for an operator to sign in.
     NeedsSignIn,
-    /// It is switched off.
+    /// Disabled in the configuration.
     Disabled,
 }
 
-/// Where a server is written down.
+/// Where a server is configured.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Source {
     /// In the settings.
     Settings,
-    /// An administrator has added it here.
+    /// Added over the API.
     Added,
 }
 
-/// A server's tool.
+/// A tool of a server.
 #[derive(Debug, Serialize, ToSchema)]
 struct ServerTool {
-    /// The name that models use.
+    /// Name that models use.
     name: String,
-    /// The server's own name for it.
+    /// Name that the server uses.
     remote: String,
-    /// Its title for people.
+    /// Title for people.
     title: Option<String>,
-    /// The group that it belongs to.
+    /// Toolset that it belongs to.
     tag: Option<String>,
 }
 
 /// A tool that cannot be used.
 #[derive(Debug, Serialize, ToSchema)]
 struct LeftOut {
-    /// The server's own name for it.
+    /// Name that the server uses.
     tool: String,
-    /// Why.
+    /// Reason.
     why: String,
 }
 
-/// What a server has said.
+/// The log of a server.
 #[derive(Debug, Serialize, ToSchema)]
 struct Lines {
-    /// The last lines that it wrote for people, and when it came and went; the newest last.
+    /// Most recent lines of the server's output and of its connection changes; the newest last.
     #[schema(max_items = 500)]
     lines: Vec<String>,
 }
@@ -167,7 +166,7 @@ impl Server {
     }
 }
 
-/// The servers that tools come from
+/// List MCP servers
 #[utoipa::path(get, path = "/mcp/servers", tag = "mcp", responses((status = 200, body = Servers)))]
 async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Servers>, Problem> {
     caller.reads()?;
@@ -176,10 +175,10 @@ async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Servers>
     Ok(Json(Servers { data }))
 }
 
-/// Adds a server
+/// Add an MCP server
 ///
-/// It is reached at once; how that goes, its state says. A program is started only where the settings let that be asked
-/// for from here (`[server] mcp_commands`).
+/// The server connects to it immediately; its state shows the result. A server that runs as a local command can only
+/// be added if the settings allow it (`[server] mcp_commands`).
 #[utoipa::path(post, path = "/mcp/servers", tag = "mcp", params(IdempotencyKey), request_body = Draft,
     responses((status = 201, body = Server)))]
 async fn add(
@@ -188,7 +187,7 @@ async fn add(
     Body(draft): Body<Draft>,
 ) -> Result<(StatusCode, Json<Server>), Problem> {
     let name = draft.name.clone();
-    // An address may hold a secret in its query; arguments may be one.
+    // Audit only the host and the command. A URL's query and the arguments may contain secrets.
     let host = draft.url.as_deref().and_then(|url| windlass::outbound::Url::parse(url).ok());
     let way = host.and_then(|url| url.host_str().map(str::to_owned)).or_else(|| draft.command.clone());
     let note = Note::by(&caller.0, "mcp.added").on(&name).with("way", way).with("trusted", draft.trusted);
@@ -197,7 +196,7 @@ async fn add(
     Ok((StatusCode::CREATED, Json(Server::of(status, &app, &caller).await)))
 }
 
-/// One server
+/// Get an MCP server
 #[utoipa::path(get, path = "/mcp/servers/{server}", tag = "mcp",
     params(("server" = String, Path, description = "the server's name")),
     responses((status = 200, body = Server)))]
@@ -210,7 +209,7 @@ async fn one(
     Ok(Json(Server::of(app.servers.hub.server(&name)?, &app, &caller).await))
 }
 
-/// Takes an added server out, with everything that it has left behind
+/// Remove an MCP server that was added over the API, with all data stored for it
 #[utoipa::path(delete, path = "/mcp/servers/{server}", tag = "mcp",
     params(("server" = String, Path, description = "the server's name")),
     responses((status = 204)))]
@@ -224,7 +223,7 @@ async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Connects to a server anew, at once; a program is started anew
+/// Reconnect to an MCP server immediately; a local command is restarted
 #[utoipa::path(post, path = "/mcp/servers/{server}/reconnect", tag = "mcp",
     params(("server" = String, Path, description = "the server's name"), IdempotencyKey),
     responses((status = 202, body = Server)))]
@@ -239,9 +238,9 @@ async fn reconnect(
     Ok((StatusCode::ACCEPTED, Json(Server::of(app.servers.hub.server(&name)?, &app, &caller).await)))
 }
 
-/// What a server has said, and when it came and went
+/// Get the log of an MCP server
 ///
-/// For those who run the store: what a program writes may hold what nobody else should read.
+/// Only for operators: the output of a program may contain secrets.
 #[utoipa::path(get, path = "/mcp/servers/{server}/log", tag = "mcp",
     params(("server" = String, Path, description = "the server's name")),
     responses((status = 200, body = Lines)))]
@@ -277,7 +276,7 @@ impl From<McpError> for Problem {
             McpError::Unknown(name) => Self::not_found(format!("server `{name}`")),
             McpError::Config { .. } => Self::invalid(said),
             McpError::Duplicate(_) => Self::conflict("duplicate", said),
-            // 502 and 503 say that something beyond this server did not work.
+            // 502: a server that this one depends on has failed.
             _ => Self::new(StatusCode::BAD_GATEWAY, "tool_server", said),
         }
     }

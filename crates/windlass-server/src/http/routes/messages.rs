@@ -1,4 +1,4 @@
-//! `/threads/{thread}/messages`: what is said and done in a conversation, and saying more.
+//! `/threads/{thread}/messages`: the messages of a thread, and sending one.
 
 use axum::Json;
 use axum::extract::State;
@@ -18,69 +18,69 @@ use crate::http::page::{Page, PageQuery};
 use crate::http::problem::Problem;
 use crate::http::start::send::{NewMessage, Sent, send};
 
-/// Bytes of texts stored apart that a page puts back; those beyond it stay named by digest.
+/// Maximum bytes of offloaded texts that a page includes inline. Further texts stay references by digest.
 const TEXTS_MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(list, post))
 }
 
-/// A message of a conversation.
+/// A message of a thread.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Message {
-    /// Position of the event with which it entered the history; of one that waits, since when it waits.
+    /// Position of the event that added it to the history. For a queued message, the event that queued it.
     seq: u64,
-    /// When, in milliseconds since the Unix epoch.
+    /// Time in milliseconds since the Unix epoch.
     at: u64,
-    /// The run that it belongs to; of one that waits, the run that it is to start.
+    /// Id of its run. For a queued message, the run that it will start.
     run: Option<String>,
-    /// Who speaks.
+    /// Role of the author.
     role: Speaker,
-    /// What is said: text, reasoning, calls of tools, their results, pictures and files.
+    /// Content: text, reasoning, tool calls, tool results, images and files.
     #[schema(value_type = Vec<Object>)]
     blocks: Vec<Value>,
-    /// The sender's id of it, for a message to the agent.
+    /// Id that the sender gave it; only for messages to the agent.
     id: Option<String>,
-    /// Who sent it, for a message to the agent.
+    /// Id of the sender; only for messages to the agent.
     by: Option<String>,
-    /// The model that said it; for a message to the agent, the one that its run began with or is to begin with.
+    /// The model that wrote it. For a message to the agent, the first model of its run.
     model: Option<String>,
-    /// For a message to the agent, what its run may do at all: `agent`, `ask` or `plan`; of one that waits, as it is
-    /// wished.
+    /// For a message to the agent, the mode of its run: `agent`, `ask` or `plan`. For a queued message, the requested
+    /// mode.
     #[schema(value_type = Option<String>)]
     mode: Option<Mode>,
     /// Why the model stopped.
     #[schema(value_type = Option<Value>)]
     stop: Option<Value>,
-    /// Tokens of the reply, as reported.
+    /// Tokens of the reply, as reported by the provider.
     #[schema(value_type = Option<Object>)]
     usage: Option<Value>,
-    /// Cost of the reply in millionths of a US dollar, where the price is known.
+    /// Cost of the reply in millionths of a US dollar, if the price is known.
     cost_micro_usd: Option<u64>,
-    /// Of a reply, from sending to the first fragment, in milliseconds.
+    /// For a reply: milliseconds from sending the request to the first delta.
     ttft_ms: Option<u64>,
-    /// Of a reply, from sending to the end, in milliseconds.
+    /// For a reply: milliseconds from sending the request to the end.
     duration_ms: Option<u64>,
-    /// Of a reply, how long each of its thoughts took to come, in order, in milliseconds; none where the model does not
-    /// stream them, and none of a reply that was stopped.
+    /// For a reply: duration of each reasoning block in milliseconds, in order. Empty if the model does not stream
+    /// reasoning, or if the reply was stopped.
     thoughts_ms: Vec<u64>,
-    /// What became of it.
+    /// Status of the message.
     status: Became,
-    /// Where its calls stand, in order.
+    /// State of its tool calls, in order.
     #[schema(value_type = Vec<Object>)]
     calls: Vec<Value>,
-    /// What happened to its run after it that no message says, as `/events` has it: `limit.reached`, `model.switched`,
-    /// and the `run.finished` of a run that failed or was cancelled, without its `output`: that is the message.
+    /// Later events of its run that no message represents, in the form of `/events`: `limit.reached`,
+    /// `model.switched`, and the `run.finished` of a failed or cancelled run. Its `output` is omitted, because the
+    /// message contains it.
     #[schema(value_type = Vec<Object>)]
     after: Vec<Value>,
 }
 
-/// Who speaks.
+/// Role of the author of a message.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Speaker {
-    /// The engine's or the host program's instructions.
+    /// Instructions of the engine or the host program.
     System,
     /// A person or a program that gives the task.
     User,
@@ -90,20 +90,20 @@ enum Speaker {
     Tool,
 }
 
-/// What became of a message.
+/// Status of a message.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = MessageStatus)]
 enum Became {
-    /// It stands in the history.
+    /// Part of the history.
     Complete,
-    /// It waits while a run is active.
+    /// Queued while a run is active.
     Queued,
-    /// What had come of a reply that was stopped or failed.
+    /// Partial content of a reply that was stopped or failed.
     Partial,
-    /// The engine's own words, because the model gave none.
+    /// Written by the engine, because the model returned no text.
     Fallback,
-    /// It left the prompt with its run, which was taken back.
+    /// Removed from the prompt because its run was rolled back.
     Withdrawn,
 }
 
@@ -138,7 +138,7 @@ impl Message {
     async fn of(app: &Shared, stored: StoredMessage) -> Result<Self, Problem> {
         let mut after = Vec::with_capacity(stored.after.len());
         for mut recorded in stored.after {
-            // The message before it says that already, as far as the page has room.
+            // The preceding message contains the same text, up to the size limit of the page.
             if let Fact::RunFinished { output, .. } = &mut recorded.event.fact {
                 *output = Output::default();
             }
@@ -167,14 +167,14 @@ impl Message {
     }
 }
 
-/// Puts texts that are stored apart back, as far as a page may grow.
+/// Loads offloaded texts into the blocks, up to the size limit of the page.
 async fn put_back(app: &Shared, blocks: &mut [Block], left: &mut u64) -> Result<(), Problem> {
     for block in blocks {
         let text = match block {
             Block::Text { text, .. } | Block::Reasoning { text, .. } => text,
             Block::ToolCall(call) => &mut call.asked,
             Block::ToolResult(result) => {
-                // Results hold no results.
+                // Results contain no nested results, so the recursion is bounded.
                 Box::pin(put_back(app, &mut result.content, left)).await?;
                 continue;
             }
@@ -185,7 +185,7 @@ async fn put_back(app: &Shared, blocks: &mut [Block], left: &mut u64) -> Result<
     Ok(())
 }
 
-/// Puts one text back.
+/// Loads one text.
 async fn fetch(app: &Shared, text: &mut Content, left: &mut u64) -> Result<(), Problem> {
     if let Content::Blob(blob) = text
         && blob.size_bytes <= *left
@@ -196,7 +196,7 @@ async fn fetch(app: &Shared, text: &mut Content, left: &mut u64) -> Result<(), P
     Ok(())
 }
 
-/// What is said in a conversation: the newest page first, in each page the newest message last
+/// List the messages of a conversation: the newest page first, with the oldest message of each page first
 #[utoipa::path(get, path = "/threads/{thread}/messages", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), PageQuery),
     responses((status = 200, body = Page<Message>)))]
@@ -228,9 +228,9 @@ async fn list(
     Ok(Json(Page::until(data, next.as_ref())))
 }
 
-/// Sends a message to a conversation
+/// Send a message to a conversation
 ///
-/// Where no run is active it starts one; else `when_busy` says what happens.
+/// It starts a run if none is active; otherwise `when_busy` determines what happens.
 #[utoipa::path(post, path = "/threads/{thread}/messages", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), IdempotencyKey), request_body = NewMessage,
     responses((status = 201, body = Sent, description = "the run has begun",

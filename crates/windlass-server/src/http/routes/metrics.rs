@@ -1,6 +1,6 @@
-//! `/metrics`: what the server and its engine count, as Prometheus text.
+//! `/metrics`: metrics of the server and its engine, as Prometheus text.
 //!
-//! Served to programs on this machine, to administrators, and to whoever has the scrape token.
+//! Available to programs on this machine, to administrators, and to requests with the scrape token.
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
@@ -14,10 +14,9 @@ use crate::http::middleware::peer::Client;
 use crate::http::problem::Problem;
 use crate::http::state::origins::host;
 
-/// What the text is served as.
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The route, which is no part of the API's document: it is for programs that watch the server.
+/// The route. It is not part of the API document, because it serves monitoring systems.
 pub fn routes() -> Router<Shared> {
     Router::new().route("/metrics", get(metrics))
 }

@@ -1,5 +1,5 @@
-//! One file per resource of the native API, and the pages beside it: a flat list, whose entries know each other only where
-//! one resource is part of another.
+//! The routes of the native API and the pages beside it, one file per resource. This is a flat list: a file depends on
+//! another one only if its resource is part of the other.
 
 pub mod agents;
 pub mod audit;
@@ -47,24 +47,24 @@ pub fn api(app: &Shared) -> Router<Shared> {
     v1(app.config.settings.files.max_bytes(), |keyed| keyed.layer(once)).nest_under(PREFIX)
 }
 
-/// Where the native API is.
+/// Path prefix of the native API.
 const PREFIX: &str = "/api/v1";
 
-/// The routes of the native API. Features that come later merge their routes here; those whose `POST`s take an
-/// `Idempotency-Key` into `keyed`, which `once` wraps.
+/// The routes of the native API. New features merge their routes here, or in `keyed` if their `POST` routes support
+/// `Idempotency-Key`. The parameter `once` wraps those.
 fn v1(file_max_bytes: u64, once: impl FnOnce(ApiRouter) -> ApiRouter) -> ApiRouter {
     ApiRouter::new()
         .merge(health::routes())
         .merge(stream::routes())
         .merge(usage::routes())
         .merge(limits::routes())
-        // Their answers have secrets in them, which are kept for nobody's second try.
+        // Their responses contain secrets, which must not be stored for a replay.
         .merge(people())
         .merge(files::routes(file_max_bytes))
         .merge(once(keyed()))
 }
 
-/// Routes whose `POST`s happen once for a key.
+/// Routes whose `POST` methods support `Idempotency-Key`.
 fn keyed() -> ApiRouter {
     ApiRouter::new()
         .merge(threads::routes())
@@ -87,7 +87,7 @@ fn keyed() -> ApiRouter {
         .merge(mcp::routes())
 }
 
-/// Who may come, and what they may do.
+/// Routes for authentication, accounts and the audit log.
 fn people() -> ApiRouter {
     let own = ApiRouter::new().merge(auth::routes());
     #[cfg(feature = "openid")]

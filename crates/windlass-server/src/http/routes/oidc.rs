@@ -1,4 +1,5 @@
-//! `/auth/oidc`: to a provider elsewhere and back. A browser's way: redirects, a cookie, and pages where it fails.
+//! `/auth/oidc`: sign-in with an OpenID Connect provider. For browsers: redirects, a cookie, and HTML pages for
+//! errors.
 
 use axum::extract::State;
 use axum::response::{AppendHeaders, IntoResponse, Response};
@@ -17,12 +18,11 @@ use crate::http::cookie::Base;
 use crate::http::input::{Path, Query};
 use crate::http::problem::Problem;
 
-/// The cookie of a sign-in under way.
+/// Name of the cookie that holds the state of a sign-in in progress.
 const FLOW: &str = "windlass_oidc";
-/// Where the routes are.
+/// Path of these routes.
 const PATH: &str = "/api/v1/auth/oidc";
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(begin)).routes(routes!(finish))
 }
@@ -52,7 +52,7 @@ fn provider(app: &Shared, name: &str) -> Result<Provider, Problem> {
     })
 }
 
-/// Sign in by a provider: sends the browser there
+/// Start a sign-in with a provider: redirects the browser to it
 #[utoipa::path(get, path = "/auth/oidc/{provider}", tag = "auth",
     params(("provider" = String, Path, description = "the provider's name in `[server.oidc]`")),
     responses((status = 303), (status = 404, body = Problem), (status = 502, body = Problem)))]
@@ -68,21 +68,21 @@ async fn begin(
     Ok((StatusCode::SEE_OTHER, [(header::CACHE_CONTROL, "no-store")], headers))
 }
 
-/// What the provider sends the browser back with.
+/// Query parameters with which the provider redirects the browser back.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Back {
-    /// The code to exchange.
+    /// Authorization code to exchange.
     code: Option<String>,
-    /// What was sent along.
+    /// State parameter of the authorization request.
     state: Option<String>,
-    /// The issuer.
+    /// Issuer identifier.
     iss: Option<String>,
-    /// Why there is no code.
+    /// Error code if there is no authorization code.
     error: Option<String>,
 }
 
-/// Come back from a provider: signs in, and sends the browser home
+/// Finish a sign-in with a provider: signs in and redirects the browser to the UI
 #[utoipa::path(get, path = "/auth/oidc/{provider}/callback", tag = "auth",
     params(("provider" = String, Path, description = "the provider's name in `[server.oidc]`"), Back),
     responses((status = 303), (status = 403), (status = 404, body = Problem), (status = 502)))]
@@ -95,7 +95,7 @@ async fn finish(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let provider = provider(&app, &name)?;
-    // Added and not set: signing in sets cookies of its own.
+    // Appended rather than set, because signing in sets its own cookies.
     let used = AppendHeaders([base.set_own(FLOW, "", 0)]);
     let Back { code, state, iss, error } = back;
     let (Some(code), Some(state)) = (code, state) else {

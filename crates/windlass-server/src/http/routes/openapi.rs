@@ -1,9 +1,9 @@
-//! The API's description, and a page that shows it without any other server.
+//! The OpenAPI document, and a page that renders it without an external server.
 //!
-//! The document is a file, `docs/openapi.json`, so that no server assembles it at its start. A test compares it with the
-//! routes and says how to renew it. Outward dialects are other products' interfaces and are not in it. It is the same for
-//! every build: a build without the feature `openid` has no provider, so its routes answer 404, as they do for a provider
-//! that is not configured.
+//! The document is the checked-in file `docs/openapi.json`, so that no server assembles it at startup. A test compares
+//! it with the routes and explains how to renew it. Outward dialects are not included. The document is the same for
+//! every build: without the feature `openid`, the provider routes return 404, as for a provider that is not
+//! configured.
 
 // The document has the routes of all features.
 #[cfg(all(test, feature = "openid"))]
@@ -19,13 +19,13 @@ use http::{HeaderValue, StatusCode, header};
 use crate::http::Shared;
 use crate::http::etag::{ETag, Seen};
 
-/// The document, with one operation or shape a line.
+/// The document, with one operation or schema per line.
 const DOCUMENT: &str = include_str!("docs/openapi.json");
 
-/// Its version. The first request computes it.
+/// Its entity tag, computed by the first request.
 static VERSION: LazyLock<ETag> = LazyLock::new(|| ETag::strong(&DOCUMENT));
 
-/// Runs nothing but our own script, and talks to nobody but this server.
+/// Content security policy: only our own scripts, and connections only to this server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -1,6 +1,6 @@
-//! `/threads/{thread}/pictures`: the pictures of a conversation, for a page that shows it.
+//! `/threads/{thread}/pictures`: the images of a thread, for the web UI.
 //!
-//! Nothing else that is stored apart comes out here: what is no picture, or another conversation's, is not there.
+//! Other blobs are not available here. A blob that is not an image, or that another thread references, returns 404.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -14,8 +14,8 @@ use crate::http::etag::{ETag, IfNoneMatch, Seen};
 use crate::http::input::Path;
 use crate::http::problem::Problem;
 
-/// What a picture is sent with: it is nobody else's, nothing but a picture, and asked for anew each time: whoever sees it
-/// once may be somebody else the next time, or have no right to it any more.
+/// Headers of an image: private, sandboxed, and revalidated for each use. The next user of the browser may be another
+/// person, or the user may have lost access.
 const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CONTENT_DISPOSITION, HeaderValue::from_static("inline")),
     (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'")),
@@ -23,14 +23,13 @@ const HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache")),
 ];
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(one))
 }
 
-/// A picture of a conversation: PNG, JPEG, GIF or WebP, at most 20 MiB
+/// Get an image of a conversation: PNG, JPEG, GIF or WebP, at most 20 MiB
 ///
-/// It is named by the digest that stands in the block of a message or in the result of a tool.
+/// The image is identified by the digest in a message block or a tool result.
 #[utoipa::path(get, path = "/threads/{thread}/pictures/{digest}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"),
         ("digest" = String, Path, description = "the picture's digest, 64 hexadecimal digits"), IfNoneMatch),
@@ -46,7 +45,8 @@ async fn one(
     let missing = || Problem::not_found(format!("picture `{digest}`"));
     let named = Digest::from_hex(&digest).ok_or_else(missing)?;
     let tag = ETag::strong(&("picture", &named));
-    // Whoever knows it has had the picture; that it still belongs here is soon seen.
+    // The client already has the content. Only check that the thread still references it, which is cheaper than
+    // reading it.
     if seen.knows(&tag) && app.engine.thread(&thread).files().names(&named).await? {
         return Ok(tag.on((StatusCode::NOT_MODIFIED, HEADERS)));
     }

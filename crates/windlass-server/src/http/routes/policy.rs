@@ -1,6 +1,6 @@
-//! `/policy`: the rules that count, whether a text of rules can be used, and what the gate would say to a call.
+//! `/policy`: the active rules, validation of policy texts, and evaluation of hypothetical calls.
 //!
-//! Nothing is called or changed here: rules stand in files on the server's machine, and count from its next start.
+//! No route calls a tool or changes a rule. Rules are in files on the server's machine and are read at its start.
 
 use std::path::Path;
 
@@ -21,31 +21,30 @@ use crate::http::operator::Operator;
 use crate::http::problem::Problem;
 use crate::policy::{self, Extent, InForce, PolicyText};
 
-/// What a text of rules is called where it has no file.
+/// Name for a policy text that is not in a file.
 const UNNAMED: &str = "the text";
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(shown)).routes(routes!(check)).routes(routes!(test))
 }
 
-/// The policy that counts.
+/// The active policy.
 #[derive(Serialize, ToSchema)]
 struct Policy {
-    /// Its files: the rules of all of them count together.
+    /// The policy files. The rules of all files apply together.
     files: Vec<PolicyFile>,
 }
 
-/// A policy file as it was read when the server started.
+/// A policy file, as read at the server's start.
 #[derive(Serialize, ToSchema)]
 struct PolicyFile {
-    /// Where it is on the server's machine.
+    /// Path on the server's machine.
     path: String,
-    /// What stands in it.
+    /// Content of the file.
     text: String,
-    /// Whether all of its rules count; else nobody has trusted it, and only those that deny or ask do.
+    /// Whether all of its rules are active. In an untrusted file, only rules that deny or ask are.
     whole: bool,
-    /// Those of its rules that count.
+    /// Its active rules.
     #[schema(value_type = Vec<Object>)]
     rules: Vec<Rule>,
 }
@@ -58,53 +57,53 @@ impl From<&InForce> for PolicyFile {
     }
 }
 
-/// The policy that counts, for those who run the store: its rules are about all workspaces
+/// Get the active policy; only for operators, because rules apply to all workspaces
 #[utoipa::path(get, path = "/policy", tag = "gate",
     responses((status = 200, body = Policy), (status = 403, body = Problem)))]
 async fn shown(State(app): State<Shared>, _: Operator) -> Json<Policy> {
     Json(Policy { files: app.config.policies.iter().map(PolicyFile::from).collect() })
 }
 
-/// A text of rules.
+/// A policy text.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"text": "[[rule]]\nverdict = 'deny'\ntools = ['Write']\n"}))]
 struct Text {
-    /// As a policy file has it, in TOML.
+    /// TOML, as in a policy file.
     text: String,
 }
 
-/// What is wrong with a text of rules.
+/// The result of validating a policy text.
 #[derive(Serialize, ToSchema)]
 struct Findings {
-    /// Whether it can be used: there may still be warnings.
+    /// Whether the text has no errors; it may still have warnings.
     usable: bool,
-    /// How many rules it has.
+    /// Number of rules.
     rules: usize,
-    /// What is wrong with it.
+    /// Errors and warnings.
     #[schema(value_type = Vec<Finding>)]
     problems: Vec<policy::Problem>,
 }
 
-/// Something that is wrong with a text of rules.
+/// An error or warning about a policy text.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "it describes `Problem` of the policy")]
 struct Finding {
-    /// `error`: the text cannot be used; `warning`: it may not say what was meant.
+    /// `error`: the text is unusable. `warning`: the text may not have the intended meaning.
     severity: String,
-    /// The line, from 1.
+    /// Line number, from 1.
     line: usize,
-    /// The character in the line, from 1.
+    /// Column in characters, from 1.
     column: usize,
     /// What is wrong.
     message: String,
-    /// What to do.
+    /// How to fix it.
     hint: Option<String>,
-    /// The line's text.
+    /// Text of the line.
     text: String,
 }
 
-/// Says what is wrong with a text of rules, as `windlass policy check` does for a file
+/// Validate a policy text, as `windlass policy check` does for a file
 #[utoipa::path(post, path = "/policy/check", tag = "gate", params(IdempotencyKey), request_body = Text,
     responses((status = 200, body = Findings)))]
 async fn check(caller: Caller, Body(Text { text }): Body<Text>) -> Result<Json<Findings>, Problem> {
@@ -114,38 +113,38 @@ async fn check(caller: Caller, Body(Text { text }): Body<Text>) -> Result<Json<F
     Ok(Json(Findings { usable, rules: rules.len(), problems }))
 }
 
-/// A call that nobody makes.
+/// A hypothetical call.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"tool": "Write", "arguments": {"file_path": "notes/a.md", "content": "x"}}))]
 struct Call {
-    /// The tool.
+    /// Name of the tool.
     #[schema(value_type = String)]
     tool: ToolName,
-    /// The arguments.
+    /// Arguments of the call.
     #[serde(default)]
     #[schema(value_type = Object)]
     arguments: Map<String, Value>,
-    /// Rules in place of those that count, as a policy file has them.
+    /// Policy text to use instead of the active rules.
     policy: Option<String>,
-    /// Whose call it would be; another than oneself only for administrators.
+    /// User who would make the call; only administrators may name another user.
     user: Option<String>,
 }
 
-/// What the gate would say.
+/// The decision of the gate.
 #[derive(Serialize, ToSchema)]
 struct Judged {
     /// `allow`, `ask` or `deny`.
     #[schema(example = "ask")]
     verdict: &'static str,
-    /// What decided: a rule by its name, `annotations`, `allowlist`, `auto-run`, or a grant.
+    /// What decided: the name of a rule, `annotations`, `allowlist`, `auto-run`, or a grant.
     #[schema(example = "annotations")]
     by: String,
-    /// Whether the caller's own word would be enough, where it asks.
+    /// For `ask`: whether the caller's approval alone is sufficient.
     yours: bool,
 }
 
-/// Says what the gate would say to a call in a conversation of its user that has no choices of its own
+/// Evaluate a hypothetical call, in a conversation without its own auto-run setting
 #[utoipa::path(post, path = "/policy/test", tag = "gate", params(IdempotencyKey), request_body = Call,
     responses((status = 200, body = Judged), (status = 404, body = Problem), (status = 422, body = Problem)))]
 async fn test(
@@ -168,7 +167,7 @@ async fn test(
     Ok(Json(Judged { verdict: policy::word(said.verdict), by: said.by, yours: said.yours }))
 }
 
-/// The rules of a text without errors.
+/// Parses a policy text, and returns its first error.
 fn usable(text: &str) -> Result<Vec<Rule>, Problem> {
     let read = PolicyText::parse(Path::new(UNNAMED), text);
     match read.problems.into_iter().find(|problem| problem.severity == policy::Word::Error) {

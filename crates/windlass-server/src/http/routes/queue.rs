@@ -1,7 +1,8 @@
-//! `/threads/{thread}/queue`: messages that wait while a run is active. (ZE-P7)
+//! `/threads/{thread}/queue`: messages that are queued while a run is active. (ZE-P7)
 //!
-//! Who may change one (its sender) or take it back (its sender, the thread's owner) is the machine's to say; whoever may not see the thread is
-//! told of none.
+//! The machine decides who may change a message (its sender) and who may withdraw it (its sender or the thread's
+//! owner).
+//! A caller who may not see the thread gets 404.
 
 use axum::Json;
 use axum::extract::State;
@@ -22,38 +23,37 @@ use crate::http::page::Page;
 use crate::http::problem::Problem;
 use crate::http::start::send::Said;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(list)).routes(routes!(one, edit, withdraw)).routes(routes!(send_now))
 }
 
-/// A message that waits.
+/// A queued message.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Waiting {
-    /// Its id.
+    /// Id of the message.
     id: String,
-    /// What it says.
+    /// Text of the message.
     text: String,
-    /// Who sent it.
+    /// Id of the sender.
     by: String,
-    /// When it is sent.
+    /// When it will be sent.
     place: When,
-    /// Since when it waits, in milliseconds since the Unix epoch.
+    /// When it was queued, in milliseconds since the Unix epoch.
     since: u64,
-    /// The run that it starts, where it starts one.
+    /// Id of the run that it starts, if it starts one.
     run: String,
 }
 
-/// When a waiting message is sent.
+/// When a queued message is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 enum When {
-    /// After the run has ended well.
+    /// After the active run has completed successfully.
     #[serde(rename = "after_run")]
     Run,
     /// After the last result of the current step.
     #[serde(rename = "after_step")]
     Step,
-    /// After the run has ended, however it ends.
+    /// After the active run has ended with any status.
     #[serde(rename = "after_cancel")]
     Cancel,
 }
@@ -95,7 +95,7 @@ async fn find(app: &Shared, thread: &ThreadId, id: &InputId) -> Result<QueuedMes
     found.ok_or_else(|| Problem::not_found(format!("a waiting message `{id}`")))
 }
 
-/// Messages that wait, in the order in which they are sent
+/// List queued messages, in the order in which they will be sent
 #[utoipa::path(get, path = "/threads/{thread}/queue", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id")),
     responses((status = 200, body = Page<Waiting>)))]
@@ -113,7 +113,7 @@ async fn list(
     Ok(Json(Page { data, next_cursor: None }))
 }
 
-/// One message that waits
+/// Get a queued message
 #[utoipa::path(get, path = "/threads/{thread}/queue/{message}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"),
         ("message" = String, Path, description = "the message's id"), IfNoneMatch),
@@ -131,15 +131,15 @@ async fn one(
     seen.answer(&tag, Waiting::of(&app, queued)).await
 }
 
-/// What changes in a message that waits.
+/// A change of a queued message.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct QueueChange {
-    /// What it is to say.
+    /// New content.
     message: Said,
 }
 
-/// Changes what a waiting message says
+/// Change the content of a queued message
 #[utoipa::path(patch, path = "/threads/{thread}/queue/{message}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"),
         ("message" = String, Path, description = "the message's id"), IfMatch), request_body = QueueChange,
@@ -156,13 +156,13 @@ async fn edit(
     let message: Message = change.message.read()?;
     seen.allows(&tag(&find(&app, &thread, &id).await?))?;
     app.engine.thread(&thread).queue().edit(&id, message, caller.user().clone()).await?;
-    // It may have been sent since.
+    // The message may have been sent in the meantime.
     let queued = find(&app, &thread, &id).await?;
     let tag = tag(&queued);
     Ok(tag.json(Waiting::of(&app, queued).await?))
 }
 
-/// Takes a waiting message back
+/// Withdraw a queued message
 #[utoipa::path(delete, path = "/threads/{thread}/queue/{message}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"),
         ("message" = String, Path, description = "the message's id"), IfMatch),
@@ -180,7 +180,7 @@ async fn withdraw(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Sends a waiting message before all others, and now: the active run is cancelled for it
+/// Send a queued message next; the active run is cancelled for it
 #[utoipa::path(post, path = "/threads/{thread}/queue/{message}/send", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"),
         ("message" = String, Path, description = "the message's id"), IdempotencyKey),

@@ -1,6 +1,7 @@
-//! Files of a conversation put back as they were at an event.
+//! Restores the files of a thread to their state at an event.
 //!
-//! Only what tools changed through the working folder comes back; the answer says which calls may have changed more.
+//! Only recorded changes, which tools made through the working folder, can be undone. The response lists calls that
+//! may have changed other files.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,72 +18,71 @@ use crate::http::input::{Body, Path};
 use crate::http::middleware::idempotency::IdempotencyKey;
 use crate::http::problem::Problem;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(restore))
 }
 
-/// What to go back to.
+/// The state to restore.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct NewRestore {
-    /// The event: files that were changed after it are put back.
+    /// Position of an event. Changes that tools made after it are undone.
     #[schema(minimum = 1)]
     at: u32,
-    /// What becomes of files that somebody else has changed since, and whether anything is done.
+    /// How to treat files that were changed outside the tools, or whether to preview only.
     #[serde(default)]
     mode: Mode,
 }
 
-/// What becomes of the files.
+/// How to restore.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Mode {
-    /// Nothing: the answer says what would be done.
+    /// Change nothing; the response describes what would be done.
     Preview,
-    /// They are put back, but for those that somebody else has changed since.
+    /// Restore, but skip files that were changed outside the tools.
     #[default]
     Spare,
-    /// They are put back whatever is there now.
+    /// Restore all files, overwriting other changes.
     Overwrite,
 }
 
-/// What became of the files.
+/// The result of a restore.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct RestoredFiles {
-    /// Each file that tools changed since.
+    /// All files that tools changed after the event.
     files: Vec<File>,
-    /// Calls since then that may have changed files of which nothing is known, such as commands; the first 200.
+    /// Calls after the event that may have changed files without a record, such as commands; the first 200.
     unseen: Vec<Unseen>,
-    /// How many such calls there are.
+    /// Total number of such calls.
     unseen_total: usize,
 }
 
-/// A file, and what became of it.
+/// A file and its result.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct File {
-    /// Relative to the conversation's folder.
+    /// Path relative to the thread's folder.
     path: String,
     /// `restored`, `removed`, `unchanged`, `changed_since`, `not_kept` or `failed`.
     #[schema(value_type = String)]
     fate: FileFate,
-    /// Why it was left.
+    /// Why the file was not restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
 }
 
-/// A call that may have changed files of which nothing is known.
+/// A call that may have changed files without a record.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Unseen {
-    /// Its run.
+    /// Id of its run.
     run: String,
-    /// The step that asked for it.
+    /// Number of its step.
     step: u32,
-    /// Its index in the step.
+    /// Index of the call in its step.
     index: u32,
-    /// Its tool.
+    /// Name of its tool.
     tool: String,
-    /// The event that it was started with.
+    /// Position of the event that recorded its start.
     seq: u64,
 }
 
@@ -105,11 +105,11 @@ impl From<Restored> for RestoredFiles {
     }
 }
 
-/// Puts the files that a conversation's tools changed after an event back as they were
+/// Restore the files that a conversation's tools changed after an event
 ///
-/// A file that somebody else has changed since stays, unless `mode` is `overwrite`. Done twice, the second time changes
-/// nothing. Refused while a run is active; one that is asked for meanwhile begins when the files are back. Files of a
-/// conversation that was begun on the command line are put back there.
+/// Files that were changed outside the tools are skipped, unless `mode` is `overwrite`. A repeated request changes
+/// nothing. Fails while a run is active. A run that is requested during the restore starts after it. Files of a
+/// conversation that was started on the command line can only be restored there.
 #[utoipa::path(post, path = "/threads/{thread}/files/restore", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), IdempotencyKey), request_body = NewRestore,
     responses((status = 200, body = RestoredFiles), (status = 403, body = Problem),

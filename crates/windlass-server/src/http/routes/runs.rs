@@ -1,6 +1,7 @@
-//! `/runs`: tasks given, watched, waited for and stopped.
+//! `/runs`: starting, listing, waiting for and cancelling runs.
 //!
-//! Every answer about a run is the one flat shape of the library's `Outcome` (LM-R3). Streams are another file's.
+//! Every response about a single run has the flat shape of the library's `Outcome` (LM-R3). The streams are in
+//! `stream/`.
 
 use std::time::Duration;
 
@@ -25,16 +26,15 @@ use crate::http::page::{Page, PageQuery, time};
 use crate::http::problem::Problem;
 use crate::http::start::send::{NewMessage, Sent, send};
 
-/// How an outcome is told: another number whenever the same run is told otherwise.
+/// Version of the outcome's representation, for entity tags. Increment it when the representation of a run changes.
 const TOLD: u32 = 2;
-/// Longest wait for a run, in seconds: what proxies let a request take.
+/// Maximum wait for a run, in seconds: the usual limit of proxies.
 const WAIT_MAX_S: u64 = 60;
-/// What a client would rather have. (RFC 7240)
+/// The request header for a wait. (RFC 7240)
 const PREFER: HeaderName = HeaderName::from_static("prefer");
-/// What of it was done.
+/// The response header that confirms the wait.
 const APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new()
         .routes(routes!(list, start))
@@ -46,50 +46,50 @@ pub fn routes() -> ApiRouter {
 /// A run in a list.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Run {
-    /// Its id.
+    /// Id of the run.
     #[schema(example = "run_01k9w4q2x7c3m")]
     id: String,
-    /// Its thread.
+    /// Id of its thread.
     thread: String,
-    /// The thread's title, once it has one.
+    /// Title of the thread, if it has one.
     thread_title: Option<String>,
     /// Position of its first event in its thread's journal.
     from: u64,
-    /// Whose thread it is.
+    /// Id of the thread's owner.
     owner: String,
     /// Name of its agent.
     agent: String,
     /// The model in use.
     model: String,
-    /// How it ended; null while it is active.
+    /// Final status; null while the run is active.
     status: Option<Ended>,
-    /// Whether it is active, and waits for somebody's reply.
+    /// Whether it is active and waits for a person's answer.
     waits: bool,
-    /// When it began, in milliseconds since the Unix epoch.
+    /// Start time, in milliseconds since the Unix epoch.
     started_at: u64,
-    /// When it ended.
+    /// End time, in milliseconds since the Unix epoch.
     finished_at: Option<u64>,
-    /// Steps that were started.
+    /// Number of steps started.
     steps: u32,
-    /// Tool calls that were dispatched.
+    /// Number of tool calls dispatched.
     tool_calls: u32,
-    /// Prompt tokens; null where the provider reports none.
+    /// Prompt tokens; null if the provider reports none.
     input_tokens: Option<u64>,
-    /// Generated tokens.
+    /// Generated tokens; null if the provider reports none.
     output_tokens: Option<u64>,
-    /// Known cost in millionths of a US dollar.
+    /// Cost in millionths of a US dollar, as far as prices are known.
     cost_micro_usd: Option<u64>,
 }
 
-/// How a run ended.
+/// Final status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Ended {
-    /// With an answer.
+    /// Completed.
     Done,
-    /// With an error.
+    /// Failed with an error.
     Failed,
-    /// By a person or program.
+    /// Cancelled by a person or program.
     Cancelled,
 }
 
@@ -127,40 +127,40 @@ impl From<RunRow> for Run {
     }
 }
 
-/// Which runs.
+/// Filters for runs.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct RunFilter {
     /// Only those of this thread.
     thread: Option<String>,
-    /// Only those that are active, or only those that have ended.
+    /// Only active ones, or only ended ones.
     active: Option<bool>,
-    /// Only those that stand so; then `active` does not count.
+    /// Only those with this status; overrides `active`.
     #[param(inline)]
     status: Option<Stands>,
-    /// Only those that began at this time or after it, in milliseconds since the Unix epoch.
+    /// Only those that started at or after this time, in milliseconds since the Unix epoch.
     #[param(minimum = 0)]
     from: Option<u64>,
-    /// Only those that began before this time.
+    /// Only those that started before this time.
     #[param(minimum = 0)]
     until: Option<u64>,
-    /// Those of the whole workspace; only for administrators.
+    /// Runs of the whole workspace; only for administrators.
     all: Option<bool>,
 }
 
-/// How a run stands, where runs are looked for.
+/// Status to filter runs by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Stands {
-    /// It is active.
+    /// Active.
     Active,
-    /// It is active, and waits for somebody's reply.
+    /// Active and waiting for a person's answer.
     Waiting,
-    /// It ended with an answer.
+    /// Completed.
     Done,
-    /// It ended with an error.
+    /// Failed with an error.
     Failed,
-    /// It was stopped.
+    /// Cancelled.
     Cancelled,
 }
 
@@ -175,7 +175,7 @@ impl Stands {
     }
 }
 
-/// Runs, newest first
+/// List runs, newest first
 #[utoipa::path(get, path = "/runs", tag = "runs", params(PageQuery, RunFilter),
     responses((status = 200, body = Page<Run>)))]
 async fn list(
@@ -212,9 +212,9 @@ async fn list(
     Ok(Json(page.map(Run::from)))
 }
 
-/// Gives an agent a task
+/// Start a run
 ///
-/// Without a thread a new one is made for it. In a thread with an active run, `when_busy` says what happens.
+/// Without a thread, a new one is created. In a thread with an active run, `when_busy` determines what happens.
 #[utoipa::path(post, path = "/runs", tag = "runs", params(IdempotencyKey), request_body = NewMessage,
     responses((status = 201, body = Sent, description = "the run has begun",
             headers(("Location" = String, description = "the run"))),
@@ -230,9 +230,9 @@ async fn start(
     send(&app, &caller, &claimed, None, new).await
 }
 
-/// How a run stands
+/// Get the outcome of a run
 ///
-/// With `Prefer: wait=n` the answer comes when the run has ended or waits for a person, or after n seconds.
+/// With `Prefer: wait=n` the response is sent when the run has ended or waits for a person, or after n seconds.
 #[utoipa::path(get, path = "/runs/{run}", tag = "runs",
     params(("run" = String, Path, description = "the run's id"), IfNoneMatch, PreferWait),
     responses((status = 200, body = RunOutcome)))]
@@ -254,7 +254,7 @@ async fn one(
         return Ok(response);
     }
     let head = app.engine.thread(&row.thread).row().await?.head;
-    // Nothing else is written about a run that has ended.
+    // No further event of an ended run is recorded.
     let tag = match row.view.finished_at {
         Some(end) => ETag::weak(&("run", TOLD, &run, end)),
         None => ETag::weak(&("run", TOLD, &run, head)),
@@ -262,7 +262,7 @@ async fn one(
     seen.answer(&tag, async { Ok(RunOutcome::from(app.engine.run(&run).status().await?)) }).await
 }
 
-/// The header of a patient client.
+/// The header that asks for a delayed response.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[allow(dead_code, reason = "it describes a header; `preferred` reads it")]
@@ -277,7 +277,7 @@ fn preferred(headers: &HeaderMap) -> Option<u64> {
     let mut preferences = lines.flat_map(|line| line.split([',', ';'])).map(str::trim);
     let seconds =
         preferences.find_map(|preference| preference.strip_prefix("wait=")?.trim_matches('"').parse().ok());
-    // A preference that cannot be met is met as far as it goes.
+    // A wait above the maximum is shortened.
     seconds.map(|seconds: u64| seconds.min(WAIT_MAX_S))
 }
 
@@ -288,18 +288,18 @@ async fn within(app: &Shared, run: &RunId, seconds: u64) -> Result<Outcome, Prob
     }
 }
 
-/// For how long.
+/// Query parameters of a wait.
 #[derive(Clone, Copy, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct WaitQuery {
-    /// Seconds to wait at most.
+    /// Maximum wait in seconds.
     #[param(minimum = 0, maximum = 60, default = 60)]
     timeout: Option<u64>,
 }
 
-/// Waits until a run has ended or waits for a person
+/// Wait until a run has ended or waits for a person
 ///
-/// A run that still goes on after that time is told as it stands: ask again.
+/// If the run is still in progress after that time, the response has its current state; repeat the request.
 #[utoipa::path(get, path = "/runs/{run}/wait", tag = "runs",
     params(("run" = String, Path, description = "the run's id"), WaitQuery),
     responses((status = 200, body = RunOutcome)))]
@@ -321,9 +321,9 @@ async fn wait(
     Ok(Json(within(&app, &run, seconds).await?.into()))
 }
 
-/// Stops a run
+/// Cancel a run
 ///
-/// Nothing new starts, and what runs is told to end; the run has ended when its status says so.
+/// No new call starts, and running calls are stopped. The run has ended when its status says so.
 #[utoipa::path(post, path = "/runs/{run}/cancel", tag = "runs",
     params(("run" = String, Path, description = "the run's id"), IdempotencyKey),
     responses((status = 202, body = RunOutcome, description = "it is being stopped, or has been",

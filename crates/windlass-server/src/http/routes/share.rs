@@ -1,7 +1,7 @@
-//! `/threads/{thread}/share` and `/shares`: letting everybody in the workspace read a conversation.
+//! `/threads/{thread}/share` and `/shares`: letting all users of the workspace read a thread.
 //!
-//! A reader gets what stands in it, what happens in it and what it cost, and nothing else: no run of it, no file, no
-//! word in it. Its address is the link; it takes an account of the workspace, and ends with the share.
+//! Readers see messages, live updates and costs. They cannot start runs, read files, or send messages and answers. The
+//! thread's address is the link: it requires an account of the workspace, and works until the share ends.
 
 use axum::Json;
 use axum::extract::State;
@@ -20,28 +20,27 @@ use crate::http::input::{Path, Query};
 use crate::http::page::{Page, PageQuery};
 use crate::http::problem::Problem;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(one, share, unshare)).routes(routes!(list))
 }
 
-/// Whether a conversation may be read by everybody in the workspace.
+/// Whether all users of the workspace may read a thread.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Sharing {
-    /// Whether it may.
+    /// Whether the thread is shared.
     shared: bool,
-    /// Whoever said so.
+    /// User who shared it.
     by: Option<Sharer>,
-    /// When, in milliseconds since the Unix epoch.
+    /// When it was shared, in milliseconds since the Unix epoch.
     at: Option<u64>,
 }
 
-/// Whoever shared a conversation.
+/// The user who shared a thread.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Sharer {
-    /// Its id.
+    /// Id of the user.
     id: String,
-    /// How people call it.
+    /// Display name.
     name: String,
 }
 
@@ -55,7 +54,7 @@ impl Sharing {
     }
 }
 
-/// Whether everybody in the workspace may read a conversation
+/// Get whether a conversation is shared with the workspace
 #[utoipa::path(get, path = "/threads/{thread}/share", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id")),
     responses((status = 200, body = Sharing)))]
@@ -70,10 +69,10 @@ async fn one(
     Sharing::of(&app, share).await.map(Json)
 }
 
-/// Lets everybody in the workspace read a conversation, until that is taken back
+/// Share a conversation with all users of the workspace
 ///
-/// They read what was said in it and what its tools were asked and answered, also what comes later. They write nothing
-/// in it, answer nothing that it asks, and get none of its files.
+/// They can read its messages, tool calls and tool results, including later ones. They cannot send messages, answer
+/// interrupts or read its files.
 #[utoipa::path(put, path = "/threads/{thread}/share", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id")),
     responses((status = 200, body = Sharing)))]
@@ -88,7 +87,7 @@ async fn share(
     Sharing::of(&app, Some(share)).await.map(Json)
 }
 
-/// Takes it back: whoever is reading it is let out within a minute
+/// Stop sharing a conversation; open streams of other readers end within a minute
 #[utoipa::path(delete, path = "/threads/{thread}/share", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id")),
     responses((status = 204, description = "it is its owner's alone")))]
@@ -103,7 +102,7 @@ async fn unshare(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A conversation that is shared.
+/// A shared thread.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct SharedThread {
     /// The thread's id.
@@ -114,7 +113,7 @@ struct SharedThread {
     at: u64,
 }
 
-/// The user's conversations that everybody in the workspace may read
+/// List the user's shared conversations
 #[utoipa::path(get, path = "/shares", tag = "threads", params(PageQuery, OfUser),
     responses((status = 200, body = Page<SharedThread>)))]
 async fn list(
@@ -136,7 +135,7 @@ async fn list(
                 title: row.view.title,
                 at: share.at.0,
             }),
-            // Deleted where nobody knows of shares, such as by `windlass threads delete`.
+            // The thread was deleted by a process that does not maintain shares, such as `windlass threads delete`.
             Err(EngineError::NoThread(_)) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! The agent of a new run, as a request names it.
+//! Chooses the agent of a new run.
 
 use windlass::AgentConfig;
 use windlass::machine::ModelName;
@@ -7,7 +7,7 @@ use crate::endpoints::ClientEndpoints;
 use crate::http::Shared;
 use crate::http::problem::Problem;
 
-/// The agent that a request names, or the configured one, with the model that it names.
+/// The requested agent, or the configured one if the request names none. A requested model becomes its first model.
 pub fn choose(app: &Shared, agent: Option<&str>, model: Option<&str>) -> Result<AgentConfig, Problem> {
     if let Some(agent) = agent.filter(|agent| *agent != app.config.agent.name) {
         return Err(Problem::invalid(format!("there is no agent `{agent}`"))
@@ -24,7 +24,7 @@ pub fn choose(app: &Shared, agent: Option<&str>, model: Option<&str>) -> Result<
             return Err(Problem::invalid(format!("the model `{model}` cannot be used: {error}"))
                 .hint("`GET /api/v1/models` lists those that are configured"));
         }
-        // The named one first; the others stay its fallbacks.
+        // The requested model comes first; the others remain as fallbacks.
         chosen.models.retain(|known| *known != name);
         chosen.models.insert(0, name);
     }

@@ -1,5 +1,5 @@
-//! Files that go with a message: uploads by name, files of the conversation by path, those of an earlier message, and
-//! `@name` in the text.
+//! Files attached to a message: uploads by name, files of the thread by path, files of an earlier message, and `@name`
+//! mentions in the text.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -14,26 +14,27 @@ use crate::http::caller::Caller;
 use crate::http::files::{Folder, blocking, home, of_thread};
 use crate::http::problem::Problem;
 
-/// Files of one message at most.
+/// Maximum number of files of one message.
 const FILES_MAX: usize = 20;
 
-/// A file that goes with a message.
+/// A file to attach to a message.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Attachment {
     /// One of the sender's uploads.
     Upload {
-        /// Its name.
+        /// Name of the upload.
         upload: String,
     },
-    /// A file of the conversation's folder.
+    /// A file in the thread's folder.
     Path {
-        /// Its path there.
+        /// Path in that folder.
         path: String,
     },
-    /// All files of a message of a conversation that the sender may go on with, as they were sent then.
+    /// All files of an earlier message, as they were when it was sent. The sender must own the thread or administer
+    /// its workspace.
     Earlier {
-        /// The conversation's id.
+        /// Id of the thread.
         #[schema(value_type = String)]
         thread: ThreadId,
         /// The message's `seq`.
@@ -41,10 +42,10 @@ pub enum Attachment {
     },
 }
 
-/// A conversation, with what is recorded of its folder.
+/// A thread, with the folder that its journal records.
 pub type Place = (ThreadId, Option<String>);
 
-/// Makes blocks of the files that go with a message. A new conversation has no place yet.
+/// Converts attachments into blocks. A new thread has no place yet.
 pub async fn attach(
     app: &Shared,
     caller: &Caller,
@@ -81,9 +82,9 @@ pub async fn attach(
     Ok(blocks)
 }
 
-/// Makes blocks of the files that a message's text names as `@name`: of the conversation's folder, or among the
-/// sender's uploads. A name that no file has is a word like any other, and so is one whose file goes along anyway: said
-/// once more, a message has the files of then.
+/// Converts the files that a text mentions as `@name` into blocks. A name is looked up in the thread's folder, then
+/// among the sender's uploads. Names without a file are ignored. So are names that are already attached: a repeated
+/// message keeps the files as they were when it was first sent.
 pub async fn mentioned(
     app: &Shared,
     caller: &Caller,
@@ -105,7 +106,7 @@ pub async fn mentioned(
         let path = place.clone().map(|place| Named::Path(place, name.to_owned()));
         for named in path.into_iter().chain([Named::Upload(name.to_owned())]) {
             match block(app, caller, named).await {
-                // A picture keeps no name.
+                // An image block has no name to compare, so compare the block itself.
                 Ok(block) if attached.contains(&block) => break,
                 Ok(block) => {
                     blocks.push(block);
@@ -119,11 +120,11 @@ pub async fn mentioned(
     Ok(blocks)
 }
 
-/// A file by its name.
+/// Where to look up a file.
 enum Named {
     /// Among the sender's uploads.
     Upload(String),
-    /// In a conversation's folder.
+    /// In a thread's folder.
     Path(Place, String),
 }
 
@@ -152,7 +153,7 @@ fn read(folder: &Folder, path: &str, max_bytes: u64) -> Result<Bytes, Problem> {
     Ok(bytes.into())
 }
 
-/// The words of a text that may name a file: `@name`.
+/// The mentions of a text: words that begin with `@`.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     let words =
         text.split_whitespace().filter_map(|word| word.trim_start_matches(['(', '"']).strip_prefix('@'));

@@ -1,5 +1,5 @@
-//! Starting a run for a caller: every route and dialect does it here, so that none forgets whose run it is, where its
-//! tools work, and what its user may still use.
+//! Starts runs for a caller. Every route and dialect calls these functions, so that each run has an owner, a folder
+//! and the checks of the user's limits.
 
 use windlass::{RunTools, Started, Task};
 
@@ -10,13 +10,13 @@ use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
-/// Starts a run for whoever calls. Whose it is and where its tools work are the caller's, whatever the task says.
+/// Starts a run. The caller determines its owner, workspace and folder, overriding those in the task.
 pub async fn begin(app: &Shared, caller: &Caller, mut task: Task) -> Result<Started, Problem> {
     let tools = std::mem::take(&mut task.tools);
     begin_with(app, caller, task, async { Ok(tools) }).await
 }
 
-/// The same with tools that are only fetched for a run that may be started.
+/// Like [`begin`], but fetches the tools only after the permission and limit checks have passed.
 pub async fn begin_with(
     app: &Shared,
     caller: &Caller,
@@ -29,7 +29,7 @@ pub async fn begin_with(
     task.workspace = caller.workspace().to_owned();
     let home = Home::of(caller.workspace(), caller.user());
     task.folder = Some(home.folder(app.config.settings.files.folder()));
-    // Kept until the run is in the store, where the next one finds it.
+    // Reserves a place until the run is in the store, where the next request counts it.
     let _room = app.limits.limiter.room_for_run(&app.engine, &task).await?;
     task.tools = tools.await?;
     let model = task.agent.models.first().cloned();

@@ -1,4 +1,4 @@
-//! What a user may still spend, asked before a run is started.
+//! Checks a user's remaining credit before a run starts.
 
 use http::StatusCode;
 use windlass::limits::{Per, Unit, Window};
@@ -7,8 +7,8 @@ use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
-/// Refuses where the caller's credit is used up: what is left may still turn out too little for a step, and then the
-/// run says so. (ZE-X5)
+/// Returns an error if the caller's credit is used up. A small remainder may still be too little for a step; then the
+/// run itself fails. (ZE-X5)
 pub async fn check_credit(app: &Shared, caller: &Caller) -> Result<(), Problem> {
     for allowance in app.engine.allowances(caller.workspace(), caller.user()).await? {
         let budget = &allowance.budget;

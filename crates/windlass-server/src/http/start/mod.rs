@@ -1,4 +1,4 @@
-//! A message on its way to a run: who sends it, when it was sent, and the title of its conversation.
+//! Everything between an incoming message and its run: agent, attachments, credit, time zone and the thread's title.
 
 pub mod agent;
 pub mod attach;

@@ -1,6 +1,6 @@
-//! A message for an agent, as both of its routes take it: checked, sent once, and answered with where to look.
+//! Sends a message to an agent, for both routes that accept one: validates it, starts the run, and returns its ids.
 //!
-//! What happens to it while a run is active is the machine's to decide.
+//! The machine decides how the message is handled while a run is active.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -19,60 +19,60 @@ use crate::http::caller::Caller;
 use crate::http::middleware::idempotency::Claimed;
 use crate::http::problem::Problem;
 
-/// Longest message, in characters. (WT-E1)
+/// Maximum length of a message, in characters. (WT-E1)
 pub const MESSAGE_MAX_CHARS: usize = 32_768;
-/// Blocks of a message at most.
+/// Maximum number of blocks of a message.
 const BLOCKS_MAX: usize = 64;
 
-/// A message, and how the run that it starts behaves.
+/// A message and the options of the run that it starts.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"message": "Read data.csv and write three insights to insights.md", "timezone": "Europe/Rome"}))]
 pub struct NewMessage {
-    /// The thread that it goes to; absent in `POST /runs`: a new one is made.
+    /// Id of the thread. If absent in `POST /runs`, a new thread is created.
     thread: Option<String>,
-    /// What is said.
+    /// Content of the message.
     message: Said,
-    /// Files that go with it, beside those that its text names as `@file`; at most 20 together.
+    /// Attached files. Files that the text mentions as `@file` are added; at most 20 in total.
     #[serde(default)]
     #[schema(max_items = 20)]
     attachments: Vec<Attachment>,
-    /// The agent; absent: the configured one.
+    /// Name of the agent. Default: the configured one.
     agent: Option<String>,
-    /// The model of a run that it starts, `provider/model`; absent: the agent's.
+    /// Model of the new run, as `provider/model`. Default: the agent's model.
     model: Option<String>,
-    /// What the run may do at all; absent: as in the thread's last run, else the agent's mode.
+    /// Mode of the run. Default: the mode of the thread's last run, else that of the agent.
     mode: Option<Purpose>,
-    /// What happens while another run is active.
+    /// How to handle the message while another run is active.
     #[serde(default)]
     when_busy: Busy,
-    /// Who reads the answer: decides what happens at a limit where `at_limit` does not.
+    /// Who reads the answer. It determines the behavior at a limit if `at_limit` is absent.
     #[serde(default)]
     surface: Reader,
-    /// What happens when a limit is reached.
+    /// Behavior when a limit is reached.
     at_limit: Option<Limit>,
-    /// Runs the calls of a step one after another, even those that change nothing.
+    /// Runs the calls of a step one after another, even read-only ones.
     #[serde(default)]
     serialized: bool,
-    /// The time zone told to the model with the time: a name such as `Europe/Rome`, or `Z`, or an offset such as
-    /// `+02:00`. Absent: no time is told.
+    /// Time zone for the current time in the prompt: a name such as `Europe/Rome`, `Z`, or an offset such as `+02:00`.
+    /// If absent, the prompt contains no time.
     #[schema(example = "Europe/Rome")]
     timezone: Option<String>,
 }
 
-/// What is said.
+/// Content of a message.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum Said {
-    /// In words: 1 to 32,768 characters, not all blank.
+    /// Plain text: 1 to 32,768 characters, not all blank.
     #[schema(title = "Text")]
     Text(String),
-    /// In parts.
+    /// A list of blocks.
     #[schema(title = "Blocks")]
     Blocks(Vec<Part>),
 }
 
-/// A part of a message.
+/// A block of a message.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Part {
@@ -84,33 +84,33 @@ pub enum Part {
     },
 }
 
-/// What happens to a message while a run is active.
+/// How to handle a message while a run is active.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Busy {
-    /// It is refused: 409.
+    /// Reject the message with status 409.
     Reject,
-    /// It is sent after the run has ended well.
+    /// Send it after the active run has completed successfully.
     #[default]
     Queue,
-    /// It goes in after the current step's last result.
+    /// Add it to the active run after the last result of the current step.
     Steer,
-    /// The run is cancelled, then it is sent.
+    /// Cancel the active run, then send it.
     Replace,
-    /// The run is cancelled and taken back, then it is sent.
+    /// Cancel the active run and remove it from the history, then send it.
     Rollback,
 }
 
-/// What a run may do at all, whatever the gate would let through.
+/// Mode: which kinds of calls a run may make, independent of the policy.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[schema(as = Mode)]
 #[serde(rename_all = "snake_case")]
 enum Purpose {
-    /// Everything.
+    /// All calls.
     Agent,
-    /// Answer: only what reads, without memory, commands and questions to people.
+    /// Answer a question: read-only calls. Memory, commands and questions to people are excluded.
     Ask,
-    /// Make a plan: only what reads, without commands.
+    /// Write a plan: read-only calls. Commands are excluded.
     Plan,
 }
 
@@ -128,22 +128,22 @@ impl From<Purpose> for Mode {
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Reader {
-    /// A person, who is asked what to do at a limit.
+    /// A person. At a limit the run asks what to do.
     #[default]
     Chat,
-    /// A program: a limit that is reached is a typed failure.
+    /// A program. At a limit the run fails with an error code.
     Headless,
 }
 
-/// What happens when a limit is reached.
+/// Behavior when a limit is reached.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Limit {
-    /// The run fails with the limit's code.
+    /// The run fails with the limit's error code.
     Fail,
-    /// It waits for a person, who raises the limit or stops it.
+    /// The run waits until a person raises the limit or stops it.
     Ask,
-    /// Out of steps, it says in words what it has found; at another limit it fails.
+    /// Out of steps, the model writes a final answer from its findings. At any other limit the run fails.
     Answer,
 }
 
@@ -159,23 +159,23 @@ impl From<Busy> for WhenBusy {
     }
 }
 
-/// What became of a message.
+/// The result of sending a message.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Sent {
-    /// The thread.
+    /// Id of the thread.
     thread: String,
-    /// The run that it starts; for a message that steers, should it still start one.
+    /// Id of the run that the message starts. For a message that steers: the id of the run that it would start.
     run: String,
-    /// The message's id, which the queue names it by.
+    /// Id of the message, as used by the queue routes.
     message: String,
-    /// Position of the first event that it led to: follow the thread from before it.
+    /// Position of the first event that the message caused. To follow the thread, read from the position before it.
     seq: u64,
-    /// Whether it waits, and starts nothing yet.
+    /// Whether the message is queued and has not started a run yet.
     queued: bool,
 }
 
 impl Said {
-    /// The message, where it fits.
+    /// Validates the content and converts it to a message.
     pub fn read(self) -> Result<Message, Problem> {
         let texts = match self {
             Self::Text(text) => vec![text],
@@ -198,7 +198,7 @@ impl Said {
     }
 }
 
-/// Sends a message to a thread, or to one that is made for it.
+/// Sends a message to the given thread, or to a new one.
 pub async fn send(
     app: &Shared,
     caller: &Caller,

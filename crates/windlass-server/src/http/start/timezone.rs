@@ -1,11 +1,11 @@
-//! Time zones as clients name them, read into the offset that counts now.
+//! Parses a client's time zone into its current UTC offset.
 
 use windlass::machine::Timestamp;
 
 use crate::clock::now;
 use crate::http::problem::Problem;
 
-/// Minutes east of UTC now, in a zone that is named (`Europe/Rome`), `Z`, or an offset (`+02:00`).
+/// Current offset in minutes east of UTC, for a zone name (`Europe/Rome`), `Z`, or an offset (`+02:00`).
 pub fn offset_minutes(zone: &str) -> Result<i32, Problem> {
     at(zone, now()).ok_or_else(|| {
         let shown = crate::text::first_line(zone, 64);
@@ -26,7 +26,7 @@ fn at(zone: &str, now: Timestamp) -> Option<i32> {
     Some(zone.to_offset(now).seconds() / 60)
 }
 
-/// `+02:00` and the like; no zone is further than 18 hours from UTC. (RFC 3339)
+/// Parses an offset such as `+02:00`, up to 18 hours from UTC. (RFC 3339)
 fn offset(text: &str) -> Option<i32> {
     let (sign, rest) = match text.strip_prefix('+') {
         Some(rest) => (1, rest),
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn zones_are_names_and_offsets() {
-        // 2026-01-15 and 2026-07-15, noon UTC.
+        // Noon UTC on 2026-01-15 and 2026-07-15.
         let (winter, summer) = (Timestamp(1_768_478_400_000), Timestamp(1_784_116_800_000));
         for (zone, now, minutes) in [
             ("Europe/Rome", winter, Some(60)),

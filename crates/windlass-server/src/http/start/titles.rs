@@ -1,6 +1,7 @@
-//! Titles of new conversations, made by a model in the background.
+//! Generates titles of new threads with a model, in the background.
 //!
-//! They are a nicety: where many conversations begin at once, or the server ends, some keep their first words.
+//! Titles are best effort. If many threads start at once, or the server stops, some keep the beginning of their first
+//! message as title.
 
 use std::time::Duration;
 
@@ -12,20 +13,20 @@ use windlass::{Started, Update};
 use crate::config::TitleModel;
 use crate::http::Shared;
 
-/// How long a title waits for the first answer, which says more than the question alone. (SK-P7: 16 × 0.5 s)
+/// Maximum wait for the first answer, which describes the thread better than the question alone. (SK-P7: 16 × 0.5 s)
 const ANSWER_WAIT: Duration = Duration::from_secs(8);
 
-/// Titles that are under way or wait for it.
+/// Maximum number of titles that are being generated or are queued.
 const WAITING_MAX: usize = 256;
 
-/// The place of a conversation whose title is under way.
+/// Reservation of a thread whose title is being generated; released on drop.
 struct Place {
     app: Shared,
     thread: ThreadId,
 }
 
 impl Place {
-    /// Takes it; `None` where the conversation has one, or there are too many.
+    /// Returns `None` if a title of the thread is already in progress, or too many are.
     fn take(app: &Shared, thread: &ThreadId) -> Option<Self> {
         let mut waiting = app.limits.titles.waiting();
         let is_taken = waiting.len() < WAITING_MAX && waiting.insert(thread.clone());
@@ -39,16 +40,17 @@ impl Drop for Place {
     }
 }
 
-/// Has a title made in the background for a thread that a run has begun.
+/// Generates a title in the background for a thread that a run has just created.
 pub fn begin(app: &Shared, started: &Started, model: Option<ModelName>) {
     let model = match &app.config.settings.server.title_model {
         TitleModel::Runs => model,
         TitleModel::Named(model) => Some(model.clone()),
         TitleModel::None => None,
     };
-    // The demo model answers whatever it is asked in its own words.
+    // The demo model answers every prompt from its script, so it cannot write a title.
     let Some(model) = model.filter(|model| model.as_str() != DEMO_MODEL) else { return };
-    // A later message, and a copy of another thread, find a title there. A message that is sent again looks like the first.
+    // Only the first message of a new thread has this position; forks and later messages have a title already. A
+    // retried first message passes this check.
     if started.seq != Seq(1) {
         return;
     }
@@ -67,14 +69,14 @@ pub fn begin(app: &Shared, started: &Started, model: Option<ModelName>) {
 
 async fn make(app: &Shared, started: &Started, model: &ModelName) {
     let Ok(_turn) = app.limits.titles.at_once.acquire().await else { return };
-    // Whether or not there is an answer by then.
+    // Continues after the timeout, with or without an answer.
     let _ = tokio::time::timeout(ANSWER_WAIT, answered(app, started)).await;
     if let Err(error) = app.engine.thread(&started.thread).make_title(model).await {
         tracing::debug!(thread = %started.thread, %error, "no title was made");
     }
 }
 
-/// Until the run has said something, or ended.
+/// Waits until the run has produced text or has finished.
 async fn answered(app: &Shared, started: &Started) {
     let mut updates = app.engine.thread(&started.thread).watch(started.seq);
     while let Some(Ok(update)) = updates.next().await {

@@ -1,5 +1,5 @@
-//! Outward dialects, as the server sees them: other products' interfaces over the same engine, each under a prefix of its
-//! own. The server knows none of them: whoever starts it registers those that it serves.
+//! Outward dialects: the interfaces of other products over the same engine, each under its own path prefix. The server
+//! knows no dialect; the process that starts it registers the dialects to serve.
 
 use async_trait::async_trait;
 use axum::Router;
@@ -7,13 +7,13 @@ use http::HeaderMap;
 
 use super::Shared;
 
-/// An outward dialect.
 #[async_trait]
 pub trait Dialect: Send + Sync {
-    /// Its routes, with their prefix.
+    /// The routes of the dialect, with its prefix.
     fn routes(&self, app: &Shared) -> Router<Shared>;
 
-    /// Whether its own session cookie is that of a user. Requests with one count for the user and not for the address.
+    /// Whether the request has a valid session cookie of the dialect. Such requests count against the user, not the
+    /// address.
     async fn knows_cookie(&self, _headers: &HeaderMap, _app: &Shared) -> bool {
         false
     }

@@ -1,6 +1,6 @@
-//! How often and how much at once: what is counted of requests by user, key and address, and of runs by user.
+//! Rate and concurrency limits: requests by user, key and address, and runs by user.
 //!
-//! Budgets of tokens and money are the engine's. What is counted here is forgotten with the process.
+//! The engine enforces budgets of tokens and money. The counters here are lost when the process ends.
 
 mod bucket;
 pub mod places;
@@ -24,39 +24,40 @@ use crate::http::problem::Problem;
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LEFT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// Credentials that an address may try in vain in a minute.
+/// Number of invalid credentials that an address may try per minute.
 const FAILURES_PER_MINUTE: u32 = 30;
 
-/// Concurrent trial calls of one user.
+/// Maximum number of concurrent trial calls of one user.
 const TRIALS_PER_USER: usize = 2;
-/// Concurrent requests of one user that connect to tool servers named in the request, up to ten each.
+/// Maximum number of concurrent requests of one user that connect to tool servers named in the request, up to ten
+/// each.
 const REACHING_PER_USER: usize = 2;
 
-/// What a server counts.
+/// The counters of a server.
 pub struct Limiter {
     users: Buckets,
     keys: Buckets,
     pub(in crate::http) addresses: Buckets,
     failures: Buckets,
-    /// Streams that are open.
+    /// Open streams per user.
     pub streams: Places,
-    /// Trial calls that are being made.
+    /// Trial calls in progress per user.
     pub trials: Places,
-    /// Requests that reach tool servers of their own.
+    /// Requests that connect to tool servers of their own, per user.
     pub reaching: Places,
     runs_per_user: u32,
     starting: Arc<Mutex<HashMap<Principal, u32>>>,
 }
 
-/// What a request was counted by.
+/// The limits that a request was counted against.
 #[derive(Clone, Debug, Default)]
 pub(in crate::http) struct Tally(Arc<Mutex<Counted>>);
 
 #[derive(Debug, Default)]
 struct Counted {
-    /// The tightest of all.
+    /// The verdict of the limit that is closest to its maximum.
     tightest: Option<(&'static str, Verdict)>,
-    /// Who makes the request, where that is known.
+    /// The authenticated user, if any.
     user: Option<Principal>,
 }
 
@@ -82,7 +83,7 @@ impl Tally {
         let Some((name, Verdict { per_minute, left, reset_s, .. })) = tightest else { return };
         let headers = response.headers_mut();
         let mut put = |header: HeaderName, value: String| {
-            // Names and figures of ours.
+            // Invariant: names and numbers are valid header values.
             if let Ok(value) = HeaderValue::from_str(&value) {
                 headers.insert(header, value);
             }
@@ -98,7 +99,6 @@ fn too_many(name: &str, verdict: Verdict) -> Problem {
 }
 
 impl Limiter {
-    /// Counts by these limits.
     pub fn new(limits: &ServerLimits) -> Self {
         Self {
             users: Buckets::new(limits.requests_per_minute()),
@@ -113,7 +113,7 @@ impl Limiter {
         }
     }
 
-    /// Counts a request of somebody who is known.
+    /// Counts a request of an authenticated user.
     pub fn admit(&self, identity: &Identity, parts: &request::Parts) -> Result<(), Problem> {
         let tally = parts.extensions.get::<Tally>().cloned().unwrap_or_default();
         tally.counted().user = Some(identity.user.clone());
@@ -128,11 +128,12 @@ impl Limiter {
         }
     }
 
-    /// Counts a request whose credential let nobody in. What was done stands; only that the credential is none is no
-    /// longer said to whoever tries too many.
+    /// Counts a request whose credential was invalid. An address with too many invalid credentials receives a 429
+    /// instead of the 401, so it can no longer test credentials. Other responses are returned unchanged.
     pub(in crate::http) fn stranger(&self, address: &str, tally: &Tally, response: Response) -> Response {
         if let Some(verdict) = self.addresses.take(address) {
-            // There was room when it came.
+            // The limit was checked when the request arrived, so a verdict that it is exceeded does not reject the
+            // response.
             let _ = tally.note("address", verdict);
         }
         if response.status() != StatusCode::UNAUTHORIZED {
@@ -147,8 +148,8 @@ impl Limiter {
         }
     }
 
-    /// Room for a message of a user, which begins a run unless one is active in its thread. To be kept until the run is
-    /// in the store.
+    /// Reserves a place among a user's active runs for a message. Returns `None` if no place is needed because the
+    /// thread already has an active run. The caller holds the reservation until the run is in the store.
     pub async fn room_for_run(&self, engine: &Engine, task: &Task) -> Result<Option<Starting>, Problem> {
         let busy = match &task.thread {
             Some(thread) => {
@@ -181,7 +182,7 @@ pub struct Starting {
 }
 
 impl Starting {
-    /// Counts it; returns how many the user is about to start, this one included.
+    /// Counts this run. Returns the number of runs that the user is about to start, including this one.
     fn begin(&self) -> usize {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let count = all.entry(self.user.clone()).or_default();

@@ -1,7 +1,7 @@
-//! What the server and its engine count, written as Prometheus text.
+//! Metrics of the server and its engine, exported as Prometheus text.
 //!
-//! Labels come from our own lists and from the configuration; what a client or a model can name without bound is
-//! counted as `other`.
+//! Label values come from fixed lists and the configuration. Names that a client or a model can choose are bounded:
+//! the rest is counted as `other`.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
@@ -20,11 +20,11 @@ use windlass::port::observe::{Measure, Observer};
 
 use crate::http::problem::Problem;
 
-/// Names that a label may take before the rest is counted together.
+/// Maximum number of distinct names in labels. Further names are counted as `other`.
 const NAMES: usize = 200;
 type Labels = Vec<(&'static str, String)>;
 
-/// A histogram of seconds, from a millisecond to an hour.
+/// Constructor of a histogram in seconds, from a millisecond to an hour.
 #[derive(Clone)]
 struct Seconds;
 
@@ -36,7 +36,7 @@ impl MetricConstructor<Histogram> for Seconds {
 
 type Durations = Family<Labels, Histogram, Seconds>;
 
-/// Everything that is counted.
+/// All metrics.
 pub struct Metrics {
     // tidy: fields one for each figure
     registry: Registry,
@@ -115,7 +115,7 @@ impl Metrics {
         it.register("interrupts_waiting", "Questions that wait for people", self.interrupts.clone());
     }
 
-    /// Counts a request that was answered.
+    /// Counts a request after its response has begun.
     pub fn answered(&self, route: &str, method: &http::Method, status: u16, took_ms: u64) {
         let method = match *method {
             http::Method::GET | http::Method::POST | http::Method::PUT | http::Method::PATCH => {
@@ -131,13 +131,13 @@ impl Metrics {
         self.requests.get_or_create(&labels).inc();
     }
 
-    /// Counts an event stream for as long as the value lives.
+    /// Counts an event stream until the returned value is dropped.
     pub fn stream(&self) -> OpenStream {
         self.streams.inc();
         OpenStream(self.streams.clone())
     }
 
-    /// A name as a label, while there is room for new ones.
+    /// Returns a name as a label value, or `other` if the set of names is full.
     fn bounded(&self, name: &str) -> String {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if names.contains(name) || names.len() < NAMES && name.len() <= 128 && names.insert(name.to_owned()) {
@@ -146,7 +146,7 @@ impl Metrics {
         "other".to_owned()
     }
 
-    /// Looks up what stands in the store, and writes everything.
+    /// Reads the current counts from the store, and encodes all metrics.
     pub async fn text(&self, engine: &Engine) -> Result<String, Problem> {
         let counts = engine.thread_counts().await?;
         let by_status =
@@ -163,7 +163,7 @@ impl Metrics {
     }
 }
 
-/// An event stream that is open.
+/// An open event stream in the metrics.
 pub struct OpenStream(Gauge);
 
 impl Drop for OpenStream {
@@ -176,7 +176,7 @@ fn seconds(ms: u64) -> f64 {
     ms as f64 / 1e3
 }
 
-/// A value of ours as the journal writes it.
+/// The serialized name of an enum variant, as in the journal.
 fn word(value: &impl Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| Some(value.as_str()?.to_owned())).unwrap_or_default()
 }
@@ -216,7 +216,7 @@ impl Observer for Metrics {
                 self.append_seconds.observe(seconds(*took_ms));
                 self.append_failures.inc_by(u64::from(!written));
             }
-            // What the library learns to tell later is not counted before it has a name here.
+            // Measures that the library adds later are ignored until they have a metric here.
             _ => {}
         }
     }

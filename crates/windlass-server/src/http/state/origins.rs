@@ -1,32 +1,32 @@
-//! The addresses that a server answers at, and the pages elsewhere that may use it.
+//! The addresses of the server, and the web origins of other pages that may use it.
 
 use std::net::SocketAddr;
 
 use http::uri::Authority;
 use http::{HeaderMap, Uri, header};
 
-/// The addresses that a server answers at.
+/// The addresses of the server, and the other origins that it allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins {
-    /// Those of them by which only programs on this machine reach the listener; none where it has a public address.
+    /// Loopback hosts of the listener. Empty if the server has a public address.
     loopback: Vec<String>,
-    /// Hosts with ports, in lower case, as `Host` names them.
+    /// Hosts with ports in lower case, as in the `Host` header.
     hosts: Vec<String>,
-    /// Origins that browsers may send from: our own addresses.
+    /// The server's own origins.
     own: Vec<String>,
-    /// Other origins, which an administrator has listed.
+    /// Other origins that the configuration allows.
     listed: Vec<String>,
 }
 
 impl Origins {
-    /// The addresses of a listener, those that people reach it by, and the pages elsewhere that may use it.
+    /// Collects the addresses of the listener and the public URLs, and the other allowed origins.
     pub fn new(scheme: &str, listener: SocketAddr, public: &[Uri], listed: &[String]) -> Self {
         let port = listener.port();
         let mut hosts = vec![listener.to_string()];
         if listener.ip().is_loopback() {
             hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(|host| format!("{host}:{port}")));
         }
-        // Where people reach it by another name, a proxy is in between, and some hand on the listener's own.
+        // With a public address there is a proxy in front, and some proxies send the listener's address as `Host`.
         let is_here_alone = listener.ip().is_loopback() && public.is_empty();
         let loopback = if is_here_alone { hosts.clone() } else { Vec::new() };
         let mut own: Vec<String> = hosts.iter().map(|host| format!("{scheme}://{host}")).collect();
@@ -39,22 +39,21 @@ impl Origins {
         Self { loopback, hosts, own, listed }
     }
 
-    /// Whether the server answers to a host.
     pub fn knows_host(&self, host: &str) -> bool {
         self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
-    /// Whether a host is this machine's own name for a listener that only this machine reaches.
+    /// Whether a host is a loopback name of a listener that only this machine can reach.
     pub fn is_loopback(&self, host: &str) -> bool {
         self.loopback.iter().any(|known| known.eq_ignore_ascii_case(host))
     }
 
-    /// Whether an origin is one of our own addresses.
+    /// Whether an origin is one of the server's own.
     pub fn is_own(&self, origin: &str) -> bool {
         self.own.iter().any(|known| known.eq_ignore_ascii_case(origin))
     }
 
-    /// Our own address with this host, with TLS where it has both.
+    /// The server's own origin for a host. Prefers `https` if both schemes exist.
     pub fn of_host(&self, host: &str) -> Option<&str> {
         let at = |own: &&String| {
             own.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
@@ -62,20 +61,20 @@ impl Origins {
         self.own.iter().filter(at).max_by_key(|own| own.starts_with("https://")).map(String::as_str)
     }
 
-    /// Whether an administrator lets pages of this origin use the server.
+    /// Whether the configuration allows an origin of another site.
     pub fn is_listed(&self, origin: &str) -> bool {
         self.listed.iter().any(|known| known.eq_ignore_ascii_case(origin))
     }
 }
 
-/// The host that a request names, in lower case; `None` if it names none or several. The host of an absolute address counts
-/// as `Host` does (RFC 9112, section 3.2.2).
+/// The host that a request names, in lower case. Returns `None` if it names none or several. The host of an absolute
+/// request target counts like `Host` (RFC 9112, section 3.2.2).
 pub fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     let mut named = headers.get_all(header::HOST).iter();
     let host = match (named.next(), named.next(), uri.authority()) {
         (Some(host), None, None) => host.to_str().ok()?.to_ascii_lowercase(),
         (Some(host), None, Some(authority)) => {
-            // Two different hosts: a proxy might have seen the other one.
+            // If the two hosts differ, a proxy may have routed the request by the other one.
             let same = host.to_str().is_ok_and(|host| host.eq_ignore_ascii_case(authority.as_str()));
             same.then(|| authority.as_str().to_ascii_lowercase())?
         }

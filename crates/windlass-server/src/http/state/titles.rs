@@ -1,4 +1,4 @@
-//! What bounds the making of titles.
+//! Limits for the generation of titles.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,13 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 use windlass::machine::ThreadId;
 
-/// Titles that are made at once: people's runs go first.
+/// Maximum number of titles generated concurrently, so that users' runs have priority.
 const AT_ONCE: usize = 4;
 
-/// What bounds the making of titles.
+/// Limits for the generation of titles.
 pub struct Titles {
     pub(in crate::http) at_once: Semaphore,
-    /// Conversations whose titles are under way, or wait for it.
+    /// Threads whose title is being generated or queued.
     waiting: Mutex<HashSet<ThreadId>>,
 }
 
@@ -24,7 +24,7 @@ impl Default for Titles {
 
 impl Titles {
     pub(in crate::http) fn waiting(&self) -> MutexGuard<'_, HashSet<ThreadId>> {
-        // Each change is one insertion or removal.
+        // Invariant: each change is a single insertion or removal, so a poisoned lock guards a consistent set.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

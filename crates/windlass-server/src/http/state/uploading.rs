@@ -1,4 +1,4 @@
-//! What bounds the bodies of uploads.
+//! Limits for upload bodies.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use super::limiter::places::{Place, Places};
 use crate::home::Home;
 use crate::http::problem::Problem;
 
-/// What keeps uploads within the server's memory and their owners' room.
+/// Keeps uploads within the server's memory and their owners' quotas.
 #[derive(Debug)]
 pub struct Uploading {
-    /// Bodies that are held at a time.
+    /// Bodies in memory.
     places: Semaphore,
-    /// Of those, the ones of each user.
+    /// Bodies in memory per user.
     users: Places,
-    /// Files are kept one at a time, so that two of them do not both find the last room.
+    /// Serializes writes, so that two uploads cannot both use the last of a quota.
     pub(in crate::http) turn: Mutex<()>,
 }
 
-/// Uploads whose bodies are held at a time: so many times the largest file is what they take of the memory.
+/// Maximum number of upload bodies in memory. Uploads use at most this number times the maximum file size.
 const AT_ONCE: usize = 8;
-/// Concurrent uploads of one user. A user with a slow connection occupies no more places than these.
+/// Maximum number of concurrent uploads of one user, so that a slow connection cannot occupy all places.
 const OF_ONE_USER: usize = 2;
-/// How long an upload waits for its place.
+/// How long an upload waits for a place.
 const PLACE_WITHIN: Duration = Duration::from_secs(30);
 
 impl Default for Uploading {
@@ -35,13 +35,13 @@ impl Default for Uploading {
 }
 
 impl Uploading {
-    /// Waits for room to hold a body of a user's.
+    /// Waits for a place to hold an upload body of a user.
     pub(in crate::http) async fn place(&self, home: &Home) -> Result<(Place, SemaphorePermit<'_>), Problem> {
         let user = home.recorded();
-        // The user's first: one that waits for it takes no other's.
+        // Take the user's own place first: a request that waits for it occupies no shared place.
         let both = async { (self.users.take(&user).await, self.places.acquire().await) };
         let found = tokio::time::timeout(PLACE_WITHIN, both).await.ok();
-        // The semaphore is never closed.
+        // Invariant: the semaphore is never closed.
         found.and_then(|(own, shared)| Some((own, shared.ok()?))).ok_or_else(|| {
             let detail = "too many files are being uploaded";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(5)

@@ -1,7 +1,7 @@
-//! What a client of a stream is to be told, typed: updates with their positions, heartbeats, and why it ends.
+//! The items of a stream for one client: updates with positions, heartbeats, and the reason for the end.
 //!
-//! Every dialect that streams reads a feed and writes its own events; nothing here knows a wire. Leaving a feed
-//! leaves the run alone.
+//! Every dialect that streams reads a feed and encodes its own events. The feed knows no wire format. Dropping a feed
+//! does not affect the run.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -20,31 +20,31 @@ use crate::http::Shared;
 use crate::http::caller::{Caller, GuestsWelcome};
 use crate::http::problem::Problem;
 
-/// One thing to tell.
+/// An item of a stream.
 #[derive(Clone, Debug, PartialEq)]
-// An item lives for a moment, and boxing the update would cost an allocation for each.
+// An item is short-lived, and boxing the update would cost an allocation for each one.
 #[allow(clippy::large_enum_variant)]
 pub enum Item {
-    /// An update, and where the client stands with it.
+    /// An update, and the client's position after it.
     Told(Position, Update),
-    /// Nothing has happened for the time that was agreed on.
+    /// No update has arrived for the heartbeat interval.
     Heartbeat,
-    /// The server stops; another one, or the same one later, goes on from the client's position.
+    /// The server is shutting down. The client can continue from its position after a restart, or at another server.
     Stopping,
-    /// The stream ends for this reason.
+    /// The stream ends because of this problem.
     Refused(Problem),
 }
 
-/// Whoever reads a stream, as the request said it.
+/// The credentials of a stream's client, for later checks.
 #[derive(Clone, Debug)]
 pub struct Reader {
     credentials: HeaderMap,
 }
 
 impl Reader {
-    /// The reader who sent these headers; only what says who that is is kept.
+    /// Extracts the headers that authenticate the client; all others are dropped.
     pub fn of(headers: &HeaderMap) -> Self {
-        // The host decides how our cookies are called.
+        // The host determines the names of our cookies.
         let kept = [header::AUTHORIZATION, header::COOKIE, header::HOST].into_iter();
         let credentials = kept.flat_map(|name| {
             headers.get_all(&name).iter().map(move |value| (name.clone(), value.clone())).collect::<Vec<_>>()
@@ -52,11 +52,11 @@ impl Reader {
         Self { credentials: credentials.collect() }
     }
 
-    /// Refuses where the reader may no longer read the thread.
+    /// Returns an error if the client may no longer read the thread.
     async fn look_again(&self, app: &Shared, thread: &ThreadId) -> Result<(), Problem> {
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.headers = self.credentials.clone();
-        // The route that opened the stream has asked whether guests may.
+        // The route that opened the stream has already checked whether it admits guests.
         parts.extensions.insert(GuestsWelcome);
         let caller = Caller::from_request_parts(&mut parts, app).await?;
         caller.reads()?;
@@ -73,13 +73,14 @@ pub struct Feed {
     position: Position,
     heartbeat: Interval,
     look_again: Interval,
-    /// Ready when the server stops. Kept, because each new one enters and leaves a list that all streams share.
+    /// Ready when the server stops. Kept across calls: each new future would enter and leave a list that all streams
+    /// share.
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
     is_over: bool,
 }
 
 impl Feed {
-    /// Feeds a thread that the reader may see. `backlog` is the form of the fragments that exist already.
+    /// Opens a feed of a thread that the client may read. `backlog` is the form of deltas that were generated earlier.
     pub fn open(app: &Shared, reader: Reader, thread: &ThreadId, after: Position, backlog: Backlog) -> Self {
         Self {
             updates: app.engine.thread(thread).watch_from(after, backlog),
@@ -94,25 +95,25 @@ impl Feed {
         }
     }
 
-    /// Replaces the server's own heartbeat interval.
+    /// Overrides the server's heartbeat interval.
     pub fn beating(self, heartbeat: Duration) -> Self {
         Self { heartbeat: every(heartbeat), ..self }
     }
 
-    /// The next item; `None` after one that ends the stream.
+    /// Returns the next item, or `None` after an item that ended the stream.
     pub async fn next(&mut self) -> Option<Item> {
         if self.is_over {
             return None;
         }
         let item = loop {
-            // Updates may come without a pause.
+            // Updates may arrive without a pause, so check for shutdown first.
             if self.app.streams.stopping.is_cancelled() {
                 break Item::Stopping;
             }
             tokio::select! {
                 biased;
                 _ = self.look_again.tick() => {
-                    // On the heap for its moment: a stream's memory is that of its largest step.
+                    // Boxed because it is rare: the stream's future has the size of its largest step.
                     if let Err(problem) = Box::pin(self.reader.look_again(&self.app, &self.thread)).await {
                         break Item::Refused(problem);
                     }
@@ -127,12 +128,12 @@ impl Feed {
         Some(item)
     }
 
-    /// Whether it has ended by itself.
+    /// Whether the feed itself has ended the stream.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Where the client stands.
+    /// The client's position after the last item.
     pub fn position(&self) -> Position {
         self.position
     }
@@ -144,13 +145,13 @@ impl Feed {
                 Item::Told(self.position, update)
             }
             Some(Err(error)) => Item::Refused(error.into()),
-            // A watcher ends after an error alone.
+            // A watcher of the engine ends only after an error.
             None => Item::Refused(Problem::internal("the watcher has ended")),
         }
     }
 }
 
-/// Ticks after each `period`, not at once.
+/// An interval whose first tick comes after one `period`.
 fn every(period: Duration) -> Interval {
     let mut interval = tokio::time::interval(period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);

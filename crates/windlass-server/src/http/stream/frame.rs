@@ -1,6 +1,6 @@
-//! Updates as bytes on the wire, made once for all who read a thread.
+//! Encodes updates as bytes, once for all readers of a thread.
 //!
-//! A thousand readers of one run get the same few frames: each is encoded by whoever needs it first.
+//! A thousand readers of one run receive the same frames. The first reader that needs a frame encodes it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,35 +14,35 @@ use windlass::{Engine, EngineError, Position, Update};
 use crate::http::problem::Problem;
 use crate::http::stream::json::{self, Fragment};
 
-/// Frames that a thread's readers share: those who keep up are within a few of each other. Whoever is further behind
-/// encodes for itself.
+/// Number of recent frames that a thread's readers share. Readers that keep up are only a few frames apart. A reader
+/// that is further behind encodes its own.
 const SHARED: usize = 32;
-/// A larger one, a snapshot of a very long reply for example, is made for each reader, so that what is kept is bounded.
+/// Frames above this size, such as a snapshot of a very long reply, are not shared. This bounds the cached memory.
 const SHARED_MAX_BYTES: usize = 128 * 1024;
-/// What a client should wait before it comes back to a server that stops.
+/// How long a client should wait before it reconnects to a server that stops.
 const RETRY_MS: u64 = 1_000;
 
-/// How updates are written.
+/// Wire format of updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Server-sent events: the position as `id`, the wire name as `event`, one line of JSON as `data`.
     Sse,
-    /// One JSON object a line, with its position as `position`: events have an `id` of their own.
+    /// One JSON object per line, with the position as `position`, because events already have an `id` member.
     Ndjson,
 }
 
-/// The frames of all threads that somebody reads.
+/// The shared frames of all threads that have readers.
 #[derive(Debug, Default)]
 pub struct Frames(Mutex<HashMap<ThreadId, Weak<Thread>>>);
 
-/// The newest frames of one thread.
+/// The most recent frames of one thread.
 #[derive(Debug, Default)]
 pub struct Thread(Mutex<VecDeque<(Key, Shared)>>);
 
-/// A frame that somebody makes, or has made.
+/// A frame that is encoded or being encoded.
 type Shared = Arc<OnceCell<Bytes>>;
 
-/// What tells a frame from every other of its thread.
+/// Identifies a frame within its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
     position: Position,
@@ -51,13 +51,13 @@ struct Key {
 }
 
 impl Frames {
-    /// The frames of a thread, for as long as somebody holds them.
+    /// The frames of a thread. They are dropped with the last reader.
     pub fn of(&self, thread: &ThreadId) -> Arc<Thread> {
         let mut threads = locked(&self.0);
         if let Some(frames) = threads.get(thread).and_then(Weak::upgrade) {
             return frames;
         }
-        // Whoever comes first after the others have left also clears up.
+        // The first new reader of a thread also removes entries of threads without readers.
         threads.retain(|_, frames| frames.strong_count() > 0);
         let frames = Arc::<Thread>::default();
         threads.insert(thread.clone(), Arc::downgrade(&frames));
@@ -66,7 +66,7 @@ impl Frames {
 }
 
 impl Thread {
-    /// An update as bytes.
+    /// Encodes an update.
     pub async fn encode(
         &self,
         engine: &Engine,
@@ -76,17 +76,17 @@ impl Thread {
     ) -> Result<Bytes, EngineError> {
         let is_placed = is_placed(update);
         let write = async || {
-            // Most updates are fragments: their text is written without a tree of values in between.
+            // Most updates are deltas, so their text is serialized directly, without a tree of JSON values.
             if let Update::Delta { seq, number, delta } = update {
                 let fragment = Fragment::of(*seq, *number, delta);
-                // Our own types: strings and numbers, which are always JSON.
+                // Invariant: our own types contain only strings and numbers, so they always serialize.
                 let json = serde_json::to_string(&fragment).unwrap_or_default();
                 return Ok(format.write(Some(position), fragment.name(), &json));
             }
             let value = Box::pin(json::update(engine, update)).await?;
             Ok(format.frame(is_placed.then_some(position), &value))
         };
-        // What has no position of its own is short.
+        // Updates without a position are short, so each reader encodes them.
         if !is_placed {
             return write().await;
         }
@@ -101,7 +101,7 @@ impl Thread {
 
     fn shared(&self, key: Key) -> Shared {
         let mut frames = locked(&self.0);
-        // The newest one, most likely.
+        // Search from the newest frame, which most readers need.
         if let Some((_, shared)) = frames.iter().rev().find(|(known, _)| *known == key) {
             return shared.clone();
         }
@@ -114,7 +114,7 @@ impl Thread {
     }
 }
 
-/// Whether a client goes on from an update. The others say how things are at the moment.
+/// Whether a client can resume after this update. Other updates only describe the current state.
 pub fn is_placed(update: &Update) -> bool {
     match update {
         Update::Event(_) | Update::Delta { .. } | Update::Snapshot { .. } => true,
@@ -123,12 +123,12 @@ pub fn is_placed(update: &Update) -> bool {
 }
 
 impl Format {
-    /// An object as a frame; its `type` is the event's name.
+    /// Encodes an object as a frame, with its `type` as the event name.
     pub fn frame(self, position: Option<Position>, value: &Value) -> Bytes {
         self.write(position, value["type"].as_str().unwrap_or("message"), &value.to_string())
     }
 
-    /// The text of a JSON object with members as a frame.
+    /// Encodes the text of a non-empty JSON object as a frame.
     fn write(self, position: Option<Position>, name: &str, json: &str) -> Bytes {
         let frame = match (self, position) {
             (Self::Sse, Some(position)) => format!("id: {position}\nevent: {name}\ndata: {json}\n\n"),
@@ -141,12 +141,12 @@ impl Format {
         frame.into()
     }
 
-    /// Says that the stream lives.
+    /// Encodes a heartbeat.
     pub fn heartbeat(self) -> Bytes {
         self.frame(None, &json!({"type": "heartbeat"}))
     }
 
-    /// Says that the server stops, and when to come back.
+    /// Encodes the notice that the server stops, with the delay before a reconnect.
     pub fn stopping(self) -> Bytes {
         let said = self.frame(None, &json!({"type": "server.stopping", "retry_ms": RETRY_MS}));
         match self {
@@ -155,12 +155,11 @@ impl Format {
         }
     }
 
-    /// Says why the stream ends.
+    /// Encodes the problem that ends the stream.
     pub fn refused(self, problem: &Problem) -> Bytes {
         self.frame(None, &json!({"type": "error", "problem": problem}))
     }
 
-    /// The media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Sse => "text/event-stream",
@@ -169,7 +168,7 @@ impl Format {
     }
 }
 
-/// Nothing leaves what it guards halfway.
+/// Invariant: no code leaves the guarded value inconsistent, so poisoning is ignored.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Events and live fragments as lines of JSON, for programs.
+//! JSON encoding of events and live updates.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -8,12 +8,12 @@ use windlass::{Engine, EngineError, Outcome, Update};
 
 use crate::http::outcome::RunOutcome;
 
-/// An update as one JSON object.
+/// Encodes an update as one JSON object.
 pub async fn update(engine: &Engine, update: &Update) -> Result<Value, EngineError> {
     Ok(match update {
         Update::Event(event) => engine.event_json(event).await?,
         Update::Delta { seq, number, delta } => {
-            // Our own types: strings and numbers, which are always JSON.
+            // Invariant: our own types contain only strings and numbers, so they always serialize.
             serde_json::to_value(Fragment::of(*seq, *number, delta)).unwrap_or_default()
         }
         Update::Snapshot { seq, number, parts } => {
@@ -28,7 +28,7 @@ pub async fn update(engine: &Engine, update: &Update) -> Result<Value, EngineErr
     })
 }
 
-/// A fragment of a reply as it is written.
+/// The serialized form of a delta.
 #[derive(Serialize)]
 pub struct Fragment<'a> {
     seq: u64,
@@ -38,12 +38,12 @@ pub struct Fragment<'a> {
 }
 
 impl<'a> Fragment<'a> {
-    /// The fragment with this number of the reply that began there.
+    /// The delta with this number of the reply whose step began at `seq`.
     pub fn of(seq: Seq, number: u64, fragment: &'a Delta) -> Self {
         Self { seq: seq.0, delta: number, fragment }
     }
 
-    /// The value of its `type`.
+    /// The value of `type`.
     pub fn name(&self) -> &'static str {
         match self.fragment {
             Delta::Text { .. } => "message.delta",
@@ -53,7 +53,7 @@ impl<'a> Fragment<'a> {
     }
 }
 
-/// A block of a reply so far.
+/// Encodes a block of a reply in progress.
 fn part(delta: &Delta) -> Value {
     match delta {
         Delta::Text { part, text } => json!({"part": part, "type": "text", "text": text}),
@@ -64,7 +64,7 @@ fn part(delta: &Delta) -> Value {
     }
 }
 
-/// The last line: how the run stands.
+/// The last line of a run's stream: the outcome of the run.
 pub fn outcome(outcome: &Outcome) -> Value {
     json!({"type": "outcome", "outcome": RunOutcome::from(outcome.clone())})
 }

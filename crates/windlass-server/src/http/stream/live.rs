@@ -1,4 +1,4 @@
-//! Streams that stay open: server-sent events, or one JSON object a line for clients that ask for it.
+//! Streaming routes: server-sent events, or one JSON object per line if the client accepts `application/x-ndjson`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -25,29 +25,29 @@ use crate::http::input::{Path, Query};
 use crate::http::problem::Problem;
 use crate::http::stream::json;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(thread)).routes(routes!(run))
 }
 
-/// Where to begin.
+/// Query parameters of a thread's stream.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Begin {
-    /// Tell what comes after this `id`; `0` begins with the thread. The header `Last-Event-ID` counts before it.
+    /// Send what follows this `id`; `0` starts at the beginning of the thread. The header `Last-Event-ID` takes
+    /// precedence.
     after: Option<String>,
-    /// The form of the running reply's fragments that were generated before the request.
+    /// Form of the running reply's deltas that were generated before the request.
     #[serde(default)]
     #[param(inline)]
     backlog: Form,
 }
 
-/// The form of fragments that were generated before a request.
+/// Form of deltas that were generated before a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Form {
-    /// One by one, as far as the server has them.
+    /// Individually, as far as the server still has them.
     #[default]
     Fragments,
     /// As one `message.snapshot`, so that the client can show the whole text at once.
@@ -63,39 +63,40 @@ impl From<Form> for Backlog {
     }
 }
 
-/// Where to begin, and what leaving means.
+/// Query parameters of a run's stream.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct BeginRun {
-    /// Tell what comes after this `id`; `0` begins with the thread. The header `Last-Event-ID` counts before it.
+    /// Send what follows this `id`; `0` starts at the beginning of the thread. The header `Last-Event-ID` takes
+    /// precedence.
     after: Option<String>,
-    /// What becomes of the run when the client goes away before it has ended.
+    /// What happens to the run if the client disconnects before its end.
     #[serde(default)]
     #[param(inline)]
     on_leave: OnLeave,
 }
 
-/// What becomes of a run whose client goes away.
+/// What happens to a run if its client disconnects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum OnLeave {
-    /// It goes on.
+    /// The run continues.
     #[default]
     Keep,
-    /// It is stopped, as by `POST /runs/{run}/cancel`; for clients that nobody else answers for.
+    /// The run is cancelled, as by `POST /runs/{run}/cancel`. For clients whose runs are useless without them.
     Cancel,
 }
 
-/// What happens in a conversation, from a position on, without an end
+/// Stream the updates of a conversation, without an end
 ///
-/// Each event has its wire name as `event` and one JSON object as `data`. Those with an `id` are the thread's: events
-/// of the journal, and between them the fragments of the reply that is being generated, numbered from 1 for each
-/// `step.started`. `message.snapshot` takes the place of all fragments of its reply so far; `step.failed` makes them
-/// void; `step.replied` has the whole. A `step.failed` that is retried says how many attempts there are at most
-/// (`attempts_max`) and when the next one begins (`retry_at`, in milliseconds since the Unix epoch; at once if absent); the
-/// failed one is its `attempt`, 1 if absent. A client that comes back sends the last `id` as `Last-Event-ID`, and is told
-/// neither less nor anything twice.
+/// Each event has its wire name as `event` and one JSON object as `data`. Events with an `id` belong to the thread:
+/// journal events, and between them the deltas of the current reply, numbered from 1 for each `step.started`. A
+/// `message.snapshot` replaces all earlier deltas of its reply, a `step.failed` invalidates them, and a `step.replied`
+/// contains the complete reply. A `step.failed` that will be retried contains the maximum number of attempts
+/// (`attempts_max`) and the start of the next one (`retry_at`, in milliseconds since the Unix epoch; at once if
+/// absent). Its `attempt` is the number of the failed attempt, 1 if absent. A client that reconnects sends the last
+/// `id` as `Last-Event-ID`; the stream then continues without gaps or duplicates.
 #[utoipa::path(get, path = "/threads/{thread}/stream", tag = "streams",
     params(("thread" = String, Path, description = "the thread's id"), Begin,
         ("last-event-id" = Option<String>, Header, description = "the last `id` that the client has")),
@@ -118,10 +119,10 @@ async fn thread(
     Ok(Live::open(&app, &headers, &thread, feed, End::Never, place).respond())
 }
 
-/// What happens in a run's conversation, until the run has ended or waits for a person
+/// Stream the updates of a run's conversation, until the run ends or waits for a person
 ///
-/// It begins with the run unless a position is given, and its last event is `outcome`: how the run stands. Leaving it
-/// leaves the run alone, unless `on_leave` says otherwise.
+/// The stream starts at the run unless a position is given. Its last event is `outcome`, the current outcome of the
+/// run. A disconnect does not affect the run unless `on_leave` is `cancel`.
 #[utoipa::path(get, path = "/runs/{run}/stream", tag = "streams",
     params(("run" = String, Path, description = "the run's id"), BeginRun,
         ("last-event-id" = Option<String>, Header, description = "the last `id` that the client has")),
@@ -145,14 +146,14 @@ async fn run(
     let names_position = headers.contains_key(super::LAST_EVENT_ID) || begin.after.is_some();
     let (mut last, mut given) = (None, None);
     if row.view.status.is_some() || names_position {
-        // Read after the run's row: if the run has ended, its end is not after this.
+        // Read after the run's row: if the run has ended, its last event is at or before this position.
         let head = caller.thread(&app, &row.thread).await?.head;
         last = row.view.status.map(|_| head);
         given = position(&headers, begin.after.as_deref(), head)?;
     }
     let has_all = last.is_some_and(|last| given.is_some_and(|at| at.seq == last));
     if headers.contains_key(super::LAST_EVENT_ID) && has_all {
-        // Clients of server-sent events come back when a stream ends, until they are told this.
+        // Clients of server-sent events reconnect when a stream ends, until they receive this status.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let after = given.unwrap_or_else(|| Seq(row.view.from.0.saturating_sub(1)).into());
@@ -163,17 +164,18 @@ async fn run(
     Ok(live.respond())
 }
 
-/// When a stream ends by itself.
+/// When a stream ends.
 enum End {
     Never,
-    /// With a run; where that has ended, no later than with the event that was the thread's last one then.
+    /// With a run. If the run had ended before the request, `last` is the thread's last event at that time, and the
+    /// stream ends there at the latest.
     WithRun {
         run: RunId,
         last: Option<Seq>,
     },
 }
 
-/// One client's stream.
+/// The stream of one client.
 struct Live {
     app: Shared,
     feed: Feed,
@@ -181,7 +183,7 @@ struct Live {
     format: Format,
     end: End,
     is_over: bool,
-    /// In whose name the run is stopped when the client goes away.
+    /// The principal that cancels the run if the client disconnects; `None` to keep the run.
     stopped_by: Option<Principal>,
     _place: StreamPlace,
 }
@@ -233,7 +235,7 @@ impl Live {
         let headers = [
             (header::CONTENT_TYPE, HeaderValue::from_static(format.media_type())),
             (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-            // Asks proxies to hand on each event at once.
+            // Asks proxies not to buffer events.
             (header::HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
         ];
         (headers, Body::from_stream(frames)).into_response()
@@ -261,13 +263,13 @@ impl Live {
         };
         match self.ends_with(update).await {
             Ok(false) => told,
-            // The outcome follows at once, in the same bytes.
+            // The outcome follows immediately, in the same chunk.
             Ok(true) => [told, self.outcome().await].concat().into(),
             Err(error) => self.failed(error),
         }
     }
 
-    /// Whether a run that had ended before has been told to its end.
+    /// Whether the client has received all of a run that had ended before the request.
     fn has_all(&self) -> bool {
         match &self.end {
             End::Never | End::WithRun { last: None, .. } => false,
@@ -275,19 +277,19 @@ impl Live {
         }
     }
 
-    /// Whether the run ends or waits with an update.
+    /// Whether the run ends or starts to wait with this update.
     async fn ends_with(&mut self, update: &Update) -> Result<bool, EngineError> {
         let End::WithRun { run, .. } = &self.end else { return Ok(false) };
-        // On the heap for its moment: a stream's memory is that of its largest step.
+        // Boxed because it is rare: the stream's future has the size of its largest step.
         let stands = async || Ok::<_, EngineError>(Box::pin(self.app.engine.run(run).status()).await?.status);
         Ok(match update {
             Update::Event(recorded) => {
                 let mine = recorded.event.run.as_ref() == Some(run);
                 mine && matches!(recorded.event.fact, Fact::RunFinished { .. })
             }
-            // Somebody may have answered since, and it may be another run that waits.
+            // A person may have answered in the meantime, and another run may be the one that waits.
             Update::Status(ThreadStatus::Waiting) => stands().await? == Status::Paused,
-            // The run before it did not end well, and nothing sends its message.
+            // The previous run failed, so this queued run does not start.
             Update::Status(ThreadStatus::Idle) => stands().await? == Status::Queued,
             Update::Status(ThreadStatus::Running | ThreadStatus::Sleeping) => false,
             Update::Delta { .. }
@@ -312,7 +314,7 @@ impl Live {
     }
 }
 
-/// Server-sent events, unless the client asks for lines.
+/// Server-sent events, unless the client accepts JSON lines.
 fn wanted(headers: &HeaderMap) -> Format {
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut types = accepts.flat_map(|value| value.split(','));

@@ -1,8 +1,8 @@
-//! Streams: what happens in a thread or a run, as it happens, to clients that come, go and come back.
+//! Streams of live updates of a thread or a run. Clients can disconnect and resume without loss.
 //!
-//! `feed.rs` says what a client is to be told, `frame.rs` writes it, `live.rs` and `poll.rs` are the routes, `place.rs`
-//! counts the open streams. None of them drives a run, or holds one up. A client that does not read is dropped where its
-//! socket is (`wire.rs`).
+//! `feed.rs` produces the items, `frame.rs` encodes them, `live.rs` and `poll.rs` are the routes, and `place.rs`
+//! limits the open streams. No stream drives a run or delays one. `connection/wire.rs` drops clients that stop
+//! reading.
 
 pub mod feed;
 pub mod frame;
@@ -18,16 +18,15 @@ use windlass::machine::Seq;
 use super::api::ApiRouter;
 use super::problem::Problem;
 
-/// The header by which a client says what it has.
+/// Header with the last position that a client has received.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().merge(live::routes()).merge(poll::routes())
 }
 
-/// Where a client stands: what the header says, which a client sends by itself when it comes back, or else what it
-/// asked for at first. `head` is the thread's last event.
+/// The position to start from: that of the header, which a reconnecting client sends, else that of the query. `head`
+/// is the thread's last event.
 fn position(headers: &HeaderMap, after: Option<&str>, head: Seq) -> Result<Option<Position>, Problem> {
     let came_back = headers.get(LAST_EVENT_ID).map(|value| {
         value.to_str().map_err(|_| Problem::bad_request(format!("`{LAST_EVENT_ID}` is no text")))

@@ -1,6 +1,6 @@
-//! Places of open streams, of which each user has a bounded number at a time.
+//! Limits the number of open streams of each user.
 //!
-//! A handler takes its place before it has any effect: a request that is refused starts, answers and cancels nothing.
+//! A handler takes a place before it has any effect, so a rejected request starts, answers and cancels nothing.
 
 use http::StatusCode;
 
@@ -10,14 +10,14 @@ use crate::http::problem::Problem;
 use crate::http::state::limiter::places::Place;
 use crate::http::state::metrics::OpenStream;
 
-/// The place of one stream, in any format. It is free again when the value is dropped.
+/// The place of one open stream, in any format; released on drop.
 pub struct StreamPlace {
     _place: Place,
     _open: OpenStream,
 }
 
 impl StreamPlace {
-    /// Takes a place; refuses a caller who has all of theirs.
+    /// Takes a place. Returns 429 if the caller has the maximum number of open streams.
     pub fn take(app: &Shared, caller: &Caller) -> Result<Self, Problem> {
         let place = app.limits.limiter.streams.try_take(caller.user().as_str()).ok_or_else(|| {
             let detail = format!("`{}` has as many open streams as one may have", caller.user());

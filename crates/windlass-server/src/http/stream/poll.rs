@@ -1,4 +1,4 @@
-//! Updates for clients that cannot hold a stream open: each request returns what is there, or waits for something.
+//! Long polling for clients that cannot hold a stream open. A request returns available updates, or waits for one.
 
 use std::time::Duration;
 
@@ -22,46 +22,45 @@ use crate::http::input::{Path, Query};
 use crate::http::problem::Problem;
 use crate::http::stream::json;
 
-/// How long a request may wait: shorter than the time after which proxies give up, 30 to 60 s.
+/// Maximum wait of a request, below the usual timeouts of proxies (30 to 60 s).
 const WAIT_MAX_S: u64 = 25;
 
-/// Updates in one answer; the next request goes on after them.
+/// Maximum number of updates in one response; the next request continues after them.
 const UPDATES: usize = 500;
 
-/// Bytes of text in one answer, after which no other update is added.
+/// Number of bytes in one response after which no further update is added.
 const BYTES: usize = 1024 * 1024;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(updates))
 }
 
-/// What to wait for.
+/// Query parameters of a poll.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Poll {
-    /// Return what comes after this position: the `next` of the last answer. Without it, all from the thread's first
-    /// event on.
+    /// Return the updates after this position, the `next` of the previous response. Default: from the thread's first
+    /// event.
     after: Option<String>,
-    /// How many seconds to wait for something where there is nothing yet; at most 25.
+    /// Seconds to wait if there are no updates yet; at most 25.
     #[serde(default)]
     #[param(maximum = 25)]
     wait: u64,
 }
 
-/// Updates, and where to go on.
+/// Updates and the position after them.
 #[derive(Debug, Serialize, ToSchema)]
 struct Updates {
-    /// What came after the position, in order; the same objects as in a stream.
+    /// Updates after the position, in order; the same objects as in a stream.
     #[schema(value_type = Vec<Object>)]
     updates: Vec<Value>,
-    /// The position after them.
+    /// Position after the last of these updates.
     #[schema(example = "12.0")]
     next: String,
 }
 
-/// What happened in a conversation since a position
+/// Poll the updates of a conversation since a position
 #[utoipa::path(get, path = "/threads/{thread}/updates", tag = "streams",
     params(("thread" = String, Path, description = "the thread's id"), Poll),
     responses((status = 200, body = Updates), (status = 401, body = Problem), (status = 404, body = Problem),
@@ -83,11 +82,12 @@ async fn updates(
     let mut feed = Feed::open(&app, Reader::of(&headers), &thread, after, Backlog::Fragments);
     let (mut updates, mut bytes) = (Vec::new(), 0);
     let mut wait = Box::pin(tokio::time::sleep(Duration::from_secs(poll.wait)));
-    // However short the time, the journal is read: a feed tells its events, and then at least what the thread does.
+    // The first item is always awaited, even with `wait=0`: the feed reads the journal and then reports at least the
+    // thread's status.
     let mut patience = Patience::Always;
     while updates.len() < UPDATES && bytes < BYTES {
         let Some(update) = next(&mut feed, patience, &mut wait).await? else { break };
-        // What says how things are at the moment would be said again to each request.
+        // Updates without a position describe the current state and would be repeated in every response.
         if is_placed(&update) {
             let value = json::update(&app.engine, &update).await?;
             bytes += value.to_string().len();
@@ -102,12 +102,11 @@ async fn updates(
 #[derive(Clone, Copy)]
 enum Patience {
     Always,
-    /// As long as the client wants to.
+    /// As long as the client asked for.
     Some,
     None,
 }
 
-/// The next update.
 async fn next(
     feed: &mut Feed,
     patience: Patience,

@@ -1,4 +1,4 @@
-//! Token buckets by name: a minute's worth at once, filled again evenly. They take a bounded amount of memory.
+//! Token buckets by name. A bucket holds the tokens of one minute and refills evenly. Memory is bounded.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,32 +6,31 @@ use std::sync::{Mutex, PoisonError};
 use windlass::clock::SystemClock;
 use windlass::port::clock::Clock;
 
-/// Names that are remembered: some 100 bytes each. Beyond, those that asked longest ago are forgotten, which lets
-/// them begin anew.
+/// Maximum number of names, about 100 bytes each. Beyond it, the least recently used buckets are evicted; an evicted
+/// name starts with a full bucket.
 const NAMES: usize = 20_000;
 const MINUTE_MS: u64 = 60_000;
 
-/// What became of one request.
+/// The result of taking a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether there was room.
+    /// Whether a token was available.
     pub allowed: bool,
-    /// What may be asked in a minute.
+    /// Tokens per minute.
     pub per_minute: u32,
-    /// What is left of it now.
+    /// Remaining tokens.
     pub left: u32,
-    /// Seconds until there is room again, or, where there is, until everything is back.
+    /// Seconds until a token is available. If one is available already, seconds until the bucket is full.
     pub reset_s: u64,
 }
 
-/// Buckets of one kind.
 pub struct Buckets {
     per_minute: u32,
     clock: Box<dyn Clock>,
     by_name: Mutex<HashMap<String, Bucket>>,
 }
 
-/// What is missing of a full bucket, in milliseconds of filling.
+/// The missing tokens of a bucket, in milliseconds of refill time.
 #[derive(Clone, Copy)]
 struct Bucket {
     missing_ms: u64,
@@ -39,7 +38,7 @@ struct Bucket {
 }
 
 impl Buckets {
-    /// Buckets that hold a minute's worth; 0: no limit.
+    /// Buckets that hold the tokens of one minute; 0 means no limit.
     pub fn new(per_minute: u32) -> Self {
         Self::with(per_minute, Box::new(SystemClock::new()))
     }
@@ -48,12 +47,12 @@ impl Buckets {
         Self { per_minute, clock, by_name: Mutex::default() }
     }
 
-    /// Takes one token; `None` where nothing is counted.
+    /// Takes one token. Returns `None` if there is no limit.
     pub fn take(&self, name: &str) -> Option<Verdict> {
         self.ask(name, 1)
     }
 
-    /// Looks without taking.
+    /// Checks for a token without taking it.
     pub fn look(&self, name: &str) -> Option<Verdict> {
         self.ask(name, 0)
     }
@@ -82,7 +81,7 @@ impl Buckets {
     }
 }
 
-/// Forgets full buckets, and where that is not enough, the older half.
+/// Evicts full buckets. If that is not enough, also evicts the older half.
 fn forget(by_name: &mut HashMap<String, Bucket>, now: u64) {
     by_name.retain(|_, bucket| bucket.missing_ms > now.saturating_sub(bucket.at_ms));
     if by_name.len() > NAMES / 2 {

@@ -1,18 +1,18 @@
-//! Places of which each user has a bounded number at a time, so that one user cannot take all of a shared resource.
+//! Concurrency limits per user, so that one user cannot occupy all of a shared resource.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Places, so many for each user.
+/// A limited number of places for each user.
 #[derive(Clone, Debug)]
 pub struct Places {
     each: usize,
     users: Arc<Mutex<HashMap<String, Arc<Semaphore>>>>,
 }
 
-/// A place that a user has until it is dropped.
+/// A place of a user; released on drop.
 #[derive(Debug)]
 pub struct Place {
     permit: Option<OwnedSemaphorePermit>,
@@ -21,22 +21,21 @@ pub struct Place {
 }
 
 impl Places {
-    /// So many places for each user; 0: any number.
+    /// Creates places, `each` per user; 0 means no limit.
     pub fn new(each: usize) -> Self {
         Self { each, users: Arc::default() }
     }
 
-    /// Waits for a place.
     pub async fn take(&self, user: &str) -> Place {
         let permit = match self.of(user) {
-            // The semaphores are never closed.
+            // Invariant: the semaphores are never closed.
             Some(semaphore) => semaphore.acquire_owned().await.ok(),
             None => None,
         };
         self.place(user, permit)
     }
 
-    /// Takes a place; `None` if the user has all of theirs.
+    /// Takes a place. Returns `None` if the user occupies the maximum.
     pub fn try_take(&self, user: &str) -> Option<Place> {
         let permit = match self.of(user) {
             Some(semaphore) => Some(semaphore.try_acquire_owned().ok()?),
@@ -58,7 +57,7 @@ impl Places {
     }
 
     fn users(&self) -> MutexGuard<'_, HashMap<String, Arc<Semaphore>>> {
-        // No entry is left halfway.
+        // Invariant: each change of the map is a single operation, so a poisoned lock guards a consistent map.
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
