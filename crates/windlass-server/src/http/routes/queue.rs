@@ -1,8 +1,7 @@
 //! `/threads/{thread}/queue`: messages that are queued while a run is active. (ZE-P7)
 //!
 //! The machine decides who may change a message (its sender) and who may withdraw it (its sender or the thread's
-//! owner).
-//! A caller who may not see the thread gets 404.
+//! owner). A caller who may not see the thread gets 404.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `/team`: the people of a workspace and their invitations, for its administrators.
+//! `/team`: the members of a workspace and their invitations, for its administrators.
 
 mod sessions;
 
@@ -23,7 +23,6 @@ use crate::http::input::{Body, Path, Query};
 use crate::http::page::{Page, PageQuery};
 use crate::http::problem::Problem;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new()
         .routes(routes!(list, add))
@@ -34,23 +33,23 @@ pub fn routes() -> ApiRouter {
         .merge(sessions::routes())
 }
 
-/// A person of the workspace.
+/// A member of the workspace.
 #[derive(Serialize, ToSchema)]
 struct MemberInfo {
-    /// Its id.
+    /// Id of the account.
     id: String,
-    /// Its address.
+    /// Email address.
     email: Option<String>,
-    /// How people call it.
+    /// Display name.
     name: String,
-    /// What it may do.
+    /// Role of the account.
     role: Role,
-    /// Whether it may sign in.
+    /// Whether the account may sign in.
     active: bool,
-    /// What its runs may cost altogether, in US dollars; absent: as much as the budgets allow.
+    /// Total credit for the member's runs, in US dollars; absent if only the budgets limit them.
     #[serde(skip_serializing_if = "Option::is_none")]
     credit_usd: Option<f64>,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// When the account was created, in milliseconds since the Unix epoch.
     created_at: u64,
 }
 
@@ -72,7 +71,7 @@ fn tag(member: &Member) -> ETag {
     ETag::strong(&member.version)
 }
 
-/// The version that a change is meant for; none where it is meant for whichever there is.
+/// The version that `If-Match` requires; `None` if the header is absent.
 async fn meant(
     app: &Shared,
     caller: &Caller,
@@ -88,7 +87,7 @@ async fn meant(
     Ok(Some(member.version))
 }
 
-/// The people of the workspace, inactive ones too
+/// List the members of the workspace, including inactive ones
 #[utoipa::path(get, path = "/team/members", tag = "team", params(PageQuery),
     responses((status = 200, body = Page<MemberInfo>), (status = 403, body = Problem)))]
 async fn list(
@@ -103,7 +102,7 @@ async fn list(
     Ok(Json(Page::of(rows, limit, |row: &MemberInfo| row.id.clone())))
 }
 
-/// A person who is to be added.
+/// A member to add.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct AddBody {
@@ -111,13 +110,13 @@ struct AddBody {
     /// 8 to 1,024 bytes.
     #[schema(format = Password)]
     password: String,
-    /// `member` unless something else is said.
+    /// Default: `member`.
     role: Option<Role>,
     #[serde(default)]
     name: String,
 }
 
-/// Add a person with a password; an inactive one with the address comes back
+/// Add a member with a password; reactivates an inactive account with the same address
 #[utoipa::path(post, path = "/team/members", tag = "team", request_body = AddBody,
     responses((status = 201, body = MemberInfo), (status = 403, body = Problem), (status = 409, body = Problem),
         (status = 422, body = Problem)))]
@@ -135,7 +134,7 @@ async fn add(
     Ok(tag.on((StatusCode::CREATED, place, Json(MemberInfo::from(member)))))
 }
 
-/// A person of the workspace
+/// Get a member
 #[utoipa::path(get, path = "/team/members/{member}", tag = "team",
     params(("member" = String, Path, description = "the account's id")),
     responses((status = 200, body = MemberInfo), (status = 403, body = Problem), (status = 404, body = Problem)))]
@@ -149,34 +148,34 @@ async fn one(
     Ok(tag(&member).json(MemberInfo::from(member)))
 }
 
-/// What is changed of a person; what is absent stays.
+/// A change of a member. Absent fields stay unchanged.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ChangeBody {
     role: Option<Role>,
     active: Option<bool>,
     name: Option<String>,
-    /// What the person's runs may cost altogether, in US dollars; null takes the bound away.
+    /// Total credit for the member's runs, in US dollars; null removes the limit.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<f64>, minimum = 0, maximum = 1000000000)]
     credit_usd: Option<Option<f64>>,
 }
 
-/// Tells null from what is absent.
+/// Distinguishes null from an absent field.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<f64>>, D::Error> {
     Option::<f64>::deserialize(deserializer).map(Some)
 }
 
-/// Dollars as they are kept.
+/// Converts US dollars to the stored unit.
 fn micro_usd(usd: f64) -> Result<u64, Problem> {
     if !(0.0..=1e9).contains(&usd) {
         return Err(Problem::invalid(format!("`credit_usd` is {usd}; it must be 0 to 1000000000")));
     }
-    // In range, and a part of a millionth is nothing.
+    // The range is checked above, so the value fits. A fraction of a millionth is rounded.
     Ok((usd * 1e6).round() as u64)
 }
 
-/// Change a person's role, state or name, where `If-Match` is still right
+/// Change a member's role, state, name or credit
 #[utoipa::path(patch, path = "/team/members/{member}", tag = "team", request_body = ChangeBody,
     params(("member" = String, Path, description = "the account's id"), IfMatch),
     responses((status = 200, body = MemberInfo), (status = 403, body = Problem), (status = 404, body = Problem),
@@ -198,7 +197,7 @@ async fn change(
     Ok(tag(&member).json(MemberInfo::from(member)))
 }
 
-/// Deactivate a person: their sessions and keys end, what they did stays
+/// Deactivate a member: revokes the sessions and API keys; their data remains
 #[utoipa::path(delete, path = "/team/members/{member}", tag = "team",
     params(("member" = String, Path, description = "the account's id"), IfMatch),
     responses((status = 204), (status = 403, body = Problem), (status = 404, body = Problem),
@@ -217,16 +216,16 @@ async fn deactivate(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A one-time link that was just made. It is shown now and never again.
+/// A one-time link that was just created. It is only returned in this response.
 #[derive(Serialize, ToSchema)]
 struct MadeLink {
-    /// Its id, by which it can be taken back.
+    /// Id of the link, for revoking it.
     id: String,
-    /// The link.
+    /// URL of the link.
     url: String,
-    /// The token in it.
+    /// Token in the URL.
     token: String,
-    /// The moment from which it no longer counts, in milliseconds since the Unix epoch.
+    /// When the link expires, in milliseconds since the Unix epoch.
     expires_at: u64,
 }
 
@@ -237,7 +236,7 @@ impl MadeLink {
     }
 }
 
-/// Make a one-time link by which a person chooses a new password
+/// Create a one-time link with which a member sets a new password
 #[utoipa::path(post, path = "/team/members/{member}/reset", tag = "team",
     params(("member" = String, Path, description = "the account's id")),
     responses((status = 201, body = MadeLink), (status = 403, body = Problem), (status = 404, body = Problem)))]
@@ -255,28 +254,28 @@ async fn reset(
 /// An open invitation.
 #[derive(Serialize, ToSchema)]
 struct Invite {
-    /// Its id.
+    /// Id of the link.
     id: String,
-    /// What whoever takes it may do.
+    /// Role of the new member.
     role: Role,
-    /// The one address that it is for.
+    /// The email address that the invitation is restricted to.
     email: Option<String>,
-    /// Whoever made it.
+    /// Id of the user who created it.
     made_by: Option<String>,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// When it was created, in milliseconds since the Unix epoch.
     created_at: u64,
-    /// The moment from which it no longer counts, in milliseconds since the Unix epoch.
+    /// When it expires, in milliseconds since the Unix epoch.
     expires_at: u64,
 }
 
 /// The open invitations of a workspace.
 #[derive(Serialize, ToSchema)]
 struct Invites {
-    /// The newest first.
+    /// Newest first.
     data: Vec<Invite>,
 }
 
-/// The invitations that nobody has taken yet
+/// List the open invitations
 #[utoipa::path(get, path = "/team/invites", tag = "team",
     responses((status = 200, body = Invites), (status = 403, body = Problem)))]
 async fn invites(State(app): State<Shared>, caller: Caller) -> Result<Json<Invites>, Problem> {
@@ -296,19 +295,19 @@ async fn invites(State(app): State<Shared>, caller: Caller) -> Result<Json<Invit
     Ok(Json(Invites { data: open.collect() }))
 }
 
-/// An invitation that is to be made.
+/// An invitation to create.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 struct InviteBody {
-    /// `member` unless something else is said.
+    /// Default: `member`.
     role: Option<Role>,
-    /// The one address that it is for; without one, whoever has the link registers.
+    /// The email address that the invitation is restricted to. Without it, any holder of the link can register.
     email: Option<String>,
-    /// Seconds for which it counts: 60 to 2,592,000, a week unless something else is said.
+    /// Lifetime in seconds: 60 to 2,592,000. Default: a week.
     expires_in: Option<u64>,
 }
 
-/// Invite somebody by a one-time link
+/// Create an invitation, a one-time link
 #[utoipa::path(post, path = "/team/invites", tag = "team", request_body = InviteBody,
     responses((status = 201, body = MadeLink), (status = 403, body = Problem), (status = 409, body = Problem),
         (status = 422, body = Problem)))]
@@ -331,7 +330,7 @@ async fn invite(
     Ok((StatusCode::CREATED, Json(MadeLink::of(made, &base))))
 }
 
-/// Take an invitation, or a link to choose a password, back
+/// Revoke an invitation or a link to set a password
 #[utoipa::path(delete, path = "/team/invites/{link}", tag = "team",
     params(("link" = String, Path, description = "the link's id")),
     responses((status = 204), (status = 403, body = Problem), (status = 404, body = Problem)))]

@@ -1,6 +1,6 @@
-//! `/threads`: conversations. A thread is made by its first message, which `POST /runs` sends.
+//! `/threads`: conversations. A thread is created by its first message, which `POST /runs` sends.
 //!
-//! What stands in one is in `messages.rs`, `journal.rs` and `queue.rs`; nothing here folds a journal.
+//! The routes for its content are in `messages.rs`, `journal.rs` and `queue.rs`. No route here folds a journal.
 
 use axum::Json;
 use axum::extract::State;
@@ -21,19 +21,18 @@ use crate::http::input::{Body, Path, Query};
 use crate::http::page::{Page, PageQuery};
 use crate::http::problem::Problem;
 
-/// Shortest text that titles are searched for: one letter is in nearly all.
+/// Minimum length of a title search. A single letter would match nearly all titles.
 const SEARCH_MIN_CHARS: usize = 2;
-/// Longest text that titles are searched for: titles are shorter.
+/// Maximum length of a title search; no title is longer.
 const SEARCH_MAX_CHARS: usize = 100;
-/// Longest title that a thread keeps.
+/// Maximum length of a title.
 const TITLE_MAX_CHARS: usize = 60;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(list)).routes(routes!(one, rename, delete))
 }
 
-/// What a thread is doing.
+/// Status of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Doing {
@@ -41,9 +40,9 @@ pub enum Doing {
     Idle,
     /// A run is active.
     Running,
-    /// A run is parked on an outside reply.
+    /// A run waits for an outside reply, such as an approval.
     Waiting,
-    /// A run goes on at a time, and nothing of it is in flight until then.
+    /// A run resumes at a later time, and none of its calls is in flight.
     Sleeping,
 }
 
@@ -72,20 +71,20 @@ impl From<Doing> for ThreadStatus {
 /// A conversation.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Thread {
-    /// Its id.
+    /// Id of the thread.
     #[schema(example = "thr_01k9w4q2x7c3m")]
     id: String,
-    /// Whose it is.
+    /// Id of its owner.
     owner: String,
-    /// Its title, once it has one.
+    /// Title, if it has one.
     title: Option<String>,
-    /// What it is doing.
+    /// Current status.
     status: Doing,
     /// Position of its last event.
     head: u64,
-    /// Open interrupts.
+    /// Number of open interrupts.
     interrupts: u32,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// When it was created, in milliseconds since the Unix epoch.
     created_at: u64,
     /// When it last changed, in milliseconds since the Unix epoch.
     updated_at: u64,
@@ -106,12 +105,12 @@ impl From<ThreadRow> for Thread {
     }
 }
 
-/// A conversation with where it comes from.
+/// A conversation with its origin.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct OneThread {
     #[serde(flatten)]
     thread: Thread,
-    /// What it is a fork of; null where it is none.
+    /// Origin of a fork; null for other threads.
     forked_from: Option<Origin>,
 }
 
@@ -123,39 +122,39 @@ impl From<ThreadRow> for OneThread {
     }
 }
 
-/// Where a fork comes from.
+/// Origin of a fork.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Origin {
-    /// The other conversation, which may be gone by now.
+    /// Id of the original thread, which may have been deleted.
     thread: String,
-    /// Position of the last of its events that was copied.
+    /// Position of the last copied event.
     until: u64,
 }
 
-/// How a thread is told: another number whenever the same row is told otherwise.
+/// Version of the thread's representation, for entity tags. Increment it when the representation of a row changes.
 const TOLD: u32 = 2;
 
-/// All that a thread's row says is written with its events.
+/// Every change of a thread's row is written together with events, so the row's head identifies its version.
 fn tag(row: &ThreadRow) -> ETag {
     ETag::strong(&("thread", TOLD, &row.thread, row.created_at, row.head))
 }
 
-/// Which threads.
+/// Filters for threads.
 #[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ThreadFilter {
-    /// Only those whose title contains this text, letter case aside.
+    /// Only those whose title contains this text, ignoring case.
     #[param(min_length = 2, max_length = 100)]
     query: Option<String>,
-    /// Only those that do this.
+    /// Only those with this status.
     #[param(inline)]
     status: Option<Doing>,
-    /// Those of the whole workspace; only for administrators.
+    /// Threads of the whole workspace; only for administrators.
     #[serde(default)]
     all: Option<bool>,
 }
 
-/// Conversations, newest activity first
+/// List conversations, most recently active first
 #[utoipa::path(get, path = "/threads", tag = "threads", params(PageQuery, ThreadFilter),
     responses((status = 200, body = Page<OneThread>)))]
 async fn list(
@@ -195,7 +194,7 @@ async fn list(
     Ok(Json(Page { data, next_cursor }))
 }
 
-/// One conversation
+/// Get a conversation
 #[utoipa::path(get, path = "/threads/{thread}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), IfNoneMatch),
     responses((status = 200, body = OneThread)))]
@@ -211,16 +210,16 @@ async fn one(
     seen.answer(&tag, async { Ok(OneThread::from(row)) }).await
 }
 
-/// What changes in a conversation.
+/// A change of a conversation.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct ThreadChange {
-    /// Its title.
+    /// New title.
     #[schema(min_length = 1, max_length = 60, pattern = "\\S")]
     title: String,
 }
 
-/// Gives a conversation another title
+/// Rename a conversation
 #[utoipa::path(patch, path = "/threads/{thread}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), IfMatch), request_body = ThreadChange,
     responses((status = 200, body = Thread)))]
@@ -246,9 +245,9 @@ async fn rename(
     Ok(tag.json(Thread::from(row)))
 }
 
-/// Deletes a conversation with everything in it
+/// Delete a conversation and its data
 ///
-/// Refused while a run is active in it: cancel the run first.
+/// Fails while a run is active; cancel the run first.
 #[utoipa::path(delete, path = "/threads/{thread}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), IfMatch),
     responses((status = 204, description = "it is gone")))]
@@ -265,7 +264,7 @@ async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Deletes a conversation with what was chosen for it and its folder.
+/// Deletes a thread with its settings, its share and its folder.
 pub async fn forget(app: &Shared, caller: &Caller, row: ThreadRow) -> Result<(), Problem> {
     let ThreadRow { thread, view, .. } = row;
     app.engine.thread(&thread).delete().await?;
@@ -277,7 +276,7 @@ pub async fn forget(app: &Shared, caller: &Caller, row: ThreadRow) -> Result<(),
     }
     let homes = app.homes.clone();
     let removed = tokio::task::spawn_blocking(move || homes.forget(&thread, view.folder.as_deref())).await;
-    // The conversation is gone all the same, and nobody is served from its folder.
+    // The thread is already deleted, and no route serves files of its folder.
     if let Err(error) = removed.map_err(std::io::Error::other).flatten() {
         tracing::warn!(%error, "the folder of a deleted conversation stays");
     }

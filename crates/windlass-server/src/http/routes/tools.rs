@@ -1,4 +1,4 @@
-//! `/tools` and `/toolsets`: what agents can do here, with the hints that the gate goes by, and trial calls of it.
+//! `/tools` and `/toolsets`: the available tools with their annotations, and trial calls of tools.
 
 mod trial;
 
@@ -18,7 +18,6 @@ use crate::http::page::Page;
 use crate::http::problem::Problem;
 use crate::toolbox::modes;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new()
         .routes(routes!(list))
@@ -37,65 +36,66 @@ struct Tool {
     /// The name for people.
     #[schema(example = "Write")]
     title: String,
-    /// What it does.
+    /// Description of the tool.
     description: String,
     /// JSON schema of the arguments.
     #[schema(value_type = Object)]
     input_schema: Value,
-    /// Hints about what a call does.
+    /// Annotations about the effects of a call.
     #[schema(value_type = Hints)]
     annotations: Annotations,
-    /// Whether the hints are believed.
+    /// Whether the annotations are trusted.
     trusted: bool,
-    /// What may be done again when a call's outcome was lost.
+    /// Whether a call may be repeated if its outcome is lost.
     effect_class: Class,
-    /// Whether people are shown what a call would do before they are asked.
+    /// Whether approval requests contain a preview of the call's effect.
     previews: bool,
-    /// The server that it belongs to; null for the engine's own.
+    /// MCP server that provides it; null for built-in tools.
     server: Option<String>,
-    /// The toolset that it belongs to.
+    /// Toolset that it belongs to.
     toolset: Option<String>,
-    /// Whether its toolset has to be loaded before a model can call it; else every request carries it.
+    /// Whether a model must load its toolset before it can call the tool. Otherwise every model request contains the
+    /// tool.
     loadable: bool,
-    /// Why its calls can do nothing at the moment: its server is away, for example; null where they can.
+    /// Why calls currently fail, for example because the server is unavailable; null if they can succeed.
     unavailable: Option<String>,
-    /// The modes that have any of its calls.
+    /// Modes in which the tool is available.
     modes: Vec<&'static str>,
-    /// Estimated tokens that its shape takes in a request.
+    /// Estimated tokens of its definition in a model request.
     tokens: u64,
-    /// Words to find and group tools by: where it comes from, then what it does.
+    /// Keywords for search and grouping: its origin, followed by its effects.
     tags: Vec<String>,
 }
 
-/// Hints about what a call does, as in MCP; a missing hint counts as the careful answer.
+/// Annotations as in MCP. A missing annotation counts as the more dangerous value.
 #[derive(ToSchema)]
 #[schema(as = Annotations)]
 #[allow(dead_code, reason = "it describes `Annotations` of the library")]
 #[serde(rename_all = "camelCase")]
 struct Hints {
-    /// Changes nothing.
+    /// The tool changes nothing.
     read_only_hint: bool,
-    /// May destroy something.
+    /// The tool may destroy data.
     destructive_hint: bool,
-    /// Repeating it with the same arguments changes nothing more.
+    /// Repeating a call with the same arguments has no further effect.
     idempotent_hint: bool,
-    /// Talks to the outside world.
+    /// The tool interacts with external systems.
     open_world_hint: bool,
 }
 
-/// What may be done again when a call's outcome was lost.
+/// Whether a call may be repeated if its outcome is lost.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Class {
-    /// Changes nothing: repeated freely.
+    /// Changes nothing, so it is repeated.
     Pure,
-    /// Repeating changes nothing more: repeated.
+    /// A repeated call has no further effect, so it is repeated.
     Idempotent,
-    /// The far side knows the effect's id: repeated with the same one.
+    /// The external system deduplicates by the effect's id, so the call is repeated with the same id.
     Keyed,
-    /// A read may find whether it was done.
+    /// A read may determine whether the call was executed.
     Reconcile,
-    /// Never repeated by itself: a person decides.
+    /// Never repeated automatically; a person decides.
     Once,
 }
 
@@ -142,14 +142,14 @@ impl From<OfferedTool> for Tool {
     }
 }
 
-/// A name as people write it: `request_human_approval` is "Request human approval".
+/// Converts a tool name to a title: `request_human_approval` becomes "Request human approval".
 fn title(name: &str) -> String {
     let words = name.replace(['_', '-'], " ");
     let mut letters = words.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// Tools, by name
+/// List tools, sorted by name
 #[utoipa::path(get, path = "/tools", tag = "tools", responses((status = 200, body = Page<Tool>)))]
 async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Page<Tool>>, Problem> {
     caller.reads()?;
@@ -159,7 +159,7 @@ async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Page<Too
     }))
 }
 
-/// One tool
+/// Get a tool
 #[utoipa::path(get, path = "/tools/{tool}", tag = "tools",
     params(("tool" = String, Path, description = "the tool's name")), responses((status = 200, body = Tool)))]
 async fn one(
@@ -180,13 +180,13 @@ async fn one(
 /// A group of tools.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Toolset {
-    /// What models call it.
+    /// Name that models use.
     name: String,
-    /// What it is for.
+    /// Description of the toolset.
     description: String,
-    /// Its tools, by name.
+    /// Names of its tools, sorted.
     tools: Vec<String>,
-    /// Those of them that a model has to load first.
+    /// Those of its tools that a model must load before calling them.
     loadable: Vec<String>,
 }
 
@@ -206,14 +206,14 @@ fn all_sets(app: &Shared) -> Vec<Toolset> {
     app.engine.tools().toolsets().into_iter().map(|set| Toolset::of(set, &tools)).collect()
 }
 
-/// Toolsets, by name
+/// List toolsets, sorted by name
 #[utoipa::path(get, path = "/toolsets", tag = "tools", responses((status = 200, body = Page<Toolset>)))]
 async fn sets(State(app): State<Shared>, caller: Caller) -> Result<Json<Page<Toolset>>, Problem> {
     caller.reads()?;
     Ok(Json(Page { data: all_sets(&app), next_cursor: None }))
 }
 
-/// One toolset
+/// Get a toolset
 #[utoipa::path(get, path = "/toolsets/{toolset}", tag = "tools",
     params(("toolset" = String, Path, description = "the toolset's name")), responses((status = 200, body = Toolset)))]
 async fn set(

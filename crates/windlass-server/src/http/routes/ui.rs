@@ -1,6 +1,6 @@
-//! The web UI: its page, and the files that the page is made of, all inside the binary.
+//! The web UI: its page and the page's assets, embedded in the binary.
 //!
-//! A build for development reads the files from the checkout, so that a reload shows what was changed.
+//! A debug build reads the files from the checkout, so that a browser reload shows changes.
 
 mod modules;
 
@@ -22,12 +22,12 @@ use windlass::machine::Digest;
 use crate::http::Shared;
 use crate::http::problem::Problem;
 
-/// The files.
+/// The files of the UI.
 #[derive(RustEmbed)]
 #[folder = "ui"]
 struct Files;
 
-/// Addresses that people see; the page finds out itself what to show.
+/// Paths of the UI. The page decides on the client what to show.
 const PLACES: &[&str] = &[
     "/",
     "/login",
@@ -43,19 +43,19 @@ const PLACES: &[&str] = &[
     "/settings/{*section}",
 ];
 
-/// Where addresses are for programs: what is missing there is no page.
+/// First path segments of APIs and assets. Missing paths below them return a problem instead of the page.
 const PROGRAMS: &[&str] = &["api", "auth", "ui", "metrics", "agui", "skillchat", "skyflo", "zeus"];
 
-/// Scripts, styles and data of this server alone, and no text that becomes a script. Pictures of results are data.
+/// Content security policy: scripts, styles and data only from this server, and no script from text. Images may be
+/// data URLs, for tool results.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data: blob:; font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; \
     frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify";
 
-/// A file is asked for under the digest of all: then it never changes.
+/// An asset's URL contains the digest of all files, so its content never changes.
 const FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
 
-/// The routes.
 pub fn routes() -> Router<Shared> {
     let asset = get(async |Path((digest, path)): Path<(String, String)>, headers: HeaderMap| {
         file(&digest, &path, &headers)
@@ -66,7 +66,7 @@ pub fn routes() -> Router<Shared> {
         .route("/ui/{digest}/{*path}", asset)
 }
 
-/// What stands at an address that there is not: for whoever looks with a browser the page, which says so.
+/// Responds to unknown paths: browsers receive the page with status 404, other clients a problem.
 pub async fn nowhere(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let first = uri.path().split('/').nth(1).unwrap_or_default();
     let is_looking = [Method::GET, Method::HEAD].contains(&method) && takes_page(&headers);
@@ -85,7 +85,7 @@ fn takes_page(headers: &HeaderMap) -> bool {
         .any(|word| word.split(';').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("text/html")))
 }
 
-/// The page, whose addresses of files are those of this build.
+/// The page, with the asset URLs of this build.
 async fn page(headers: HeaderMap) -> Response {
     let Some(index) = Files::get("index.html") else { return missing() };
     let text = String::from_utf8_lossy(&index.data).replace(MODULES, preloads());
@@ -94,17 +94,17 @@ async fn page(headers: HeaderMap) -> Response {
     let own = response.headers_mut();
     own.insert(header::CACHE_CONTROL, ASK_AGAIN);
     own.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    // What a model was talked into linking to is not even looked up by name.
+    // Prevents the browser from resolving host names of links that a model wrote.
     own.insert("x-dns-prefetch-control", HeaderValue::from_static("off"));
     own.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
     own.insert("permissions-policy", HeaderValue::from_static("camera=(), microphone=(), geolocation=()"));
     response
 }
 
-/// Where the page names the modules that it needs at once.
+/// Placeholder in the page for the preload links.
 const MODULES: &str = "<!-- modules -->";
 
-/// A link for each module that the page needs at once, so that the browser loads them side by side.
+/// Preload links for all statically imported modules, so that the browser loads them in parallel.
 fn preloads() -> &'static str {
     static LINKS: OnceLock<String> = OnceLock::new();
     LINKS.get_or_init(|| {
@@ -114,8 +114,8 @@ fn preloads() -> &'static str {
     })
 }
 
-/// One of the files. An address of another build, such as that of a page that was open during an upgrade, gets what
-/// there is now.
+/// Serves an asset. A URL of another build returns the current content, for example for a page that was open during an
+/// upgrade.
 fn file(asked: &str, path: &str, headers: &HeaderMap) -> Response {
     let Some(media_type) = media_type(path) else { return missing() };
     let Some(file) = Files::get(path) else { return missing() };
@@ -134,7 +134,7 @@ fn missing() -> Response {
     Problem::not_found("this path").into_response()
 }
 
-/// The media types of the files that there are.
+/// The media type of an asset by its extension.
 fn media_type(path: &str) -> Option<&'static str> {
     match path.rsplit_once('.')?.1 {
         "js" => Some("text/javascript; charset=utf-8"),
@@ -145,7 +145,7 @@ fn media_type(path: &str) -> Option<&'static str> {
     }
 }
 
-/// What tells this build's files from any other's.
+/// The digest that identifies this build's files.
 fn digest() -> &'static str {
     static DIGEST: OnceLock<String> = OnceLock::new();
     DIGEST.get_or_init(|| {
@@ -161,13 +161,13 @@ fn digest() -> &'static str {
     })
 }
 
-/// A file that was compressed at its first use.
+/// Serves an asset that is compressed once, at its first request.
 fn packed(path: &str, media_type: &'static str, data: Vec<u8>, headers: &HeaderMap) -> Response {
     static PACKED: OnceLock<std::sync::Mutex<BTreeMap<String, Bytes>>> = OnceLock::new();
     if !takes_gzip(headers) {
         return ([(header::CONTENT_TYPE, media_type)], data).into_response();
     }
-    // No more entries than there are files.
+    // The map is bounded by the number of embedded files.
     let mut packed = PACKED.get_or_init(Default::default).lock().unwrap_or_else(|broken| broken.into_inner());
     let body = packed.entry(path.to_owned()).or_insert_with(|| gzip(&data)).clone();
     zipped(media_type, body)
@@ -199,7 +199,7 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
 
 fn gzip(data: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    // Memory takes everything.
+    // Writing to memory cannot fail.
     let _ = encoder.write_all(data);
     encoder.finish().unwrap_or_default().into()
 }

@@ -1,4 +1,4 @@
-//! `/usage`: what runs used and cost, in total, over time, by model, by agent and by user.
+//! `/usage`: tokens and cost of runs: total, over time, and by model, agent and user.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ use crate::http::problem::Problem;
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// What is told where the request names no time: the last week.
+/// Default time range: one week.
 const SPAN_MS: u64 = 7 * DAY_MS;
-/// The longest time that is told.
+/// Maximum time range.
 const SPAN_MAX_MS: u64 = 3_660 * DAY_MS;
-/// Points of a series at most.
+/// Maximum number of points of a series.
 const POINTS_MAX: u64 = 5_000;
 
-/// How finely a time is told: up to so long, in steps of so long; beyond the last, in weeks. (SK-P16)
+/// Default step by time range: pairs of maximum range and step. Longer ranges use weeks. (SK-P16)
 const STEPS: &[(u64, u64)] = &[
     (2 * HOUR_MS, HOUR_MS / 12),
     (12 * HOUR_MS, HOUR_MS / 4),
@@ -35,52 +35,52 @@ const STEPS: &[(u64, u64)] = &[
     (90 * DAY_MS, DAY_MS),
 ];
 
-/// How long the steps of a series are, by how long a time it tells. (SK-P16)
+/// The default step of a series for a time range. (SK-P16)
 pub fn step_of(span_ms: u64) -> u64 {
     STEPS.iter().find(|(up_to_ms, _)| span_ms <= *up_to_ms).map_or(7 * DAY_MS, |(_, step_ms)| *step_ms)
 }
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(usage))
 }
 
-/// Which runs.
+/// Which runs to include.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Which {
-    /// Runs that began at this time or later, in milliseconds since the Unix epoch; absent: a week before the step of
-    /// `until` ends, with `thread` since it began. Answers are fast where every step begins at a multiple of six hours.
+    /// Runs that started at or after this time, in milliseconds since the Unix epoch. Default: a week, ending with the
+    /// step that contains `until`; with `thread`, the start of the thread. Queries are fast if all steps begin at
+    /// multiples of six hours.
     from: Option<u64>,
-    /// Runs that began before this time; absent: now.
+    /// Runs that started before this time. Default: now.
     until: Option<u64>,
-    /// How long each step of the series is, in milliseconds; absent: by how long the time is.
+    /// Step of the series, in milliseconds. Default: depends on the time range.
     #[param(minimum = 1)]
     step_ms: Option<u64>,
-    /// Runs in conversations of this user alone. Administrators may name any, and see all without it.
+    /// Only runs in threads of this user. Administrators may name any user, and see all users by default.
     user: Option<String>,
-    /// Runs in this conversation alone, which whoever may read it may ask for.
+    /// Only runs in this thread. Requires permission to read the thread.
     thread: Option<String>,
 }
 
-/// What runs used.
+/// Usage of runs.
 #[derive(Debug, Serialize, ToSchema)]
 struct UsageAnswer {
-    /// From when.
+    /// Start of the time range.
     from: u64,
-    /// Until when.
+    /// End of the time range.
     until: u64,
-    /// How long each step of the series is, in milliseconds.
+    /// Step of the series, in milliseconds.
     step_ms: u64,
-    /// All of it.
+    /// Totals.
     totals: Figures,
-    /// By when the runs began; steps without any are there too.
+    /// Usage by start time of the runs, including empty steps.
     series: Vec<Point>,
-    /// By model.
+    /// Usage by model.
     by_model: Vec<Share>,
-    /// By agent.
+    /// Usage by agent.
     by_agent: Vec<Share>,
-    /// By user, named by their ids, for administrators; absent for others.
+    /// Usage by user id; only for administrators.
     #[serde(skip_serializing_if = "Option::is_none")]
     by_user: Option<Vec<Share>>,
 }
@@ -88,57 +88,57 @@ struct UsageAnswer {
 /// A step of the series.
 #[derive(Debug, Serialize, ToSchema)]
 struct Point {
-    /// When it begins.
+    /// Start of the step.
     at: u64,
     #[serde(flatten)]
     figures: Figures,
 }
 
-/// What one model, agent or user has of it.
+/// Usage of one model, agent or user.
 #[derive(Debug, Serialize, ToSchema)]
 struct Share {
-    /// Its name.
+    /// Name or id.
     name: String,
     #[serde(flatten)]
     figures: Figures,
 }
 
-/// Figures of some runs. (SK-P15)
+/// Figures of a set of runs. (SK-P15)
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 struct Figures {
-    /// Runs.
+    /// Number of runs.
     runs: u64,
-    /// Conversations with such runs.
+    /// Number of threads with such runs.
     threads: u64,
-    /// Prompt tokens, cached ones included.
+    /// Prompt tokens, including cached ones.
     prompt_tokens: u64,
     /// Generated tokens.
     completion_tokens: u64,
     /// Prompt tokens read from a cache.
     cached_tokens: u64,
-    /// The part of the prompts that came from a cache, at most 1; absent without prompts.
+    /// Fraction of prompt tokens read from a cache, at most 1; absent without prompts.
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_hit_rate: Option<f64>,
-    /// Known cost in US dollars.
+    /// Cost in US dollars, as far as prices are known.
     cost_usd: f64,
-    /// Runs whose cost is not known.
+    /// Number of runs with unknown cost.
     cost_unknown: u64,
-    /// Calls that ran because people approved them.
+    /// Number of calls that people approved.
     approvals: u64,
-    /// Calls that people denied.
+    /// Number of calls that people denied.
     rejections: u64,
-    /// The part of what was asked that was approved; absent where nothing was asked.
+    /// Fraction of decided approvals that were approved; absent without decisions.
     #[serde(skip_serializing_if = "Option::is_none")]
     approval_acceptance_rate: Option<f64>,
-    /// Mean time to the first fragment of a run, in milliseconds.
+    /// Mean time to the first delta of a run, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     avg_ttft_ms: Option<f64>,
-    /// Mean time of a run from start to end, in milliseconds.
+    /// Mean duration of a run, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     avg_duration_ms: Option<f64>,
 }
 
-/// Sums from which figures are told.
+/// Sums from which the figures are computed.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     figures: Figures,
@@ -175,14 +175,15 @@ impl Sums {
         self.figures
     }
 
-    /// The figures, with how many conversations there are: one with several models counts once.
+    /// The figures, with the given number of threads. It is not a sum over rows: a thread with several models counts
+    /// once.
     fn with_threads(mut self, threads: u64) -> Figures {
         self.figures.threads = threads;
         self.told()
     }
 }
 
-/// What runs used and cost
+/// Get the usage and cost of runs
 #[utoipa::path(get, path = "/usage", tag = "usage", params(Which),
     responses((status = 200, body = UsageAnswer), (status = 400, body = Problem), (status = 401, body = Problem),
         (status = 403, body = Problem), (status = 404, body = Problem)))]
@@ -196,7 +197,7 @@ async fn usage(
     let begun = match &thread {
         Some(thread) => {
             caller.reads_thread(&app, thread).await?;
-            // Its row is made a moment after its first run has begun.
+            // The thread's row is created shortly after its first run has started.
             app.engine.thread(thread).events(Seq(0), 1).await?.first().map(|recorded| recorded.event.at)
         }
         None => None,
@@ -212,7 +213,7 @@ async fn usage(
     let until = time("until", which.until)?.unwrap_or_else(crate::clock::now).0;
     let usual = match begun {
         Some(begun) => begun.0.min(until.saturating_sub(1)),
-        // Steps that begin at round times are summed up already.
+        // Ranges aligned to round times use precomputed sums.
         None => {
             let step_ms = step_of(SPAN_MS);
             until.div_ceil(step_ms).saturating_mul(step_ms).saturating_sub(SPAN_MS)

@@ -1,4 +1,4 @@
-//! What went wrong with an account, as a problem.
+//! Maps account errors to problems.
 
 use http::StatusCode;
 

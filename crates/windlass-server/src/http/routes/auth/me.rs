@@ -1,4 +1,4 @@
-//! `/auth/me`, `/auth/password` and `/auth/sessions`: one's own account.
+//! `/auth/me`, `/auth/password` and `/auth/sessions`: the caller's own account.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +19,6 @@ use crate::http::cookie::Base;
 use crate::http::input::{Body, Path, Query};
 use crate::http::problem::Problem;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new()
         .routes(routes!(me, change_me))
@@ -28,27 +27,27 @@ pub fn routes() -> ApiRouter {
         .routes(routes!(end_one))
 }
 
-/// One's own account.
+/// The caller's account.
 #[derive(Serialize, ToSchema)]
 pub struct Me {
-    /// Its id.
+    /// Id of the account.
     id: String,
-    /// Its address.
+    /// Email address.
     email: Option<String>,
-    /// How people call it.
+    /// Display name.
     name: String,
-    /// What it may do.
+    /// Role of the account.
     role: Role,
-    /// Its workspace.
+    /// Name of its workspace.
     workspace: String,
-    /// Whether it signs in with a password.
+    /// Whether the account has a password.
     has_password: bool,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// When it was created, in milliseconds since the Unix epoch.
     created_at: u64,
 }
 
 impl Me {
-    /// An account as its owner sees it.
+    /// Builds the response for the account's own user.
     pub async fn of(app: &Shared, user: &User) -> Result<Self, Problem> {
         Ok(Self {
             id: user.id.to_string(),
@@ -62,7 +61,7 @@ impl Me {
     }
 }
 
-/// Who asks
+/// Get the caller's account
 #[utoipa::path(get, path = "/auth/me", tag = "auth",
     responses((status = 200, body = Me), (status = 401, body = Problem)))]
 async fn me(State(app): State<Shared>, caller: Caller) -> Result<Json<Me>, Problem> {
@@ -71,19 +70,20 @@ async fn me(State(app): State<Shared>, caller: Caller) -> Result<Json<Me>, Probl
     Ok(Json(Me::of(&app, &member.user).await?))
 }
 
-/// What is changed of one's own account; what is absent stays.
+/// A change of the caller's account. Absent fields stay unchanged.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct MeChange {
     name: Option<String>,
-    /// A new address; it takes the current password, or a sign-in within 5 minutes where there is none.
+    /// New email address. Requires the current password. An account without one must have signed in within the last 5
+    /// minutes.
     email: Option<String>,
     /// The current password.
     #[schema(format = Password)]
     password: Option<String>,
 }
 
-/// Change one's own name or address
+/// Change the name or email address of the caller's account
 #[utoipa::path(patch, path = "/auth/me", tag = "auth", request_body = MeChange,
     responses((status = 200, body = Me), (status = 400, body = Problem), (status = 401, body = Problem),
         (status = 409, body = Problem), (status = 422, body = Problem),
@@ -100,22 +100,22 @@ async fn change_me(
     Ok(Json(Me::of(&app, &member.user).await?))
 }
 
-/// Another password.
+/// A password change.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct PasswordChange {
-    /// The current one; where there is none, the session must have begun within 5 minutes.
+    /// The current password. If the account has none, the session must have started within the last 5 minutes.
     #[schema(format = Password)]
     current_password: Option<String>,
     /// 8 to 1,024 bytes.
     #[schema(format = Password)]
     new_password: String,
-    /// Also revokes all API keys of the account.
+    /// Whether to revoke all API keys of the account, too.
     #[serde(default)]
     revoke_keys: bool,
 }
 
-/// Change one's own password; all other sessions end
+/// Change the caller's password; all other sessions end
 #[utoipa::path(put, path = "/auth/password", tag = "auth", request_body = PasswordChange,
     responses((status = 204), (status = 400, body = Problem), (status = 401, body = Problem),
         (status = 409, body = Problem), (status = 422, body = Problem), (status = 429, body = Problem)))]
@@ -135,30 +135,30 @@ async fn change_password(
 /// A session.
 #[derive(Serialize, ToSchema)]
 struct SessionInfo {
-    /// Its id.
+    /// Id of the session.
     id: String,
-    /// Whether it is the one that asks.
+    /// Whether it is the session of this request.
     current: bool,
-    /// The program that signed in, as it names itself.
+    /// User agent of the client that signed in.
     agent: Option<String>,
-    /// The address that it signed in from.
+    /// Network address of the client that signed in.
     from: Option<String>,
-    /// When somebody signed in, in milliseconds since the Unix epoch.
+    /// When it started, in milliseconds since the Unix epoch.
     created_at: u64,
     /// When it was last refreshed, in milliseconds since the Unix epoch.
     seen_at: u64,
-    /// The moment from which it no longer counts, in milliseconds since the Unix epoch.
+    /// When it expires, in milliseconds since the Unix epoch.
     expires_at: u64,
 }
 
 /// The sessions of an account.
 #[derive(Serialize, ToSchema)]
 pub struct Sessions {
-    /// The one used last first; there are at most some dozens.
+    /// Most recently used first; their number is limited to some dozens.
     data: Vec<SessionInfo>,
 }
 
-/// One's own sessions
+/// List the caller's sessions
 #[utoipa::path(get, path = "/auth/sessions", tag = "auth",
     responses((status = 200, body = Sessions), (status = 401, body = Problem)))]
 async fn sessions(State(app): State<Shared>, caller: Caller) -> Result<Json<Sessions>, Problem> {
@@ -167,7 +167,7 @@ async fn sessions(State(app): State<Shared>, caller: Caller) -> Result<Json<Sess
 }
 
 impl Sessions {
-    /// Sessions of an account, as a caller sees them.
+    /// Builds the response, marking the caller's own session.
     pub fn of(sessions: Vec<Session>, caller: &Caller) -> Self {
         let own = |session: &Session| match &caller.0.credential {
             Credential::Session(id) | Credential::Guest(id) => *id == session.id,
@@ -186,11 +186,11 @@ impl Sessions {
     }
 }
 
-/// Which sessions stay.
+/// Which sessions to keep.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Keep {
-    /// `current` keeps the session that asks.
+    /// `current` keeps the session of this request.
     #[param(inline)]
     keep: Option<KeepWord>,
 }
@@ -201,7 +201,7 @@ enum KeepWord {
     Current,
 }
 
-/// Sign out everywhere
+/// End all sessions of the caller
 #[utoipa::path(delete, path = "/auth/sessions", tag = "auth", params(Keep),
     responses((status = 204), (status = 401, body = Problem)))]
 async fn end_all(
@@ -223,7 +223,7 @@ async fn end_all(
     }
 }
 
-/// End a session of one's own
+/// End a session of the caller
 #[utoipa::path(delete, path = "/auth/sessions/{session}", tag = "auth",
     params(("session" = String, Path, description = "the session's id")),
     responses((status = 204), (status = 401, body = Problem), (status = 404, body = Problem)))]

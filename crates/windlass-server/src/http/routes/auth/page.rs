@@ -1,6 +1,6 @@
-//! `/auth/link`: a page for whoever opens a one-time link in a browser. It needs no script and no other file.
+//! `/auth/link`: an HTML page for one-time links that are opened in a browser. It needs no script and no other file.
 //!
-//! Opening it uses nothing up: mail scanners and previews open links too. The button does.
+//! Opening the page does not use the link, because mail scanners and previews open links, too. Its button does.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -21,18 +21,17 @@ use crate::http::input::Query;
 use crate::http::problem::Problem;
 use crate::page::{escaped, page};
 
-/// Where the page is.
+/// Path of the page.
 pub const PATH: &str = "/auth/link";
 
-/// A one-time link.
+/// The URL of a one-time link.
 pub fn link(address: &str, token: &str) -> String {
     format!("{}{}?token={token}", address.trim_end_matches('/'), PATH)
 }
 
-/// Where whoever signed in goes on.
+/// Where the browser is redirected after a sign-in.
 const HOME: &str = "/";
 
-/// The route.
 pub fn routes() -> Router<Shared> {
     Router::new().route(PATH, get(show).post(submit))
 }
@@ -49,7 +48,7 @@ async fn show(State(app): State<Shared>, Query(query): Query<Token>) -> Response
     }
 }
 
-/// What the form sends.
+/// The submitted form.
 #[derive(Deserialize)]
 struct Filled {
     token: String,
@@ -59,7 +58,7 @@ struct Filled {
     name: String,
     #[serde(default)]
     password: String,
-    /// Present if the box is ticked.
+    /// Present if the box is checked.
     #[serde(default)]
     keep_keys: Option<String>,
 }
@@ -89,7 +88,7 @@ async fn submit(
     match done {
         Ok(tokens) => welcome(&base, &tokens),
         Err(AccountError::Link) => failed(AccountError::Link),
-        // What was typed can be typed again.
+        // Show the form again, so that the user can correct the input.
         Err(error) => {
             let problem = Problem::from(error);
             page(problem.status, &form(&link, &token, Some(&problem.detail)))
@@ -97,17 +96,17 @@ async fn submit(
     }
 }
 
-/// Sends whoever signed in on their way.
+/// Sets the session cookies and redirects to the UI.
 pub fn welcome(base: &Base, tokens: &Tokens) -> Response {
     (StatusCode::SEE_OTHER, base.signed_in(tokens), [(header::LOCATION, HOME)]).into_response()
 }
 
-/// Says in a page why somebody was not signed in.
+/// Renders a page that explains why a sign-in failed.
 pub fn failed(error: AccountError) -> Response {
     refused(&error.into())
 }
 
-/// Says a problem in a page, for whoever came with a browser.
+/// Renders a problem as a page, for browsers.
 pub fn refused(problem: &Problem) -> Response {
     let hint = problem.hint.as_deref().unwrap_or_default();
     page(problem.status, &format!("<h1>{}</h1><p>{}</p>", escaped(&problem.detail), escaped(hint)))

@@ -1,6 +1,6 @@
-//! Answers: read, given for each thread in one transaction, and told one by one.
+//! Answers to interrupts: validation, submission in one transaction per thread, and one result per answer.
 //!
-//! [`give`] is the one place where the server answers on somebody's behalf.
+//! The native API submits all answers through [`give`].
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,89 +19,89 @@ use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 use crate::http::routes::grants::{ArgumentCondition, Grant, Offer, missing_tool};
 
-/// Answers of one request at most.
+/// Maximum number of answers of one request.
 const ANSWERS_MAX: usize = 100;
 
-/// An answer with what belongs to it.
+/// An answer with its options.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"answer": {"kind": "deny", "reason": "not in this folder"}}))]
 pub struct Wish {
     /// The answer.
     answer: Word,
-    /// `approval` of the interrupt as it was looked at; another call is then not let through. An approval needs it where
-    /// a rule names approvers or a quorum.
+    /// `approval` of the interrupt, as returned by the API. The answer then applies only to that call. It is required
+    /// for an approval if a rule names approvers or a quorum.
     #[schema(pattern = "^[0-9a-f]{64}$")]
     approval: Option<String>,
-    /// Lets calls like this one run without asking from now on; only with an approval.
+    /// Grant for similar calls in the future; only with an approval.
     grant: Option<Offered>,
 }
 
-/// What is said. What fits depends on the kind of the interrupt.
+/// The answer. The allowed kinds depend on the kind of the interrupt.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 enum Word {
-    /// The call may run.
+    /// Approves the call.
     Approve {},
-    /// The call may run with other arguments.
+    /// Approves the call with other arguments.
     Edit {
-        /// Those.
+        /// The new arguments.
         #[schema(value_type = Object)]
         arguments: serde_json::Map<String, Value>,
     },
-    /// The call may not run; the question is declined.
+    /// Denies the call, or declines the question.
     Deny {
-        /// Told to the model.
+        /// Reason; the model receives it.
         reason: Option<String>,
     },
-    /// What was asked for.
+    /// Answers a question.
     Reply {
         /// One of the options.
         selected: Option<String>,
-        /// In one's own words.
+        /// Free text.
         text: Option<String>,
-        /// The values that were asked for, or those of `params` that are to be others.
+        /// The requested values, or those of `params` that should change.
         #[schema(value_type = Option<Object>)]
         values: Option<serde_json::Map<String, Value>>,
     },
-    /// The call in doubt was done.
+    /// The call in doubt was executed.
     Done {
-        /// Its result, told to the model.
+        /// Its result; the model receives it.
         result: String,
     },
-    /// The call in doubt was not done: it is dispatched again. The limit was raised elsewhere: it is tried again.
+    /// The call in doubt was not executed: dispatch it again. For a limit: it was raised elsewhere, so try again.
     Retry {},
-    /// The call in doubt counts as failed.
+    /// Treats the call in doubt as failed.
     Fail {
-        /// Told to the model.
+        /// Reason; the model receives it.
         reason: Option<String>,
     },
-    /// The limit is this for the rest of the run.
+    /// Sets the limit for the rest of the run.
     Raise {
-        /// The new figure.
+        /// The new limit.
         #[schema(minimum = 0)]
         to: u64,
     },
-    /// The limit stays, and the run ends.
+    /// Keeps the limit, which ends the run.
     Stop {},
 }
 
-/// How far a grant beside an approval goes.
+/// The scope of a grant that is created with an approval.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Offered {
-    /// How many calls it is good for, this one included; absent: any number.
+    /// Number of calls that it allows, including this one. Default: no limit.
     #[schema(minimum = 1)]
     count: Option<u32>,
-    /// For how many milliseconds; absent: for ever.
+    /// Lifetime in milliseconds. Default: no expiry.
     #[schema(minimum = 1)]
     expires_in_ms: Option<u64>,
-    /// What has to hold of the arguments; absent: exactly those of this call.
+    /// Conditions on the arguments. Default: exactly the arguments of this call.
     #[schema(value_type = Option<Vec<ArgumentCondition>>, max_items = 32)]
     arguments: Option<Vec<Condition>>,
 }
 
-/// Several answers.
+/// A batch of answers.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"answers": [{"interrupt": "run_01k9w4q2x7c3m.1.0.0", "answer": {"kind": "approve"}}]}))]
@@ -111,39 +111,39 @@ pub struct Batch {
     answers: Vec<OneOfSeveral>,
 }
 
-/// One of several answers.
+/// An answer of a batch.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct OneOfSeveral {
-    /// The interrupt's id.
+    /// Id of the interrupt.
     interrupt: String,
     /// The answer.
     answer: Word,
-    /// `approval` of the interrupt as it was looked at.
+    /// `approval` of the interrupt, as returned by the API.
     #[schema(pattern = "^[0-9a-f]{64}$")]
     approval: Option<String>,
-    /// Lets calls like this one run without asking from now on; only with an approval.
+    /// Grant for similar calls in the future; only with an approval.
     grant: Option<Offered>,
 }
 
-/// What became of an answer.
+/// The result of an answer.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Answered {
-    /// The interrupt.
+    /// Id of the interrupt.
     interrupt: String,
-    /// Its thread.
+    /// Id of its thread.
     thread: String,
-    /// Its run.
+    /// Id of its run.
     run: String,
-    /// Whether it is settled, or one vote of several was counted.
+    /// Whether the interrupt is closed, or the answer was counted as one of several votes.
     state: Settled,
-    /// Position of the first event that the answers led to.
+    /// Position of the first event that the answers caused.
     seq: u64,
-    /// The grant that was written with it; null where the call that was approved is all that it was good for.
+    /// The grant that was created. Null if none was requested, or if it covered only the approved call.
     grant: Option<Grant>,
 }
 
-/// How far an answer went.
+/// State of an interrupt after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum Settled {
@@ -153,23 +153,23 @@ enum Settled {
     Voted,
 }
 
-/// What became of several answers, thread by thread in the order of the first that was sent to each.
+/// The results of a batch, one per thread, in the order of the first answer to each thread.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Results {
-    /// One for each thread, and one for each interrupt that was not found.
+    /// One entry per thread, and one per interrupt that was not found.
     results: Vec<ThreadResult>,
 }
 
-/// What became of the answers to one thread.
+/// The result of the answers to one thread.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct ThreadResult {
-    /// The thread; null for an interrupt that was not found.
+    /// Id of the thread; null for an interrupt that was not found.
     thread: Option<String>,
-    /// The interrupts that were answered in it.
+    /// Ids of the answered interrupts.
     interrupts: Vec<String>,
-    /// What became of each; empty where none of them counted.
+    /// The result of each answer; empty if they were rejected.
     answered: Vec<Answered>,
-    /// Why none of them counted.
+    /// Why the answers were rejected.
     problem: Option<Problem>,
 }
 
@@ -210,15 +210,15 @@ impl Wish {
     }
 }
 
-/// A grant that is written once its call is approved.
+/// A grant to create when its call is approved.
 struct Granting {
     interrupt: InterruptId,
     draft: GrantDraft,
 }
 
 impl Granting {
-    /// Reads what is wished for while the call still waits: afterwards nobody could tell its arguments. `None` where
-    /// the call that is approved is all that it is good for.
+    /// Builds the grant while the call is still open, because its arguments are unavailable afterwards. Returns `None`
+    /// if the grant would cover only the approved call.
     async fn read(
         app: &Shared,
         caller: &Caller,
@@ -244,7 +244,7 @@ impl Granting {
             expires_in_ms: wish.expires_in_ms,
         };
         offer.check()?;
-        // The call that is approved is the first of them.
+        // The approved call counts as the first call of the grant.
         if offer.count == Some(1) {
             return Ok(None);
         }
@@ -254,7 +254,7 @@ impl Granting {
     }
 }
 
-/// For whom the run works: who asks the next time. Nobody but them and administrators says what it need not ask.
+/// The user whom the run works for, who receives the grant. Other callers need to be administrators.
 fn whom(caller: &Caller, row: &RunRow, machine: &Machine) -> Result<Principal, Problem> {
     let run = machine.state().run.as_ref().filter(|run| run.id == row.view.run);
     let run = run.ok_or_else(|| Problem::invalid(format!("run `{}` has ended", row.view.run)))?;
@@ -266,9 +266,9 @@ fn whom(caller: &Caller, row: &RunRow, machine: &Machine) -> Result<Principal, P
     Ok(run.by.clone())
 }
 
-/// Refuses an approval without the digest of its call if others approve as well: each of them approves the same call.
-/// In the other dialects, which do not transmit it, the id of the interrupt or of the revision binds the answer: an edit
-/// makes a new one.
+/// Rejects an approval without the call's digest if a rule names approvers or a quorum, because all approvers must
+/// approve the same call. Other dialects do not transmit the digest. There the id of the interrupt or revision binds
+/// the answer: an edit creates a new id.
 fn require_digest(snapshot: &Snapshot, given: &Given) -> Result<(), Problem> {
     let open = snapshot.open.iter().find(|open| open.interrupt == given.interrupt);
     let is_bound = open.is_some_and(|open| {
@@ -282,7 +282,7 @@ fn require_digest(snapshot: &Snapshot, given: &Given) -> Result<(), Problem> {
         .hint("send `approval` of the interrupt, unchanged"))
 }
 
-/// Gives answers to interrupts of one thread, with the grants that go with them: all of it counts, or nothing.
+/// Submits answers to interrupts of one thread with their grants. All of them take effect, or none.
 pub async fn give(
     app: &Shared,
     caller: &Caller,
@@ -329,7 +329,7 @@ struct ThreadAnswers {
     wishes: Vec<(InterruptId, Wish)>,
 }
 
-/// Finds the answers to the thread of an interrupt that the caller may see. Each thread is folded once.
+/// Finds the entry for the thread of an interrupt that the caller may see. Each thread is folded once.
 async fn find<'t>(
     app: &Shared,
     caller: &Caller,
@@ -353,7 +353,7 @@ async fn find<'t>(
     Ok(&mut threads[at])
 }
 
-/// Gives answers to interrupts of several threads.
+/// Submits answers to interrupts of several threads.
 pub async fn give_all(app: &Shared, caller: &Caller, batch: Batch) -> Result<Results, Problem> {
     let count = batch.answers.len();
     if !(1..=ANSWERS_MAX).contains(&count) {

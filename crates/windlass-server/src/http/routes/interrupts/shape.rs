@@ -1,4 +1,4 @@
-//! An interrupt as the API tells it: flat, with the fields of its kind beside what all have.
+//! The API representation of an interrupt: a flat object with common fields and those of its kind.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -13,75 +13,75 @@ use crate::http::Shared;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
-/// Something that a run waits for.
+/// An open interrupt of a run.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Interrupt {
-    /// Its id: what an answer names.
+    /// Id of the interrupt, for answers.
     id: String,
-    /// Its thread.
+    /// Id of its thread.
     thread: String,
-    /// The thread's title; null where it has none, and where the caller may not read the thread.
+    /// Title of the thread; null if it has none or the caller may not read the thread.
     title: Option<String>,
-    /// Whose thread it is.
+    /// Owner of the thread.
     owner: Owner,
-    /// Whether the caller may read the thread: a rule may name somebody who may not.
+    /// Whether the caller may read the thread. A rule may name an approver who may not.
     readable: bool,
-    /// Its run.
+    /// Id of its run.
     run: String,
-    /// What is asked.
+    /// Kind of the interrupt.
     kind: Kind,
-    /// The tool of the call that waits; null where the run as a whole does.
+    /// Name of the tool whose call waits; null if the whole run waits.
     tool: Option<String>,
-    /// The arguments that will be sent, whole, as JSON text.
+    /// The complete arguments that will be sent, as JSON text.
     arguments: Option<String>,
-    /// What an approval is bound to: send it back with the answer, and only this very call runs. An approval needs it
-    /// where `terms` name approvers or a quorum.
+    /// Digest of the call. If an answer contains it, the answer applies only to this exact call. It is required for an
+    /// approval if `terms` name approvers or a quorum.
     approval: Option<String>,
-    /// What the call would do, where the tool can tell.
+    /// Preview of the call's effect, if the tool provides one.
     preview: Option<String>,
-    /// Why somebody has to look at it, in the words of the host program, or of a server that wants a page opened; why the
-    /// outcome of a call is unknown.
+    /// Why a decision is needed: the reason of the host program's hook, the message of a server that requests a
+    /// sign-in, or why the outcome of a call is unknown.
     reason: Option<String>,
     /// The question.
     #[schema(value_type = Option<Object>)]
     question: Option<Value>,
-    /// The limit that is reached.
+    /// The limit that was reached.
     #[schema(value_type = Option<Object>)]
     limit: Option<Value>,
-    /// The tool server that the call goes to, or the one to sign in at; null for a tool of the engine.
+    /// MCP server that the call goes to or that requires a sign-in; null for a built-in tool.
     server: Option<String>,
-    /// Where to sign in.
+    /// URL of the sign-in page.
     url: Option<String>,
-    /// The runner that the call is for.
+    /// The runner that must execute the call.
     runner: Option<String>,
-    /// The stable id of the effect of a call that is in doubt: what its tool was given to be known again by.
+    /// Stable id of the effect of a call in doubt. The tool received it, to recognize a repeated call.
     effect: Option<String>,
-    /// When a call that is in doubt was begun, in milliseconds since the Unix epoch.
+    /// When a call in doubt was started, in milliseconds since the Unix epoch.
     begun_at: Option<u64>,
-    /// Since when it waits, in milliseconds since the Unix epoch.
+    /// When the interrupt was opened, in milliseconds since the Unix epoch.
     since: u64,
-    /// When silence is taken for an answer.
+    /// When the interrupt times out, in milliseconds since the Unix epoch.
     expires_at: Option<u64>,
-    /// How many approvals are needed, out of whom, and what silence means.
+    /// Number of required approvals, allowed approvers, and the effect of a timeout.
     #[schema(value_type = Object)]
     terms: Value,
-    /// Who has approved so far.
+    /// Ids of the users who have approved so far.
     approved_by: Vec<String>,
-    /// Whether the caller's approval would count for anything now.
+    /// Whether an approval of the caller would count now.
     counts: bool,
 }
 
-/// Whose run asks.
+/// Owner of the thread of an interrupt.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = InterruptOwner)]
 struct Owner {
-    /// Its id.
+    /// Id of the user.
     id: String,
-    /// How people call it; empty where that is not known.
+    /// Display name; empty if unknown.
     name: String,
 }
 
-/// The thread of an interrupt, as somebody sees it.
+/// The thread of an interrupt, as the caller sees it.
 #[derive(Clone, Debug)]
 pub struct Setting {
     thread: ThreadId,
@@ -91,7 +91,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// A thread of the caller's workspace, with what the caller may know of it.
+    /// Collects the data about a thread of the caller's workspace that the caller may see.
     pub async fn of(
         app: &Shared,
         caller: &Caller,
@@ -112,39 +112,38 @@ impl Setting {
     }
 }
 
-/// The caller who looks at the interrupts of a run.
+/// The caller for whom interrupts of a run are represented.
 #[derive(Clone, Copy, Debug)]
 pub struct Viewer<'a> {
-    /// The caller.
     pub caller: &'a Caller,
-    /// When the run began.
+    /// When the run started.
     pub run_started_at: Timestamp,
-    /// How long before it the caller's account must have been settled, to vote beside others.
+    /// How long before the run's start the account must have been unchanged, so that its vote counts.
     pub vote_after_ms: u64,
 }
 
-/// What an interrupt asks.
+/// Kind of an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// May this call run?
+    /// Approval of a call.
     Approval,
-    /// The host program wants somebody to look at this call.
+    /// A hook of the host program requires a decision about a call.
     Hook,
-    /// The agent or a tool's server asks something.
+    /// A question of the agent or of an MCP server.
     Question,
-    /// Somebody has to sign in at a tool's server first.
+    /// A sign-in to an MCP server is required.
     SignIn,
-    /// A runner of the host program does the call.
+    /// A runner of the host program must execute the call.
     Handoff,
-    /// Was the call done? Its outcome is unknown.
+    /// The outcome of a call is unknown.
     InDoubt,
-    /// A limit is reached: go on with a higher one, or stop?
+    /// A limit was reached: raise it, or end the run.
     Limit,
 }
 
 impl Interrupt {
-    /// An open interrupt of a thread, as somebody sees it.
+    /// Builds the representation of an open interrupt.
     pub fn new(setting: &Setting, open: OpenInterrupt, viewer: &Viewer<'_>) -> Self {
         let Viewer { caller, run_started_at, vote_after_ms } = *viewer;
         let party = caller.party();

@@ -1,7 +1,7 @@
 //! Submits answers to the engine and records each one in the audit log.
 //!
-//! Every route and dialect that answers an interrupt calls [`submit`]. The answers count by the time they are recorded,
-//! so a failure to record one is logged and not returned.
+//! Every route and dialect that answers an interrupt calls [`submit`]. Answers have taken effect before they are
+//! audited, so a failure of the audit log is logged and not returned.
 
 use windlass::machine::{Answer, Asked, Given, Grant, InterruptId, Machine, Reject, Run, Timestamp};
 use windlass::{Accepted, EngineError, FoldedThread, GrantDraft};
@@ -11,10 +11,10 @@ use crate::account::audit::answer::{ANSWERED, entry_of, run_of};
 use crate::http::Shared;
 use crate::http::caller::Caller;
 
-/// Answers interrupts of a thread, with grants and a note for the journal: all of it counts, or nothing. `folded` is the
-/// thread as it was when the answers were read.
+/// Answers interrupts of a thread, with grants and a note for the journal. All of them take effect, or none. `folded`
+/// is the thread at the time when the answers were validated.
 ///
-/// Returns what the answers led to and the grants that were written, each with its interrupt.
+/// Returns the accepted answers and the created grants, each with its interrupt.
 pub async fn submit(
     app: &Shared,
     caller: &Caller,
@@ -43,8 +43,9 @@ pub async fn submit(
     Ok((accepted, written))
 }
 
-/// Refuses the approval of an account that another user may have taken since the run began, where a rule names approvers
-/// or a quorum. An administrator could have made or taken the account to approve in its name.
+/// Rejects an approval if a rule names approvers or a quorum, and another user may have taken over the caller's
+/// account since the run started. An administrator could otherwise create or take over an account to approve in its
+/// name.
 fn require_settled(caller: &Caller, before_ms: u64, machine: &Machine, given: &Given) -> Result<(), Reject> {
     if !approves(&given.answer) {
         return Ok(());
@@ -61,8 +62,8 @@ fn require_settled(caller: &Caller, before_ms: u64, machine: &Machine, given: &G
     Err(Reject::Forbidden { what })
 }
 
-/// An open interrupt of a thread with its run. An approval of one that is not open yet is refused: the ids can be
-/// predicted, and its terms are not known.
+/// Finds an open interrupt and its run. Interrupts that are not open yet are rejected: their ids can be predicted, but
+/// their terms are not known.
 fn asking<'m>(machine: &'m Machine, interrupt: &InterruptId) -> Result<(&'m Run, &'m Asked), Reject> {
     let state = machine.state();
     if let Some(run) = &state.run
@@ -83,7 +84,7 @@ pub fn approves(answer: &Answer) -> bool {
     matches!(answer, Answer::Approve | Answer::Edit { .. })
 }
 
-/// Whether the last change of an account by another user was at least `before_ms` before a time.
+/// Whether the last change of the account by another user was at least `before_ms` before `at`.
 pub fn is_settled(caller: &Caller, at: Timestamp, before_ms: u64) -> bool {
     caller.0.settled_at.plus_ms(before_ms) <= at
 }
@@ -126,7 +127,7 @@ mod tests {
             assert!(matches!(judge("run_1.1.0.0", answer.clone()), Err(Reject::Closed { .. })));
             assert!(matches!(judge("run_2.1.0.0", answer), Err(Reject::NotFound { .. })));
         }
-        // What lets no call run is for the engine to judge.
+        // The engine judges answers that do not approve a call.
         assert!(judge("run_1.1.0.0", Answer::Deny { reason: None }).is_ok());
     }
 }

@@ -1,6 +1,7 @@
-//! `/mcp/servers/{server}/prompts`: texts that servers have ready for people, listed and filled in.
+//! `/mcp/servers/{server}/prompts`: lists the prompts of MCP servers and fills them in.
 //!
-//! Whoever sees a server's tools sees its prompts. Nothing is sent to a model: what comes of one, its reader uses.
+//! Users who see a server's tools also see its prompts. A filled prompt is only returned to the client, not sent to a
+//! model.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,6 @@ use crate::http::middleware::idempotency::IdempotencyKey;
 use crate::http::problem::Problem;
 use crate::servers::{PromptError, PromptMessage};
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(list)).routes(routes!(fill))
 }
@@ -32,45 +32,45 @@ struct Prompts {
     data: Vec<Prompt>,
 }
 
-/// A text that a server has ready.
+/// A prompt template of a server.
 #[derive(Debug, Serialize, ToSchema)]
 struct Prompt {
-    /// Its name.
+    /// Name of the prompt.
     name: String,
-    /// Its title for people.
+    /// Title for people.
     title: Option<String>,
-    /// What it is for.
+    /// Description of the prompt.
     description: Option<String>,
-    /// What is filled in.
+    /// Arguments of the template.
     arguments: Vec<Argument>,
 }
 
-/// What is filled into a prompt.
+/// An argument of a prompt.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = PromptArgument)]
 struct Argument {
-    /// Its name.
+    /// Name of the argument.
     name: String,
-    /// What it is.
+    /// Description of the argument.
     description: Option<String>,
-    /// Whether the prompt makes no sense without it.
+    /// Whether the argument is required.
     required: bool,
 }
 
-/// What a prompt is filled with.
+/// Arguments for a prompt.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = PromptFilling, example = json!({"arguments": {"city": "Oslo"}}))]
 struct Filling {
-    /// Each argument by its name.
+    /// Values by argument name.
     #[serde(default)]
     arguments: BTreeMap<String, String>,
 }
 
-/// A prompt that was filled in.
+/// A prompt with its arguments filled in.
 #[derive(Debug, Serialize, ToSchema)]
 struct FilledPrompt {
-    /// What is said, in this order.
+    /// Messages of the prompt, in order.
     messages: Vec<PromptMessage>,
 }
 
@@ -86,7 +86,7 @@ impl From<McpPrompt> for Prompt {
     }
 }
 
-/// The prompts of a server
+/// List the prompts of an MCP server
 #[utoipa::path(get, path = "/mcp/servers/{server}/prompts", tag = "mcp",
     params(("server" = String, Path, description = "the server's name")),
     responses((status = 200, body = Prompts)))]
@@ -100,9 +100,9 @@ async fn list(
     Ok(Json(Prompts { data: prompts.into_iter().map(Prompt::from).collect() }))
 }
 
-/// Fills a prompt of a server in
+/// Fill in a prompt of an MCP server
 ///
-/// It changes nothing, and no model sees it. A prompt that wants input in the middle is refused.
+/// The request changes nothing, and no model receives the prompt. A prompt that requests further input is rejected.
 #[utoipa::path(post, path = "/mcp/servers/{server}/prompts/{prompt}", tag = "mcp",
     params(("server" = String, Path, description = "the server's name"),
         ("prompt" = String, Path, description = "the prompt's name"), IdempotencyKey),

@@ -1,7 +1,7 @@
-//! `/mcp/servers/{server}/sign-in` and where browsers come back to: signing in at a server for all who use it.
+//! `/mcp/servers/{server}/sign-in` and the OAuth callback: signing in to an MCP server on behalf of all users.
 //!
-//! Whoever has begun a sign-in ends it, signed in here by the same account; what waited for it goes on by itself. Coming
-//! back asks first: a link that a browser merely follows may bring back what somebody else was given.
+//! The account that starts a sign-in must also finish it; waiting calls then resume. The callback asks for a
+//! confirmation, because a link could carry the authorization code of another person.
 
 use axum::Json;
 use axum::extract::State;
@@ -22,26 +22,26 @@ use crate::http::routes::auth::page::refused;
 use crate::page::page;
 use crate::servers::{BegunBy, SignInError, question};
 
-/// The routes. What they answer is for one person and once.
+/// Responses are for one user and must not be replayed, so these routes do not support idempotency keys.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(begin, end)).routes(routes!(come_back, finish))
 }
 
-/// Where browsers come back to, at the address that people reach the server by.
+/// The redirect URI, at the public address of the server.
 pub fn back(address: String) -> String {
     format!("{}/api/v1/mcp/callback", address.trim_end_matches('/'))
 }
 
-/// A sign-in that has begun.
+/// A sign-in that was started.
 #[derive(Debug, Serialize, ToSchema)]
 struct Begun {
-    /// Where the browser goes. The same account has to be signed in here when it comes back, within an hour.
+    /// URL to open in a browser. The same account must be signed in here when the browser returns, within an hour.
     url: String,
 }
 
-/// Begins a sign-in at a server
+/// Start a sign-in to an MCP server
 ///
-/// One sign-in serves everybody who uses the server here: what its account may do there, all runs may ask for.
+/// One sign-in serves all users: every run can use the permissions of its account.
 #[utoipa::path(post, path = "/mcp/servers/{server}/sign-in", tag = "mcp",
     params(("server" = String, Path, description = "the server's name")),
     responses((status = 200, body = Begun)))]
@@ -55,7 +55,7 @@ async fn begin(
     Ok(Json(Begun { url: page.url }))
 }
 
-/// Signs out at a server: its tokens are forgotten
+/// Sign out of an MCP server and delete its tokens
 #[utoipa::path(delete, path = "/mcp/servers/{server}/sign-in", tag = "mcp",
     params(("server" = String, Path, description = "the server's name")),
     responses((status = 204)))]
@@ -70,23 +70,23 @@ async fn end(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What a browser comes back with.
+/// Query parameters with which the browser returns.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Brought {
-    /// The code to exchange.
+    /// Authorization code to exchange.
     code: Option<String>,
-    /// What was sent along.
+    /// State parameter of the authorization request.
     state: Option<String>,
-    /// Who says so.
+    /// Issuer identifier.
     iss: Option<String>,
-    /// Why there is no code.
+    /// Error code if there is no authorization code.
     error: Option<String>,
 }
 
-/// Come back from signing in at a server: a page asks whether that was you
+/// OAuth callback: shows a page that asks for a confirmation
 ///
-/// It ends nothing; its button does.
+/// The sign-in is finished by the button of the page.
 #[utoipa::path(get, path = "/mcp/callback", tag = "mcp", params(Brought),
     responses((status = 200, content_type = "text/html", body = String)))]
 async fn come_back(
@@ -119,18 +119,18 @@ async fn ask(
     Ok(question(&open, owner.as_deref(), &SignInReturn { code, state, iss }))
 }
 
-/// What the page's button sends.
+/// The confirmation form.
 #[derive(Deserialize, ToSchema)]
 struct Confirmed {
-    /// The code to exchange.
+    /// Authorization code to exchange.
     code: String,
-    /// What was sent along.
+    /// State parameter of the authorization request.
     state: String,
-    /// Who says so.
+    /// Issuer identifier.
     iss: Option<String>,
 }
 
-/// Sign in with what a browser brought back: what waited for it goes on
+/// Finish a sign-in to an MCP server; waiting calls resume
 #[utoipa::path(post, path = "/mcp/callback", tag = "mcp",
     request_body(content = Confirmed, content_type = "application/x-www-form-urlencoded"),
     responses((status = 200, content_type = "text/html", body = String)))]
@@ -151,7 +151,7 @@ async fn end_it(
 ) -> Result<Response, Problem> {
     let note = |action: &str, name: &str| Note::by(&caller.0, action).on(name);
     let name = app.servers.open_sign_in(&state, caller.user()).await?.server;
-    // Whatever comes of it, that somebody has tried is known.
+    // Audit the attempt before it can succeed or fail.
     app.accounts.record(note("mcp.signing_in", &name)).await?;
     let back = SignInReturn { code, state, iss };
     app.servers.finish_sign_in(&back, &caller.party()).await?;
@@ -163,7 +163,7 @@ async fn end_it(
     Ok(page(StatusCode::OK, &body))
 }
 
-/// What a browser is shown; a program gets the problem itself.
+/// Browsers receive an HTML page; programs receive the problem.
 fn shown(outcome: Result<Response, Problem>, headers: &HeaderMap) -> Response {
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     match outcome {

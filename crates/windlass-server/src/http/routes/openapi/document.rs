@@ -1,7 +1,7 @@
-//! The API's document, assembled from the descriptions of the handlers, and the test that the file is current.
+//! Assembles the API's document from the handlers' descriptions, and tests that the file is current.
 //!
-//! What all operations share is added here: who may call, what goes wrong, and names that are unique in the whole
-//! document. Only tests are built with it.
+//! This module adds what all operations share: authentication, errors, and unique operation ids. It is compiled for
+//! tests only.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::http::cookie::ACCESS;
 use crate::http::problem::{MEDIA_TYPE, Problem};
 use crate::http::routes::{PREFIX, v1};
 
-/// The description of the API as a whole; routes and shapes come from the handlers.
+/// The header of the document. Routes and schemas come from the handlers.
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -65,10 +65,10 @@ const OPEN: [&str; 10] = [
 const SESSION: &str = "The session of a user who signed in with a browser. Over TLS its name begins with `__Host-`. It counts \
     where there is no `Authorization`, and for changes only with an `Origin` of this server or of `[server] cors`.";
 
-/// The media type of files as they come.
+/// The media type of binary file content.
 const OCTETS: &str = "application/octet-stream";
 
-/// Adds what all operations share.
+/// Adds the parts that all operations share.
 fn complete(mut document: Value) -> Value {
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
     document["security"] = json!([{ "key": [] }, { "session": [] }]);
@@ -92,7 +92,7 @@ fn complete(mut document: Value) -> Value {
 }
 
 fn finish(method: &str, path: &str, operation: &mut Map<String, Value>) {
-    // Functions of several files have the same name; no two operations have the same method and path.
+    // Function names repeat across files, so operation ids are built from method and path, which are unique.
     let words =
         path.trim_start_matches("/api/v1").split(['/', '{', '}', '-']).filter(|word| !word.is_empty());
     let id = words.fold(method.to_owned(), |id, word| format!("{id}_{word}"));
@@ -128,22 +128,22 @@ fn parameters(operation: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     operation.get("parameters").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Whether a response was described by the shape of a problem, which has a media type of its own.
+/// Whether a response has the schema of a problem, which has its own media type.
 fn is_problem(response: &Value) -> bool {
     let schema = &response["content"]["application/json"]["schema"]["$ref"];
     schema.as_str().is_some_and(|name| name.ends_with("/Problem"))
 }
 
-/// The variable with which the test writes the file.
+/// Environment variable that makes the test rewrite the file.
 const RENEW: &str = "WINDLASS_TEST_RENEW";
 
-/// The document of the routes that a server has.
+/// The document of the server's routes.
 fn document() -> Value {
     let document = v1(0, |keyed| keyed).describe_under(PREFIX, Frame::openapi());
     complete(serde_json::to_value(document).unwrap())
 }
 
-/// Levels of the document that have a line for each member: down to the operations of a path, and to the shapes.
+/// Levels of the document that have a line for each member: down to the operations of a path, and to the schemas.
 const LEVELS: usize = 3;
 
 /// Writes JSON with a line for each member of the upper levels, so that a change of one operation changes one line.

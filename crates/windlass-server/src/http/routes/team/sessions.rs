@@ -1,4 +1,4 @@
-//! `/team/members/{member}/sessions`: where a person is signed in, and their signing out by an administrator.
+//! `/team/members/{member}/sessions`: an administrator lists and ends the sessions of a member.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,12 +12,11 @@ use crate::http::input::Path;
 use crate::http::problem::Problem;
 use crate::http::routes::auth::me::Sessions;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(list, end_all)).routes(routes!(end))
 }
 
-/// The sessions of a person
+/// List the sessions of a member
 #[utoipa::path(get, path = "/team/members/{member}/sessions", tag = "team",
     params(("member" = String, Path, description = "the account's id")),
     responses((status = 200, body = Sessions), (status = 403, body = Problem), (status = 404, body = Problem)))]
@@ -31,7 +30,7 @@ async fn list(
     Ok(Json(Sessions::of(app.accounts.sessions(&id).await?, &caller)))
 }
 
-/// Sign a person out everywhere. Their API keys stay
+/// End all sessions of a member; API keys remain valid
 #[utoipa::path(delete, path = "/team/members/{member}/sessions", tag = "team",
     params(("member" = String, Path, description = "the account's id")),
     responses((status = 204), (status = 403, body = Problem), (status = 404, body = Problem)))]
@@ -45,7 +44,7 @@ async fn end_all(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// End a session of a person
+/// End a session of a member
 #[utoipa::path(delete, path = "/team/members/{member}/sessions/{session}", tag = "team",
     params(("member" = String, Path, description = "the account's id"),
         ("session" = String, Path, description = "the session's id")),

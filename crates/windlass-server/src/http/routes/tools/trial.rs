@@ -1,7 +1,7 @@
-//! `POST /tools/{tool}/call`: a trial call outside of any conversation.
+//! `POST /tools/{tool}/call`: a trial call outside of any thread.
 //!
-//! It passes the gate as a run of its caller would, works in the caller's uploads, and stands in the audit log before it
-//! is made and after it, whether or not its caller waits. Which calls run is the gate's to say.
+//! The gate judges it like a call in a run of the caller. It works in the folder of the caller's uploads. It is
+//! audited before it starts and after it ends, even if the client disconnects.
 
 use axum::Json;
 use axum::extract::State;
@@ -28,15 +28,15 @@ use crate::http::routes::interrupts::submit::is_settled;
 use crate::http::state::limiter::places::Place;
 use crate::toolbox::{Content, content};
 
-/// Trial calls at a time: each may hold a thread or a process, and people make one after the other.
+/// Maximum number of concurrent trial calls. Each may occupy a thread or a process, and people make them one at a
+/// time.
 static AT_ONCE: Semaphore = Semaphore::const_new(8);
 
-/// How long a call may take without a sign of progress, unless its caller says.
+/// Default time that a call may take without progress.
 const TIMEOUT_S: u64 = 60;
-/// How long it may take in all, whatever progress it shows: a request is open for it, and nobody else has its room.
+/// Maximum total time of a call. It bounds how long the request is open and occupies one of the places.
 const TIMEOUT_MAX_S: u64 = 300;
 
-/// The routes.
 pub fn routes() -> ApiRouter {
     ApiRouter::new().routes(routes!(call))
 }
@@ -46,38 +46,40 @@ pub fn routes() -> ApiRouter {
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"arguments": {"pattern": "**/*.csv"}}))]
 pub struct TrialCall {
-    /// The arguments.
+    /// Arguments of the call.
     #[serde(default)]
     #[schema(value_type = Object)]
     arguments: Map<String, Value>,
-    /// Lets it run where the rules ask, as far as the caller's word is enough; takes a key that may approve.
+    /// Approves the call if the policy asks and the caller's approval is sufficient. Requires the scope to approve.
     #[serde(default)]
     approve: bool,
-    /// With `approve`: the preview that the caller was shown. Where the call would do something else by now, it asks again.
+    /// With `approve`: the preview that the caller saw. If the call would now have another effect, it requires
+    /// approval again.
     preview: Option<String>,
-    /// Seconds that it may take without a sign of progress; it takes 300 at most in all.
+    /// Seconds that the call may take without progress. The total time is at most 300 seconds.
     #[schema(minimum = 1, maximum = 300, default = 60)]
     timeout_seconds: Option<u64>,
 }
 
-/// What a trial call answered.
+/// The result of a trial call.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TrialOutcome {
-    /// The tool.
+    /// Name of the tool.
     tool: String,
-    /// Whether it went wrong, in the tool's own words.
+    /// Whether the tool reported an error.
     error: bool,
-    /// The parts of its answer.
+    /// Content blocks of the result.
     content: Vec<Content>,
-    /// What let it through.
+    /// What allowed the call: the name of a rule or another source of the decision.
     by: String,
-    /// From dispatch to the end, in milliseconds.
+    /// Milliseconds from dispatch to the end.
     duration_ms: u64,
 }
 
-/// Makes a trial call
+/// Make a trial call of a tool
 ///
-/// Where the rules ask first, it answers 409 `asks`, and with `approve` it runs, as far as the caller's word is enough.
+/// If the policy requires approval, the response is 409 `asks`. With `approve` the call runs if the caller's approval
+/// is sufficient.
 #[utoipa::path(post, path = "/tools/{tool}/call", tag = "tools", request_body = TrialCall,
     params(("tool" = String, Path, description = "the tool's name"), IdempotencyKey),
     responses((status = 200, body = TrialOutcome), (status = 409, body = Problem, description = "it asks first"),
@@ -126,15 +128,15 @@ pub async fn call(
         timeout_ms: timeout * 1_000,
         at_most_ms: Some(TIMEOUT_MAX_S * 1_000),
         stop: CancellationToken::new(),
-        // As with answers: an account that somebody else may have taken approves nothing in its owner's name.
+        // As with answers: an account that another user may have taken over cannot approve in its owner's name.
         counts_as_approver: is_settled(&caller, now(), app.config.settings.vote_after_ms),
     };
-    // A client that hangs up stops nothing: the call has its room until it ends, and its end is noted.
+    // A client disconnect does not stop the call: it keeps its place until it ends, and the end is audited.
     let made = tokio::spawn(made(app, caller, trial, (own, room)).in_current_span());
     answer(&tool, made.await.map_err(Problem::internal)??)
 }
 
-/// Makes a call, with what the audit log says of it.
+/// Makes a call, with audit entries before and after it.
 async fn made(
     app: Shared,
     caller: Caller,
@@ -143,7 +145,7 @@ async fn made(
 ) -> Result<Tried, Problem> {
     let tool = trial.tool.clone();
     let note = |action: &str| Note::by(&caller.0, action).on(tool.as_str());
-    // Whatever it does, that somebody has made it is known.
+    // Audit the attempt before running the tool.
     let approve = trial.consent != Consent::NotYet;
     app.accounts.record(note("tool.trial").with("approve", json!(approve))).await?;
     let tried = app.engine.tools().try_tool(trial).await;
@@ -152,7 +154,7 @@ async fn made(
     Ok(tried?)
 }
 
-/// What became of a call, in a word, and what decided.
+/// The outcome for the audit log: a name and what decided.
 fn told(tried: &Result<Tried, EngineError>) -> (&'static str, Option<&str>) {
     match tried {
         Err(_) => ("error", None),

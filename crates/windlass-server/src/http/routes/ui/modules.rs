@@ -1,12 +1,12 @@
-//! The modules that a page needs before it shows anything, read from their `import` lines.
+//! Finds the modules that the page needs at startup, from their `import` statements.
 //!
-//! A browser learns of a module from the one that imports it, so that each level of imports costs a round trip. A page
-//! that names all of them at once costs two. Modules behind `import()` are not among them: they come when they are needed.
+//! A browser discovers a module only in the module that imports it, so each level of imports costs a round trip. With
+//! preload links for all of them, the page needs two. Modules loaded by `import()` are excluded: they load on demand.
 
 use std::collections::{BTreeSet, VecDeque};
 
-/// The modules that `entry` imports, directly or not, by their paths; those that are imported first come first. `read`
-/// returns a module's source.
+/// The paths of all modules that `entry` imports directly or transitively, in breadth-first order. `read` returns a
+/// module's source.
 pub fn imported_by(entry: &str, read: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let mut known = BTreeSet::from([entry.to_owned()]);
     let mut waiting = VecDeque::from([entry.to_owned()]);
@@ -23,7 +23,7 @@ pub fn imported_by(entry: &str, read: impl Fn(&str) -> Option<String>) -> Vec<St
     found
 }
 
-/// The relative addresses that a source names in `import … from "…"`, `export … from "…"` and `import "…"`.
+/// The relative specifiers in `import … from "…"`, `export … from "…"` and `import "…"` of a source.
 fn imports(source: &str) -> impl Iterator<Item = &str> {
     source.match_indices('"').filter_map(|(at, _)| {
         let before = source[..at].trim_end();
@@ -34,7 +34,7 @@ fn imports(source: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The path of an address that is relative to a module; `None` where it leads out of the files.
+/// Resolves a relative specifier against a module's path. Returns `None` if it leaves the embedded files.
 fn resolve(module: &str, address: &str) -> Option<String> {
     let mut path: Vec<&str> = module.split('/').collect();
     path.pop();
