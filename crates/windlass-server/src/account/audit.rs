@@ -1,8 +1,8 @@
-//! The audit log: who did what, one chain of entries per workspace. An entry is written in the transaction of the
-//! change that it tells of, or alone where there is none.
+//! The audit log: who did what, as one chain of entries per workspace. An entry is written in the transaction of the
+//! change that it describes, or alone if there is no change.
 //!
-//! Nothing changes or removes an entry. Each names the digest of the one before, so that whoever has noted one digest
-//! can check everything up to there without the store (`verify.rs`).
+//! Entries are never changed or removed. Each entry contains the hash of the previous one. With a single noted hash,
+//! all entries up to it can be checked without the store (`verify.rs`).
 
 pub mod answer;
 pub mod export;
@@ -19,77 +19,77 @@ use windlass::machine::{Principal, Timestamp};
 
 use super::{Identity, secret};
 
-/// The kind of the entries, whose key is the workspace and the position.
+/// Record kind of entries. The key is the workspace and the position.
 const AUDIT: &str = "audit";
-/// The kind of the chains' ends, whose key is the workspace.
+/// Record kind of the chain heads. The key is the workspace.
 const HEAD: &str = "audit_head";
 
-/// Longest text of an entry, in characters: addresses that somebody types come from outside.
+/// Maximum length of a text of an entry, in characters. Texts such as email addresses come from clients.
 const TEXT_MAX_CHARS: usize = 256;
-/// Largest details of an entry as JSON, in bytes.
+/// Maximum size of an entry's details as JSON, in bytes.
 const DETAILS_MAX_BYTES: usize = 16 * 1024;
-/// What begins every chain.
+/// The `prev` hash of the first entry of every chain.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// An entry.
+/// An entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Its position in the workspace's chain, from 1.
+    /// Position in the workspace's chain, from 1.
     pub seq: u64,
     /// When it was written, in milliseconds since the Unix epoch.
     #[schema(value_type = u64)]
     pub at: Timestamp,
-    /// The workspace.
+    /// Name of the workspace.
     pub workspace: String,
-    /// Whoever did it; null where nobody is known.
+    /// Id of the acting user; null if unknown.
     #[schema(value_type = Option<String>)]
     pub actor: Option<Principal>,
-    /// The session or key by which they came.
+    /// Id of the session or key that the actor used.
     pub via: Option<String>,
-    /// What was done.
+    /// The action.
     #[schema(example = "login.failed")]
     pub action: String,
-    /// To what or whom.
+    /// The object of the action, such as the id of a user or thread.
     pub subject: Option<String>,
-    /// The address of the connection.
+    /// Network address of the client.
     pub from: Option<String>,
-    /// What else there is to know.
+    /// Additional details.
     #[schema(value_type = Object)]
     pub details: Map<String, Value>,
-    /// The hash of the entry before.
+    /// Hash of the previous entry.
     pub prev: String,
     /// SHA-256, in hexadecimal, of `prev`, a line feed, and this entry as JSON with an empty `hash`.
     pub hash: String,
 }
 
 impl Entry {
-    /// The hash that it should have.
+    /// Computes the hash of this entry.
     fn digest(&self) -> String {
         let bare = Self { hash: String::new(), ..self.clone() };
         secret::hex(format!("{}\n{}", self.prev, bare.line()).as_bytes())
     }
 
-    /// The entry as a line of JSON.
+    /// The entry as one line of JSON.
     pub fn line(&self) -> String {
-        // Strings, numbers and JSON: nothing that the serialiser refuses.
+        // Invariant: an entry has only strings, numbers and JSON values, so it always serializes.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// Where a chain ends.
+/// The end of a chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
-    /// The workspace.
+    /// Name of the workspace.
     pub workspace: String,
-    /// How many entries there are.
+    /// Number of entries.
     pub seq: u64,
-    /// The hash of the last one.
+    /// Hash of the last entry.
     pub hash: String,
 }
 
-/// What is to be written.
+/// The draft of an audit entry.
 #[derive(Clone, Debug)]
 pub struct Note {
     workspace: String,
@@ -99,56 +99,55 @@ pub struct Note {
     subject: Option<String>,
     from: Option<String>,
     details: Map<String, Value>,
-    /// Further entries that the same changes make.
+    /// Further entries that the same transaction writes.
     beside: Vec<Note>,
 }
 
 impl Note {
-    /// That something was done in a workspace; nobody is named yet.
+    /// Starts a note about an action in a workspace, without an actor.
     pub fn new(workspace: &str, action: &str) -> Self {
         let (workspace, action) = (workspace.to_owned(), action.to_owned());
         let (details, beside) = (Map::new(), Vec::new());
         Self { workspace, actor: None, via: None, action, subject: None, from: None, details, beside }
     }
 
-    /// That somebody who made a request did something.
+    /// Starts a note about an action of an authenticated caller.
     pub fn by(identity: &Identity, action: &str) -> Self {
         let via = Some(identity.credential.to_string());
         Self { actor: Some(identity.user.clone()), via, ..Self::new(&identity.workspace, action) }
             .from(identity.from)
     }
 
-    /// Names whoever did it.
     pub fn actor(mut self, actor: &Principal) -> Self {
         self.actor = Some(actor.clone());
         self
     }
 
-    /// Names how the actor reached the store, where no session or key says so.
+    /// Sets how the actor reached the store, if not by a session or key.
     pub fn via(mut self, via: &str) -> Self {
         self.via = Some(via.to_owned());
         self
     }
 
-    /// Names to what or whom it was done.
+    /// Sets the object of the action.
     pub fn on(mut self, subject: &str) -> Self {
         self.subject = Some(crate::text::first_line(subject, TEXT_MAX_CHARS));
         self
     }
 
-    /// Names the address of the connection.
+    /// Sets the network address of the client.
     pub fn from(mut self, from: Option<IpAddr>) -> Self {
         self.from = from.map(|address| address.to_string());
         self
     }
 
-    /// Adds what else there is to know.
+    /// Adds a detail.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.details.insert(key.to_owned(), value.into());
         self
     }
 
-    /// Writes another entry with this one, which comes after it if both are of one workspace.
+    /// Adds another note to the same transaction. If both belong to one workspace, it follows this one.
     pub(super) fn beside(mut self, other: Note) -> Self {
         self.beside.push(other);
         self

@@ -1,23 +1,23 @@
-//! Records in memory, as they were at the newest change of their kind.
+//! An in-memory cache of records of one kind.
 //!
-//! A change of any record of the kind empties the cache, so that what another process ended ends here with the next
-//! request.
+//! It is valid for the newest change of that kind; any later change empties it. So a revocation by another process
+//! takes effect with the next request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Records in memory.
+/// Maximum number of cached records.
 const CACHED: usize = 10_000;
 
-/// Records of one kind as they were last read, by key.
+/// Cached records of one kind, by key.
 #[derive(Debug)]
 pub(super) struct RecordCache<T>(Mutex<Known<T>>);
 
 #[derive(Debug)]
 struct Known<T> {
-    /// The newest change of the kind when they were read.
+    /// The newest change of the kind at the time of reading.
     changes: u64,
-    /// `None` for a key without a record.
+    /// `None` caches that a key has no record.
     records: HashMap<String, Option<Arc<T>>>,
 }
 
@@ -28,19 +28,19 @@ impl<T> Default for RecordCache<T> {
 }
 
 impl<T> RecordCache<T> {
-    /// The record of a key at the newest change of the kind; the outer `None` says that it has to be read.
+    /// Looks up a key, at the newest change of the kind. The outer `None` means that the record must be read.
     pub fn find(&self, changes: u64, key: &str) -> Option<Option<Arc<T>>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.changes == changes { known.records.get(key).cloned() } else { None }
     }
 
-    /// Keeps what was read after `changes` was.
+    /// Caches a record that was read after `changes` had been read.
     pub fn keep(&self, changes: u64, key: &str, record: Option<Arc<T>>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.changes < changes {
             *known = Known { changes, records: HashMap::new() };
         }
-        // Another request may have seen a newer change by now.
+        // A concurrent request may have seen a newer change already.
         if known.changes == changes && known.records.len() < CACHED {
             known.records.insert(key.to_owned(), record);
         }

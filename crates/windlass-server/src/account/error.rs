@@ -1,70 +1,70 @@
-//! Why something about accounts was not done. Whose fault it is follows from the kind; words are for people.
+//! Errors of account operations. Their messages are shown to users.
 
 use windlass::port::journal::StoreError;
 use windlass::port::records::RecordError;
 
 use super::Unknown;
 
-/// Why something about accounts was not done.
+/// An account operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
-    /// Nobody is known to ask.
+    /// The request is not authenticated.
     #[error(transparent)]
     Unknown(#[from] Unknown),
-    /// The address, the password, or both are wrong; which one is not said.
+    /// The email address or the password is wrong. The error does not reveal which.
     #[error("the address or the password is wrong")]
     WrongLogin,
-    /// The present password of an account is another one.
+    /// The given current password is wrong.
     #[error("the current password is wrong")]
     WrongPassword,
     /// Too many attempts in a short time.
     #[error("too many attempts; the next one is taken in {retry_after_s} s")]
     TooMany {
-        /// Seconds until the next one.
+        /// Seconds until the next attempt is accepted.
         retry_after_s: u64,
     },
-    /// Too many passwords are being checked at this moment.
+    /// Too many password checks are in progress.
     #[error("too many people are signing in at this moment")]
     Busy,
-    /// What was sent cannot be.
+    /// The input is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// Whoever asks may not.
+    /// The caller lacks permission.
     #[error("{0}")]
     Forbidden(String),
     /// Another account was registered first.
     #[error("another account was registered first; an administrator can invite you")]
     NotFirst,
-    /// A one-time link that was used, has expired, was taken back, or never was one.
+    /// The one-time link was used, has expired, was revoked, or never existed.
     #[error("the link is not valid: it was used, has expired, or was taken back")]
     Link,
-    /// The address belongs to somebody.
+    /// Another account has the email address.
     #[error("the address `{email}` belongs to an account")]
     Taken {
         /// The address.
         email: String,
     },
-    /// Not in the present state.
+    /// The current state does not allow the operation.
     #[error("{detail}")]
     Refused {
-        /// The code for programs.
+        /// Code for programs.
         code: &'static str,
-        /// What stands against it.
+        /// What prevents the operation.
         detail: String,
     },
-    /// There is no such thing in the workspace.
+    /// The object does not exist in the workspace.
     #[error("{0} does not exist")]
     Missing(String),
-    /// Something else was found than the request was made for.
+    /// A concurrent change conflicts with the operation.
     #[error("{what} was changed by somebody else")]
     Changed {
-        /// What was changed.
+        /// The object that was changed.
         what: String,
     },
-    /// A sign-in elsewhere failed, there or on the way.
+    /// A sign-in at an OpenID Connect provider failed.
     #[error("{0}")]
     Provider(String),
-    /// The store refused or failed.
+    /// The store rejected the operation or failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -78,7 +78,7 @@ impl From<RecordError> for AccountError {
     }
 }
 
-/// Which kind of record a change found otherwise than it expected.
+/// The record kind that caused a conflict, if the error is one.
 pub(super) fn conflict(error: &RecordError) -> Option<&str> {
     match error {
         RecordError::Conflict { kind, .. } => Some(kind),

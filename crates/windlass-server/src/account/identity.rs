@@ -1,4 +1,4 @@
-//! Who makes a request: an account, with what it may do and the credential that it came with.
+//! The authenticated identity of a request: the account, its role, and the credential.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass::machine::{ADMIN, Party, Principal, Timestamp};
 
-/// What an account may do.
+/// Role of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Look at its own and at what is shared; start nothing.
+    /// May read its own resources and those shared with it. May not start runs.
     Viewer,
-    /// Start runs and answer for its own.
+    /// May start runs and answer their interrupts.
     Member,
-    /// Everything in its workspace.
+    /// May do everything in its workspace.
     Admin,
 }
 
 impl Role {
-    /// The role's word, which policy rules name.
+    /// The role's name, as used in policy rules.
     pub fn word(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -30,35 +30,33 @@ impl Role {
     }
 }
 
-/// Who makes a request.
+/// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The account's id, which is the principal of what it does.
+    /// Id of the account, which is the principal of its actions.
     pub user: Principal,
-    /// Its workspace.
     pub workspace: String,
-    /// Its role now.
+    /// Current role.
     pub role: Role,
-    /// What it came with.
     pub credential: Credential,
-    /// Since when the account is in the same hands.
+    /// Time of the last change by which another user may have taken over the account.
     pub settled_at: Timestamp,
-    /// The address that the request came from, for the audit log; absent outside of requests.
+    /// Network address of the request, for the audit log. `None` outside of requests.
     pub from: Option<IpAddr>,
 }
 
-/// What a request came with.
+/// The credential of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// A login, by the id of its session.
+    /// A signed-in session, by its id.
     Session(String),
-    /// The session of a guest, by its id: a visitor of a dialect who has not signed in.
+    /// The session of a guest, by its id. A guest is a visitor whom a dialect admits without sign-in.
     Guest(String),
-    /// An API key, by its id, with what it may do; none named means all that its user may.
+    /// An API key.
     Key {
-        /// Its id.
+        /// Id of the key.
         id: String,
-        /// What it is limited to.
+        /// An empty list means all permissions of its user.
         scopes: Vec<Scope>,
     },
 }
@@ -75,17 +73,17 @@ impl fmt::Display for Credential {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Registration {
-    /// Everybody who reaches the server, as a member.
+    /// Anyone who can reach the server, as a member.
     Open,
-    /// Whoever an administrator invites.
+    /// Users whom an administrator invites.
     #[default]
     Invite,
-    /// Nobody: administrators add accounts.
+    /// No one; administrators add accounts.
     Closed,
 }
 
 impl Identity {
-    /// Whoever answers what runs ask.
+    /// The identity to record with an answer to an interrupt.
     pub fn party(&self) -> Party {
         Party {
             principal: self.user.clone(),
@@ -94,44 +92,41 @@ impl Identity {
         }
     }
 
-    /// Whether the credential covers a scope.
     pub fn has(&self, scope: Scope) -> bool {
         match &self.credential {
             Credential::Session(_) => true,
-            // Nothing that outlives the visit: no keys, no changes of the account.
+            // Guests must not create anything that outlives their visit, such as keys or account changes.
             Credential::Guest(_) => scope != Scope::Admin,
             Credential::Key { scopes, .. } => scopes.is_empty() || scopes.contains(&scope),
         }
     }
 }
 
-/// Why nobody is known to ask.
+/// Why a request is not authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
-    /// Nothing was sent.
+    /// The request has no credential.
     #[error("the request carries no credential")]
     Nothing,
-    /// It is none that was given out, or it was taken back.
+    /// The credential never existed or was revoked.
     #[error("the credential is not valid")]
     Invalid,
-    /// Its time is over.
     #[error("the credential has expired")]
     Expired,
-    /// The account was deactivated.
     #[error("the account is deactivated")]
     Deactivated,
 }
 
-/// What a key may be limited to.
+/// A scope of an API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Look.
+    /// Read.
     Read,
     /// Start runs, send messages, upload files.
     Run,
-    /// Answer what runs ask, and write grants.
+    /// Answer interrupts and create grants.
     Approve,
-    /// Manage people, keys and settings.
+    /// Manage members, keys and settings.
     Admin,
 }

@@ -1,4 +1,4 @@
-//! API keys: shown once, kept as a digest, limited to scopes, revocable at once.
+//! API keys: returned once, stored as a digest, limited to scopes, and revocable immediately.
 
 use std::sync::Arc;
 
@@ -15,70 +15,65 @@ use super::{Accounts, Credential, Identity, Unknown, secret};
 use crate::account::people::user::{LOCAL, PEOPLE};
 use crate::account::sessions::session::{Client, SESSION};
 
-/// The kind of the records, whose key is the secret's digest.
+/// Record kind. The key is the digest of the secret.
 const KEY: &str = "key";
 
-/// Keys of a user at most: one for each of their programs.
+/// Maximum number of keys of a user, one for each program.
 const KEYS_MAX: usize = 100;
-/// How often a key is tried beside refreshes of the session that makes it.
+/// Number of attempts to write a key if the caller's session is refreshed concurrently.
 const TRIES: usize = 5;
 
-/// What every key begins with, so that people and scanners recognise one.
+/// Prefix of all keys, so that people and secret scanners recognize them.
 pub const PREFIX: &str = "wls_";
 
-/// A key as it is kept.
+/// An API key as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiKey {
-    /// Its id, which is no secret.
+    /// Public id.
     pub id: String,
-    /// Whose it is.
     pub user: Principal,
-    /// What people call it.
+    /// Display name.
     pub name: String,
-    /// What it is limited to; none named means all that its user may.
+    /// Scopes. An empty list means all permissions of the user.
     pub scopes: Vec<Scope>,
-    /// The secret's first letters, by which people recognise it.
+    /// First characters of the secret, by which people recognize the key.
     pub begins: String,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// The moment from which it no longer counts.
+    /// Expiry; `None` means never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
 
-/// What becomes of an account's API keys when it gets a new password.
+/// How to treat an account's API keys after a password change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiKeys {
-    /// They stay valid.
     Keep,
-    /// They are revoked.
     Revoke,
 }
 
-/// A key that is to be made.
+/// A key to create.
 #[derive(Clone, Debug)]
 pub struct KeyDraft {
-    /// Whose it is.
     pub user: Principal,
-    /// What people call it.
+    /// Display name.
     pub name: String,
-    /// What it is limited to.
+    /// Scopes. An empty list means all permissions of the user.
     pub scopes: Vec<Scope>,
-    /// The moment from which it no longer counts.
+    /// Expiry; `None` means never.
     pub expires_at: Option<Timestamp>,
 }
 
 impl Accounts {
-    /// Makes a key for whoever uses this machine's terminal. The second value is its secret, which is shown now and
-    /// never again.
+    /// Creates a key for the user at this machine's terminal. The second value is the secret, which cannot be read
+    /// later.
     pub async fn add_key(&self, draft: KeyDraft) -> Result<(ApiKey, String), RecordError> {
         let workspace = self.refresh().await?.find(&draft.user).map(|user| user.workspace.clone());
         let note = Note::new(workspace.as_deref().unwrap_or_default(), "key.add");
         self.write_key(draft, note.actor(&Principal::from(LOCAL)), Vec::new()).await
     }
 
-    /// Makes a key for the caller, which covers no more than their own credential. A session has to prove that its
-    /// user is there, because the key stays valid after the session's end.
+    /// Creates a key for the caller, with at most the scopes of the caller's credential. A session needs the password
+    /// or a recent sign-in, because the key outlives the session.
     pub async fn make_key(
         &self,
         identity: &Identity,
@@ -102,7 +97,7 @@ impl Accounts {
                 return Err(AccountError::Forbidden(why.into()));
             }
             let end = keys.iter().find(|key| key.id == *id).and_then(|key| key.expires_at);
-            // A key that outlived the one it was made by would be a way around the end of that one.
+            // A key that outlives the key that created it would circumvent the expiry of that one.
             draft.expires_at = [draft.expires_at, end].into_iter().flatten().min();
         }
         if draft.expires_at.is_some_and(|end| end <= self.clock.now()) {
@@ -119,7 +114,7 @@ impl Accounts {
         Err(Unknown::Invalid.into())
     }
 
-    /// What holds a change to the credential of whoever asks.
+    /// A precondition for a transaction: the caller's credential still exists unchanged.
     async fn credential_stands(&self, identity: &Identity) -> Result<RecordChange, AccountError> {
         let record = match &identity.credential {
             Credential::Session(id) | Credential::Guest(id) => self.records.get(SESSION, id).await?,
@@ -156,7 +151,7 @@ impl Accounts {
         Ok((key, secret))
     }
 
-    /// The keys of a user, the newest first; those that have expired too.
+    /// The keys of a user, newest first, including expired ones.
     pub async fn keys(&self, user: &Principal) -> Result<Vec<ApiKey>, StoreError> {
         let records = self.every(KEY, Some(user.as_str())).await?;
         let mut keys: Vec<ApiKey> = records.into_iter().map(read).collect::<Result<_, _>>()?;
@@ -164,12 +159,12 @@ impl Accounts {
         Ok(keys)
     }
 
-    /// How many keys there are, of all users.
+    /// Number of keys of all users.
     pub async fn count_keys(&self) -> Result<usize, StoreError> {
         Ok(self.every(KEY, None).await?.len())
     }
 
-    /// Revokes a key that could not be shown to its maker.
+    /// Revokes a key whose secret could not be delivered to its creator.
     pub async fn take_key_back(&self, key: &ApiKey) -> Result<(), AccountError> {
         let workspace = self.refresh().await?.find(&key.user).map(|user| user.workspace.clone());
         let note = Note::new(workspace.as_deref().unwrap_or_default(), "key.revoke").on(&key.id);
@@ -181,7 +176,6 @@ impl Accounts {
         Ok(())
     }
 
-    /// Revokes a key of a user in the caller's workspace.
     pub async fn revoke_key(
         &self,
         identity: &Identity,
@@ -197,13 +191,13 @@ impl Accounts {
         Ok(())
     }
 
-    /// What revokes every key of a user.
+    /// The changes that revoke all keys of a user.
     pub(super) async fn key_ends(&self, user: &Principal) -> Result<Vec<RecordChange>, StoreError> {
         let records = self.every(KEY, Some(user.as_str())).await?;
         Ok(records.iter().map(|record| RecordChange::delete(KEY, &record.key, Expect::Any)).collect())
     }
 
-    /// Who comes with a key.
+    /// Authenticates the secret of an API key.
     pub async fn by_key(&self, secret: &str) -> Result<Result<Identity, Unknown>, StoreError> {
         let [keys, people] = self.changes([KEY, PEOPLE]).await?;
         let Some(key) = self.key_at(keys, &secret::hash(secret)).await? else {
@@ -228,14 +222,14 @@ impl Accounts {
         }))
     }
 
-    /// The key with a digest; `changes` is the newest change of a key.
+    /// Loads the key with a digest, from the cache if possible. `changes` is the newest change of the record kind.
     async fn key_at(&self, changes: u64, digest: &str) -> Result<Option<Arc<ApiKey>>, StoreError> {
         if let Some(found) = self.memory.keys.find(changes, digest) {
             return Ok(found);
         }
         let Some(record) = self.records.get(KEY, digest).await? else { return Ok(None) };
         let key = Arc::new(read::<ApiKey>(record)?);
-        // Secrets that are no keys are not kept: a stranger could fill the cache with them.
+        // Do not cache misses: an unauthenticated client could fill the cache with them.
         self.memory.keys.keep(changes, digest, Some(key.clone()));
         Ok(Some(key))
     }
@@ -254,7 +248,7 @@ mod tests {
     use crate::account::people::user::People;
     use crate::vault::Vault;
 
-    /// Counts the records that are read one by one.
+    /// A store that counts single reads.
     struct Counting(MemoryStore, AtomicUsize);
 
     #[async_trait]
@@ -309,7 +303,7 @@ mod tests {
         assert!(accounts.by_key("wls_unknown").await.unwrap().is_err());
         clock.advance_ms(1_000);
         assert!(matches!(accounts.by_key(&short).await.unwrap(), Err(Unknown::Expired)));
-        // Another process revokes it.
+        // Another process revokes the key.
         other.take_key_back(&key).await.unwrap();
         assert!(matches!(accounts.by_key(&secret).await.unwrap(), Err(Unknown::Invalid)));
     }

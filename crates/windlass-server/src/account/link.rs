@@ -1,7 +1,7 @@
-//! One-time links: to sign in at this machine, to register on an invitation, to choose a new password.
+//! One-time links: to sign in, to register with an invitation, or to set a new password.
 //!
-//! A link is looked at as often as anybody likes, since mail scanners and previews do; only carrying out what it is
-//! for uses it up, in the same transaction.
+//! Viewing a link does not use it, because mail scanners and previews open links, too. A link is used up in the
+//! transaction of the action that it permits.
 
 use serde::{Deserialize, Serialize};
 use windlass::machine::{Principal, Timestamp};
@@ -17,73 +17,69 @@ use super::{Accounts, Identity, Role, secret};
 use crate::account::people::user::{DEFAULT_WORKSPACE, LOCAL};
 use crate::account::sessions::session::{Client, Tokens};
 
-/// The kind of links, by the digest of their token; their owner is the workspace.
+/// Record kind of links. The key is the digest of the token, the owner is the workspace.
 pub(super) const LINK: &str = "link";
-/// The owner of the one link that a server prints when it starts.
+/// Owner of the link that the server prints at startup.
 const START: &str = "(start)";
 
-/// How long an invitation counts unless something else is said, in seconds: a week.
+/// Default lifetime of an invitation, in seconds: a week.
 pub const INVITE_S: u64 = 7 * 24 * 3_600;
-/// How long any link counts at most, in seconds.
+/// Maximum lifetime of a link, in seconds.
 pub const LINK_MAX_S: u64 = 30 * 24 * 3_600;
-/// How long a link to sign in or to choose a password counts, in seconds: a day.
+/// Lifetime of a link to sign in or to set a password, in seconds: a day.
 pub const DAY_S: u64 = 24 * 3_600;
-/// How long the link that a server gives when it starts counts, in seconds: an hour. The next start gives another.
+/// Lifetime of the startup link, in seconds: an hour. Each start replaces it.
 const START_S: u64 = 3_600;
-/// Open links of a workspace: more than anybody invites within a month.
+/// Maximum number of open links of a workspace, more than invitations are needed within a month.
 const LINKS_MAX: usize = 500;
 
-/// What a link is for.
+/// The purpose of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "for", rename_all = "snake_case")]
 pub enum LinkUse {
     /// Signs a user in.
     SignIn {
-        /// Whom.
+        /// Id of the user.
         user: Principal,
     },
     /// Registers an account.
     Invite {
-        /// What it may do.
+        /// Role of the account.
         role: Role,
-        /// The one address that it is for; without one, any.
+        /// The email address that it is restricted to; `None` allows any.
         email: Option<String>,
     },
-    /// Chooses a new password.
+    /// Sets a new password.
     Reset {
-        /// Whose.
+        /// Id of the user.
         user: Principal,
     },
 }
 
-/// A link as it is kept.
+/// A link as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// Its id, which is no secret.
+    /// Public id.
     pub id: String,
-    /// What it is for.
     pub used_for: LinkUse,
-    /// The workspace.
     pub workspace: String,
-    /// Whoever made it; nobody where it came from this machine's terminal.
+    /// The user who created it; `None` if it was created at this machine's terminal.
     pub made_by: Option<Principal>,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// The moment from which it no longer counts.
     pub expires_at: Timestamp,
 }
 
-/// Who makes a link.
+/// Who creates a link.
 #[derive(Clone, Copy, Debug)]
 pub enum Maker<'a> {
-    /// The person at this machine's terminal.
+    /// The user at this machine's terminal.
     Terminal,
-    /// Somebody who made a request.
+    /// An authenticated caller.
     Caller(&'a Identity),
 }
 
 impl Accounts {
-    /// Makes a link. The second value is its token, which is shown now and never again.
+    /// Creates a link. The second value is its token, which cannot be read later.
     pub async fn make_link(
         &self,
         maker: Maker<'_>,
@@ -132,7 +128,7 @@ impl Accounts {
         (link, secret::draw::<32>())
     }
 
-    /// Makes the link that a server prints when it starts, in place of the last one.
+    /// Creates the link that the server prints at startup, replacing the previous one.
     pub async fn start_link(&self, used_for: LinkUse) -> Result<String, AccountError> {
         let (link, token) = self.draw_link(Maker::Terminal, DEFAULT_WORKSPACE, used_for, START_S);
         let old = self.every(LINK, Some(START)).await?;
@@ -144,25 +140,25 @@ impl Accounts {
         Ok(token)
     }
 
-    /// What a link is for, where it counts.
+    /// Returns a valid link without using it.
     pub async fn look_at_link(&self, token: &str) -> Result<Link, AccountError> {
         self.find_link(token).await.map(|(link, _)| link)
     }
 
-    /// A link that counts, and the change that uses it up.
+    /// Finds a valid link, and the change that uses it up.
     pub(super) async fn find_link(&self, token: &str) -> Result<(Link, RecordChange), AccountError> {
         let record = self.records.get(LINK, &secret::hash(token)).await?.ok_or(AccountError::Link)?;
         let used = RecordChange::delete(LINK, &record.key, Expect::Version(record.version));
         let is_start = record.owner == START;
         let link: Link = read(record)?;
-        // What the server printed is for whoever is first, and lies in a terminal's history afterwards.
+        // The startup link is valid only for the first user, because it stays in the terminal's history.
         if link.expires_at <= self.clock.now() || (is_start && self.is_registered().await?) {
             return Err(AccountError::Link);
         }
         Ok((link, used))
     }
 
-    /// Signs somebody in by a link, and uses it up.
+    /// Signs in with a link and uses it up.
     pub async fn sign_in_by_link(&self, token: &str, client: &Client) -> Result<Tokens, AccountError> {
         let (link, used) = self.find_link(token).await?;
         let LinkUse::SignIn { user } = &link.used_for else { return Err(AccountError::Link) };
@@ -171,7 +167,7 @@ impl Accounts {
         self.open_session(&user, client, FirstRefresh::Now, vec![used, stands], note).await.map_err(used_up)
     }
 
-    /// The links of a workspace that count; those that do no longer are removed.
+    /// The valid links of a workspace. Removes expired ones.
     pub async fn links(&self, workspace: &str) -> Result<Vec<Link>, StoreError> {
         let now = self.clock.now();
         let (mut links, mut old) = (Vec::new(), Vec::new());
@@ -192,7 +188,7 @@ impl Accounts {
         Ok(links)
     }
 
-    /// What takes back every link that somebody made.
+    /// The changes that revoke all links that a user created.
     pub(super) async fn link_ends(
         &self,
         workspace: &str,
@@ -203,7 +199,7 @@ impl Accounts {
         Ok(theirs.map(|record| RecordChange::delete(LINK, &record.key, Expect::Any)).collect())
     }
 
-    /// What takes back every link by which somebody's password can be chosen.
+    /// The changes that revoke all links for setting a user's password.
     pub(super) async fn reset_ends(
         &self,
         workspace: &str,
@@ -215,14 +211,14 @@ impl Accounts {
         Ok(theirs.map(|record| RecordChange::delete(LINK, &record.key, Expect::Any)).collect())
     }
 
-    /// Takes back the link that the server printed when it started.
+    /// Revokes the link that the server printed at startup.
     pub async fn end_start_link(&self) -> Result<(), RecordError> {
         let old = self.every(LINK, Some(START)).await?;
         let gone = old.iter().map(|record| RecordChange::delete(LINK, &record.key, Expect::Any));
         self.records.apply(gone.collect()).await.map(drop)
     }
 
-    /// Takes a link of the caller's workspace back.
+    /// Revokes a link of the caller's workspace.
     pub async fn take_link_back(&self, identity: &Identity, id: &str) -> Result<(), AccountError> {
         let records = self.every(LINK, Some(&identity.workspace)).await?;
         let named = |record: &&Record| record.value["id"] == id;
@@ -234,7 +230,7 @@ impl Accounts {
     }
 }
 
-/// Somebody else used the link first.
+/// Maps a conflict on a link's record: a concurrent request used the link first.
 pub(super) fn used_up(error: RecordError) -> AccountError {
     if conflict(&error) == Some(LINK) { AccountError::Link } else { error.into() }
 }

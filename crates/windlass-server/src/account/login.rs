@@ -1,4 +1,4 @@
-//! Accounts with an address and a password: registered, signed in to, their password changed or chosen anew.
+//! Accounts with an email address and a password: registration, sign-in, and password changes.
 
 pub(super) mod attempts;
 pub(super) mod failed;
@@ -34,10 +34,10 @@ use super::secret;
 use crate::account::people::user::{DEFAULT_WORKSPACE, EMAIL, USER, User, check_name, fold_email};
 use crate::account::sessions::session::{Client, SESSION, Session, Tokens, ends_in};
 
-/// The kind of passwords, by user; their owner is the workspace.
+/// Record kind of passwords. The key is the user, the owner is the workspace.
 const PASSWORD: &str = "password";
-/// The kind of links between accounts and a provider's subjects, by the digest of issuer and subject. Not only a build
-/// that can sign people in by a provider has to know that they are registered.
+/// Record kind of links from an OpenID Connect subject to an account. The key is the digest of issuer and subject. It
+/// is defined here because builds without the feature `openid` must also detect that users have registered.
 pub(super) const SUBJECT: &str = "oidc_subject";
 
 #[derive(Serialize, Deserialize)]
@@ -46,34 +46,32 @@ struct Password {
     changed_at: Timestamp,
 }
 
-/// How long after signing in an account without a password may get a password, an API key or another address, in
-/// milliseconds.
+/// How long after a sign-in an account without a password may set a password, create an API key or change its address,
+/// in milliseconds.
 const FRESH_MS: u64 = 5 * 60 * 1_000;
 
-/// An account that is to be registered.
+/// An account to register.
 pub struct Registrant {
-    /// Its address.
+    /// Email address.
     pub email: String,
-    /// Its password.
     pub password: String,
-    /// How people call it.
+    /// Display name.
     pub name: String,
-    /// The token of its invitation.
+    /// Token of the invitation.
     pub invite: Option<String>,
 }
 
-/// Where and as what somebody may register.
+/// The workspace and role of an admitted registration.
 pub(super) struct Admission {
     pub workspace: String,
     pub role: Role,
-    /// Whether the invitation was for the address, or for an administrator.
+    /// Whether an administrator vouches for the address: the invitation names it, or it is for an administrator.
     pub vouched: bool,
-    /// What uses the invitation up.
+    /// The change that uses up the invitation.
     pub used: Option<RecordChange>,
 }
 
 impl Accounts {
-    /// Signs in with an address and a password.
     pub async fn login(
         &self,
         email: &str,
@@ -81,7 +79,7 @@ impl Accounts {
         client: &Client,
         first: FirstRefresh,
     ) -> Result<Tokens, AccountError> {
-        // What is no address is nobody's, after the same work.
+        // An invalid address matches no account. The check continues, so that it takes the same time.
         let email = fold_email(email).unwrap_or_else(|_| email.trim().to_lowercase());
         if password.len() > *password::LENGTH.end() {
             // No account can have this password, so it does not count as an attempt.
@@ -94,7 +92,7 @@ impl Accounts {
             None => (self.stranger(&email).await?, None),
         };
         let attempt = self.begin_attempt(Some(target), client)?;
-        // Before the password is looked at: a session that is opened holds for these alone.
+        // Read before the password is checked: the session is only opened if neither record has changed since.
         let (user, stands) = match &user {
             Some(user) => (self.standing(&user.id).await?, Some(self.password_stands(&user.id).await?)),
             None => (None, None),
@@ -113,7 +111,7 @@ impl Accounts {
                 let note = Note::new(&user.workspace, "login").on(user.id.as_str());
                 let stand = account_stands.into_iter().chain(stands).chain(noted).collect();
                 match self.open_session(user, client, first, stand, note).await {
-                    // The account or its password was changed meanwhile.
+                    // The account or its password was changed concurrently.
                     Err(error) if conflict(&error).is_some() => Err(AccountError::WrongLogin),
                     opened => Ok(opened?),
                 }
@@ -137,7 +135,7 @@ impl Accounts {
         attempt.map_err(|retry_after_s| AccountError::TooMany { retry_after_s })
     }
 
-    /// Whether it is the user's password. The same work for nobody, and for a password that nobody can have.
+    /// Checks a user's password. Takes the same time without a user, and for a password that no account can have.
     async fn is_password(&self, user: Option<&Principal>, password: String) -> Result<bool, AccountError> {
         let kept = match user {
             Some(user) => self.password_of(user).await?,
@@ -154,7 +152,7 @@ impl Accounts {
         Ok(record.map(read::<Password>).transpose()?.map(|password| password.hash))
     }
 
-    /// An account that may sign in, and what holds a change to that.
+    /// Loads an active account, and the precondition that it is unchanged.
     pub(super) async fn standing(
         &self,
         user: &Principal,
@@ -165,19 +163,18 @@ impl Accounts {
         Ok(user.active.then(|| (Arc::new(user), stands)))
     }
 
-    /// What holds a change to the password that a user has now.
+    /// The precondition that a user's password is unchanged.
     async fn password_stands(&self, user: &Principal) -> Result<RecordChange, StoreError> {
         let found = self.records.get(PASSWORD, user.as_str()).await?;
         let found = found.map_or(Expect::Absent, |record| Expect::Version(record.version));
         Ok(RecordChange::keep(PASSWORD, user.as_str(), found))
     }
 
-    /// Whether a user can sign in with a password.
     pub async fn has_password(&self, user: &Principal) -> Result<bool, StoreError> {
         Ok(self.password_of(user).await?.is_some())
     }
 
-    /// Whether anybody has an account that people sign in to.
+    /// Whether any account with a sign-in exists.
     pub async fn is_registered(&self) -> Result<bool, StoreError> {
         for kind in [PASSWORD, SUBJECT] {
             if !self.records.list(kind, None, None, 1).await?.is_empty() {
@@ -187,7 +184,7 @@ impl Accounts {
         Ok(false)
     }
 
-    /// What gives a user a password.
+    /// The change that sets a user's password.
     pub(super) async fn new_password(
         &self,
         user: &Principal,
@@ -200,7 +197,7 @@ impl Accounts {
         Ok(put(PASSWORD, user.as_str(), workspace, &kept, Expect::Any))
     }
 
-    /// Registers an account, and signs it in.
+    /// Registers an account and signs it in.
     pub async fn register(
         &self,
         draft: Registrant,
@@ -210,7 +207,7 @@ impl Accounts {
         self.register_for(draft, registration, client, FirstRefresh::Now).await
     }
 
-    /// The same for a client that wants its first refresh token at another time.
+    /// Like [`Accounts::register`], for a client that receives its first refresh token at another time.
     pub async fn register_for(
         &self,
         draft: Registrant,
@@ -223,7 +220,7 @@ impl Accounts {
         self.enrol(draft, admission, client, first).await
     }
 
-    /// Creates the account of an admitted registrant, and signs it in.
+    /// Creates the account of an admitted registrant and signs it in.
     pub(super) async fn enrol(
         &self,
         draft: Registrant,
@@ -233,7 +230,7 @@ impl Accounts {
     ) -> Result<Tokens, AccountError> {
         let Registrant { email, name, password, invite: _ } = draft;
         let Admission { workspace, role, vouched, used } = admission;
-        // Never forgiven: a password costs work whoever sends it.
+        // Never forgiven: hashing the password costs the server work for every request.
         self.begin_attempt(None, client)?;
         let user = Arc::new(User {
             id: Principal::from(format!("usr_{}", secret::draw::<9>()).as_str()),
@@ -261,7 +258,7 @@ impl Accounts {
         self.open_session(&user, client, first, changes, note).await.map_err(|error| taken(error, &email))
     }
 
-    /// Whether and as what somebody may register.
+    /// Checks whether a registration is admitted, and with which workspace and role.
     async fn admission(
         &self,
         draft: &Registrant,
@@ -287,7 +284,7 @@ impl Accounts {
         let Link { used_for: LinkUse::Invite { role, email: meant }, workspace, made_by, .. } = link else {
             return Err(AccountError::Link);
         };
-        // Whoever may use the machine decides before what the server is configured to.
+        // A link created at the terminal works even if registration is closed.
         if registration == Registration::Closed && made_by.is_some() {
             return Err(closed());
         }
@@ -299,7 +296,7 @@ impl Accounts {
         Ok(Admission { workspace, role, vouched, used: Some(used) })
     }
 
-    /// Changes the password of whoever asks. Their other sessions end.
+    /// Changes the caller's password. All other sessions of the account end.
     pub async fn change_password(
         &self,
         identity: &Identity,
@@ -328,8 +325,8 @@ impl Accounts {
         Ok(self.end_latecomers(&identity.user, own).await?)
     }
 
-    /// Refuses an account without a password unless its owner has just signed in. A stolen session must not give
-    /// permanent access to the account.
+    /// Returns an error for an account without a password, unless its owner has just signed in. A stolen session must
+    /// not give permanent access to the account.
     async fn require_fresh_sign_in(&self, identity: &Identity) -> Result<(), AccountError> {
         let session = match &identity.credential {
             Credential::Session(id) | Credential::Guest(id) => self.records.get(SESSION, id).await?,
@@ -345,8 +342,7 @@ impl Accounts {
         Err(AccountError::Refused { code: "sign_in_again", detail: detail.into() })
     }
 
-    /// Refuses a caller who does not know the present password of their account. If it has none, they must have just
-    /// signed in.
+    /// Verifies the current password of the caller's account. If the account has none, requires a recent sign-in.
     pub(super) async fn check_current(
         &self,
         identity: &Identity,
@@ -370,7 +366,7 @@ fn closed() -> AccountError {
     AccountError::Forbidden("nobody can register here; an administrator adds accounts".into())
 }
 
-/// The address belongs to somebody, or the invitation was used, between looking and writing.
+/// Maps conflicts at registration: the address was taken, or the invitation was used, since it was checked.
 pub(super) fn taken(error: RecordError, email: &str) -> AccountError {
     match conflict(&error) {
         Some(EMAIL) => AccountError::Taken { email: email.to_owned() },
@@ -379,7 +375,7 @@ pub(super) fn taken(error: RecordError, email: &str) -> AccountError {
     }
 }
 
-/// A draft with its address and name as they are kept.
+/// Validates a draft and normalizes its address and name.
 pub(super) fn checked(draft: Registrant) -> Result<Registrant, AccountError> {
     let (email, name) = (fold_email(&draft.email)?, check_name(&draft.name)?);
     password::check(&draft.password)?;
@@ -416,7 +412,7 @@ mod tests {
             accounts.change_member(&who, &user.id, &change, None).await.unwrap();
         }
         assert_eq!(open(stands).await.as_deref(), Some(USER));
-        // A request that was let in before makes no key afterwards.
+        // A request that was authenticated before the change cannot create a key after it.
         let draft =
             KeyDraft { user: user.id.clone(), name: "k".into(), scopes: Vec::new(), expires_at: None };
         let made = accounts.make_key(&own, draft, Some("second horse".into()), &client).await;
@@ -456,7 +452,7 @@ mod tests {
             code(accounts.change_self(&own, moved(), None, &client).await.unwrap_err()),
             "sign_in_again"
         );
-        // Refreshing the session is no new sign-in.
+        // Refreshing a session does not count as a sign-in.
         let next = accounts.refresh_session(&tokens.refresh.unwrap(), &client).await.unwrap();
         let own = trial.who(&next).await.unwrap();
         let refused = accounts.change_password(&own, None, new(), ApiKeys::Keep, &client).await;

@@ -1,6 +1,6 @@
-//! People and programs that may use the server: who they are, what they may do, and by which credential they come.
+//! Accounts of users and programs: identities, permissions and credentials.
 //!
-//! Accounts are records in the engine's store. Nothing here knows HTTP.
+//! Accounts are records in the engine's store. This module does not know HTTP.
 
 pub mod audit;
 mod cache;
@@ -37,7 +37,6 @@ use crate::account::sessions::session::Session;
 use crate::account::sessions::token::SignerCache;
 use crate::vault::Vault;
 
-/// The accounts of a store.
 #[derive(Clone)]
 pub struct Accounts {
     records: Arc<dyn Records>,
@@ -47,7 +46,7 @@ pub struct Accounts {
     memory: Arc<Memory>,
 }
 
-/// What a process keeps beside the records.
+/// Process-local state: caches and counters.
 struct Memory {
     signer: SignerCache,
     vault: Vault,
@@ -61,7 +60,8 @@ struct Memory {
 }
 
 impl Accounts {
-    /// Accounts in these records. `people` is what the engine's policy looks roles up in; `vault` seals the signing key.
+    /// Creates the accounts on these records. The engine's policy looks up roles in `people`. The `vault` seals the
+    /// signing key.
     pub fn new(records: Arc<dyn Records>, clock: Arc<dyn Clock>, people: Arc<People>, vault: Vault) -> Self {
         let memory = Memory {
             signer: SignerCache::default(),
@@ -78,12 +78,12 @@ impl Accounts {
         Self { records, clock, people, log, memory: Arc::new(memory) }
     }
 
-    /// Writes an entry that belongs to no change of the accounts.
+    /// Writes an audit entry without a change.
     pub async fn record(&self, note: Note) -> Result<(), RecordError> {
         self.log.record(note).await
     }
 
-    /// Makes changes and writes the entry about them, all or nothing. Returns the versions of the changes.
+    /// Applies changes and writes the audit entry in one transaction. Returns the versions of the changes.
     pub async fn commit(
         &self,
         changes: Vec<RecordChange>,
@@ -92,7 +92,7 @@ impl Accounts {
         self.log.commit(changes, note).await
     }
 
-    /// Writes a failed sign-in into the audit log, as far as the rate allows.
+    /// Writes a failed sign-in into the audit log, subject to a rate limit.
     async fn record_failure(&self, whose: Whose, note: Note) -> Result<(), RecordError> {
         match self.memory.failures.admit(whose, self.clock.monotonic_ms()) {
             Some(0) => self.record(note).await,
@@ -101,7 +101,7 @@ impl Accounts {
         }
     }
 
-    /// Every record of a kind, of one owner or of all. Only for kinds whose number has a limit.
+    /// Reads all records of a kind, of one owner or of all. Only for kinds with a bounded number of records.
     async fn every(&self, kind: &str, owner: Option<&str>) -> Result<Vec<Record>, StoreError> {
         let mut all: Vec<Record> = Vec::new();
         loop {

@@ -1,8 +1,8 @@
-//! Sign-in by a provider elsewhere (OpenID Connect): authorization code with PKCE, state and nonce.
+//! Sign-in with an OpenID Connect provider: authorization code flow with PKCE, state and nonce.
 //!
-//! What a sign-in under way needs travels in a signed cookie of the browser that began it, so that nobody can finish
-//! another's and beginning one costs the server nothing. An account is found by issuer and subject; by its address
-//! only where the configuration says so and the provider has verified it.
+//! The state of a sign-in in progress is in a signed cookie of the browser. So no other browser can finish it, and
+//! starting one stores nothing on the server. Accounts are found by issuer and subject. They are found by email
+//! address only if the configuration allows it and the provider has verified the address.
 
 mod cache;
 mod discovery;
@@ -37,15 +37,15 @@ use crate::account::sessions::session::{Client, Tokens};
 use crate::account::sessions::token::{Purpose, Read};
 use crate::text::first_line;
 
-/// The kind of sign-ins that were finished, by the digest of their state, until they expire.
+/// Record kind of finished sign-ins until their expiry. The key is the digest of their state parameter.
 const FINISHED: &str = "oidc_finished";
 
-/// How long somebody may take to sign in at the provider, in seconds.
+/// Maximum duration of a sign-in at the provider, in seconds.
 pub const FLOW_S: u64 = 600;
-/// Sign-ins whose marks are looked through for expired ones when one is finished.
+/// Number of finished sign-ins that are checked for expiry when another one is finished.
 const SWEPT: usize = 100;
 
-/// Signatures that are taken: with a private key that the provider alone has. Those with a shared secret are not.
+/// Accepted signature algorithms: only those with a private key of the provider, none with a shared secret.
 const SIGNATURES: [Alg; 9] = [
     Alg::RsaSsaPkcs1V15Sha256,
     Alg::RsaSsaPkcs1V15Sha384,
@@ -58,31 +58,31 @@ const SIGNATURES: [Alg; 9] = [
     Alg::EdDsa,
 ];
 
-/// A provider as it is configured.
+/// The configuration of a provider.
 #[derive(Clone)]
 pub struct Provider {
-    /// Its name in our addresses.
+    /// Name in our URLs.
     pub name: String,
-    /// Its address, exactly as it names itself.
+    /// Issuer URL, exactly as the provider reports it.
     pub issuer: String,
-    /// What it calls this server.
+    /// Client id of this server at the provider.
     pub client_id: String,
-    /// The client's secret.
+    /// Secret of the client.
     pub client_secret: Option<String>,
-    /// What is asked for beside `openid`.
+    /// Scopes to request in addition to `openid`.
     pub scopes: Vec<String>,
-    /// Domains of verified addresses that new accounts may have; none named means any.
+    /// Allowed domains of verified email addresses of new accounts. Empty allows any.
     pub domains: Vec<String>,
-    /// What new accounts may do; without it nobody gets an account.
+    /// Role of new accounts; `None` creates no accounts.
     pub role: Option<Role>,
-    /// The workspace.
+    /// Workspace of its users.
     pub workspace: String,
-    /// Whether whoever has the verified address of an account gets that account, where an administrator has vouched
-    /// for the address.
+    /// Whether a verified email address signs in to the existing account with that address. Requires that an
+    /// administrator has vouched for the address.
     pub link_by_email: bool,
 }
 
-/// A sign-in under way.
+/// A sign-in in progress.
 #[derive(Serialize, Deserialize)]
 struct Flow {
     provider: String,
@@ -92,14 +92,14 @@ struct Flow {
     redirect: String,
 }
 
-/// What the provider's answer brings.
+/// The parameters of the provider's redirect.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The code to exchange.
+    /// Authorization code.
     pub code: String,
-    /// What was sent along when the sign-in began.
+    /// State parameter of the authorization request.
     pub state: String,
-    /// The issuer, where the provider names it. (RFC 9207)
+    /// Issuer, if the provider sends it. (RFC 9207)
     pub issuer: Option<String>,
 }
 
@@ -110,16 +110,16 @@ struct Subject {
     subject: String,
 }
 
-/// Somebody as the provider knows them.
+/// A person, as identified by the provider.
 struct Person {
     subject: String,
-    /// Their address, where the provider has verified it.
+    /// The email address, if the provider has verified it.
     email: Option<String>,
     name: String,
 }
 
 impl Accounts {
-    /// Begins a sign-in. Returns the provider's address to go to, and the value of the cookie that goes with it.
+    /// Starts a sign-in. Returns the provider's authorization URL and the value of the cookie for the flow.
     pub async fn begin_oidc(
         &self,
         provider: &Provider,
@@ -157,7 +157,7 @@ impl Accounts {
         Ok((url.to_string(), cookie))
     }
 
-    /// Finishes a sign-in with what the provider sent the browser back with, and the cookie that it began with.
+    /// Finishes a sign-in with the parameters of the provider's redirect and the cookie of the flow.
     pub async fn finish_oidc(
         &self,
         provider: &Provider,
@@ -166,7 +166,7 @@ impl Accounts {
         client: &Client,
     ) -> Result<Tokens, AccountError> {
         let attempt = self.begin_attempt(None, client)?;
-        // What anybody can send without having begun anything is told to nobody: the log has no end.
+        // Requests that belong to no started sign-in are not audited: anyone can send them without limit.
         let flow = self.begun(provider, cookie, &answer).await?;
         let signed_in = self.try_finish(provider, flow, answer.code, client).await;
         match &signed_in {
@@ -180,7 +180,7 @@ impl Accounts {
         signed_in
     }
 
-    /// The sign-in that a browser has begun and comes back from.
+    /// Validates that this browser has started the sign-in, and returns its state.
     async fn begun(
         &self,
         provider: &Provider,
@@ -193,7 +193,7 @@ impl Accounts {
             Some(Read::Expired) | None => return Err(foreign()),
         };
         let Flow { provider: begun_at, state, .. } = &flow;
-        // Digests, so that the time of the comparison says nothing of the state.
+        // Compares digests, so that the timing reveals nothing about the state.
         let ours = *begun_at == provider.name && secret::hash(state) == secret::hash(&answer.state);
         if !ours || answer.issuer.as_ref().is_some_and(|issuer| *issuer != provider.issuer) {
             return Err(foreign());
@@ -212,7 +212,7 @@ impl Accounts {
         client: &Client,
     ) -> Result<Tokens, AccountError> {
         let person = self.person(provider, &flow, code).await?;
-        // A first account that was registered meanwhile makes this one an account like any other.
+        // Another first account was registered concurrently, so this one becomes an ordinary account.
         match self.admit(provider, &person, &flow, client).await {
             Err(AccountError::NotFirst) => self.admit(provider, &person, &flow, client).await,
             admitted => admitted,
@@ -235,7 +235,7 @@ impl Accounts {
         })
     }
 
-    /// Marks a sign-in as finished, and removes marks that nobody needs any longer.
+    /// The changes that mark a sign-in as finished and remove expired marks.
     async fn finished(&self, flow: &Flow) -> Result<Vec<RecordChange>, AccountError> {
         let now = self.clock.now();
         let until = Timestamp(now.0 + FLOW_S * 1_000);
@@ -249,7 +249,7 @@ impl Accounts {
         Ok(changes)
     }
 
-    /// Exchanges the code, and checks what the provider says with its signature.
+    /// Exchanges the code, and verifies the signed identity of the response.
     async fn person(&self, provider: &Provider, flow: &Flow, code: String) -> Result<Person, AccountError> {
         let described = self.described(provider, Age::Some).await?;
         let redirect =
@@ -274,7 +274,7 @@ impl Accounts {
         })?;
         let nonce = Nonce::new(flow.nonce.clone());
         let found = match verified(provider, &described, token, &nonce) {
-            // The provider may have changed its keys since they were read.
+            // The provider may have rotated its keys since they were read.
             Err(ClaimsVerificationError::SignatureVerification(_)) => {
                 verified(provider, self.described(provider, Age::New).await?.as_ref(), token, &nonce)
             }
@@ -283,8 +283,8 @@ impl Accounts {
         found.map_err(|error| failed(provider, "sent an identity that does not hold", &error))
     }
 
-    /// Finds the account of a person, or makes one if the configuration allows it. Returns the changes to write with their
-    /// note.
+    /// Finds the account of a person, or creates one if the configuration allows it. Returns the changes to write, and
+    /// their note.
     async fn account_of(
         &self,
         provider: &Provider,
@@ -309,7 +309,7 @@ impl Accounts {
             && let Some(user) = self.by_email(email).await?
         {
             // An address can pass to another person, so the operator decides whether it signs in to the account. An
-            // address that the account's owner only typed never does: it may be another person's.
+            // address that the account's owner only entered never does: it may be another person's.
             if provider.link_by_email && user.vouched && user.workspace == provider.workspace {
                 let (user, stands) = self.standing(&user.id).await?.ok_or(Unknown::Deactivated)?;
                 let changes = vec![named(&user), stands];
@@ -355,13 +355,13 @@ impl Accounts {
     }
 }
 
-/// A way back from a provider that does not go with what the browser began.
+/// The error for a redirect that does not match a sign-in of this browser.
 fn foreign() -> AccountError {
     let why = "this sign-in was not begun in this browser, or took too long; begin it again";
     AccountError::Forbidden(why.into())
 }
 
-/// Where the client's secret goes: into the header, unless the provider wants it in the body alone.
+/// Where to send the client secret: in the header, unless the provider only accepts it in the body.
 fn secret_goes(described: &CoreProviderMetadata) -> AuthType {
     let taken = described.token_endpoint_auth_methods_supported();
     let takes = |method: CoreClientAuthMethod| taken.is_none_or(|taken| taken.contains(&method));
@@ -371,7 +371,7 @@ fn secret_goes(described: &CoreProviderMetadata) -> AuthType {
     AuthType::BasicAuth
 }
 
-/// Whoever the token names: signed by the provider, for this client, for this sign-in, and not over.
+/// Verifies the ID token: its signature, audience, nonce and expiry.
 fn verified(
     provider: &Provider,
     described: &CoreProviderMetadata,
@@ -397,7 +397,7 @@ fn misconfigured(provider: &Provider, error: &dyn std::error::Error) -> AccountE
     failed(provider, "is not set up as it should be", error)
 }
 
-/// What a person is told of a provider's failure. The rest is for the log: it may show what is behind our network.
+/// Logs a provider's failure and returns a generic message. The details may describe our internal network.
 fn failed(provider: &Provider, what: &str, error: &dyn std::error::Error) -> AccountError {
     let mut causes = vec![error.to_string()];
     let mut inner = error.source();
@@ -431,7 +431,7 @@ mod tests {
         let person = Person { subject: "s".into(), email: None, name: "Bo".into() };
         let trial = Trial::new();
         let (accounts, client) = (&trial.accounts, Client::default());
-        // The sign-in has looked for accounts before the registration is written.
+        // The sign-in has checked for existing accounts before the registration is written.
         let (user, changes, note) = accounts.account_of(&provider, &person).await.unwrap();
         let draft = Registrant {
             email: "ann@example.com".into(),
@@ -444,7 +444,7 @@ mod tests {
         let late = accounts.open_session(&user, &client, FirstRefresh::Now, changes, note).await;
         let late = taken(late.map(drop).unwrap_err(), "");
         assert!(matches!(late, AccountError::NotFirst), "{late}");
-        // Its next attempt finds the first account.
+        // Its second attempt finds the first account.
         let (user, changes, note) = accounts.account_of(&provider, &person).await.unwrap();
         accounts.open_session(&user, &client, FirstRefresh::Now, changes, note).await.unwrap();
         assert_eq!(user.role, Role::Member);

@@ -1,5 +1,4 @@
-//! Account records between their types and the store's JSON, and the one way in which they are changed: together
-//! with the entry of the audit log that says so.
+//! Conversion of account records, and constants that all kinds share.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -7,20 +6,20 @@ use serde_json::Value;
 use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, Record, RecordChange};
 
-/// The kind and the key of the one record that says that the first account was registered without a link.
+/// Kind and key of the record that marks the first account as registered.
 pub(super) const FIRST: &str = "first_account";
 
-/// Records read at a time.
+/// Number of records read at a time.
 pub(super) const PAGE: usize = 500;
 
-/// A record's value as its type.
+/// Parses a record's value.
 pub(super) fn read<T: DeserializeOwned>(record: Record) -> Result<T, StoreError> {
     let Record { kind, key, value, .. } = record;
     serde_json::from_value(value)
         .map_err(|error| StoreError::Corrupt { why: format!("the {kind} `{key}` cannot be read: {error}") })
 }
 
-/// Writes a record.
+/// Builds the change that writes a record.
 pub(super) fn put(
     kind: &str,
     key: &str,
@@ -28,7 +27,7 @@ pub(super) fn put(
     value: &impl Serialize,
     expected: Expect,
 ) -> RecordChange {
-    // Our own types: strings, numbers and lists of them, which are always JSON.
+    // Invariant: our own types contain only strings, numbers and lists of them, so they always serialize.
     let value = serde_json::to_value(value).unwrap_or(Value::Null);
     RecordChange::put(kind, key, owner, value, expected)
 }

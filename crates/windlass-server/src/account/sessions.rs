@@ -1,7 +1,7 @@
-//! Sessions: a short access token that names one, and refresh tokens (`refresh.rs`) by which it goes on.
+//! Sessions: a short-lived access token identifies the session, and refresh tokens (`refresh.rs`) extend it.
 //!
-//! A token only names its session: what the session and its user may is looked up each time, so that ending one takes
-//! effect at once.
+//! A token only names its session. The session and its user are looked up for each request, so that ending a session
+//! takes effect immediately.
 
 mod refresh;
 pub mod session;
@@ -34,7 +34,7 @@ struct Access {
 }
 
 impl Accounts {
-    /// Begins a session of a user, with other changes that belong to it.
+    /// Opens a session of a user, in one transaction with the given changes.
     pub(super) async fn open_session(
         &self,
         user: &Arc<User>,
@@ -46,7 +46,7 @@ impl Accounts {
         let now = self.clock.now();
         let (lasts_s, access_s) = match first {
             FirstRefresh::Now => (REFRESH_S, ACCESS_S),
-            // What is never asked for leaves nothing behind that outlives the access token.
+            // A session whose refresh token is never requested ends with its access token.
             FirstRefresh::OnRequest => (ACCESS_S, ACCESS_S),
             FirstRefresh::Never => (LASTING_S, LASTING_S),
             FirstRefresh::Guest => (GUEST_S, GUEST_S),
@@ -82,13 +82,13 @@ impl Accounts {
         Ok(Tokens { access, refresh, session: session.id, user: user.clone() })
     }
 
-    /// An access token of a session, for some seconds.
+    /// Creates an access token for a session, with its lifetime in seconds.
     pub(super) async fn access(&self, session: &Session, seconds: u64) -> Result<String, StoreError> {
         let about = Access { sub: session.user.clone(), sid: session.id.clone() };
         self.signer().await?.sign(Purpose::Access, about, self.clock.now(), seconds)
     }
 
-    /// Who comes with an access token.
+    /// Authenticates an access token.
     pub async fn by_token(&self, token: &str) -> Result<Result<Identity, Unknown>, StoreError> {
         let [keys, sessions, people] = self.changes([SIGNING_KEY, SESSION, PEOPLE]).await?;
         let signer = self.signer_at(keys).await?;
@@ -130,7 +130,7 @@ impl Accounts {
         Ok(session)
     }
 
-    /// The sessions of a user that count, the newest first.
+    /// The active sessions of a user, most recently used first.
     pub async fn sessions(&self, user: &Principal) -> Result<Vec<Session>, StoreError> {
         let now = self.clock.now();
         let mut sessions = self.sessions_of(user).await?;
@@ -144,7 +144,7 @@ impl Accounts {
         records.into_iter().map(read).collect()
     }
 
-    /// Sessions that have expired, and the ones not used for longest where there are too many for one more.
+    /// Expired sessions, and the least recently used ones if there is no room for another.
     async fn surplus(&self, user: &Principal, now: Timestamp) -> Result<Vec<String>, StoreError> {
         let mut sessions = self.sessions_of(user).await?;
         sessions.sort_by_key(|session| (session.expires_at > now, session.seen_at));
@@ -153,7 +153,7 @@ impl Accounts {
         Ok(sessions.into_iter().enumerate().filter(gone).map(|(_, session)| session.id).collect())
     }
 
-    /// What ends a user's sessions, but for one.
+    /// The changes that end a user's sessions, except one.
     pub(super) async fn session_ends(
         &self,
         user: &Principal,
@@ -163,14 +163,14 @@ impl Accounts {
         let gone = sessions.iter().filter(|session| Some(session.id.as_str()) != but);
         let mut changes: Vec<RecordChange> =
             gone.map(|session| RecordChange::delete(SESSION, &session.id, Expect::Any)).collect();
-        // A guest who is signed out leaves room for another.
+        // A guest who is signed out frees the place.
         if but.is_none() {
             changes.extend(self.places_of(user).await?);
         }
         Ok(changes)
     }
 
-    /// Ends one session of whoever asks.
+    /// Ends one session of the caller.
     pub async fn end_session(&self, identity: &Identity, id: &str) -> Result<(), AccountError> {
         let own = self.sessions_of(&identity.user).await?.into_iter().any(|session| session.id == id);
         if !own {
@@ -181,7 +181,7 @@ impl Accounts {
         Ok(self.forget_refreshes(id).await?)
     }
 
-    /// Ends sessions of a member of the caller's workspace, as an administrator: one, or all. Returns how many.
+    /// Ends one or all sessions of a member of the caller's workspace. Returns their number.
     pub async fn end_sessions_of(
         &self,
         identity: &Identity,
@@ -206,7 +206,7 @@ impl Accounts {
         Ok(ended.len())
     }
 
-    /// Signs out everywhere: ends every session of whoever asks, or every one but theirs.
+    /// Ends all sessions of the caller, or all except one.
     pub async fn end_sessions(&self, identity: &Identity, but: Option<&str>) -> Result<(), AccountError> {
         let gone = self.session_ends(&identity.user, but).await?;
         let ended = ends_in(&gone);
@@ -214,7 +214,7 @@ impl Accounts {
         Ok(self.forget_sessions(&ended).await?)
     }
 
-    /// Ends sessions that were opened beside the change that ended all: what let them in no longer counts.
+    /// Ends sessions that were opened concurrently with a change that ended all: their credential is no longer valid.
     pub(super) async fn end_latecomers(
         &self,
         user: &Principal,
@@ -226,7 +226,7 @@ impl Accounts {
         Ok(self.forget_sessions(&ended).await?)
     }
 
-    /// Removes what is left of sessions that changes have ended.
+    /// Removes the refresh tokens of sessions that have ended.
     pub(super) async fn forget_sessions(&self, ended: &[String]) -> Result<(), StoreError> {
         for id in ended {
             self.forget_refreshes(id).await?;
@@ -266,7 +266,7 @@ mod tests {
         let (user, tokens) = trial.member().await;
         assert!(trial.who(&tokens).await.is_ok());
         let gone = trial.accounts.session_ends(&user.id, None).await.unwrap();
-        // Not through these accounts: whatever is cached must notice by itself.
+        // Bypasses these accounts, so that the cache must detect the change itself.
         trial.accounts.records.apply(gone).await.unwrap();
         assert_eq!(trial.who(&tokens).await.unwrap_err(), INVALID);
     }

@@ -1,6 +1,6 @@
-//! Conversations that their owners let everybody in the workspace read: one record each, until it is taken back.
+//! Threads that their owners share with the workspace: one record each, until the share ends.
 //!
-//! What a reader may ask for is the routes' to say (`http/caller.rs`); here it is only kept who shared what.
+//! The routes decide what readers may access (`http/caller.rs`). This module only stores the shares.
 
 use serde::{Deserialize, Serialize};
 use windlass::machine::{Principal, ThreadId, Timestamp};
@@ -11,24 +11,22 @@ use super::audit::Note;
 use super::record::{put, read};
 use super::{Accounts, Identity};
 
-/// The kind of the records, whose key is the thread and whose owner is the thread's.
+/// Record kind. The key is the thread, the owner is the thread's owner.
 const SHARE: &str = "share";
 
-/// That a conversation may be read.
+/// The share of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Which.
     pub thread: ThreadId,
-    /// By everybody of this workspace.
+    /// The workspace whose users may read it.
     pub workspace: String,
-    /// Whoever said so.
+    /// The user who shared it.
     pub by: Principal,
-    /// When.
     pub at: Timestamp,
 }
 
 impl Accounts {
-    /// Lets the workspace read a thread of `owner`. One that is shared already stays so.
+    /// Shares a thread with the workspace. An existing share stays unchanged.
     pub async fn share(
         &self,
         identity: &Identity,
@@ -50,7 +48,7 @@ impl Accounts {
         Ok(share)
     }
 
-    /// Takes that back, where it was said.
+    /// Ends the share of a thread, if there is one.
     pub async fn unshare(
         &self,
         identity: &Identity,
@@ -65,12 +63,12 @@ impl Accounts {
         self.commit(vec![gone], note.with("owner", owner.as_str())).await.map(drop)
     }
 
-    /// Who shared a thread and when; `None` where nobody has.
+    /// The share of a thread; `None` if it is not shared.
     pub async fn shared(&self, thread: &ThreadId) -> Result<Option<Share>, StoreError> {
         self.records.get(SHARE, thread.as_str()).await?.map(read).transpose()
     }
 
-    /// Up to `limit` threads of an owner that are shared, in the order of their ids.
+    /// Up to `limit` shared threads of an owner, in the order of their ids.
     pub async fn shares(
         &self,
         owner: &Principal,
@@ -81,7 +79,7 @@ impl Accounts {
         records.into_iter().map(read).collect()
     }
 
-    /// Forgets that a thread was shared: it is gone.
+    /// Removes the share of a deleted thread.
     pub async fn forget_share(&self, thread: &ThreadId) -> Result<(), RecordError> {
         self.records.delete(SHARE, thread.as_str(), Expect::Any).await
     }

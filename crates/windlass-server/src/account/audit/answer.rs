@@ -1,4 +1,4 @@
-//! What the audit log says of an answer to an interrupt, whether it came over HTTP, through a dialect or from a terminal.
+//! Audit entries for answers to interrupts, for HTTP, dialects and the terminal.
 
 use windlass::machine::{
     Answer, Content, Digest, Given, InterruptId, InterruptKind, Machine, Phase, RunId, ThreadId,
@@ -6,11 +6,11 @@ use windlass::machine::{
 
 use super::Note;
 
-/// What the entry of an answer is called.
+/// Action name of these entries.
 pub const ANSWERED: &str = "interrupt.answered";
 
-/// The entry of an answer: the verdict, and the call that it was given for. `note` names the actor; `machine` is the thread
-/// before the answer.
+/// Builds the entry of an answer: the verdict and the call that it applies to. `note` names the actor. `machine` is
+/// the thread before the answer.
 pub fn entry_of(note: Note, thread: &ThreadId, machine: &Machine, given: &Given) -> (InterruptId, Note) {
     let interrupt = given.interrupt.clone();
     let mut note = note
@@ -67,7 +67,7 @@ fn kind(kind: &InterruptKind) -> &'static str {
     }
 }
 
-/// The run of an interrupt, whose id begins with the run's. Empty for an id that is not the engine's.
+/// The run of an interrupt. An interrupt's id begins with that of its run. Empty if the id is not from the engine.
 pub fn run_of(interrupt: &InterruptId) -> RunId {
     let run = interrupt.as_str().split_once('.').map_or("", |(run, _)| run);
     RunId::from(run)

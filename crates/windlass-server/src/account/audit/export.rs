@@ -1,5 +1,4 @@
-//! The whole audit log of a workspace as lines of JSON, some hundred entries at a time, up to where it ended when the
-//! export began.
+//! Exports the audit log of a workspace as JSON lines, in chunks, up to its end at the start of the export.
 
 use windlass::port::journal::StoreError;
 
@@ -7,10 +6,10 @@ use super::verify::Trailer;
 use super::{GENESIS, Head};
 use crate::account::Accounts;
 
-/// Entries read at a time.
+/// Number of entries read at a time.
 const CHUNK: u64 = 500;
 
-/// An export under way.
+/// An export in progress.
 #[derive(Debug)]
 pub struct Export {
     head: Head,
@@ -19,14 +18,14 @@ pub struct Export {
 }
 
 impl Accounts {
-    /// Begins an export.
+    /// Starts an export.
     pub async fn audit_export(&self, workspace: &str) -> Result<Export, StoreError> {
         let empty = || Head { workspace: workspace.to_owned(), seq: 0, hash: GENESIS.to_owned() };
         let head = self.audit_head(workspace).await?.unwrap_or_else(empty);
         Ok(Export { head, written: 0, ended: false })
     }
 
-    /// The next lines; `None` after the last one, which says where the chain ends.
+    /// The next lines; `None` after the last one, which contains the head of the chain.
     pub async fn audit_chunk(&self, export: &mut Export) -> Result<Option<String>, StoreError> {
         let Export { head, written, ended } = export;
         if *ended {
@@ -42,11 +41,11 @@ impl Accounts {
             }
             match entries.last() {
                 Some(last) => *written = last.seq,
-                // Entries are gone. The export ends all the same, and whoever checks it sees so.
+                // Entries are missing. The export ends anyway; verification then reports them.
                 None => *written = head.seq,
             }
         } else {
-            // Strings and numbers, which are always JSON.
+            // Invariant: the trailer has only strings and numbers, so it always serializes.
             lines = serde_json::to_string(&Trailer { head: head.clone() }).unwrap_or_default() + "\n";
             *ended = true;
         }

@@ -1,6 +1,6 @@
-//! The writer of the audit log: appends entries to the chains, alone or with changes of other records.
+//! The writer of the audit log: appends entries to the chains, alone or in one transaction with other changes.
 //!
-//! It needs no accounts, so that a command that opens the store without them records what it does, too.
+//! It needs no [`Accounts`](super::super::Accounts), so commands that open the store without them can audit, too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::{AUDIT, HEAD, Head, Note, key};
 use crate::account::error::conflict;
 use crate::account::record::{put, read};
 
-/// Attempts at an entry if other processes append at the same time. Entries of one process take turns.
+/// Number of attempts to append an entry if other processes append concurrently. Entries of one process are
+/// serialized.
 const TRIES: usize = 100;
 
-/// The audit log of a store.
 pub struct AuditLog {
     records: Arc<dyn Records>,
     clock: Arc<dyn Clock>,
@@ -24,23 +24,22 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// The log in these records.
     pub fn new(records: Arc<dyn Records>, clock: Arc<dyn Clock>) -> Self {
         Self { records, clock, turn: Semaphore::new(1) }
     }
 
-    /// Writes an entry that belongs to no other change.
+    /// Writes an entry without a change.
     pub async fn record(&self, note: Note) -> Result<(), RecordError> {
         self.commit(Vec::new(), note).await.map(drop)
     }
 
-    /// Makes changes and writes the entry about them, all or nothing. Returns the versions of the changes.
+    /// Applies changes and writes the audit entry in one transaction. Returns the versions of the changes.
     pub async fn commit(
         &self,
         changes: Vec<RecordChange>,
         note: Note,
     ) -> Result<Vec<Option<u64>>, RecordError> {
-        // Each entry needs the one before. The semaphore is never closed.
+        // Each entry needs the previous one, so appends are serialized. Invariant: the semaphore is never closed.
         let _turn = self.turn.acquire().await;
         let mut tries = 0;
         loop {
@@ -62,7 +61,7 @@ impl AuditLog {
                 heads.insert(&note.workspace, (expected, Some(head)));
             }
             let mut all = changes.clone();
-            // Before the entries, so that a chain that has grown is reported as such.
+            // The heads come before the entries, so that a concurrent append is reported as a conflict on the head.
             all.extend(
                 heads
                     .into_iter()
@@ -70,7 +69,7 @@ impl AuditLog {
             );
             all.extend(entries);
             match self.records.apply(all).await {
-                // Another process wrote an entry in between.
+                // Another process appended an entry in between.
                 Err(error) if tries < TRIES && conflict(&error) == Some(HEAD) => tries += 1,
                 Err(error) => return Err(error),
                 Ok(mut versions) => {

@@ -1,7 +1,7 @@
-//! Checks an exported audit log by itself: no store, no network, no keys.
+//! Verifies an exported audit log without store, network or keys.
 //!
-//! It finds entries that were changed, removed, reordered or put in. That the end was cut off shows where the export's
-//! last line is missing, or against a hash that somebody noted elsewhere; it does not know who wrote the file.
+//! It detects entries that were changed, removed, reordered or inserted. A truncated end is detected by the missing
+//! last line, or by comparison with a hash noted elsewhere. It cannot prove who wrote the file.
 
 use std::io::{self, BufRead};
 
@@ -13,69 +13,68 @@ use super::{Entry, GENESIS, Head};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trailer {
-    /// Where the chain ended when it was exported.
+    /// The head of the chain at the time of the export.
     pub head: Head,
 }
 
-/// What is wrong with an export, and where.
+/// A defect of an export, with its position.
 #[derive(Debug, thiserror::Error)]
 pub enum Flaw {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the file cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// A line is no entry as Windlass writes it.
+    /// A line is not a valid entry.
     #[error("line {line} is no entry of an audit log: {why}")]
     Foreign {
-        /// The line, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// Why not.
         why: String,
     },
-    /// Entries are missing, moved or put in before this line.
+    /// Entries before this line are missing, reordered or inserted.
     #[error(
         "line {line} has the entry {found} where {expected} belongs: entries were removed, moved or put in"
     )]
     Order {
-        /// The line.
+        /// Line number.
         line: u64,
-        /// The position that comes next.
+        /// Expected position.
         expected: u64,
-        /// The position that was found.
+        /// Position found.
         found: u64,
     },
-    /// The entry follows another one than stands before it.
+    /// The entry does not follow the entry before it.
     #[error("line {line} does not follow from the line before: an entry was changed, moved or put in")]
     Chain {
-        /// The line.
+        /// Line number.
         line: u64,
     },
-    /// The entry is not what was written.
+    /// The entry was changed after it was written.
     #[error("line {line}, the entry {seq}, was changed after it was written")]
     Changed {
-        /// The line.
+        /// Line number.
         line: u64,
-        /// Its position.
+        /// Position of the entry.
         seq: u64,
     },
-    /// The end is missing.
+    /// The last line is missing.
     #[error("the log ends at the entry {seq} without its last line: its end was cut off")]
     Cut {
-        /// The last entry.
+        /// Position of the last entry.
         seq: u64,
     },
-    /// The end is another one than was noted.
+    /// The end differs from the noted one.
     #[error(
         "the log ends with the hash {found} and not with {expected}: its end was cut off or written anew"
     )]
     OtherEnd {
-        /// The hash that was noted.
+        /// The noted hash.
         expected: String,
-        /// The hash that was found.
+        /// The hash found.
         found: String,
     },
 }
 
-/// Checks an export; `noted` is a hash that the log must end with, known from elsewhere.
+/// Verifies an export. `noted` is the hash of the last entry, known from elsewhere.
 pub fn verify(file: impl BufRead, noted: Option<&str>) -> Result<Head, Flaw> {
     let mut head = Head { workspace: String::new(), seq: 0, hash: GENESIS.to_owned() };
     let mut trailer: Option<Head> = None;
@@ -97,7 +96,7 @@ pub fn verify(file: impl BufRead, noted: Option<&str>) -> Result<Head, Flaw> {
         head = step(head, entry, line, &text)?;
     }
     let end = trailer.ok_or(Flaw::Cut { seq: head.seq })?;
-    // The export of an empty log names its workspace in the last line alone.
+    // The export of an empty log names its workspace only in the last line.
     if head.seq == 0 {
         head.workspace.clone_from(&end.workspace);
     }
@@ -112,7 +111,7 @@ fn step(head: Head, entry: Entry, line: u64, text: &str) -> Result<Head, Flaw> {
     if entry.seq != head.seq + 1 {
         return Err(Flaw::Order { line, expected: head.seq + 1, found: entry.seq });
     }
-    // Byte for byte: JSON has room for words that nobody reads, such as a key that is there twice.
+    // Compare byte for byte: JSON allows content that a parser ignores, such as duplicate keys.
     if entry.hash != entry.digest() || entry.line() != text {
         return Err(Flaw::Changed { line, seq: entry.seq });
     }
@@ -176,7 +175,7 @@ mod tests {
         check(
             "line 3 does not follow from the line before: an entry was changed, moved or put in",
             |lines| {
-                // Somebody who writes an entry anew with a hash that fits it breaks what comes after.
+                // An entry that is rewritten with a matching hash breaks the chain after it.
                 let mut entry: Entry = serde_json::from_str(&lines[1]).unwrap();
                 entry.action = "logout".into();
                 entry.hash = entry.digest();

@@ -1,8 +1,8 @@
 //! Limits on password guessing: counts sign-in attempts per account and per network.
 //!
-//! An attempt counts when it begins and is forgiven when it succeeds, so that guesses sent beside each other gain
-//! nothing. Counts of accounts that exist are never evicted, so guesses at other names make none of them forget. Counts
-//! live in memory: a restart forgives, and costs more time than it gains.
+//! An attempt counts when it begins and is forgiven when it succeeds, so concurrent guesses gain nothing. Counts of
+//! existing accounts are never evicted, so guesses at other names cannot reset them. Counts are kept in memory: a
+//! restart resets them, but takes longer than the wait that it saves.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,47 +10,45 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use windlass::machine::Principal;
 
-/// Upper limit of counted names without an account, and of counted networks. The oldest count is evicted. A count takes
-/// about 100 bytes.
+/// Maximum number of counts of unknown names and of networks, about 100 bytes each. The oldest count is evicted.
 const COUNTED: usize = 20_000;
 
-/// What a kind of count allows.
+/// The limits of a kind of count.
 struct Rule {
-    /// Attempts before any wait.
+    /// Number of attempts without a wait.
     free: u32,
-    /// The longest wait between two attempts, in seconds. Not longer, since others can make an account wait.
+    /// Maximum wait between two attempts, in seconds. It is short, because other people can cause an account's wait.
     wait_max_s: u64,
-    /// After how many seconds without an attempt all is forgotten.
+    /// Number of seconds without an attempt after which the count is reset.
     forget_s: u64,
 }
 
 const ACCOUNT: Rule = Rule { free: 5, wait_max_s: 300, forget_s: 3_600 };
 /// Many people may share one address.
 const NETWORK: Rule = Rule { free: 50, wait_max_s: 60, forget_s: 900 };
-/// A site, which has many networks of the sixth version.
+/// A site with many IPv6 networks.
 const SITE: Rule = Rule { free: 200, wait_max_s: 60, forget_s: 900 };
-/// A customer with the largest block that providers give away.
+/// A customer with the largest IPv6 block that providers assign.
 const BLOCK: Rule = Rule { free: 800, wait_max_s: 60, forget_s: 900 };
 
-/// Network prefixes of the sixth version that are counted, with their rules. An address of the fourth is one network.
+/// Counted IPv6 prefix lengths with their limits. An IPv4 address is one network.
 static PREFIXES: [(u8, Rule); 3] = [(64, NETWORK), (56, SITE), (48, BLOCK)];
 
-/// The secret or address that an attempt tries.
+/// What an attempt tries to guess or claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// The password of an account, at sign-in.
     Account {
-        /// The account.
         user: Principal,
-        /// The client's network, if the account's owner has signed in from it. It has a count of its own, so that
-        /// strangers do not keep the owner out.
+        /// The client's network, if the account's owner has signed in from it. It has a separate count, so that
+        /// guesses from other networks do not lock the owner out.
         known: Option<IpAddr>,
     },
-    /// A name that no account has, by its digest.
+    /// A digest of a name without an account.
     Name(String),
     /// The password of the signed-in account.
     Own(Principal),
-    /// Addresses that an account tries to move to.
+    /// Email addresses that an account tries to change to.
     Move(Principal),
 }
 
@@ -71,7 +69,7 @@ impl Key {
         }
     }
 
-    /// Whether a client can make any number of these.
+    /// Whether a client can create any number of such keys.
     fn is_unbounded(&self) -> bool {
         match self {
             Self::Target(Target::Name(_)) | Self::Network(..) => true,
@@ -87,15 +85,15 @@ struct Count {
     closed_until_ms: u64,
 }
 
-/// Attempts of late.
+/// Recent attempts.
 #[derive(Debug, Default)]
 pub struct Attempts(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Of accounts that exist: a handful for each.
+    /// Counts of existing accounts, a few for each.
     accounts: HashMap<Key, Count>,
-    /// Of names without an account and of networks.
+    /// Counts of names without an account, and of networks.
     others: HashMap<Key, Count>,
 }
 
@@ -105,21 +103,20 @@ impl Counts {
     }
 }
 
-/// An attempt that has begun.
+/// An attempt in progress.
 #[derive(Debug)]
 pub struct Attempt(Vec<Begun>);
 
-/// What an attempt did to a count.
+/// What an attempt changed in a count.
 #[derive(Debug)]
 struct Begun {
     key: Key,
-    /// Until when the count was closed before, and since.
+    /// The end of the wait before and after this attempt.
     closed_ms: [u64; 2],
 }
 
 impl Attempts {
-    /// Begins an attempt, from an address, at a time of the clock that never jumps. Refused with the seconds until the
-    /// next one is taken.
+    /// Begins an attempt at `now_ms` of the monotonic clock. Returns the seconds to wait if the limit is reached.
     pub fn begin(&self, target: Option<Target>, from: Option<IpAddr>, now_ms: u64) -> Result<Attempt, u64> {
         let networks = from.into_iter().flat_map(networks);
         let keys: Vec<Key> = target.map(Key::Target).into_iter().chain(networks).collect();
@@ -150,7 +147,7 @@ impl Attempts {
         Ok(Attempt(begun))
     }
 
-    /// Forgives an attempt that succeeded; the account's earlier ones with it.
+    /// Forgives a successful attempt, and all earlier ones for the same account.
     pub fn forgive(&self, attempt: Attempt) {
         let mut counts = self.counts();
         for begun in attempt.0 {
@@ -161,14 +158,14 @@ impl Attempts {
         }
     }
 
-    /// Takes back an attempt that was never made. Those before it count as they did.
+    /// Undoes an attempt that was not carried out. Earlier attempts still count.
     pub fn take_back(&self, attempt: Attempt) {
         let mut counts = self.counts();
         attempt.0.iter().for_each(|begun| begun.undo(&mut counts));
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        // No count is left halfway.
+        // Invariant: each count is updated completely before the lock is released or poisoned.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -178,7 +175,7 @@ impl Begun {
         let Some(count) = counts.of(&self.key).get_mut(&self.key) else { return };
         count.attempts = count.attempts.saturating_sub(1);
         let [before_ms, since_ms] = self.closed_ms;
-        // An attempt beside this one may have closed it for longer.
+        // A concurrent attempt may have extended the wait.
         if count.closed_until_ms == since_ms {
             count.closed_until_ms = before_ms;
         }
@@ -196,7 +193,7 @@ fn make_room(counts: &mut HashMap<Key, Count>, key: &Key, now_ms: u64) {
     }
 }
 
-/// The networks that an address lies in and that are counted.
+/// The counted networks that contain an address.
 fn networks(address: IpAddr) -> Vec<Key> {
     let prefixes = PREFIXES.iter().map(|(prefix, _)| *prefix);
     match address.to_canonical() {
@@ -234,7 +231,7 @@ mod tests {
             }
         }
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
-        // Somebody else is not concerned, and after an hour nobody is.
+        // Other accounts are not affected, and after an hour the count is reset.
         assert!(attempts.begin(account("b"), None, now_ms).is_ok());
         now_ms += 3_601_000;
         assert!((0..5).all(|_| attempts.begin(account("a"), None, now_ms).is_ok()));

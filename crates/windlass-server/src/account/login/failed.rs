@@ -1,19 +1,19 @@
-//! Failed sign-ins in the audit log. A failure needs no credential, so the log must not grow with each: beyond a rate
-//! failures are counted, and the next entry says how many there were.
+//! Limits audit entries for failed sign-ins. Anyone can cause failures, so beyond a rate they are only counted. The
+//! next entry contains the number of omitted ones.
 
 use std::sync::{Mutex, PoisonError};
 
-/// The kind of account whose sign-in failed.
+/// Whether the failed sign-in named an existing account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::account) enum Whose {
-    /// An account's.
+    /// An existing account.
     Account,
-    /// No known account.
+    /// No existing account.
     Stranger,
 }
 
 impl Whose {
-    /// Entries at once, and milliseconds for each further one.
+    /// The burst of entries, and the milliseconds per further entry.
     fn rate(self) -> (u64, u64) {
         match self {
             Self::Account => (100, 6_000),
@@ -22,7 +22,7 @@ impl Whose {
     }
 }
 
-/// Failures of late.
+/// Rate limits of recent failures.
 #[derive(Debug, Default)]
 pub(in crate::account) struct Failures {
     accounts: Mutex<Bucket>,
@@ -31,14 +31,15 @@ pub(in crate::account) struct Failures {
 
 #[derive(Debug, Default)]
 struct Bucket {
-    /// The time that the entries so far have used up; it runs ahead of the clock by a burst at most.
+    /// The time used up by entries so far. It is ahead of the clock by at most a burst.
     spent_ms: u64,
-    /// Failures since the last entry that have none.
+    /// Number of failures since the last entry that were not written.
     untold: u64,
 }
 
 impl Failures {
-    /// Whether a failure is written down now; with how many there were before it that were not.
+    /// Returns `None` if the rate limit is reached. Otherwise returns the number of failures omitted since the last
+    /// entry.
     pub(in crate::account) fn admit(&self, whose: Whose, now_ms: u64) -> Option<u64> {
         let bucket = match whose {
             Whose::Account => &self.accounts,

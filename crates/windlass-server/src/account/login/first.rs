@@ -1,6 +1,6 @@
-//! The first account, registered without the link that the server prints: for clients that know no such link.
+//! Registration of the first account without the link that the server prints, for clients that do not know the link.
 //!
-//! Whether that is allowed at all, the settings of a dialect decide. The rule here is that one account can be the first.
+//! The settings of a dialect decide whether this is allowed. This module ensures that only one account is the first.
 
 use windlass::port::records::{Expect, RecordChange};
 
@@ -15,7 +15,7 @@ use crate::account::sessions::session::FirstRefresh;
 use crate::account::sessions::session::{Client, Tokens};
 
 impl Accounts {
-    /// Registers the first account as the administrator. Of several requests at once one counts. (SK-P10)
+    /// Registers the first account as administrator. Of concurrent requests, one succeeds. (SK-P10)
     pub async fn register_first(&self, draft: Registrant, client: &Client) -> Result<Tokens, AccountError> {
         let draft = checked(draft)?;
         if self.is_registered().await? {
@@ -27,8 +27,8 @@ impl Accounts {
         self.enrol(draft, admission, client, FirstRefresh::Now).await
     }
 
-    /// What an account that comes by another way is registered with as long as there is none: then none can be the first
-    /// without a link any more.
+    /// A change for the first account that is created in another way. Afterwards no account can register without a
+    /// link.
     pub(in crate::account) async fn first_account(&self) -> Result<Option<RecordChange>, AccountError> {
         let is_first = !self.is_registered().await?;
         Ok(is_first.then(|| self.first(DEFAULT_WORKSPACE)))

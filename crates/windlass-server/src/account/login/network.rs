@@ -1,4 +1,4 @@
-//! Networks from which the owner of an account has signed in before. Guesses from elsewhere do not keep the owner out.
+//! Networks from which an account's owner has signed in. Guesses from other networks do not lock the owner out there.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -13,23 +13,23 @@ use crate::account::record::{put, read};
 use crate::account::secret;
 use crate::account::sessions::session::Client;
 
-/// The kind of an owner's known networks, by user.
+/// Record kind of known networks. The key is the user.
 const KNOWN: &str = "known_networks";
-/// Networks that are remembered for an account.
+/// Maximum number of known networks of an account.
 const KNOWN_MAX: usize = 10;
 /// How long a network is known after a sign-in, in milliseconds: 90 days.
 const KNOWN_MS: u64 = 90 * 24 * 3_600 * 1_000;
-/// A network that was noted within this time is not noted again, in milliseconds: a day.
+/// Minimum interval between updates of a known network, in milliseconds: a day.
 const NOTED_MS: u64 = 24 * 3_600 * 1_000;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct KnownNetworks {
-    /// The newest last.
+    /// Newest last.
     networks: Vec<(IpAddr, Timestamp)>,
 }
 
 impl Accounts {
-    /// What an attempt to sign in to an account counts against, with what notes the network if the attempt succeeds.
+    /// The target that a sign-in attempt counts against, and the change that records the network if it succeeds.
     pub(in crate::account) async fn target(
         &self,
         user: &Principal,
@@ -54,7 +54,7 @@ impl Accounts {
         Ok((target, Some(put(KNOWN, user.as_str(), user.as_str(), &known, Expect::Any))))
     }
 
-    /// The same for a name that no account has, after the same work.
+    /// The target for a name without an account. Takes the same time.
     pub(in crate::account) async fn stranger(&self, name: &str) -> Result<Target, StoreError> {
         let name = secret::hash(name);
         self.records.get(KNOWN, &name).await?;
@@ -62,7 +62,7 @@ impl Accounts {
     }
 }
 
-/// The network that one customer has: an IPv4 address, or the upper half of an IPv6 one.
+/// The network of one customer: an IPv4 address, or the upper half of an IPv6 address.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -94,7 +94,7 @@ mod tests {
         while !matches!(login("wrong horse", &away).await, Err(AccountError::TooMany { .. })) {}
         assert!(matches!(login(PASSWORD, &away).await, Err(AccountError::TooMany { .. })));
         login(PASSWORD, &home).await.unwrap();
-        // A guesser who shares the network has that one count.
+        // Guesses from the same network share this one count.
         while !matches!(login("wrong horse", &home).await, Err(AccountError::TooMany { .. })) {}
         assert!(accounts.target(&user.id, &home).await.unwrap().1.is_none());
         // A password that is too long for any account does not count as an attempt.

@@ -1,5 +1,5 @@
-//! Passwords: hashed with Argon2id on threads of their own, a few at a time, with the same work whether or not there
-//! is a password to compare with.
+//! Password hashing with Argon2id on blocking threads, with limited concurrency. A check takes the same time if there
+//! is no hash to compare with.
 
 use std::num::NonZero;
 use std::ops::RangeInclusive;
@@ -13,7 +13,7 @@ use windlass::port::journal::StoreError;
 
 use crate::account::error::AccountError;
 
-/// How long a password may be, in bytes.
+/// Allowed length of a password, in bytes.
 pub const LENGTH: RangeInclusive<usize> = 8..=1024;
 
 // Argon2id with 19 MiB, two passes and one lane: OWASP's password storage cheat sheet, 2025.
@@ -21,12 +21,12 @@ const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
 
-/// Hashes at once at most: each fills a core and 19 MiB.
+/// Maximum number of concurrent hashes. Each uses a core and 19 MiB.
 const AT_ONCE: usize = 4;
-/// Sign-ins that wait for their turn: some seconds of work. Whoever comes then is told to come again.
+/// Maximum number of waiting sign-ins: some seconds of work. Further ones are rejected with a retry delay.
 const WAITING: usize = 64;
 
-/// The work of passwords, bounded.
+/// Bounded password hashing.
 #[derive(Debug)]
 pub struct Hashing {
     running: Arc<Semaphore>,
@@ -41,7 +41,7 @@ impl Default for Hashing {
 }
 
 impl Hashing {
-    /// The hash under which a password is kept, with its salt and parameters.
+    /// Hashes a password. The result contains the salt and the parameters.
     pub async fn hash(&self, password: String) -> Result<String, AccountError> {
         let hashed = self.work(move || hashed(&password)).await?;
         hashed.map_err(|error| {
@@ -49,7 +49,7 @@ impl Hashing {
         })
     }
 
-    /// Whether a password is the one that was hashed. Without a hash it is none, after the same work.
+    /// Verifies a password. Returns false without a hash, after the same time.
     pub async fn verify(&self, password: String, kept: Option<String>) -> Result<bool, AccountError> {
         self.work(move || {
             let kept = kept.as_deref().and_then(|kept| PasswordHash::new(kept).ok());
@@ -69,11 +69,11 @@ impl Hashing {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, AccountError> {
         let _waits = self.waiting.try_acquire().map_err(|_| AccountError::Busy)?;
-        // The semaphore is never closed.
+        // Invariant: the semaphore is never closed.
         let turn = self.running.clone().acquire_owned().await;
         let done = tokio::task::spawn_blocking(move || {
             let done = work();
-            // Here and not outside: whoever hangs up does not stop the work.
+            // Released inside the task, because a client disconnect does not stop the work.
             drop(turn);
             done
         });
@@ -83,7 +83,7 @@ impl Hashing {
     }
 }
 
-/// Refuses a password that is too short or too long.
+/// Returns an error for a password that is too short or too long.
 pub fn check(password: &str) -> Result<(), AccountError> {
     if LENGTH.contains(&password.len()) {
         return Ok(());
@@ -93,7 +93,7 @@ pub fn check(password: &str) -> Result<(), AccountError> {
 }
 
 fn argon2() -> Argon2<'static> {
-    // The parameters are constants within the algorithm's limits.
+    // Invariant: the constants are within the algorithm's limits.
     let params = Params::new(MEMORY_KIB, PASSES, LANES, None).unwrap_or_default();
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
 }

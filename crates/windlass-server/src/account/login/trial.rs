@@ -1,4 +1,4 @@
-//! Accounts in a store in memory, under a clock that tests move.
+//! Test fixture: accounts on an in-memory store, with a clock that tests control.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub struct Trial {
     folder: tempfile::TempDir,
 }
 
-/// The password of everybody.
+/// The password of all test accounts.
 pub const PASSWORD: &str = "correct horse";
 
 impl Trial {
@@ -42,7 +42,7 @@ impl Trial {
         self.with_vault(self.folder.path())
     }
 
-    /// The same records beside another vault, as a restored store has it.
+    /// The same records with another vault, as in a restored store.
     pub fn with_another_vault(&self) -> Accounts {
         self.with_vault(tempfile::tempdir().unwrap().path())
     }
@@ -52,7 +52,7 @@ impl Trial {
         Accounts::new(self.store.clone(), self.clock.clone(), Arc::new(People::default()), vault)
     }
 
-    /// Registers somebody by an invitation.
+    /// Registers an account with an invitation.
     pub async fn join(&self, email: &str, role: Role, workspace: &str) -> Tokens {
         let used_for = LinkUse::Invite { role, email: None };
         let made = self.accounts.make_link(Maker::Terminal, workspace, used_for, INVITE_S).await;
@@ -65,12 +65,12 @@ impl Trial {
         self.accounts.register(draft, Registration::Invite, &Client::default()).await.unwrap()
     }
 
-    /// Whoever has these tokens.
+    /// The identity of an access token.
     pub async fn who(&self, tokens: &Tokens) -> Result<Identity, String> {
         self.accounts.by_token(&tokens.access).await.unwrap().map_err(|unknown| unknown.to_string())
     }
 
-    /// A new member of the first workspace.
+    /// A new member of the default workspace.
     pub async fn member(&self) -> (Arc<User>, Tokens) {
         let tokens = self.join("a@example.com", Role::Member, DEFAULT_WORKSPACE).await;
         (tokens.user.clone(), tokens)

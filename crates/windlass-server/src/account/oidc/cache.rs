@@ -1,4 +1,4 @@
-//! What was read of providers, and when they were last asked in vain.
+//! Cached metadata of OpenID Connect providers, and the times of failed requests to them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -7,18 +7,17 @@ use openidconnect::core::CoreProviderMetadata;
 
 use super::fetch::Clients;
 
-/// What was read of providers.
 #[derive(Debug, Default)]
 pub struct ProviderCache {
     pub(super) clients: OnceLock<Clients>,
     described: Mutex<HashMap<String, (u64, Arc<CoreProviderMetadata>)>>,
-    /// When providers were last asked in vain.
+    /// Time of the last failed request, by issuer.
     silent: Mutex<HashMap<String, u64>>,
 }
 
 impl ProviderCache {
     pub(super) fn described(&self) -> MutexGuard<'_, HashMap<String, (u64, Arc<CoreProviderMetadata>)>> {
-        // Nothing is left halfway.
+        // Invariant: each change is a single operation, so a poisoned lock guards a consistent map.
         self.described.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,5 +1,5 @@
-//! What a provider says of itself and its keys: read when it is needed, kept for some minutes; where it cannot be read,
-//! not asked again by every request.
+//! Reads a provider's metadata and keys on demand, and caches them for some minutes. After a failure, the provider is
+//! not contacted again by every request.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use super::super::error::AccountError;
 use super::fetch::{Clients, fetch};
 use super::{Provider, failed, misconfigured};
 
-/// For how long a provider's description counts, in milliseconds.
+/// How long cached metadata is valid, in milliseconds.
 const FRESH_MS: u64 = 10 * 60 * 1_000;
-/// For how long a provider that was asked in vain is not asked again, in milliseconds.
+/// How long after a failed request a provider is not contacted again, in milliseconds.
 const SILENT_MS: u64 = 5_000;
 
 impl Accounts {
-    /// A provider's description with its keys.
+    /// The metadata of a provider with its keys.
     pub(super) async fn described(
         &self,
         provider: &Provider,
@@ -58,12 +58,12 @@ impl Accounts {
     }
 }
 
-/// How old a provider's description may be.
+/// The allowed age of a provider's metadata.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Age {
-    /// Some minutes.
+    /// Up to some minutes.
     Some,
-    /// Not at all.
+    /// Must be read again.
     New,
 }
 

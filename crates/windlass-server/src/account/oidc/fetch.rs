@@ -1,4 +1,4 @@
-//! Requests to a provider: TLS or this machine, no redirects, some seconds, bounded answers.
+//! HTTP requests to a provider: TLS or loopback only, without redirects, with a timeout and a size limit.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,57 +10,53 @@ use reqwest::Client;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use windlass::outbound::Url;
 
-/// How long a request may take in all.
+/// Total timeout of a request.
 const WITHIN: Duration = Duration::from_secs(10);
-/// Largest answer, in bytes: descriptions and keys have some KiB.
+/// Maximum response size, in bytes. Metadata and keys have some KiB.
 const ANSWER_MAX_BYTES: usize = 1024 * 1024;
 
 /// Why a request to a provider failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// It would go over the network in clear, or lead from a provider elsewhere to this machine.
+    /// The request would be unencrypted, or a remote provider's metadata points to this machine.
     #[error("`{0}` is not https, or on this machine while the provider is not")]
     Clear(String),
-    /// It failed on the way.
     #[error("the request failed")]
     Request(#[from] reqwest::Error),
-    /// There is no end to it.
     #[error("the answer is larger than {ANSWER_MAX_BYTES} bytes")]
     TooLarge,
-    /// It is no answer.
+    /// The response is not valid HTTP.
     #[error("the answer cannot be read")]
     Answer(#[from] http::Error),
 }
 
-/// The clients that requests to providers go through.
+/// HTTP clients for requests to providers.
 #[derive(Debug)]
 pub struct Clients {
     /// For providers on this machine.
     local: Client,
-    /// For all others: it resolves no name to this machine.
+    /// For all other providers; resolves no name to this machine.
     remote: Client,
 }
 
 impl Clients {
-    /// Makes both.
     pub fn new() -> reqwest::Result<Self> {
         let builder = || {
-            // A redirect could lead anywhere behind our network, and take the client's secret along.
+            // A redirect could lead into our internal network and send the client secret along.
             let builder = Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(WITHIN);
-            // Nothing here goes by a proxy of the environment, which would see codes and secrets.
+            // A proxy from the environment would see codes and secrets, so none is used.
             builder.no_proxy()
         };
         let remote = builder().dns_resolver(Arc::new(Elsewhere)).build()?;
         Ok(Self { local: builder().build()?, remote })
     }
 
-    /// The client for a provider.
     pub fn of(&self, issuer: &str) -> Client {
         if is_local(issuer) { self.local.clone() } else { self.remote.clone() }
     }
 }
 
-/// Resolves names to addresses that are not on this machine.
+/// Resolves names only to addresses that are not on this machine.
 struct Elsewhere;
 
 impl Resolve for Elsewhere {
@@ -77,15 +73,15 @@ impl Resolve for Elsewhere {
     }
 }
 
-/// Whether a connection to an address stays on this machine. The unspecified address connects to the loopback one.
+/// Whether a connection to an address stays on this machine. The unspecified address connects to loopback.
 fn is_own(address: IpAddr) -> bool {
     let address = address.to_canonical();
     address.is_loopback() || address.is_unspecified()
 }
 
-/// Whether an address is written as one of this machine.
+/// Whether a URL's host is written as an address of this machine.
 fn is_here(url: &Url) -> bool {
-    // The parser has read every way to write an IP address, such as `127.1`.
+    // The URL parser has normalized all notations of an IP address, such as `127.1`.
     let host = url.host_str().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
     host == "localhost" || host.ends_with(".localhost") || host.parse().is_ok_and(is_own)
@@ -95,13 +91,13 @@ fn is_local(issuer: &str) -> bool {
     Url::parse(issuer).is_ok_and(|issuer| is_here(&issuer))
 }
 
-/// Whether a provider may name an address: by TLS, or on this machine if the provider itself is there. A provider
-/// elsewhere does not lead to what listens here. [`Clients`] refuse names that resolve to this machine.
+/// Whether a provider's metadata may name a URL: with TLS, or on this machine if the provider itself is. A remote
+/// provider must not direct requests to local services. [`Clients`] reject names that resolve to this machine.
 fn may_call(issuer: &str, url: &Url) -> bool {
     if is_here(url) { is_local(issuer) } else { url.scheme() == "https" }
 }
 
-/// Sends a request to a provider, or to where its description leads, and reads the answer.
+/// Sends a request to a provider, or to a URL of its metadata, and reads the response.
 pub async fn fetch(client: Client, issuer: String, request: HttpRequest) -> Result<HttpResponse, FetchError> {
     let uri = request.uri().to_string();
     if !Url::parse(&uri).is_ok_and(|url| may_call(&issuer, &url)) {
@@ -155,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_of_this_machine_does_not_resolve_for_a_provider_elsewhere() {
-        // A name as any other for the resolver; the files of the system give its address.
+        // For the resolver it is an ordinary name; the hosts file defines its address.
         let found = Elsewhere.resolve("localhost".parse().unwrap()).await;
         assert_eq!(
             found.map(|_| ()).unwrap_err().to_string(),

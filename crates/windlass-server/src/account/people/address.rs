@@ -1,4 +1,4 @@
-//! Unverified addresses: typed by the owner of an account, but not verified by a provider or an administrator.
+//! Unverified email addresses: entered by an account's owner, but not verified by a provider or an administrator.
 
 use windlass::machine::Principal;
 use windlass::port::journal::StoreError;
@@ -14,23 +14,23 @@ use crate::account::record::{put, read};
 use crate::account::sessions::session::Client;
 
 impl User {
-    /// Whether an administrator or a provider has said that the address is this person's.
+    /// Whether an administrator or a provider has confirmed that the address belongs to this person.
     pub(in crate::account) fn owns_address(&self) -> bool {
         self.vouched || self.verified
     }
 
-    /// Whether the account loses its address to one that proves it. An address that an account registered with is its
-    /// login name, and stays.
+    /// Whether the account loses its address to an account that proves it. The address that an account registered with
+    /// is its login name, and stays.
     pub(in crate::account) fn yields_address(&self) -> bool {
         self.typed && !self.owns_address() && self.id.as_str() != LOCAL
     }
 }
 
-/// How an account comes to an address.
+/// The conditions under which an account gets an address.
 struct Claim {
-    /// What must hold of the address's record.
+    /// Precondition on the address's record.
     expected: Expect,
-    /// The loss of the account that has the address so far.
+    /// The account that loses the address, if any.
     loss: Option<Loss>,
 }
 
@@ -41,7 +41,8 @@ struct Loss {
 }
 
 impl Accounts {
-    /// Lets an owner try another address. The answer tells whether an account has it, so tries are counted.
+    /// Begins an owner's attempt to change the address. The result reveals whether the address is taken, so attempts
+    /// are counted.
     pub(in crate::account) async fn begin_move(
         &self,
         identity: &Identity,
@@ -52,15 +53,15 @@ impl Accounts {
         self.begin_attempt(Some(Target::Move(identity.user.clone())), client)
     }
 
-    /// Takes a try back unless it found an account with the address.
+    /// Undoes the attempt unless the address was taken.
     pub(in crate::account) fn end_move<T>(&self, attempt: Option<Attempt>, moved: &Result<T, AccountError>) {
         if let Some(attempt) = attempt.filter(|_| !matches!(moved, Err(AccountError::Taken { .. }))) {
             self.memory.attempts.take_back(attempt);
         }
     }
 
-    /// Adds the changes by which an account comes to its address. If it proves the address, an account whose owner only
-    /// typed it loses it, and the note says so.
+    /// Adds the changes that assign an account's address. If the account proves the address, another account whose
+    /// owner only entered it loses it, with an audit note.
     pub(in crate::account) async fn take_address(
         &self,
         user: &User,
@@ -129,7 +130,7 @@ mod tests {
         let log = accounts.audit_before("default", None, 2).await.unwrap();
         let actions: Vec<_> = log.iter().map(|entry| entry.action.as_str()).collect();
         assert_eq!(actions, ["member.address_lost", "member.add"]);
-        // So does one that an administrator adds an account for, or invites.
+        // The same holds if an administrator adds or invites an account with the address.
         let admin = trial.who(&trial.join("admin@example.com", Role::Admin, "default").await).await.unwrap();
         accounts.change_self(&own, to("b@example.com"), Some(PASSWORD.into()), &client).await.unwrap();
         let draft = NewMember {
@@ -152,12 +153,12 @@ mod tests {
         };
         let joined = accounts.register(draft, Registration::Invite, &client).await.unwrap().user;
         assert_eq!(accounts.by_email("c@example.com").await.unwrap().unwrap().id, joined.id);
-        // And one that an administrator gives to a member.
+        // The same holds if an administrator assigns the address to a member.
         accounts.change_self(&own, to("d@example.com"), Some(PASSWORD.into()), &client).await.unwrap();
         accounts.change_member(&admin, &joined.id, &to("d@example.com"), None).await.unwrap();
         assert_eq!(accounts.by_email("d@example.com").await.unwrap().unwrap().id, joined.id);
         assert!(accounts.by_email("c@example.com").await.unwrap().is_none());
-        // Between two owners who only type it, the first one keeps it.
+        // If two owners only enter the address, the first one keeps it.
         accounts.change_self(&own, to("e@example.com"), Some(PASSWORD.into()), &client).await.unwrap();
         let second =
             trial.who(&trial.join("second@example.com", Role::Member, "default").await).await.unwrap();

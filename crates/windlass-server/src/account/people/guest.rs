@@ -1,7 +1,7 @@
-//! Guests: visitors whom a dialect lets in without an account that they sign in to. (WT-E7)
+//! Guests: visitors whom a dialect admits without a sign-in. (WT-E7)
 //!
-//! Each has an account of their own with the role of a member, which has no sign-in, and one session, which their
-//! browser keeps. Guests have numbered places: one more than there are places is not admitted.
+//! Each guest has an account with the member role, which cannot sign in, and one session in the guest's browser.
+//! Guests occupy numbered places; if all are taken, further guests are rejected.
 
 use std::sync::Arc;
 
@@ -23,26 +23,26 @@ use crate::account::record::{put, read};
 use crate::account::secret;
 use crate::account::sessions::session::{Client, SESSION, SESSION_MAX_S, Session, Tokens, later};
 
-/// After how many seconds the session of a guest who is there is renewed: once a day, so that few requests write.
+/// Minimum age of a guest's session renewal, in seconds: a day, so that few requests write.
 const RENEW_S: u64 = 24 * 3_600;
-/// Guests at a time. Each leaves an account, so a week leaves no more than this.
+/// Maximum number of concurrent guests. Each leaves an account, so there are at most as many new accounts per week.
 const GUESTS_MAX: usize = 200;
-/// The kind of guests' places, by number; their owner is the guest.
+/// Record kind of guests' places. The key is the number, the owner is the guest.
 const PLACE: &str = "guest";
-/// How often a free place is looked for beside other guests who take one.
+/// Number of attempts to take a free place if other guests arrive concurrently.
 const TRIES: usize = 20;
 
-/// A place that a guest has.
+/// The place of a guest.
 #[derive(Debug, Serialize, Deserialize)]
 struct Place {
-    /// The moment from which another guest may have it.
+    /// When another guest may take it.
     expires_at: Timestamp,
 }
 
 impl Accounts {
-    /// Lets a visitor in as a guest.
+    /// Admits a visitor as a guest.
     pub async fn admit_guest(&self, client: &Client) -> Result<Tokens, AccountError> {
-        // Counts against the caller's attempts even if it succeeds: every guest takes a place.
+        // Counts against the client's attempts even if it succeeds, because every guest takes a place.
         self.begin_attempt(None, client)?;
         let now = self.clock.now();
         let user = Arc::new(User {
@@ -72,7 +72,7 @@ impl Accounts {
         Err(AccountError::Busy)
     }
 
-    /// What gives a user the first place that is free, or whose guest is gone.
+    /// The change that takes the first place that is free or expired.
     async fn free_place(&self, user: &User, now: Timestamp) -> Result<RecordChange, AccountError> {
         let place = Place { expires_at: later(now, GUEST_S) };
         let taken = self.every(PLACE, None).await?;
@@ -95,7 +95,7 @@ impl Accounts {
         Err(AccountError::Refused { code: "too_many_guests", detail })
     }
 
-    /// What frees the places of a user; nothing where the user is no guest.
+    /// The changes that free the places of a user; none if the user is not a guest.
     pub(in crate::account) async fn places_of(
         &self,
         user: &Principal,
@@ -104,8 +104,8 @@ impl Accounts {
         Ok(places.into_iter().map(|place| RecordChange::delete(PLACE, &place.key, Expect::Any)).collect())
     }
 
-    /// Renews the session of a guest who has been here for a day: returns the next access token. `None` if it is too early,
-    /// or if the session has lasted as long as any may.
+    /// Renews a guest's session, at most once a day, and returns the next access token. Returns `None` if it is too
+    /// early or the session has reached its maximum lifetime.
     pub async fn renew_guest(&self, identity: &Identity) -> Result<Option<String>, StoreError> {
         let Credential::Guest(id) = &identity.credential else { return Ok(None) };
         let now = self.clock.now();
@@ -155,7 +155,7 @@ mod tests {
         let scopes = [Scope::Read, Scope::Run, Scope::Approve, Scope::Admin].map(|scope| who.has(scope));
         assert_eq!(scopes, [true, true, true, false]);
         assert!(guest.refresh.is_none());
-        // Guests do not stand in the way of the first registration.
+        // Guests do not prevent the first registration.
         assert!(!trial.accounts.is_registered().await.unwrap());
     }
 

@@ -1,5 +1,5 @@
-//! Control of an account: new passwords through an administrator's link, and the time of the last change by which
-//! another user may have taken the account.
+//! Control of an account: password resets with an administrator's link, and the last time at which another user may
+//! have taken over the account.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use crate::account::record::put;
 use crate::account::sessions::session::{Client, Tokens};
 
 impl User {
-    /// Notes a change by which another user may have taken the account, or by which it may do more. The account then
-    /// cannot approve in runs that began before. A change that the owner makes with the account's password does not
-    /// count.
+    /// Records the time of a change by which another user may have taken over the account, or which extends its
+    /// permissions. The account then cannot approve calls of runs that started earlier. A change by the owner with the
+    /// account's password does not count.
     pub(in crate::account) fn settled(self, before: &Self, by: By, is_reset: bool, now: Timestamp) -> Self {
         let is_promoted = self.role > before.role || (self.active && !before.active);
         let is_moved = by == By::Administrator && self.email != before.email;
@@ -33,7 +33,7 @@ impl User {
 }
 
 impl Accounts {
-    /// What a new password does to API keys.
+    /// The changes to API keys that accompany a new password.
     pub(in crate::account) async fn revoked(
         &self,
         user: &Principal,
@@ -45,7 +45,7 @@ impl Accounts {
         }
     }
 
-    /// Makes a link by which a member chooses a new password.
+    /// Creates a link with which a member sets a new password.
     pub async fn reset_link(
         &self,
         maker: Maker<'_>,
@@ -67,7 +67,7 @@ impl Accounts {
         self.make_link(maker, workspace, LinkUse::Reset { user: id.clone() }, DAY_S).await
     }
 
-    /// Chooses a new password by an administrator's link, and signs in. All other sessions end.
+    /// Sets a new password with an administrator's link and signs in. All other sessions end.
     pub async fn reset_password(
         &self,
         token: &str,

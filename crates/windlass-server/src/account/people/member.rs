@@ -1,7 +1,7 @@
-//! The people of a workspace, as its administrators manage them.
+//! The members of a workspace, as its administrators manage them.
 //!
-//! Accounts are never deleted: what somebody did stays theirs. An account that is deactivated loses its sessions and
-//! keys for good, and comes back without them.
+//! Accounts are never deleted, because audit entries and threads refer to them. A deactivated account loses its
+//! sessions and keys permanently; reactivation does not restore them.
 
 use std::sync::Arc;
 
@@ -20,51 +20,45 @@ use crate::account::record::{put, read};
 use crate::account::secret;
 use crate::account::sessions::session::{Client, ends_in};
 
-/// How often a change is tried beside others' changes.
+/// Number of attempts to apply a change if other changes are concurrent.
 const TRIES: usize = 20;
 
 /// An account and the version of its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The account.
     pub user: User,
-    /// The version, which every change raises.
+    /// The version, which every change increments.
     pub version: u64,
 }
 
 /// An account that an administrator adds.
 pub struct NewMember {
-    /// Its address.
     pub email: String,
-    /// Its password.
     pub password: String,
-    /// What it may do.
     pub role: Role,
-    /// How people call it.
+    /// Display name.
     pub name: String,
 }
 
-/// What is changed of an account; what is absent stays.
+/// A change of an account. Absent fields stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberChange {
-    /// What it may do.
     pub role: Option<Role>,
     /// Whether it may sign in.
     pub active: Option<bool>,
-    /// How people call it.
+    /// Display name.
     pub name: Option<String>,
-    /// Its address.
     pub email: Option<String>,
-    /// What its runs may cost altogether, in millionths of a US dollar; `Some(None)` takes the bound away.
+    /// Total credit for its runs, in millionths of a US dollar; `Some(None)` removes the limit.
     pub credit_micro_usd: Option<Option<u64>>,
 }
 
-/// As what somebody changes an account.
+/// In which capacity a user changes an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::account) enum By {
-    /// An administrator, whose word counts.
+    /// An administrator, who may vouch for an address.
     Administrator,
-    /// Whoever has it.
+    /// The account's own user.
     Owner,
 }
 
@@ -89,7 +83,7 @@ impl MemberChange {
 }
 
 impl Accounts {
-    /// Up to `limit` accounts of a workspace after one, in the order of their ids.
+    /// Up to `limit` accounts of a workspace after the given id, in the order of their ids.
     pub async fn members(
         &self,
         workspace: &str,
@@ -100,14 +94,13 @@ impl Accounts {
         records.into_iter().map(member).collect()
     }
 
-    /// An account of a workspace.
     pub async fn member(&self, workspace: &str, id: &Principal) -> Result<Member, AccountError> {
         let record = self.records.get(USER, id.as_str()).await?.filter(|record| record.owner == workspace);
         let record = record.ok_or_else(|| AccountError::Missing(format!("member `{id}`")))?;
         Ok(member(record)?)
     }
 
-    /// Adds an account with its password. An inactive one with the address comes back, with what is now said of it.
+    /// Adds an account with a password. Reactivates an inactive account with the same address, and updates it.
     pub async fn add_member(&self, identity: &Identity, draft: NewMember) -> Result<Member, AccountError> {
         let email = fold_email(&draft.email)?;
         let name = check_name(&draft.name)?;
@@ -151,7 +144,7 @@ impl Accounts {
         Ok(Member { user, version: versions.first().copied().flatten().unwrap_or_default() })
     }
 
-    /// Changes an account of the caller's workspace, where it is still the version that was seen.
+    /// Changes an account of the caller's workspace. Returns an error if `seen` is not its current version.
     pub async fn change_member(
         &self,
         identity: &Identity,
@@ -162,8 +155,8 @@ impl Accounts {
         self.change(identity, id, By::Administrator, change, seen, Vec::new()).await
     }
 
-    /// Changes the caller's name or address. A new address requires the password, or a recent sign-in if the account has
-    /// none.
+    /// Changes the caller's name or address. A new address requires the password, or a recent sign-in if the account
+    /// has none.
     pub async fn change_self(
         &self,
         identity: &Identity,
@@ -192,7 +185,7 @@ impl Accounts {
     ) -> Result<Member, AccountError> {
         let stale = || AccountError::Changed { what: format!("the member `{id}`") };
         for _ in 0..TRIES {
-            // First, so that what is read afterwards is at least as new as it.
+            // Read first, so that everything read afterwards is at least as recent.
             let people = self.people_mark().await?.map_or(Expect::Absent, Expect::Version);
             let Member { user: before, version } = self.member(&identity.workspace, id).await?;
             if seen.is_some_and(|seen| seen != version) {
@@ -217,7 +210,7 @@ impl Accounts {
             }
             changes.extend(beside.iter().cloned());
             if before.active != after.active {
-                // When they come back, too: what was made beside the deactivation outlived it.
+                // Also on reactivation: credentials created concurrently with the deactivation may have survived it.
                 changes.extend(self.session_ends(id, None).await?);
                 changes.extend(self.key_ends(id).await?);
             }
@@ -226,7 +219,7 @@ impl Accounts {
             }
             let ended = ends_in(&changes);
             if is_admin(&before) && !is_admin(&after) {
-                // An invitation kept back would make them an administrator again.
+                // An invitation that the former administrator kept could make them an administrator again.
                 changes.extend(self.link_ends(&before.workspace, id).await?);
             }
             match self.commit(changes, note).await {
@@ -239,7 +232,7 @@ impl Accounts {
                 Err(error) if conflict(&error) == Some(EMAIL) => {
                     return Err(AccountError::Taken { email: after.email.unwrap_or_default() });
                 }
-                // Somebody else changed this account, or another one that counts as an administrator.
+                // This account, or another administrator's account, was changed concurrently.
                 Err(error) if conflict(&error).is_some() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -248,7 +241,8 @@ impl Accounts {
     }
 }
 
-/// With its address or its password somebody would be whoever uses the terminal.
+/// The error for a change of the local account: with its address or password, another user could act as the terminal's
+/// user.
 pub(in crate::account) fn foreign_local() -> String {
     format!("`{LOCAL}` is whoever uses this machine's terminal, who alone changes its address and password")
 }
@@ -262,7 +256,7 @@ fn member(record: Record) -> Result<Member, StoreError> {
     Ok(Member { user: read(record)?, version })
 }
 
-/// Nobody shuts themselves out, and a workspace keeps an administrator.
+/// Rejects changes that lock out the caller, or that leave a workspace without an administrator.
 fn check(identity: &Identity, before: &User, after: &User, team: &[Arc<User>]) -> Result<(), AccountError> {
     let refused = |code, detail: String| Err(AccountError::Refused { code, detail });
     if before.email != after.email && before.id.as_str() == LOCAL && identity.user != before.id {
@@ -453,7 +447,7 @@ mod tests {
         let off = trial.accounts.change_member(&who, &user.id, &active(false), None).await.unwrap();
         assert!(!off.user.active);
         assert!(trial.who(&tokens).await.is_err());
-        // The same address comes back as the same account, with the new password and role.
+        // The same address reactivates the same account, with the new password and role.
         let draft = NewMember {
             email: "A@example.com ".into(),
             password: "another horse".into(),

@@ -1,6 +1,6 @@
-//! The accounts of people: users, members of a workspace, guests, and the addresses that they sign in with.
+//! Accounts of people: users, members of a workspace, guests, and their email addresses.
 //!
-//! How they sign in is `login`'s.
+//! The module `login` handles their sign-in.
 
 pub(super) mod address;
 pub mod guest;

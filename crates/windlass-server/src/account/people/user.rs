@@ -1,4 +1,4 @@
-//! Users: one record each, and the roles in memory that the policy asks for on every call.
+//! Users: one record each, and an in-memory copy of their roles, which the policy reads for every call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,21 +11,21 @@ use crate::account::error::AccountError;
 use crate::account::identity::Role;
 use crate::account::record::put;
 
-/// The kind of the records.
+/// Record kind of users.
 pub const USER: &str = "user";
-/// The kind of addresses, by which accounts are found; each is in the whole server once.
+/// Record kind of email addresses, for looking up accounts. An address is unique in the whole server.
 pub(in crate::account) const EMAIL: &str = "email";
-/// The kind of the one record that changes with every user.
+/// Kind of the single record that changes with every user.
 pub const PEOPLE: &str = "people";
 pub(in crate::account) const ALL: &str = "all";
 
-/// The workspace that exists from the start.
+/// The workspace that always exists.
 pub const DEFAULT_WORKSPACE: &str = "default";
 
-/// The principal of the person at this machine's terminal, who is an administrator.
+/// The principal of the user at this machine's terminal, who is an administrator.
 pub const LOCAL: &str = "local";
 
-/// The person at the terminal: whoever may use the store may do everything.
+/// The identity of the user at the terminal. A process that can open the store has all permissions.
 pub fn local() -> Party {
     Party {
         principal: Principal::from(LOCAL),
@@ -34,79 +34,75 @@ pub fn local() -> Party {
     }
 }
 
-/// Longest address, in bytes. (RFC 5321, section 4.5.3.1.3)
+/// Maximum length of an email address, in bytes. (RFC 5321, section 4.5.3.1.3)
 const EMAIL_MAX_BYTES: usize = 254;
-/// Longest name, in characters.
+/// Maximum length of a name, in characters.
 const NAME_MAX_CHARS: usize = 100;
 
-/// An account as it is kept.
+/// An account as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    /// Its id.
     pub id: Principal,
-    /// Its workspace.
     pub workspace: String,
-    /// What it may do.
     pub role: Role,
-    /// How people call it.
+    /// Display name.
     #[serde(default)]
     pub name: String,
-    /// Its address, in lower case; absent for the person at the terminal until they register.
+    /// Email address in lower case; absent for the local account until it registers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
-    /// Whether an administrator has said that the address is this person's. One that somebody only typed is nobody's
-    /// proof.
+    /// Whether an administrator has confirmed that the address belongs to this person. Entering an address proves
+    /// nothing.
     #[serde(default)]
     pub vouched: bool,
-    /// Whether a provider that people sign in by has verified the address.
+    /// Whether an OpenID Connect provider has verified the address.
     #[serde(default)]
     pub verified: bool,
-    /// Whether the owner typed the address after registering, without proof. An account that proves the address takes
-    /// it over.
+    /// Whether the owner entered the address after registering, without proof. An account that proves the address
+    /// takes it over.
     #[serde(default)]
     pub typed: bool,
     /// Whether it may sign in.
     pub active: bool,
-    /// What its runs may cost altogether, in millionths of a US dollar; absent: as much as budgets allow. (ZE-O1)
+    /// Total credit for its runs, in millionths of a US dollar; `None` if only the budgets limit them. (ZE-O1)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credit_micro_usd: Option<u64>,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// When the account was created, or last promoted, reactivated, or given a password or an address by another user.
+    /// When the account was created, or was last promoted, reactivated, or given a password or an address by another
+    /// user.
     #[serde(default)]
     pub settled_at: Timestamp,
 }
 
-/// Users by id, as they were last read. The newest change of a user says when that is old.
+/// An in-memory copy of the users by id. The newest change of the `people` record tells whether it is outdated.
 #[derive(Debug, Default)]
 pub struct People(RwLock<Known>);
 
 #[derive(Debug, Default)]
 pub(in crate::account) struct Known {
-    /// The newest change of a user that this holds for.
+    /// The newest change that this copy includes.
     pub(in crate::account) changes: Option<u64>,
     pub(in crate::account) users: HashMap<Principal, Arc<User>>,
 }
 
 impl People {
-    /// A user.
     pub fn find(&self, id: &Principal) -> Option<Arc<User>> {
-        // A poisoned lock still holds whole users.
+        // Invariant: a poisoned lock still guards complete users.
         self.0.read().unwrap_or_else(PoisonError::into_inner).users.get(id).cloned()
     }
 
-    /// What its runs may cost altogether, where that is bounded.
+    /// The user's total credit, if it is limited.
     pub fn credit(&self, workspace: &str, id: &Principal) -> Option<u64> {
         self.find(id).filter(|user| user.workspace == workspace)?.credit_micro_usd
     }
 
-    /// The roles that rules may name.
+    /// The roles of a user, as used in policy rules. Empty for an inactive user.
     pub fn roles(&self, id: &Principal) -> Vec<String> {
         let active = self.find(id).filter(|user| user.active);
         active.map(|user| user.role.word().to_owned()).into_iter().collect()
     }
 
-    /// Everybody in a workspace.
+    /// All users of a workspace.
     pub fn of(&self, workspace: &str) -> Vec<Arc<User>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.users.values().filter(|user| user.workspace == workspace).cloned().collect()
@@ -118,19 +114,19 @@ impl People {
 
     pub(in crate::account) fn replace(&self, news: Known) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        // Another task may have read later than this and written first.
+        // A concurrent task may have read newer users and stored them first.
         if known.changes <= news.changes {
             *known = news;
         }
     }
 }
 
-/// Tells every process that a user has changed. Goes with each change of one.
+/// The change that notifies all processes that a user has changed. Every change of a user includes it.
 pub(in crate::account) fn mark(expected: Expect) -> RecordChange {
     put(PEOPLE, ALL, "", &true, expected)
 }
 
-/// An address as it is kept.
+/// Normalizes and validates an email address.
 pub fn fold_email(email: &str) -> Result<String, AccountError> {
     let email = email.trim().to_lowercase();
     let plain = |c: char| !c.is_whitespace() && !c.is_control() && !"<>()[]\\,;:\"".contains(c);
@@ -144,7 +140,7 @@ pub fn fold_email(email: &str) -> Result<String, AccountError> {
     Err(AccountError::Invalid(format!("`{shown}` is no e-mail address")))
 }
 
-/// A name as it is kept.
+/// Trims and validates a display name.
 pub fn check_name(name: &str) -> Result<String, AccountError> {
     let name = name.trim();
     if name.chars().count() > NAME_MAX_CHARS || name.chars().any(char::is_control) {

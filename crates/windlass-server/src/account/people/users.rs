@@ -1,4 +1,4 @@
-//! Users in the records of the store: read into memory when any has changed, found by address, and added.
+//! Users in the store: loaded into memory after a change, found by email address, and added.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::account::people::user::{
 use crate::account::record::{put, read};
 
 impl Accounts {
-    /// The newest change of each of some kinds of records.
+    /// The newest change of each record kind.
     pub(in crate::account) async fn changes<const N: usize>(
         &self,
         kinds: [&str; N],
@@ -28,13 +28,13 @@ impl Accounts {
         })
     }
 
-    /// The users as they are now, read again where one has changed.
+    /// The current users. Reloads them if any has changed.
     pub async fn refresh(&self) -> Result<&People, StoreError> {
         let [changes] = self.changes([PEOPLE]).await?;
         self.refresh_to(changes).await
     }
 
-    /// The users as they are now; `changes` is their newest change.
+    /// The current users; `changes` is their newest change.
     pub(in crate::account) async fn refresh_to(&self, changes: u64) -> Result<&People, StoreError> {
         if self.people.changes() != Some(changes) {
             let mut users = HashMap::new();
@@ -52,8 +52,8 @@ impl Accounts {
         Ok(self.records.get(PEOPLE, ALL).await?.map(|record| record.version))
     }
 
-    /// The changes that write a new user, the user's record first, and the note of them. An address that the user proves
-    /// is taken from an account whose owner only typed it.
+    /// The changes that write a new user, the user's record first, and their audit note. If the user proves the
+    /// address, another account whose owner only entered it loses it.
     pub(in crate::account) async fn new_user(
         &self,
         user: &User,
@@ -74,14 +74,14 @@ impl Accounts {
         Ok(())
     }
 
-    /// The user with an address, which is in lower case.
+    /// Finds the user with an address, which must be in lower case.
     pub async fn by_email(&self, email: &str) -> Result<Option<Arc<User>>, StoreError> {
         let Some(record) = self.records.get(EMAIL, email).await? else { return Ok(None) };
         let id: Principal = read(record)?;
         Ok(self.refresh().await?.find(&id))
     }
 
-    /// Makes sure that the person at the terminal has an account, which everything on the command line is done by.
+    /// Returns the local account, which all commands act as. Creates it if necessary.
     pub async fn local(&self) -> Result<Arc<User>, RecordError> {
         let id = Principal::from(LOCAL);
         if let Some(user) = self.refresh().await?.find(&id) {

@@ -1,4 +1,4 @@
-//! Workspaces: worlds of their own in one store. Nobody sees from one into another.
+//! Workspaces: isolated tenants in one store.
 
 use serde::{Deserialize, Serialize};
 use windlass::machine::{Principal, Timestamp};
@@ -12,9 +12,9 @@ use crate::account::link::{INVITE_S, LinkUse, Maker};
 use crate::account::people::user::{DEFAULT_WORKSPACE, LOCAL};
 use crate::account::record::put;
 
-/// The kind of workspaces, by name. The first one exists without a record.
+/// Record kind of workspaces. The key is the name. The default workspace has no record.
 const WORKSPACE: &str = "workspace";
-/// Longest name, in bytes.
+/// Maximum length of a name, in bytes.
 const NAME_MAX_BYTES: usize = 64;
 
 #[derive(Serialize, Deserialize)]
@@ -24,7 +24,7 @@ struct Workspace {
 }
 
 impl Accounts {
-    /// Adds a workspace. Returns the token of the link by which its first administrator registers.
+    /// Adds a workspace. Returns the token of a link with which its first administrator registers.
     pub async fn add_workspace(&self, name: &str) -> Result<String, AccountError> {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
         if name.is_empty() || name.len() > NAME_MAX_BYTES || !name.bytes().all(plain) {

@@ -1,9 +1,8 @@
-//! Refresh tokens, each good once, and the session that they belong to named in them under a digest of ours.
+//! Refresh tokens. Each is valid once, and contains its session's id with a keyed digest.
 //!
-//! One that comes a second time was copied: the session ends, for the thief and for its owner, however long ago it was
-//! used and whether or not that is still remembered. Only within some seconds is it taken for two tabs of one browser,
-//! which race: then the second one gets an access token and nothing that outlives it, since the browser has the next
-//! refresh token already.
+//! A token that is used twice has been copied, so the session ends for both holders. This holds even if the used token
+//! has been forgotten. Within some seconds, a second use counts as a race of two browser tabs. Then the second tab
+//! only gets an access token, because the browser has the next refresh token already.
 
 use serde::{Deserialize, Serialize};
 use windlass::machine::Timestamp;
@@ -20,35 +19,35 @@ use crate::account::sessions::session::{
 };
 use crate::account::sessions::token::Signer;
 
-/// Letters of a token: the session's name, what is drawn, and the digest over both. 48 bytes in all. (SK-P8)
+/// Lengths of a token's parts: session id, random part, and digest over both. 48 bytes in all. (SK-P8)
 const LETTERS: [usize; 3] = [12, 32, 20];
-/// How long after it was used a refresh token is taken for that of another tab.
+/// How long after its use a second use of a refresh token counts as a race of two tabs.
 const RACE_MS: u64 = 10_000;
-/// Used refresh tokens that a session remembers. One that is forgotten is known by its digest alone, and taken for
-/// copied also where two tabs race.
+/// Number of used refresh tokens that a session remembers. A forgotten token is recognized by its digest. Its second
+/// use always counts as copied, even if two tabs race.
 const REMEMBERED: usize = 200;
-/// Refresh tokens that a session is given in a minute: some for every tab of a browser that was asleep, and far fewer
-/// than are remembered.
+/// Maximum number of refreshes of a session per minute. It allows some for each tab of a browser that wakes up, and is
+/// far below the number of remembered tokens.
 const PER_MINUTE: usize = 20;
-/// How long after somebody signed in the first refresh token can be asked for.
+/// How long after a sign-in the first refresh token can be requested.
 const ISSUE_MS: u64 = 60_000;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Refresh {
     session: String,
     expires_at: Timestamp,
-    /// When the next one was given for it.
+    /// When it was exchanged for the next one.
     used_at: Option<Timestamp>,
 }
 
-/// A new token of a session.
+/// Generates a token for a session.
 fn draw(signer: &Signer, session: &Session) -> String {
     let name = session.id.strip_prefix(PREFIX).unwrap_or(&session.id);
     let begins = format!("{name}{}", secret::draw::<24>());
     format!("{begins}{}", signer.mark(&begins))
 }
 
-/// The session that a token of ours names, whether or not the token still counts.
+/// The session of a token that this store issued, whether or not the token is still valid.
 fn session_in(signer: &Signer, token: &str) -> Option<String> {
     let [name, drawn, mark] = LETTERS;
     let (begins, marked) = token.split_at_checked(name + drawn)?;
@@ -57,7 +56,7 @@ fn session_in(signer: &Signer, token: &str) -> Option<String> {
 }
 
 impl Accounts {
-    /// A session's next refresh token, and what keeps it.
+    /// Generates a session's next refresh token, and the change that stores it.
     pub(super) async fn next_refresh(&self, session: &Session) -> Result<(String, RecordChange), StoreError> {
         let token = draw(&*self.signer().await?, session);
         let expires_at = later(self.clock.now(), REFRESH_S).min(later(session.created_at, SESSION_MAX_S));
@@ -66,7 +65,7 @@ impl Accounts {
         Ok((token, change))
     }
 
-    /// Gives the next tokens for a refresh token, once.
+    /// Exchanges a refresh token for the next tokens.
     pub async fn refresh_session(&self, token: &str, client: &Client) -> Result<Tokens, AccountError> {
         loop {
             let Some(record) = self.records.get(REFRESH, &secret::hash(token)).await? else {
@@ -111,7 +110,7 @@ impl Accounts {
             ];
             changes.extend(forgotten);
             match self.records.apply(changes).await {
-                // Another tab was first: what it left is looked at again.
+                // Another tab was first. Read the records again.
                 Err(RecordError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
                 Ok(_) => {
@@ -126,7 +125,7 @@ impl Accounts {
         }
     }
 
-    /// Ends the session that a token of ours names where it lives and no longer remembers the token.
+    /// Ends the session of a token that was issued by this store but has been forgotten.
     async fn end_forgotten(&self, token: &str, client: &Client) -> Result<Tokens, AccountError> {
         let id = session_in(&*self.signer().await?, token).ok_or(Unknown::Invalid)?;
         let record = self.records.get(SESSION, &id).await?.ok_or(Unknown::Invalid)?;
@@ -148,8 +147,8 @@ impl Accounts {
         Err(Unknown::Invalid.into())
     }
 
-    /// What removes used tokens of a session that need not be remembered any longer. Refuses a session that was given
-    /// too many of late.
+    /// The changes that remove used tokens of a session that need not be remembered. Returns an error if the session
+    /// was refreshed too often recently.
     async fn forgotten(&self, session: &str, now: Timestamp) -> Result<Vec<RecordChange>, AccountError> {
         let mut used = Vec::new();
         for record in self.every(REFRESH, Some(session)).await? {
@@ -164,14 +163,14 @@ impl Accounts {
         {
             return Err(AccountError::TooMany { retry_after_s: left_ms.div_ceil(1_000) });
         }
-        // One more is used now.
+        // One more token is about to be used.
         let surplus = (used.len() + 1).saturating_sub(REMEMBERED);
         let old = |index: usize, at: Timestamp| index < surplus || later(at, REFRESH_S) <= now;
         let gone = used.iter().enumerate().filter(|(index, (at, _))| old(*index, *at));
         Ok(gone.map(|(_, (_, key))| RecordChange::delete(REFRESH, key, Expect::Any)).collect())
     }
 
-    /// Removes what is left of a session that has ended. It counts for nothing already.
+    /// Removes the refresh tokens of an ended session. They are invalid already.
     pub(in crate::account) async fn forget_refreshes(&self, session: &str) -> Result<(), StoreError> {
         let records = self.every(REFRESH, Some(session)).await?;
         let gone = records.iter().map(|record| RecordChange::delete(REFRESH, &record.key, Expect::Any));
@@ -181,8 +180,8 @@ impl Accounts {
         }
     }
 
-    /// Gives a session of whoever asks its first refresh token, once and soon after they signed in: for a client that
-    /// takes only an access token then. An access token that somebody copied later is good for none.
+    /// Issues the first refresh token of the caller's session, once and shortly after the sign-in. For clients that
+    /// receive only an access token at sign-in. An access token that is stolen later cannot obtain one.
     pub async fn issue_refresh(&self, identity: &Identity, id: &str) -> Result<String, AccountError> {
         let refused = || {
             let why = "a refresh token is given once, within a minute of signing in; sign in again";
@@ -212,7 +211,7 @@ impl Accounts {
         }
     }
 
-    /// Ends the session that a refresh token belongs to, whose access token may have expired.
+    /// Ends the session of a refresh token. Its access token may have expired.
     pub async fn end_by_refresh(&self, token: &str) -> Result<(), AccountError> {
         let Some(record) = self.records.get(REFRESH, &secret::hash(token)).await? else { return Ok(()) };
         let refresh: Refresh = read(record)?;
@@ -254,12 +253,12 @@ mod tests {
         trial.clock.advance_ms(RACE_MS + 1);
         assert!(trial.who(&third).await.is_ok());
         assert_eq!(refreshed(&trial, &first.refresh).await.err().as_deref(), Some(INVALID));
-        // The thief has nothing, and neither has the owner, who notices.
+        // The copy is useless, and so is the owner's token, so the owner notices.
         assert_eq!(trial.who(&third).await.unwrap_err(), INVALID);
         assert_eq!(refreshed(&trial, &third.refresh).await.err().as_deref(), Some(INVALID));
         let log = trial.accounts.audit_before("default", None, 1).await.unwrap();
         assert_eq!(log[0].action, "session.reuse");
-        // Nothing is left of it.
+        // No record of the session remains.
         assert_eq!(trial.accounts.every(REFRESH, None).await.unwrap(), []);
     }
 
@@ -269,7 +268,7 @@ mod tests {
         let (_, first) = trial.member().await;
         let (one, other) = tokio::join!(refreshed(&trial, &first.refresh), refreshed(&trial, &first.refresh));
         let (one, other) = (one.unwrap(), other.unwrap());
-        // One of them gets the next refresh token; both may go on.
+        // One tab gets the next refresh token; both get an access token.
         assert_eq!([&one, &other].iter().filter(|tokens| tokens.refresh.is_some()).count(), 1);
         assert!(trial.who(&one).await.is_ok() && trial.who(&other).await.is_ok());
         let next = one.refresh.or(other.refresh);
@@ -297,7 +296,7 @@ mod tests {
             trial.clock.advance_ms(6 * day_ms - 1);
             tokens = refreshed(&trial, &tokens.refresh).await.unwrap();
         }
-        // What was used long ago is forgotten.
+        // Tokens that were used long ago are forgotten.
         assert!(trial.accounts.every(REFRESH, None).await.unwrap().len() <= 4);
         trial.clock.advance_ms(day_ms);
         assert!(refreshed(&trial, &tokens.refresh).await.is_err());
@@ -315,7 +314,7 @@ mod tests {
         }
         let first_key = secret::hash(first.refresh.as_deref().unwrap());
         assert_eq!(trial.accounts.records.get(REFRESH, &first_key).await.unwrap(), None);
-        // What only looks like a token of the session ends nothing.
+        // A forged token does not end the session.
         let mut forged = first.refresh.clone().unwrap();
         let other = if forged.ends_with('A') { "B" } else { "A" };
         forged.replace_range(63.., other);
@@ -363,7 +362,7 @@ mod tests {
         assert_eq!(log[0].action, "session.issue");
         trial.clock.advance_ms(ISSUE_MS + 1);
         assert_eq!(issue(&late).await, refused);
-        // What it was given counts as it did.
+        // The session's tokens remain valid.
         assert!(refreshed(&trial, &Some(token)).await.is_ok());
     }
 }

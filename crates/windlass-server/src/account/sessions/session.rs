@@ -1,4 +1,4 @@
-//! Sessions, as they are kept, and what whoever signs in is given.
+//! Sessions as they are stored, and the tokens that a sign-in returns.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,87 +9,82 @@ use windlass::port::records::{RecordChange, RecordWrite};
 
 use crate::account::people::user::User;
 
-/// The kind of refresh tokens, by digest; their owner is the session.
+/// Record kind of refresh tokens. The key is the digest, the owner is the session.
 pub(in crate::account) const REFRESH: &str = "refresh";
-/// The kind of sessions, by id; their owner is the user.
+/// Record kind of sessions. The key is the id, the owner is the user.
 pub(in crate::account) const SESSION: &str = "session";
-/// What the id of a session begins with.
+/// Prefix of session ids.
 pub(in crate::account) const PREFIX: &str = "ses_";
 
-/// How long an access token counts, in seconds. (SK-P8)
+/// Lifetime of an access token, in seconds. (SK-P8)
 pub const ACCESS_S: u64 = 15 * 60;
-/// How long the access token of a client counts that cannot refresh, in seconds. (WT-E7)
+/// Lifetime of the access token of a client that cannot refresh, in seconds. (WT-E7)
 pub const LASTING_S: u64 = 24 * 3_600;
-/// How long a refresh token counts, in seconds. (SK-P8)
+/// Lifetime of a refresh token, in seconds. (SK-P8)
 pub const REFRESH_S: u64 = 7 * 24 * 3_600;
-/// How long a session may be refreshed at most, in seconds.
+/// Maximum lifetime of a session with refreshes, in seconds.
 pub(in crate::account) const SESSION_MAX_S: u64 = 90 * 24 * 3_600;
-/// Sessions of a user: every browser and program, with room. The one not used for longest ends for a new one.
+/// Maximum number of sessions of a user. A new session replaces the least recently used one.
 pub(in crate::account) const SESSIONS_MAX: usize = 50;
 
-/// How long a guest's session lasts since it was last renewed, in seconds: as long as that of a browser which signed in.
+/// Lifetime of a guest's session after its last renewal, in seconds; the same as that of a signed-in browser.
 pub const GUEST_S: u64 = REFRESH_S;
 
-/// When whoever signs in is given the first refresh token.
+/// When a client receives its first refresh token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstRefresh {
-    /// At once.
+    /// With the sign-in.
     Now,
-    /// When they ask for it, which they must do soon.
+    /// On request, shortly after the sign-in.
     OnRequest,
-    /// Never: their client cannot refresh, so the access token lasts as long as the session, a day.
+    /// Never: the client cannot refresh, so the access token is valid as long as the session, a day.
     Never,
-    /// Never: a guest has nothing but the access token, which lasts as long as the session.
+    /// Never: a guest has only the access token, which is valid as long as the session.
     Guest,
 }
 
-/// A session as it is kept.
+/// A session as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// Its id.
     pub id: String,
-    /// Whose it is.
     pub user: Principal,
-    /// When somebody signed in.
+    /// When the user signed in.
     pub created_at: Timestamp,
     /// When it was last refreshed.
     pub seen_at: Timestamp,
-    /// The moment from which it no longer counts.
     pub expires_at: Timestamp,
-    /// The program that signed in, as it names itself.
+    /// User agent of the client that signed in.
     pub agent: Option<String>,
-    /// The address that it signed in from.
+    /// Network address of the client that signed in.
     pub from: Option<String>,
-    /// Whether its first refresh token is still to be asked for.
+    /// Whether its first refresh token can still be requested.
     #[serde(default)]
     pub awaits_refresh: bool,
-    /// Whether it is a guest's.
+    /// Whether it belongs to a guest.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub guest: bool,
 }
 
-/// Where a request comes from.
+/// The client of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Client {
-    /// The address of the connection.
+    /// Network address.
     pub from: Option<IpAddr>,
-    /// The program, as it names itself.
+    /// User agent.
     pub agent: Option<String>,
 }
 
-/// What whoever signed in is given. Shown to nobody else, and never logged.
+/// The tokens that a sign-in returns. They are never logged.
 pub struct Tokens {
-    /// The access token.
     pub access: String,
-    /// The refresh token; none where the browser has it already.
+    /// `None` if the browser has it already, or the client receives none.
     pub refresh: Option<String>,
-    /// The session's id, which is no secret.
+    /// Public id of the session.
     pub session: String,
-    /// The account.
     pub user: Arc<User>,
 }
 
-/// The sessions that changes end.
+/// The ids of the sessions that the changes end.
 pub(in crate::account) fn ends_in(changes: &[RecordChange]) -> Vec<String> {
     let ends = changes.iter().filter(|it| it.kind == SESSION && it.write == RecordWrite::Delete);
     ends.map(|it| it.key.clone()).collect()

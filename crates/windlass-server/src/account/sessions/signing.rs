@@ -1,4 +1,4 @@
-//! The key that signs tokens: drawn once per store, read again when another process changed it, and rotated.
+//! The key that signs tokens: generated once per store, reloaded after a change by another process, and rotated.
 
 use std::sync::Arc;
 
@@ -15,26 +15,26 @@ use crate::account::record::{PAGE, put, read};
 use crate::account::sessions::session::{REFRESH, SESSION};
 use crate::account::sessions::token::{Cached, KeyRecord, SIGNING_KEY, Signer, THE_ONE};
 
-/// How often the key is read again after another process wrote it.
+/// Number of attempts to read the key if another process writes it concurrently.
 const TRIES: usize = 3;
 
-/// What a rotation does to sessions.
+/// How a key rotation affects sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sessions {
-    /// They stay valid: each gets a new access token with its refresh token.
+    /// They remain valid; each obtains a new access token with its refresh token.
     Keep,
-    /// They end, and one-time links with them.
+    /// They end, and one-time links are revoked.
     End,
 }
 
 impl Accounts {
-    /// The keys, drawn if there are none yet.
+    /// The current keys. Generates them if there are none.
     pub(in crate::account) async fn signer(&self) -> Result<Arc<Signer>, StoreError> {
         let [changes] = self.changes([SIGNING_KEY]).await?;
         self.signer_at(changes).await
     }
 
-    /// The keys at a change of theirs: another process may have rotated them.
+    /// The keys at the given change of their record, because another process may have rotated them.
     pub(in crate::account) async fn signer_at(&self, changes: u64) -> Result<Arc<Signer>, StoreError> {
         let cache = &self.memory.signer;
         if let Some(signer) = cache.find(changes) {
@@ -55,7 +55,7 @@ impl Accounts {
                 cache.keep(Cached { changes, version, signer: signer.clone() });
                 return Ok(signer);
             }
-            // A restored store has another vault: everybody gets new tokens.
+            // A restored store has another vault. All clients then need new tokens.
             tracing::warn!("the key that signs tokens cannot be opened by this vault; a new one is drawn");
             self.draw_key(Expect::Version(version)).await?;
         }
@@ -71,8 +71,8 @@ impl Accounts {
         }
     }
 
-    /// Draws a new signing key. Every access token and every sign-in under way at a provider ends at once, in all
-    /// processes on the store. Returns how many sessions were ended.
+    /// Generates a new signing key. All access tokens and all sign-ins in progress at providers become invalid, in all
+    /// processes on the store. Returns the number of ended sessions.
     pub async fn rotate_keys(&self, sessions: Sessions) -> Result<usize, AccountError> {
         let key = put(SIGNING_KEY, THE_ONE, "", &KeyRecord::draw(&self.memory.vault), Expect::Any);
         let ended = match sessions {
@@ -89,7 +89,7 @@ impl Accounts {
         Ok(ended)
     }
 
-    /// Deletes every record of a kind, of all owners; returns how many there were.
+    /// Deletes all records of a kind, of all owners. Returns their number.
     async fn delete_every(&self, kind: &str) -> Result<usize, RecordError> {
         let mut count = 0;
         loop {
@@ -121,7 +121,7 @@ mod tests {
         let record = trial.accounts.records.get(SIGNING_KEY, THE_ONE).await.unwrap().unwrap();
         let sealed = record.value["sealed"].as_str().unwrap().to_owned();
         assert_eq!(record.value.as_object().unwrap().len(), 1, "nothing beside the sealed key");
-        // The bytes as they are kept, and what they are the base64 of, sign nothing that counts.
+        // Neither the stored bytes nor their decoded form produce a valid signature.
         let now = trial.accounts.clock.now();
         let about = || serde_json::json!({"sub": tokens.user.id, "sid": tokens.session});
         let bytes = base64::engine::general_purpose::STANDARD.decode(&sealed).unwrap();

@@ -1,7 +1,7 @@
-//! Signed tokens (JWT, HS256). The key is drawn once per store and kept sealed by the vault, so that a copy of the
-//! database signs nothing.
+//! Signed tokens (JWT, HS256). The key is generated once per store and sealed by the vault, so that a copy of the
+//! database cannot sign tokens.
 //!
-//! A token says whose session it is and nothing that could be out of date: role and state are looked up.
+//! A token only identifies its session. Role and state are looked up, so they are never outdated.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,19 +18,19 @@ use windlass::port::journal::StoreError;
 use crate::account::secret;
 use crate::vault::Vault;
 
-/// The kind of the one record with the key.
+/// Kind of the single record with the key.
 pub(in crate::account) const SIGNING_KEY: &str = "signing_key";
 pub(in crate::account) const THE_ONE: &str = "hs256";
-/// The name that the key is sealed under.
+/// Name under which the vault seals the key.
 const SEALED_AS: &str = "account/signing_key";
 
-/// What a token is for, so that none is taken for another.
+/// Purpose of a token. A token for one purpose is invalid for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::account) enum Purpose {
     /// Requests of a session.
     Access,
-    /// A sign-in elsewhere that is under way.
+    /// A sign-in in progress at an OpenID Connect provider.
     Provider,
 }
 
@@ -59,19 +59,19 @@ pub(in crate::account) struct KeyRecord {
 }
 
 impl KeyRecord {
-    /// A new key.
+    /// Generates a new key.
     pub(in crate::account) fn draw(vault: &Vault) -> Self {
         Self { sealed: vault.seal(SEALED_AS, &secret::draw::<32>()) }
     }
 
-    /// `None` if it is sealed by another vault.
+    /// Opens the key. Returns `None` if another vault sealed it.
     pub(in crate::account) fn open(&self, vault: &Vault) -> Option<Signer> {
         let opened = vault.unseal(SEALED_AS, &self.sealed).ok()?;
         URL_SAFE_NO_PAD.decode(opened.expose()).ok().map(|bytes| Signer::new(&bytes))
     }
 }
 
-/// The keys as they were last read, for one change of theirs.
+/// The keys as last read, with the change and version of their record.
 #[derive(Default)]
 pub(in crate::account) struct SignerCache(Mutex<Option<Cached>>);
 
@@ -109,19 +109,19 @@ impl Signer {
         }
     }
 
-    /// 20 letters that only we can put to the beginning of a refresh token.
+    /// A keyed digest of 20 characters for the first parts of a refresh token.
     pub fn mark(&self, begins: &str) -> String {
-        // What is signed for a JWT has no line feed.
+        // The signed part of a JWT has no line feed, so the two kinds of signatures cannot be confused.
         let tag = hmac::sign(&self.marking, format!("refresh\n{begins}").as_bytes());
         URL_SAFE_NO_PAD.encode(&tag.as_ref()[..15])
     }
 
-    /// Whether letters are those.
+    /// Verifies a digest, in constant time.
     pub fn is_mark(&self, begins: &str, mark: &str) -> bool {
         verify_slices_are_equal(self.mark(begins).as_bytes(), mark.as_bytes()).is_ok()
     }
 
-    /// A token about something, for some seconds.
+    /// Signs a token, with its lifetime in seconds.
     pub fn sign<T: Serialize>(
         &self,
         purpose: Purpose,
@@ -135,7 +135,7 @@ impl Signer {
             .map_err(|error| StoreError::Refused { why: format!("a token cannot be signed: {error}") })
     }
 
-    /// What a token is about; `None` where it is none of ours, or for something else.
+    /// Verifies a token and returns its content. Returns `None` if the token is invalid or has another purpose.
     pub fn read<T: DeserializeOwned>(
         &self,
         purpose: Purpose,
@@ -143,7 +143,7 @@ impl Signer {
         now: Timestamp,
     ) -> Option<Read<T>> {
         let mut rules = Validation::new(Algorithm::HS256);
-        // The time is the clock port's, below.
+        // The expiry is checked below, by the clock port.
         rules.validate_exp = false;
         rules.validate_aud = false;
         rules.required_spec_claims.clear();
@@ -155,11 +155,11 @@ impl Signer {
     }
 }
 
-/// A token that was ours.
+/// A token with a valid signature.
 pub(in crate::account) enum Read<T> {
-    /// It counts.
+    /// Within its lifetime.
     Valid(T),
-    /// Its time is over.
+    /// After its lifetime.
     Expired,
 }
 

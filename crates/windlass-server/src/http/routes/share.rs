@@ -105,11 +105,11 @@ async fn unshare(
 /// A shared thread.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct SharedThread {
-    /// The thread's id.
+    /// Id of the thread.
     thread: String,
-    /// Its title, once it has one.
+    /// Title, if it has one.
     title: Option<String>,
-    /// Since when, in milliseconds since the Unix epoch.
+    /// When it was shared, in milliseconds since the Unix epoch.
     at: u64,
 }
 

@@ -30,10 +30,10 @@ pub fn routes() -> ApiRouter {
 /// A tool.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 struct Tool {
-    /// The name that models and rules use.
+    /// Name that models and rules use.
     #[schema(example = "write")]
     name: String,
-    /// The name for people.
+    /// Name for people.
     #[schema(example = "Write")]
     title: String,
     /// Description of the tool.
