@@ -1,6 +1,6 @@
-//! `[integrations.<provider>]`: which arguments of which tools come from a workspace's integration.
+//! `[integrations.<provider>]`: tool arguments that are filled in from a workspace's integration.
 //!
-//! No value stands here: settings and credentials are what administrators have given to the server.
+//! The file contains no values. Administrators enter settings and credentials at the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,16 +11,16 @@ use windlass::machine::Glob;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectedFile {
-    /// The tool server whose tools it is about.
+    /// MCP server of the tools.
     pub server: String,
-    /// Names of its tools, `*` allowed; none: all of them.
+    /// Tool name patterns with `*`. Empty means all tools of the server.
     #[serde(default)]
     pub tools: Vec<Glob>,
-    /// The arguments that are filled in, and what with.
+    /// The arguments to fill in, with their sources.
     pub arguments: BTreeMap<String, Part>,
 }
 
-/// What an argument is filled in with.
+/// The source of an argument's value.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Part {
@@ -47,8 +47,8 @@ impl TryFrom<String> for Part {
     }
 }
 
-/// The tables of a layer over those of a weaker one. What a weaker one gives to a server goes to no other one that a
-/// stronger layer puts in its place.
+/// Merges two layers. If the stronger layer redefines a server, arguments configured for the old definition are
+/// dropped.
 pub(super) fn connected_over(
     stronger: BTreeMap<String, ConnectedFile>,
     mut weaker: BTreeMap<String, ConnectedFile>,

@@ -1,8 +1,8 @@
-//! `[server.dialect.<name>]`: the interfaces of other products beside the API, and how far each follows its original.
+//! `[server.dialect.<name>]`: the interfaces of other products, and how closely each follows its original.
 //!
-//! Each is served unless its table says `enabled = false`: its requests pass the same sign-in and limits as those of the
-//! API. A switch that would be unsafe on an exposed server is off unless the settings turn it on. What a switch changes is
-//! the dialect's code to do; here are only the keys.
+//! A dialect is served unless its table contains `enabled = false`; its requests pass the same authentication and
+//! limits as the API. Options that are unsafe on an exposed server are off by default. This module only defines the
+//! keys.
 
 use std::ops::RangeInclusive;
 
@@ -10,20 +10,16 @@ use serde::Deserialize;
 
 use crate::trouble::Trouble;
 
-/// Steps that `max_steps` of a dialect may name: the engine has no run of more.
+/// Allowed values of a dialect's `max_steps`, as in the engine.
 const MAX_STEPS: RangeInclusive<u32> = 1..=10_000;
 
 /// `[server.dialect]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DialectsFile {
-    /// `/skyflo`.
     pub skyflo: SkyfloFile,
-    /// `/zeus`.
     pub zeus: ZeusFile,
-    /// `/skillchat`.
     pub skillchat: SkillchatFile,
-    /// `/agui`.
     pub agui: AguiFile,
 }
 
@@ -31,7 +27,7 @@ pub struct DialectsFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SkyfloFile {
-    /// Whether it is served.
+    /// Default: true.
     pub enabled: Option<bool>,
     /// Whether the first account that registers over the dialect becomes the administrator. (SK-P10)
     pub first_registration: Option<bool>,
@@ -41,11 +37,11 @@ pub struct SkyfloFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ZeusFile {
-    /// Whether it is served.
+    /// Default: true.
     pub enabled: Option<bool>,
-    /// Whether a request may name the endpoint and the key by which its run calls the model. (ZE-C7)
+    /// Whether a request may name the endpoint and the API key for its run's model. (ZE-C7)
     pub client_endpoints: Option<bool>,
-    /// Steps of a run that the dialect starts, in place of the agent's. (ZE-X8)
+    /// Maximum number of steps of runs started by the dialect, instead of the agent's. (ZE-X8)
     pub max_steps: Option<u32>,
 }
 
@@ -53,14 +49,13 @@ pub struct ZeusFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SkillchatFile {
-    /// Whether it is served.
+    /// Default: true.
     pub enabled: Option<bool>,
     /// Whether a caller without a credential becomes a guest. (WT-E7)
     pub guest: Option<bool>,
 }
 
 impl SkillchatFile {
-    /// Whether guests are admitted.
     pub fn admits_guests(&self) -> bool {
         self.guest.unwrap_or_default() && self.enabled.unwrap_or(true)
     }
@@ -70,39 +65,37 @@ impl SkillchatFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AguiFile {
-    /// Whether it is served.
+    /// Default: true.
     pub enabled: Option<bool>,
 }
 
-/// An interface of another product, under a prefix of its own.
+/// An interface of another product, under its own path prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// `/skyflo`.
+    /// Served at `/skyflo`.
     Skyflo,
-    /// `/zeus`.
+    /// Served at `/zeus`.
     Zeus,
-    /// `/skillchat`.
+    /// Served at `/skillchat`.
     Skillchat,
-    /// `/agui`.
+    /// Served at `/agui`.
     Agui,
 }
 
 impl SkyfloFile {
-    /// Whether the first account may register over the dialect.
     pub fn first_registration(&self) -> bool {
         self.first_registration.unwrap_or(false)
     }
 }
 
 impl ZeusFile {
-    /// Whether a request may say where and with which key its run calls the model.
     pub fn client_endpoints(&self) -> bool {
         self.client_endpoints.unwrap_or(false)
     }
 }
 
 impl DialectsFile {
-    /// This layer over a weaker one, key by key.
+    /// Merges two layers, key by key; `self` takes precedence.
     pub fn over(self, weaker: Self) -> Self {
         Self {
             skyflo: SkyfloFile {
@@ -133,7 +126,7 @@ impl DialectsFile {
         enabled.unwrap_or(true)
     }
 
-    /// Refuses figures that no run could have.
+    /// Rejects values that are out of range.
     pub fn check(&self) -> Result<(), Trouble> {
         match self.zeus.max_steps.filter(|steps| !MAX_STEPS.contains(steps)) {
             Some(steps) => {

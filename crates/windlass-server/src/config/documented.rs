@@ -1,5 +1,5 @@
-//! `docs/configuration.md` against the code: it names every key and every variable that is read, and no other, and its
-//! examples are files that are taken.
+//! Compares `docs/configuration.md` with the code: it must document every key and every variable, and no other. Its
+//! examples must parse.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use super::{ConfigFile, parse};
 
 const DOCUMENT: &str = include_str!("../../../../docs/configuration.md");
 
-/// The section of the keys that stand in no table.
+/// The section of top-level keys.
 const TOP: &str = "The top of the file";
 
-/// A key that there is nowhere.
+/// A key that does not exist anywhere.
 const NOWHERE: &str = "0";
 
-/// The examples of a document.
+/// The TOML examples of a document.
 pub fn examples(document: &str) -> Vec<&str> {
     let blocks = document.split("\n```toml\n").skip(1);
     blocks.map(|block| block.split("\n```").next().unwrap_or_default()).collect()
 }
 
-/// What a document's lists name first in each line, with what stands beside it, by the section: that of a table of a file
-/// has the table in its heading.
+/// The first code word of each table row with the second cell, by section. The section of a configuration table has
+/// the table's name in its heading.
 pub fn sections(document: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut sections: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     let mut section = String::new();
@@ -41,17 +41,17 @@ pub fn sections(document: &str) -> BTreeMap<String, BTreeMap<String, String>> {
     sections
 }
 
-/// What stands between backticks at the beginning of a text.
+/// The code word at the beginning of a text.
 fn code(text: &str) -> Option<&str> {
     text.strip_prefix('`')?.split('`').next()
 }
 
-/// The keys that a table takes, by what the parser expects in place of one that there is nowhere.
+/// The keys that a table accepts, according to the parser's error for an unknown key.
 fn accepted(table: &str) -> BTreeSet<String> {
     let keys = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
     match table {
         TOP => expected(""),
-        // Every other name is a tool's.
+        // All other names are names of tools.
         "[tools]" => keys(&["disabled", "bash", "<Name>"]),
         "[api.<name>.auth]" => {
             let of = |kind: &str| expected(&format!("[api.x.auth]\ntype = '{kind}'\n"));
@@ -62,7 +62,7 @@ fn accepted(table: &str) -> BTreeSet<String> {
     }
 }
 
-/// A table's heading with a name in place of each that a person chooses.
+/// A table's header with a concrete name for each placeholder.
 fn named(table: &str) -> String {
     let mut parts = table.split('<');
     let first = parts.next().unwrap_or_default().to_owned();
@@ -85,7 +85,7 @@ fn the_reference_names_every_key_and_no_other() {
     let taken: BTreeMap<&str, BTreeSet<String>> =
         said.keys().map(|table| (*table, accepted(table))).collect();
     assert_eq!(said, taken);
-    // A table within a table has a section of its own, or nothing here would look into it.
+    // A nested table needs its own section; otherwise this test would not check it.
     let plain = |section: &str| section.trim_matches(['[', ']']).to_owned();
     for (table, keys) in tables() {
         let inner = keys
@@ -98,7 +98,7 @@ fn the_reference_names_every_key_and_no_other() {
             assert!(sections.keys().any(has), "`{key}` of {table} is described nowhere");
         }
     }
-    // What has no table of its own, and takes any key.
+    // Prices have no table of their own; the table accepts any key.
     let price = DOCUMENT.lines().find(|line| line.starts_with("| `price` |")).unwrap();
     for (key, _) in json!(Price::default()).as_object().unwrap() {
         assert!(price.contains(&format!("`{key}`")), "{key}");
@@ -120,7 +120,7 @@ fn the_reference_names_every_variable_and_no_other() {
     assert_eq!(said, read);
 }
 
-/// Whether a word is the name of a variable of ours, and not one of a test.
+/// Whether a word is the name of a Windlass variable, excluding those of tests.
 fn is_ours(word: &str) -> bool {
     let is_name = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
     let rest = word.strip_prefix("WINDLASS_").filter(|rest| !rest.is_empty() && is_name(rest));

@@ -1,4 +1,4 @@
-//! The configuration file's shape. Every key may be absent; unknown ones are errors.
+//! The shape of the configuration file. All keys are optional; unknown keys are errors.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,35 +24,33 @@ use crate::trouble::Trouble;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConfigFile {
-    /// Where threads are kept.
+    /// Path of the store.
     pub store: Option<PathBuf>,
-    /// Whether a power cut may take the last moments, for speed.
+    /// Whether the store may lose the most recent writes in a power failure, for speed.
     pub relaxed: Option<bool>,
-    /// The agent.
     pub agent: AgentFile,
-    /// Providers, by the part of a model's name before the slash.
+    /// Model providers, by the part of a model's name before the slash.
     pub providers: BTreeMap<String, ProviderFile>,
-    /// How commands run, and what is said of tools.
+    /// Settings of commands and tools.
     pub tools: ToolsFile,
-    /// Tool servers, by name.
+    /// MCP servers by name.
     pub mcp: BTreeMap<String, McpFile>,
-    /// What tools are given of integrations, by provider.
+    /// Tool arguments filled in from integrations, by provider.
     pub integrations: BTreeMap<String, ConnectedFile>,
-    /// Groups of tools, by name.
+    /// Toolsets by name.
     pub toolsets: BTreeMap<String, ToolsetFile>,
-    /// What runs may use together.
+    /// Budgets shared by several runs.
     pub budget: Vec<BudgetFile>,
-    /// How people are asked.
+    /// Settings of approvals and questions.
     pub approvals: ApprovalsFile,
-    /// The server.
     pub server: ServerFile,
-    /// What people may upload to it.
+    /// Limits on uploads.
     pub files: FilesFile,
-    /// What tools may call.
+    /// Which hosts tools may call.
     pub outbound: OutboundFile,
-    /// Reading and searching the web.
+    /// Settings of web fetch and search.
     pub web: WebFile,
-    /// Services that agents may call, by name.
+    /// HTTP APIs that agents may call, by name.
     pub api: BTreeMap<String, ApiFile>,
 }
 
@@ -60,25 +58,23 @@ pub struct ConfigFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentFile {
-    /// Its name.
     pub name: Option<String>,
-    /// The model, then the fallbacks tried in order.
+    /// The model, followed by the fallbacks in order.
     pub models: Option<Vec<String>>,
-    /// Instructions in place of the built-in ones.
+    /// Instructions that replace the built-in ones.
     pub instructions: Option<String>,
-    /// How much it reasons.
+    /// Reasoning effort.
     pub reasoning: Option<ReasoningWord>,
-    /// Cache marks: `off`, `short`, `hour`.
+    /// Prompt cache marks: `off`, `short`, `hour`.
     pub cache: Option<CacheMarks>,
-    /// Sampling temperature.
     pub temperature: Option<f64>,
-    /// Output cap of one model call, in tokens.
+    /// Maximum output of one model call, in tokens.
     pub max_output_tokens: Option<u64>,
-    /// The mode of its runs, where nobody has chosen one: `agent`, `ask`, `plan`.
+    /// Default mode of its runs: `agent`, `ask`, `plan`.
     pub mode: Option<Mode>,
-    /// Whether it sees summaries of long results.
+    /// Whether the model receives summaries of long results.
     pub offload: OffloadFile,
-    /// What a run may use at most.
+    /// Limits of a run.
     pub limits: LimitsFile,
 }
 
@@ -86,29 +82,29 @@ pub struct AgentFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsFile {
-    /// Model calls with their tools.
+    /// Maximum number of steps.
     pub max_steps: Option<u32>,
-    /// Wall time of a run.
+    /// Maximum wall time of a run.
     pub run_timeout_ms: Option<u64>,
-    /// Time of one tool call.
+    /// Maximum time of one tool call.
     pub call_timeout_ms: Option<u64>,
-    /// Calls of one step.
+    /// Maximum number of calls in one step.
     pub max_calls_per_step: Option<u32>,
-    /// Calls that run beside each other.
+    /// Maximum number of calls that run in parallel.
     pub max_parallel_calls: Option<u32>,
-    /// Messages sent to the model; 0: all.
+    /// Number of most recent messages sent to the model; 0 sends all.
     pub window_messages: Option<u32>,
-    /// Messages that wait while a run is active.
+    /// Maximum number of messages that are queued while a run is active.
     pub max_queued: Option<u32>,
-    /// Starts of one repeatable call.
+    /// Maximum number of starts of one repeatable call.
     pub max_call_starts: Option<u32>,
-    /// Times in a row that the same call may bring the same result; 0: any number.
+    /// Maximum number of consecutive identical calls with identical results; 0 means no limit.
     pub max_same_calls: Option<u32>,
-    /// Calls of one tool, by its name.
+    /// Maximum number of calls by tool name.
     pub max_calls: BTreeMap<ToolName, u32>,
-    /// Tokens of prompts and replies; 0: any number.
+    /// Maximum tokens of prompts and replies; 0 means no limit.
     pub max_tokens: Option<u64>,
-    /// US dollars by list prices; 0: any amount.
+    /// Maximum cost in US dollars at list prices; 0 means no limit.
     pub max_usd: Option<Dollars>,
 }
 
@@ -116,25 +112,25 @@ pub struct LimitsFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderFile {
-    /// The address in the form that the provider's own SDK takes.
+    /// Address in the form that the provider's own SDK uses.
     pub base_url: Option<String>,
-    /// The key, by reference.
+    /// Reference to the API key.
     pub api_key: Option<Reference>,
-    /// The wire.
+    /// Wire protocol.
     pub wire: Option<WireKind>,
-    /// Where the key travels.
+    /// How the API key is sent.
     pub auth: Option<Auth>,
-    /// Further headers.
+    /// Additional headers.
     pub headers: BTreeMap<String, HeaderValue>,
     /// `api-version` of Azure deployments.
     pub api_version: Option<String>,
-    /// Silence after which a call has failed, in seconds.
+    /// Seconds without data after which a call fails.
     pub stall_timeout_s: Option<u64>,
-    /// Whether unknown finish reasons are let through.
+    /// Whether unknown finish reasons are accepted.
     pub lenient: Option<bool>,
-    /// Fields merged into each request's body.
+    /// Fields merged into the body of each request.
     pub extra_body: Map<String, Value>,
-    /// Facts about models, prices among them.
+    /// Properties of models, including prices.
     pub models: BTreeMap<String, KnownModel>,
 }
 
@@ -170,7 +166,7 @@ impl<'de> Deserialize<'de> for ReasoningWord {
 }
 
 impl ConfigFile {
-    /// This layer over a weaker one, key by key.
+    /// Merges two layers, key by key; `self` takes precedence.
     pub fn over(self, weaker: Self) -> Self {
         let mut providers = weaker.providers;
         for (name, provider) in self.providers {
@@ -190,9 +186,9 @@ impl ConfigFile {
             providers,
             tools: self.tools.over(weaker.tools),
             mcp: servers_over(self.mcp, weaker.mcp),
-            // A group as a whole: half of one with half of another would be a third.
+            // A toolset is replaced as a whole, because a mixture of two definitions would be meaningless.
             toolsets: weaker.toolsets.into_iter().chain(self.toolsets).collect(),
-            // All of them count: a stronger layer can only tighten.
+            // Budgets of all layers apply, so a stronger layer can only tighten them.
             budget: weaker.budget.into_iter().chain(self.budget).collect(),
             approvals: ApprovalsFile {
                 question_timeout: self.approvals.question_timeout.or(weaker.approvals.question_timeout),
@@ -202,12 +198,12 @@ impl ConfigFile {
             files: self.files.over(weaker.files),
             outbound: self.outbound.over(weaker.outbound),
             web: self.web.over(weaker.web),
-            // A service as a whole: its secret belongs to its address.
+            // An API is replaced as a whole, because its secret belongs to its address.
             api: weaker.api.into_iter().chain(self.api).collect(),
         }
     }
 
-    /// What the shape alone does not say.
+    /// Checks rules that the types do not express.
     pub fn check(&self, path: &Path) -> Result<(), Trouble> {
         let at = |key: String, why: &str| Trouble::usage(format!("{}: `{key}` {why}", path.display()));
         for (name, provider) in &self.providers {
@@ -272,7 +268,7 @@ impl LimitsFile {
         }
     }
 
-    /// These figures over the defaults.
+    /// Applies these values over the defaults.
     pub fn over(&self, defaults: Limits) -> Limits {
         Limits {
             max_steps: self.max_steps.unwrap_or(defaults.max_steps),
@@ -300,8 +296,8 @@ impl ProviderFile {
         }
         let mut extra_body = weaker.extra_body;
         extra_body.extend(self.extra_body);
-        // A secret is bound to the address that it was written beside: a layer that names another address does
-        // not get the key of the one below.
+        // A secret is bound to the address that is configured with it. A layer that changes the address does not
+        // inherit the secret of the layer below.
         let same_place = self.base_url.is_none() || self.base_url == weaker.base_url;
         let (key_below, mut headers) = match same_place {
             true => (weaker.api_key, weaker.headers),
@@ -323,7 +319,7 @@ impl ProviderFile {
     }
 }
 
-/// What a layer knows of a model over what a weaker one knows of it.
+/// Merges a model's properties of two layers; `stronger` takes precedence.
 fn known_over(stronger: KnownModel, weaker: KnownModel) -> KnownModel {
     KnownModel {
         context_tokens: stronger.context_tokens.or(weaker.context_tokens),
@@ -331,7 +327,7 @@ fn known_over(stronger: KnownModel, weaker: KnownModel) -> KnownModel {
         tool_calls: stronger.tool_calls.or(weaker.tool_calls),
         structured_output: stronger.structured_output.or(weaker.structured_output),
         reasoning: stronger.reasoning.or(weaker.reasoning),
-        // As a whole: a figure that is left out is another one of the same price.
+        // A price is replaced as a whole, because its figures belong together.
         price: stronger.price.or(weaker.price),
     }
 }

@@ -1,23 +1,23 @@
-//! `[files]`: what people may upload to a server, and which folder their conversations work in.
+//! `[files]`: limits on uploads, and the working folder of new threads.
 
 use serde::Deserialize;
 
-/// Largest upload, unless said otherwise: what providers take of a document.
+/// Default maximum size of an upload: the limit of model providers for documents.
 const MAX_BYTES: u64 = 25 * 1024 * 1024;
-/// What all uploads of a user may have together, unless said otherwise.
+/// Default quota of a user.
 const MAX_TOTAL_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// `[files]`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FilesFile {
-    /// Bytes of one file at most.
+    /// Maximum size of a file, in bytes.
     pub max_bytes: Option<u64>,
-    /// Bytes of a user's uploads and conversations' folders together, beyond which nothing more is uploaded.
+    /// Quota of a user's uploads and thread folders, in bytes. Uploads beyond it are rejected.
     pub max_total_bytes: Option<u64>,
-    /// Ends of names that may be uploaded, such as `pdf`; absent: any; an empty list: none.
+    /// Allowed file name extensions, such as `pdf`. `None` allows all; an empty list allows none.
     pub extensions: Option<Vec<String>>,
-    /// Which folder the tools of a new conversation work in.
+    /// Working folder of new threads.
     pub folder: Option<FolderWord>,
 }
 
@@ -25,15 +25,15 @@ pub struct FilesFile {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FolderWord {
-    /// One of its own.
+    /// A separate folder for each thread.
     #[default]
     Conversation,
-    /// The one that all such conversations of its user have. (ZE-C15)
+    /// One folder shared by all such threads of a user. (ZE-C15)
     User,
 }
 
 impl FilesFile {
-    /// This layer over a weaker one, key by key.
+    /// Merges two layers, key by key; `self` takes precedence.
     pub fn over(self, weaker: Self) -> Self {
         Self {
             max_bytes: self.max_bytes.or(weaker.max_bytes),
@@ -43,22 +43,19 @@ impl FilesFile {
         }
     }
 
-    /// Bytes of one file at most.
     pub fn max_bytes(&self) -> u64 {
         self.max_bytes.unwrap_or(MAX_BYTES)
     }
 
-    /// Bytes of a user's uploads together at most.
     pub fn max_total_bytes(&self) -> u64 {
         self.max_total_bytes.unwrap_or(MAX_TOTAL_BYTES)
     }
 
-    /// Which folder the tools of a new conversation work in.
     pub fn folder(&self) -> FolderWord {
         self.folder.unwrap_or_default()
     }
 
-    /// Whether files with this name may be uploaded.
+    /// Whether a file with this name may be uploaded.
     pub fn takes(&self, name: &str) -> bool {
         let Some(extensions) = &self.extensions else { return true };
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);

@@ -1,4 +1,4 @@
-//! What a configuration file says of tools, budgets and questions.
+//! Settings of tools, approvals and budgets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,15 +10,15 @@ use windlass::tool::{Adjustment, Reconcile};
 use super::money::Dollars;
 use crate::policy::Length;
 
-/// `[tools.<name>]`: an administrator's word on a tool, over its own hints.
+/// `[tools.<name>]`: an administrator's override of a tool's annotations.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolFile {
-    /// What may be done again when a call's outcome was lost.
+    /// Whether a call may be repeated if its outcome is lost.
     pub effect: Option<EffectWord>,
-    /// Whether its hints are believed.
+    /// Whether the tool's annotations are trusted.
     pub trusted: Option<bool>,
-    /// How a lost outcome is looked up.
+    /// How to look up a lost outcome.
     pub reconcile: Option<Reconcile>,
 }
 
@@ -28,16 +28,16 @@ pub struct ToolFile {
 pub enum EffectWord {
     /// Changes nothing.
     Pure,
-    /// Repeating changes nothing more.
+    /// A repeated call has no further effect.
     Idempotent,
-    /// The far side knows a repeat by its key.
+    /// The external system deduplicates repeated calls by a key.
     Keyed,
-    /// Never repeated by itself.
+    /// Never repeated automatically.
     Once,
 }
 
 impl ToolFile {
-    /// This layer over a weaker one.
+    /// Merges two layers; `self` takes precedence.
     pub fn over(self, weaker: Self) -> Self {
         Self {
             effect: self.effect.or(weaker.effect),
@@ -46,7 +46,7 @@ impl ToolFile {
         }
     }
 
-    /// What the registry is told.
+    /// Converts to the registry's type.
     pub fn adjustment(&self) -> Adjustment {
         let class = |word| match word {
             EffectWord::Pure => EffectClass::Pure,
@@ -62,7 +62,7 @@ impl ToolFile {
     }
 }
 
-/// Tools of two layers, by name.
+/// Merges the tools of two layers, by name.
 pub fn tools_over(
     stronger: BTreeMap<String, ToolFile>,
     mut weaker: BTreeMap<String, ToolFile>,
@@ -78,10 +78,10 @@ pub fn tools_over(
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApprovalsFile {
-    /// After how long a question of the agent that nobody answers is declined.
+    /// Time after which an unanswered question of the agent is declined.
     pub question_timeout: Option<Length>,
     /// Minimum time between the last change of an account's role, password or address by another user and the start of
-    /// a run in which the account approves, where a rule names approvers or a quorum.
+    /// a run in which the account approves, if a rule names approvers or a quorum.
     pub vote_after: Option<Length>,
 }
 

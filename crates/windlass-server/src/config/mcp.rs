@@ -1,6 +1,6 @@
-//! `[mcp.<name>]`: the tool servers that runs may use, over MCP.
+//! `[mcp.<name>]`: the MCP servers that provide tools for runs.
 //!
-//! A secret stands here as a reference; a server that a stronger layer sends elsewhere gets none of a weaker one.
+//! Secrets appear as references. If a stronger layer redirects a server, it inherits no secrets from a weaker layer.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,41 +17,41 @@ use crate::trouble::Trouble;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpFile {
-    /// Whether it is used.
+    /// Default: true.
     pub enabled: Option<bool>,
-    /// The program that is started.
+    /// Program to start.
     pub command: Option<String>,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Option<Vec<String>>,
-    /// Its environment, beside `PATH` and the like.
+    /// Environment variables, in addition to `PATH` and similar ones.
     pub env: BTreeMap<String, HeaderValue>,
-    /// The folder that it starts in.
+    /// Working directory of the program.
     pub cwd: Option<PathBuf>,
-    /// Its address, in place of a program.
+    /// URL of a remote server, instead of a program.
     pub url: Option<String>,
-    /// How it is spoken with there: `http` or `sse`.
+    /// Transport of a remote server: `http` or `sse`.
     pub transport: Option<TransportWord>,
     /// Headers of each request.
     pub headers: BTreeMap<String, HeaderValue>,
-    /// Whether POST is all that is used.
+    /// Whether to use only POST requests.
     pub post_only: Option<bool>,
-    /// Whether the hints of its tools are believed.
+    /// Whether the annotations of its tools are trusted.
     pub trusted: Option<bool>,
-    /// Whether nothing starts without it.
+    /// Whether Windlass refuses to start without it.
     pub required: Option<bool>,
-    /// When its name stands before its tools' names: `on_clash` or `always`.
+    /// When the server's name is prefixed to its tools' names: `on_clash` or `always`.
     pub prefix: Option<PrefixWord>,
-    /// The tools that are taken, `*` allowed.
+    /// Tools to include, with `*`.
     pub include: Option<Vec<String>>,
-    /// The tools that are left out.
+    /// Tools to exclude.
     pub exclude: Option<Vec<String>>,
-    /// How long it may take until it answers for the first time.
+    /// Maximum time until the connection is established.
     pub connect_timeout: Option<Length>,
-    /// How long a call may show no progress.
+    /// Maximum time of a call without progress.
     pub call_timeout: Option<Length>,
-    /// Whether it may have the agent's model answer it.
+    /// Whether the server may request completions from the agent's model.
     pub sampling: Option<bool>,
-    /// How people sign in there. Without it, by whatever the server itself says.
+    /// Settings of the OAuth sign-in. By default they are discovered from the server.
     pub oauth: Option<OAuthFile>,
 }
 
@@ -59,13 +59,13 @@ pub struct McpFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OAuthFile {
-    /// Whether people sign in there at all.
+    /// Whether the server uses OAuth.
     pub enabled: Option<bool>,
-    /// The client, where one was registered by hand.
+    /// Client id, if a client was registered manually.
     pub client_id: Option<String>,
-    /// Its secret, by reference.
+    /// Reference to the client's secret.
     pub client_secret: Option<Reference>,
-    /// What is asked for; none named: what the server wants.
+    /// Scopes to request. Empty means those that the server requests.
     pub scopes: Vec<String>,
 }
 
@@ -83,13 +83,12 @@ pub enum TransportWord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrefixWord {
-    /// Where another tool has the name.
+    /// Only if another tool has the same name.
     OnClash,
-    /// Always.
     Always,
 }
 
-/// The servers of a layer over those of a weaker one.
+/// Merges the servers of two layers.
 pub(super) fn servers_over(
     stronger: BTreeMap<String, McpFile>,
     mut weaker: BTreeMap<String, McpFile>,
@@ -133,34 +132,35 @@ impl McpFile {
         }
     }
 
-    /// Whether a program is started with other arguments, another environment or elsewhere than a weaker layer says: what
-    /// it then does is another's to say. (`NODE_OPTIONS`, `LD_PRELOAD` and many an argument run what they name.)
+    /// Whether this layer changes the arguments, environment or working directory of a weaker layer's program. Such a
+    /// change can make the program run other code. (`NODE_OPTIONS`, `LD_PRELOAD` and many arguments name code to run.)
     fn starts_otherwise(&self, weaker: &Self) -> bool {
         (self.args.is_some() && self.args != weaker.args)
             || (self.cwd.is_some() && self.cwd != weaker.cwd)
             || self.env.iter().any(|(name, value)| weaker.env.get(name) != Some(value))
     }
 
-    /// The same without its secrets and the trust in it.
+    /// Removes the secrets and the trust.
     fn lending_nothing(self) -> Self {
         let (env, headers) = (BTreeMap::new(), BTreeMap::new());
         Self { env, headers, oauth: None, trusted: None, sampling: None, ..self }
     }
 
-    /// Whether people sign in there: at an address, unless a header says who comes or the settings say no.
+    /// Whether the server uses OAuth: it has a URL, no `Authorization` header, and OAuth is not disabled.
     pub fn signs_in(&self) -> bool {
         let wanted = self.oauth.as_ref().is_none_or(|oauth| oauth.enabled.unwrap_or(true));
         let says_who = self.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
         self.url.is_some() && wanted && !says_who
     }
 
-    /// The sign-in there, which comes back to an address.
+    /// The OAuth settings, with `back` as the redirect URI.
     fn oauth(&self, name: &str, back: &str) -> Result<Option<OAuth>, Trouble> {
         if !self.signs_in() {
             return Ok(None);
         }
         let mut oauth = OAuth::new(back);
-        // A browser on this machine is what a program of this machine waits for; a page elsewhere is a site.
+        // A redirect to this machine identifies a native application; an `https` redirect identifies a web
+        // application.
         oauth.application_type = if back.starts_with("https://") { "web" } else { "native" }.into();
         if let Some(file) = &self.oauth {
             let secret = file.client_secret.as_ref().filter(|_| self.enabled.unwrap_or(true));
@@ -171,13 +171,13 @@ impl McpFile {
         Ok(Some(oauth))
     }
 
-    /// Whether a program or an address of its own makes it another server than a weaker layer's.
+    /// Whether this layer sets another program or URL than a weaker layer, which makes it another server.
     pub(super) fn is_elsewhere(&self, weaker: &Self) -> bool {
         (self.command.is_some() || self.url.is_some())
             && (self.command != weaker.command || self.url != weaker.url)
     }
 
-    /// The key with a secret in it that stands in the file as it is.
+    /// The first key with a literal secret.
     pub(super) fn open_secret(&self) -> Option<String> {
         let headers = self.headers.iter().map(|(name, value)| ("headers", name, value));
         let env = self.env.iter().map(|(name, value)| ("env", name, value));
@@ -186,18 +186,18 @@ impl McpFile {
         open.map(|(table, name, _)| format!("{table}.{name}"))
     }
 
-    /// The server without its secrets, for whoever only looks at it: they are read of none that is not started.
+    /// The server without its secrets, for listing. Secrets are only read for servers that are started.
     pub fn without_secrets(&self, name: &str, back: &str) -> Result<McpServer, Trouble> {
         Self { enabled: Some(false), ..self.clone() }.server(name, back)
     }
 
-    /// The server, with its secrets read; `back` is where browsers come back to from signing in there.
+    /// The server with its secrets. `back` is the redirect URI of its OAuth sign-in.
     pub fn server(&self, name: &str, back: &str) -> Result<McpServer, Trouble> {
         let key = |rest: &str| format!("mcp.{name}.{rest}");
         let enabled = self.enabled.unwrap_or(true);
         let mut secrets = Secrets::default();
         let mut values = |table: &str, values: &BTreeMap<String, HeaderValue>| {
-            // What nobody starts needs no secret.
+            // A disabled server needs no secrets.
             let read = values.iter().filter(|_| enabled).map(|(header, value)| {
                 let secret = value.resolve(&key(&format!("{table}.{header}")))?;
                 let read = (header.clone(), secret.expose().to_owned());

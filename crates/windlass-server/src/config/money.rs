@@ -1,15 +1,14 @@
-//! Dollars as people write them, and millionths of a dollar as they are counted.
+//! US dollars as users write them, converted to millionths of a dollar.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
 
-/// Millionths of a US dollar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dollars(pub u64);
 
-/// Decimals that count: a millionth is the smallest amount.
+/// Maximum number of decimals: the smallest amount is a millionth of a dollar.
 const DECIMALS: usize = 6;
 
 impl FromStr for Dollars {
@@ -33,7 +32,7 @@ impl fmt::Display for Dollars {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, millionths) = (self.0 / 1_000_000, self.0 % 1_000_000);
         let decimals = format!("{millionths:06}");
-        // Cents are always said; what is smaller only where there is any.
+        // Always print cents; print further digits only if they are not zero.
         let kept = decimals.trim_end_matches('0').len().max(2);
         write!(f, "{whole}.{}", &decimals[..kept])
     }
@@ -45,7 +44,7 @@ impl TryFrom<&toml::Value> for Dollars {
     fn try_from(written: &toml::Value) -> Result<Self, Self::Error> {
         match written {
             toml::Value::Integer(whole) => whole.to_string().parse(),
-            // The shortest decimals that mean the number: what was written.
+            // The shortest decimal representation of the float equals the written number.
             toml::Value::Float(number) => number.to_string().parse(),
             other => other.to_string().parse(),
         }

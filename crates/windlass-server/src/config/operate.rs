@@ -1,6 +1,6 @@
-//! `[server.limits]` and `[server.tls]`: what the server bears, and by which certificate it is known.
+//! `[server.limits]` and `[server.tls]`: limits, timeouts and the certificate of the server.
 //!
-//! Every figure has a default; the names say the unit.
+//! Every limit has a default. The names contain the unit.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 
-/// `[server.limits]`. Where a figure is absent, the default counts.
+/// `[server.limits]`. Absent keys use the default.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerLimits {
@@ -27,13 +27,13 @@ pub struct ServerLimits {
     streams_per_user: Option<u32>,
 }
 
-/// A second, or how long was said.
+/// The configured duration or the default, at least one second.
 fn seconds(said: Option<u64>, default: u64) -> Duration {
     Duration::from_secs(said.unwrap_or(default).max(1))
 }
 
 impl ServerLimits {
-    /// This layer over a weaker one, key by key.
+    /// Merges two layers, key by key; `self` takes precedence.
     pub fn over(self, weaker: Self) -> Self {
         Self {
             connections: self.connections.or(weaker.connections),
@@ -53,65 +53,67 @@ impl ServerLimits {
         }
     }
 
-    /// Connections at a time: each costs some KiB and a descriptor, of which systems give 1,024 to 1,048,576.
+    /// Maximum number of connections. Each uses some KiB and a file descriptor; systems allow 1,024 to 1,048,576 of
+    /// them.
     pub fn connections(&self) -> usize {
         self.connections.unwrap_or(10_000).clamp(1, 1_000_000)
     }
 
-    /// Connections of one address at a time: a tenth of all, so that one client cannot take them from the others.
+    /// Maximum number of connections from one address: by default a tenth of all, so that one client cannot use them
+    /// all.
     pub fn connections_per_address(&self) -> usize {
         self.connections_per_address.unwrap_or(1_000).max(1)
     }
 
-    /// How long a connection may take to bring a request's whole head, counted from the end of the answer before it:
-    /// what a slow client and an idle one are cut off by.
+    /// Maximum time to receive a request's complete head, from the end of the previous response. Disconnects slow and
+    /// idle clients.
     pub fn head_timeout(&self) -> Duration {
         seconds(self.head_timeout_s, 30)
     }
 
-    /// How long a body may keep the server waiting beside what its bytes pay for.
+    /// Time that a request body may pause, in addition to the time that its received bytes allow.
     pub fn body_grace(&self) -> Duration {
         seconds(self.body_grace_s, 15)
     }
 
-    /// How long a client may take no byte of an answer that is ready.
+    /// Maximum time in which a client accepts no byte of a pending response.
     pub fn stall_timeout(&self) -> Duration {
         seconds(self.stall_timeout_s, 30)
     }
 
-    /// How long requests and tools may take to end once the server is told to stop.
+    /// Maximum time for requests and tools to finish at shutdown.
     pub fn stop_timeout(&self) -> Duration {
         seconds(self.stop_timeout_s, 20)
     }
 
-    /// How long a stream is silent at most. Proxies close a silent connection after 30 to 60 s.
+    /// Maximum silence of a stream. Proxies close silent connections after 30 to 60 s.
     pub fn heartbeat(&self) -> Duration {
         seconds(self.heartbeat_s, 15)
     }
 
-    /// How often it is looked again whether whoever reads a stream still may: a key that was taken back, an account
-    /// that was deactivated, a thread that is gone.
+    /// Interval at which a stream checks that its reader still has access. Access ends if the key is revoked, the
+    /// account is deactivated, or the thread is deleted.
     pub fn look_again(&self) -> Duration {
         seconds(self.look_again_s, 60)
     }
 
-    /// Requests of one user, and of one key, in a minute; 0: any number.
+    /// Maximum requests per minute of one user, and of one key; 0 means no limit.
     pub fn requests_per_minute(&self) -> u32 {
         self.requests_per_minute.unwrap_or(1_200)
     }
 
-    /// Requests without a credential from one address in a minute; 0: any number.
+    /// Maximum requests per minute without a credential from one address; 0 means no limit.
     pub fn anonymous_requests_per_minute(&self) -> u32 {
         self.anonymous_requests_per_minute.unwrap_or(300)
     }
 
-    /// Runs of one user that are active at a time; 0: any number.
+    /// Maximum number of active runs of one user; 0 means no limit.
     pub fn runs_per_user(&self) -> u32 {
         self.runs_per_user.unwrap_or(50)
     }
 
-    /// Streams of one user that are open at a time; 0: any number. A proxy in front hides whose connections there are, so
-    /// the default is what one address may have.
+    /// Maximum number of open streams of one user; 0 means no limit. Behind a proxy, connections cannot be counted by
+    /// client address. The default is therefore the limit of connections per address.
     pub fn streams_per_user(&self) -> usize {
         self.streams_per_user.map_or_else(|| self.connections_per_address(), |said| said as usize)
     }
@@ -121,18 +123,17 @@ impl ServerLimits {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct TlsFile {
-    /// The certificate and those that vouch for it, as PEM.
+    /// Path of the certificate chain, as PEM.
     pub certificate: PathBuf,
-    /// Its private key, as PEM.
+    /// Path of the private key, as PEM.
     pub key: PathBuf,
 }
 
-/// An address or a range of them.
+/// An IP address or a range of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range(IpNet);
 
 impl Range {
-    /// Whether an address lies in it.
     pub fn has(&self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())
     }

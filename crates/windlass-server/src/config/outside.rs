@@ -1,6 +1,6 @@
-//! `[outbound]`, `[web]` and `[api.<name>]`: what agents may reach outside, and in whose name.
+//! `[outbound]`, `[web]` and `[api.<name>]`: external hosts that agents may reach, and the credentials to use.
 //!
-//! Secrets stand here as references alone; they are read when a request is about to leave.
+//! Secrets appear only as references. They are read when a request is about to be sent.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,17 +14,17 @@ use windlass::tool::web::Provider;
 use super::reference::Reference;
 use crate::trouble::Trouble;
 
-/// `[outbound]`: what tools may call at all.
+/// `[outbound]`: which hosts tools may call.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OutboundFile {
-    /// The only hosts that are called; none named: every public one.
+    /// The only allowed hosts. Default: all public hosts.
     pub allow_hosts: Option<Vec<Host>>,
-    /// Hosts that are never called.
+    /// Denied hosts.
     pub deny_hosts: Vec<Host>,
-    /// Hosts inside that may be called although they are not public.
+    /// Allowed hosts that are not public.
     pub internal_hosts: Option<Vec<Host>>,
-    /// The ports that may be called; none named: 80 and 443.
+    /// Allowed ports. Default: 80 and 443.
     pub ports: Option<Vec<u16>>,
 }
 
@@ -32,9 +32,9 @@ pub struct OutboundFile {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebFile {
-    /// Whether WebFetch is offered; it is, unless said otherwise.
+    /// Whether WebFetch is offered. Default: true.
     pub fetch: Option<bool>,
-    /// Hosts that WebFetch reads without asking.
+    /// Hosts that WebFetch reads without approval.
     pub hosts: Option<Vec<Host>>,
     /// The search engine.
     pub search: Option<SearchFile>,
@@ -44,11 +44,11 @@ pub struct WebFile {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchFile {
-    /// Which, or `off`.
+    /// The search engine, or `off`.
     provider: EngineWord,
-    /// Where it is, unless at its usual address.
+    /// Base URL, if it is not the standard one.
     base_url: Option<String>,
-    /// Its key, by reference.
+    /// Reference to the API key.
     api_key: Option<Reference>,
 }
 
@@ -63,18 +63,18 @@ enum EngineWord {
     Off,
 }
 
-/// Which search is offered.
+/// The search engine to offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// None.
+    /// No search.
     Off,
-    /// The usual one: nobody has chosen.
+    /// The default engine, because none is configured.
     Usual,
-    /// This one.
+    /// A configured engine.
     Chosen(Provider),
 }
 
-/// `[api.<name>]`: a service that agents may call with ApiCall.
+/// `[api.<name>]`: an HTTP API that agents may call with ApiCall.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiFile {
@@ -93,11 +93,11 @@ pub struct ApiFile {
     timeout_ms: Option<u64>,
     #[serde(default)]
     idempotency_keys: bool,
-    /// Its OpenAPI description; relative to the folder of the file that names it.
+    /// Path of its OpenAPI description, relative to the folder of the configuration file.
     openapi: Option<PathBuf>,
 }
 
-/// `auth` of a service.
+/// The `auth` table of an API.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 enum AuthFile {
@@ -117,7 +117,7 @@ enum AuthFile {
 }
 
 impl OutboundFile {
-    /// This layer over a weaker one. What is denied below stays denied.
+    /// Merges two layers; `self` takes precedence. Denied hosts of the weaker layer stay denied.
     pub fn over(self, weaker: Self) -> Self {
         Self {
             allow_hosts: self.allow_hosts.or(weaker.allow_hosts),
@@ -127,7 +127,7 @@ impl OutboundFile {
         }
     }
 
-    /// The rules of the guard.
+    /// Converts to the rules of the outbound guard.
     pub fn reach(&self) -> Reach {
         Reach {
             allow_hosts: self.allow_hosts.clone().unwrap_or_default(),
@@ -142,7 +142,7 @@ impl OutboundFile {
 }
 
 impl WebFile {
-    /// This layer over a weaker one, key by key; a search engine as a whole, since its key belongs to its address.
+    /// Merges two layers, key by key. A search engine is replaced as a whole, because its key belongs to its address.
     pub fn over(self, weaker: Self) -> Self {
         Self {
             fetch: self.fetch.or(weaker.fetch),
@@ -151,12 +151,11 @@ impl WebFile {
         }
     }
 
-    /// Whether WebFetch is offered.
     pub fn fetches(&self) -> bool {
         self.fetch.unwrap_or(true)
     }
 
-    /// Which search is offered.
+    /// The search engine to offer.
     pub fn search(&self) -> Result<Search, Trouble> {
         let Some(SearchFile { provider, base_url, api_key }) = self.search.clone() else {
             return Ok(Search::Usual);
@@ -184,15 +183,14 @@ impl WebFile {
 }
 
 impl ApiFile {
-    /// Makes the path of the description whole: it is meant from the folder of the file that names it.
+    /// Resolves the path of the OpenAPI description against the folder of the configuration file.
     pub fn locate(&mut self, file: &Path) {
         if let (Some(path), Some(folder)) = (&mut self.openapi, file.parent()) {
             *path = folder.join(&*path);
         }
     }
 
-    /// The service as the tool takes it. Its description is read now, so that what is wrong with it is told at the
-    /// start.
+    /// Builds the service for the tool. Reads the OpenAPI description now, so that errors are reported at startup.
     pub fn service(&self, name: &str) -> Result<Service, Trouble> {
         let openapi = match &self.openapi {
             None => None,
@@ -237,7 +235,7 @@ impl ApiFile {
     }
 }
 
-/// Secrets where their references say, read anew for each request: a changed one counts at once.
+/// Resolves secret references for each request, so that a changed secret applies immediately.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept;
 
@@ -281,7 +279,7 @@ mod tests {
         assert_eq!((reach.internal_hosts.len(), &reach.ports), (1, &Ports::Only(vec![443])));
         assert!(!both.web.fetches());
         assert_eq!(both.web.search().unwrap(), Search::Chosen(Provider::DuckDuckGo { base_url: None }));
-        // A secret goes nowhere but where it was written beside.
+        // A secret is only sent to the address that is configured with it.
         assert!(both.api["a"].references().is_empty());
         assert_eq!(both.api["a"].openapi.as_deref(), Some(Path::new("/etc/windlass/a.yaml")));
         assert_eq!(both.api.len(), 2);
@@ -299,7 +297,7 @@ mod tests {
         assert_eq!(silent.web.hosts, layer(&user).web.hosts);
         let empty = "[outbound]\ndeny_hosts = []\nallow_hosts = []\ninternal_hosts = []\nports = []\n[web]\nhosts = []\n";
         let empty = layer(empty).over(layer(&user));
-        // But for what is denied.
+        // Denied hosts are the exception.
         assert_eq!(empty.outbound.reach(), layer(denied).outbound.reach());
         assert_eq!(empty.web.hosts, Some(vec![]));
     }

@@ -1,11 +1,12 @@
-//! References to secrets: where a value is kept, never the value. Resolved where a request is about to leave.
+//! References to secrets: the location of a value, never the value. They are resolved when a request is about to be
+//! sent.
 
 use serde::{Deserialize, Deserializer};
 use windlass::models::Secret;
 
 use crate::trouble::Trouble;
 
-/// Where a secret is kept.
+/// The location of a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
     /// `env:NAME`.
@@ -15,7 +16,7 @@ pub enum Reference {
 }
 
 impl Reference {
-    /// Reads a reference; `None` where the text is none.
+    /// Parses a reference. Returns `None` if the text is not a reference.
     pub fn parse(text: &str) -> Option<Self> {
         let named = |rest: &str| Some(rest.trim().to_owned()).filter(|name| !name.is_empty());
         if let Some(name) = text.strip_prefix("env:") {
@@ -24,7 +25,7 @@ impl Reference {
         named(text.strip_prefix("file:")?).map(Self::File)
     }
 
-    /// Reads the secret; `key` names the setting in an error.
+    /// Reads the secret. `key` names the setting in an error.
     pub fn resolve(&self, key: &str) -> Result<Secret, Trouble> {
         match self {
             Self::Variable(name) => match super::environment(name) {
@@ -57,7 +58,7 @@ impl std::fmt::Display for Reference {
 impl<'de> Deserialize<'de> for Reference {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        // The text may be the secret itself: it is not repeated.
+        // The text may be the secret itself, so the error does not contain it.
         Self::parse(&text).ok_or_else(|| {
             serde::de::Error::custom(
                 "a secret must not stand in a file; write `env:NAME` or `file:PATH`, which say where it is",
@@ -66,22 +67,20 @@ impl<'de> Deserialize<'de> for Reference {
     }
 }
 
-/// A header's value: a reference, or a text that is no secret.
+/// A header's value: a reference to a secret, or a literal text.
 #[derive(Clone, PartialEq, Eq)]
 pub enum HeaderValue {
-    /// Kept elsewhere.
     Reference(Reference),
-    /// As it stands.
     Literal(String),
 }
 
 impl HeaderValue {
-    /// Whether the value stands in the file.
+    /// Whether the value is literally in the file.
     pub fn is_literal(&self) -> bool {
         matches!(self, Self::Literal(_))
     }
 
-    /// The value; `key` names the setting in an error.
+    /// Returns the value. `key` names the setting in an error.
     pub fn resolve(&self, key: &str) -> Result<Secret, Trouble> {
         match self {
             Self::Reference(reference) => reference.resolve(key),

@@ -1,4 +1,4 @@
-//! `[server]`: where the server listens and who may come.
+//! `[server]`: addresses, access and limits of the server.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,44 +18,43 @@ use crate::trouble::Trouble;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerFile {
-    /// The address to listen at.
+    /// Address to listen on.
     pub listen: Option<SocketAddr>,
-    /// The addresses that people reach the server by.
+    /// Public URLs of the server.
     pub public_urls: Option<Vec<String>>,
-    /// Origins of pages elsewhere that may use the server.
+    /// Origins of other web pages that may use the server.
     pub cors: Option<Vec<String>>,
-    /// Proxies whose word counts on who asks and by which scheme.
+    /// Trusted proxies, whose forwarding headers name the client and the scheme.
     pub proxies: Option<Vec<Range>>,
-    /// Systems inside that integrations may call, beside what is public and speaks https.
+    /// Internal hosts that integrations may call, in addition to public `https` hosts.
     pub internal_hosts: Option<Vec<Host>>,
-    /// Whether administrators may add tool servers that are programs, which then run on this machine.
+    /// Whether administrators may add MCP servers that are local programs.
     pub mcp_commands: Option<bool>,
-    /// The certificate, where the server speaks TLS itself.
+    /// Certificate, if the server itself uses TLS.
     pub tls: Option<TlsFile>,
-    /// What reads the metrics from elsewhere, beside administrators.
+    /// Reference to the token with which monitoring systems read the metrics.
     pub metrics_token: Option<Reference>,
-    /// What the server bears.
     pub limits: ServerLimits,
     /// Who may register: `open`, `invite`, `closed`.
     pub registration: Option<Registration>,
-    /// The model that makes titles of new conversations.
+    /// Model that generates titles of new threads.
     pub title_model: TitleModel,
-    /// The interfaces of other products that are served beside the API.
+    /// Dialects to serve.
     pub dialect: DialectsFile,
-    /// Providers that people sign in by, by the name in their address.
+    /// OpenID Connect providers, by the name in their URL.
     pub oidc: BTreeMap<String, OidcFile>,
 }
 
-/// `title_model`: which model makes titles of new conversations.
+/// `title_model`: the model that generates titles of new threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub enum TitleModel {
-    /// The one that the first run has.
+    /// The model of the thread's first run.
     #[default]
     Runs,
-    /// This one.
+    /// This model.
     Named(ModelName),
-    /// None (`"none"`): a title is the first words of the first message.
+    /// None (`"none"`): the title is the beginning of the first message.
     None,
 }
 
@@ -76,7 +75,7 @@ impl TitleModel {
         }
     }
 
-    /// The model that the settings name.
+    /// The configured model, if any.
     pub fn named(&self) -> Option<&ModelName> {
         match self {
             Self::Named(model) => Some(model),
@@ -89,28 +88,28 @@ impl TitleModel {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OidcFile {
-    /// The provider's address, exactly as it names itself.
+    /// Issuer URL, exactly as the provider reports it.
     pub issuer: String,
-    /// What the provider calls this server.
+    /// Client id of this server at the provider.
     pub client_id: String,
-    /// The client's secret, by reference; none for a public client.
+    /// Reference to the client secret; `None` for a public client.
     pub client_secret: Option<Reference>,
-    /// What is asked for beside `openid`; `email` and `profile` unless something else is said.
+    /// Scopes in addition to `openid`. Default: `email` and `profile`.
     pub scopes: Option<Vec<String>>,
-    /// Domains of verified addresses that new accounts may have; none named means any.
+    /// Allowed domains of verified email addresses of new accounts. Empty allows any.
     #[serde(default)]
     pub domains: Vec<String>,
-    /// What new accounts may do; without it nobody gets an account by signing in.
+    /// Role of new accounts; `None` creates no accounts.
     pub role: Option<Role>,
-    /// The workspace; the first one unless something else is said.
+    /// Workspace of its users. Default: the default workspace.
     pub workspace: Option<String>,
-    /// Whether whoever has the verified address of an account gets that account.
+    /// Whether a verified email address signs in to the existing account with that address.
     #[serde(default)]
     pub link_by_email: bool,
 }
 
 impl ServerFile {
-    /// This layer over a weaker one, key by key.
+    /// Merges two layers, key by key; `self` takes precedence.
     pub fn over(self, weaker: Self) -> Self {
         Self {
             listen: self.listen.or(weaker.listen),
@@ -118,7 +117,7 @@ impl ServerFile {
             cors: self.cors.or(weaker.cors),
             registration: self.registration.or(weaker.registration),
             title_model: self.title_model.or(weaker.title_model),
-            // A provider as a whole: half of one with half of another would be a third.
+            // A provider is replaced as a whole, because a mixture of two definitions would be meaningless.
             oidc: weaker.oidc.into_iter().chain(self.oidc).collect(),
             proxies: self.proxies.or(weaker.proxies),
             internal_hosts: self.internal_hosts.or(weaker.internal_hosts),
@@ -130,12 +129,11 @@ impl ServerFile {
         }
     }
 
-    /// Who may register.
     pub fn registration(&self) -> Registration {
         self.registration.unwrap_or_default()
     }
 
-    /// The addresses that people reach the server by.
+    /// Parses the public URLs.
     pub fn public_urls(&self) -> Result<Vec<Uri>, Trouble> {
         let read = |url: &String| {
             let uri =

@@ -1,13 +1,13 @@
-//! What is wrong in a configuration file, with its line and the key that was probably meant.
+//! Explains errors in configuration files: the line, and the key that was probably intended.
 
 use std::path::Path;
 
 use crate::trouble::Trouble;
 
-/// How alike two keys must be for one to be suggested, from 0 to 1.
+/// Minimum similarity of a suggested key, from 0 to 1.
 const ALIKE: f64 = 0.6;
 
-/// Explains why a file cannot be read.
+/// Converts a parser error.
 pub fn explain(path: &Path, text: &str, error: &toml::de::Error) -> Trouble {
     let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
     let (what, hint) = words(error.message());
@@ -15,7 +15,7 @@ pub fn explain(path: &Path, text: &str, error: &toml::de::Error) -> Trouble {
     hint.into_iter().fold(trouble, Trouble::hint)
 }
 
-/// The words for an error of the parser: what is wrong, and what to do.
+/// Message and hint for a parser error.
 pub fn words(message: &str) -> (String, Option<String>) {
     let Some((key, known)) = unknown_key(message) else {
         let mut parts = message.trim().splitn(2, "; ");
@@ -29,14 +29,14 @@ pub fn words(message: &str) -> (String, Option<String>) {
     (format!("unknown key `{key}`"), Some(hint))
 }
 
-/// Takes serde's message apart: "unknown field `x`, expected one of `a`, `b`".
+/// Parses serde's message: "unknown field `x`, expected one of `a`, `b`".
 fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
     let rest = message.trim().strip_prefix("unknown field `")?;
     let (key, rest) = rest.split_once('`')?;
     Some((key, rest.split('`').skip(1).step_by(2).collect()))
 }
 
-/// The most similar of some words, where one is similar at all.
+/// The most similar word. Returns `None` if no word is similar enough.
 pub fn nearest<'w>(word: &str, known: &[&'w str]) -> Option<&'w str> {
     let likeness = |near: &str| strsim::jaro_winkler(&word.to_lowercase(), near);
     let best = known.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;

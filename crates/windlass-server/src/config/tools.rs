@@ -1,7 +1,8 @@
-//! `[tools]`: how commands run, and an administrator's word on each tool.
+//! `[tools]`: settings of commands, and overrides for single tools.
 //!
-//! `disabled` names tools that there are not; `[tools.bash]` is the tools `Bash`, `BashOutput` and `KillBash`; every other table is about the tool of its name. What
-//! stands in a folder's own file counts, as all of it, only once a person has trusted it.
+//! The list `disabled` removes tools. `[tools.bash]` configures the tools `Bash`, `BashOutput` and `KillBash`. Every
+//! other table overrides the tool of that name. A folder's own file applies, like the whole file, only after a person
+//! trusts it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,11 +18,11 @@ use crate::policy::Length;
 /// `[tools]`.
 #[derive(Clone, Debug, Default)]
 pub struct ToolsFile {
-    /// How commands run.
+    /// Settings of commands.
     pub bash: BashFile,
-    /// Tools that there are not, whoever has them. It wins over everything.
+    /// Tools to remove, from any source. Takes precedence over all other settings.
     pub disabled: BTreeSet<String>,
-    /// What is said of tools, by name.
+    /// Overrides by tool name.
     pub named: BTreeMap<String, ToolFile>,
 }
 
@@ -29,29 +30,29 @@ pub struct ToolsFile {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BashFile {
-    /// Whether agents may run commands at all.
+    /// Whether agents may run commands.
     pub enabled: Option<bool>,
-    /// Whether the kernel has to hold them: `required`, `preferred` or `off`.
+    /// Whether commands need a sandbox: `required`, `preferred` or `off`.
     pub sandbox: Option<SandboxWord>,
-    /// Whether they reach the network.
+    /// Whether commands can access the network.
     pub network: Option<bool>,
-    /// Files and folders that they may read and run.
+    /// Files and folders that commands may read and execute.
     pub read: Option<Vec<PathBuf>>,
-    /// Files and folders that they may change.
+    /// Files and folders that commands may change.
     pub write: Option<Vec<PathBuf>>,
-    /// Variables that they get, by name.
+    /// Names of environment variables that commands receive.
     pub variables: Option<Vec<String>>,
-    /// The shell.
+    /// Path of the shell.
     pub shell: Option<PathBuf>,
-    /// How long one may take.
+    /// Maximum time of a command.
     pub timeout: Option<Length>,
-    /// How long one in the background may take.
+    /// Maximum time of a background command.
     pub background_timeout: Option<Length>,
-    /// Processes of one command at a time.
+    /// Maximum number of processes of one command.
     pub max_processes: Option<usize>,
-    /// MiB of one file that a command writes.
+    /// Maximum size of a file that a command writes, in MiB.
     pub max_file_mib: Option<u64>,
-    /// MiB of memory of one process; 0: any.
+    /// Maximum memory of one process, in MiB; 0 means no limit.
     pub max_memory_mib: Option<u64>,
 }
 
@@ -59,28 +60,28 @@ pub struct BashFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxWord {
-    /// Commands run only where the kernel holds them.
+    /// Commands run only if the kernel supports the full sandbox.
     Required,
-    /// They run with whatever the kernel has.
+    /// Commands run with the restrictions that the kernel supports.
     Preferred,
-    /// They run as any program of the user.
+    /// Commands run without restrictions, like any program of the user.
     Off,
 }
 
-/// `[agent.offload]`: whether models see summaries of long results. (LM-O1)
+/// `[agent.offload]`: whether models receive summaries of long results. (LM-O1)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OffloadFile {
-    /// Whether they do.
+    /// Default: false.
     pub enabled: Option<bool>,
-    /// Bytes of a result that they still see whole.
+    /// Maximum size of a result that the model receives completely, in bytes.
     pub threshold_bytes: Option<u64>,
-    /// Characters that a summary shows.
+    /// Number of characters in a summary.
     pub max_preview_chars: Option<usize>,
 }
 
 impl OffloadFile {
-    /// This layer over a weaker one.
+    /// Merges two layers; `self` takes precedence.
     pub fn over(self, weaker: Self) -> Self {
         Self {
             enabled: self.enabled.or(weaker.enabled),
@@ -89,7 +90,7 @@ impl OffloadFile {
         }
     }
 
-    /// What the engine is told; nothing, where nobody has turned it on.
+    /// Converts to the engine's type. Returns `None` unless it is enabled.
     pub fn offload(&self) -> Option<Offload> {
         let usual = Offload::default();
         self.enabled.unwrap_or(false).then(|| Offload {
@@ -101,9 +102,9 @@ impl OffloadFile {
 }
 
 impl ToolsFile {
-    /// This layer over a weaker one.
+    /// Merges two layers; `self` takes precedence.
     pub fn over(self, weaker: Self) -> Self {
-        // What one layer takes out, none brings back.
+        // A tool that is disabled in one layer cannot be enabled by another.
         let disabled = &self.disabled | &weaker.disabled;
         Self { bash: self.bash.over(weaker.bash), disabled, named: tools_over(self.named, weaker.named) }
     }
@@ -127,12 +128,11 @@ impl BashFile {
         }
     }
 
-    /// Whether agents may run commands.
     pub fn is_enabled(&self) -> bool {
         self.enabled.unwrap_or(false)
     }
 
-    /// The settings of the tools; `hidden` is what no command may reach. The error names the key.
+    /// Converts to the tools' settings. `hidden` lists paths that no command may access. The error names the key.
     #[cfg(target_os = "linux")]
     pub fn settings(
         &self,
@@ -176,12 +176,12 @@ impl BashFile {
     }
 }
 
-/// A path as it is opened: absolute, or below the user's home.
+/// Resolves a path that is absolute or relative to the user's home.
 #[cfg(target_os = "linux")]
 fn whole(key: &str, path: &Path, home: Option<&Path>) -> Result<PathBuf, String> {
     let below_home = path.strip_prefix("~").ok().zip(home);
     match below_home {
-        // A home that is reached through a link is the system's doing: below it links open nothing.
+        // The home may be reached through a symbolic link that the system made. Links below it are not followed.
         Some((rest, home)) => Ok(home.canonicalize().unwrap_or_else(|_| home.to_owned()).join(rest)),
         None if path.is_absolute() => Ok(path.to_owned()),
         None => Err(format!(
@@ -237,7 +237,7 @@ mod tests {
     fn commands_are_off_and_held_unless_somebody_says_otherwise() {
         let bare = read("");
         assert!(!bare.bash.is_enabled());
-        // To say how they would run is not to let them.
+        // Configuring commands does not enable them.
         let settings = read("[tools.bash]\nnetwork = true\n").bash;
         assert!(!settings.is_enabled());
         let settings =
@@ -279,7 +279,7 @@ mod tests {
         let relative =
             read("[tools.bash]\nread = ['secrets']\n").bash.settings(None, Vec::new()).unwrap_err();
         assert_eq!(relative, "`tools.bash.read` names `secrets`; write a path that begins with `/` or `~/`");
-        // Whose home `~` is has to be known.
+        // Resolving `~` requires a home.
         assert!(read("[tools.bash]\nwrite = ['~/x']\n").bash.settings(None, Vec::new()).is_err());
     }
 }

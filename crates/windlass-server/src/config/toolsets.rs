@@ -1,4 +1,4 @@
-//! `[toolsets.<name>]`: tools in groups, and what of them every request carries.
+//! `[toolsets.<name>]`: groups of tools, and which of their tools every model request contains.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +11,32 @@ use windlass::tool::{Shown, Toolset};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolsetFile {
-    /// What it is for, for the model.
+    /// Description for the model.
     pub description: String,
-    /// Names of its tools, with `*` and `?`.
+    /// Patterns of tool names, with `*` and `?`.
     pub tools: Vec<Glob>,
-    /// Servers whose tools belong to it.
+    /// MCP servers whose tools belong to it.
     pub servers: Vec<String>,
     /// Tags whose tools belong to it.
     pub tags: Vec<String>,
-    /// What of it every request carries: `nothing`, `reads` or `all`.
+    /// Which of its tools every request contains: `nothing`, `reads` or `all`.
     pub shown: ShownWord,
 }
 
-/// What of a toolset every request carries.
+/// Which tools of a toolset every request contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShownWord {
-    /// Nothing: it is loaded when the model asks.
+    /// None: the model loads the toolset on demand.
     #[default]
     Nothing,
-    /// The tools that only read.
+    /// The read-only tools.
     Reads,
-    /// All of it.
+    /// All tools.
     All,
 }
 
-/// The toolsets as the engine takes them: those of the configuration by name, then the built-in ones.
+/// The toolsets for the engine: the configured ones sorted by name, then the built-in ones.
 pub fn toolsets(files: &BTreeMap<String, ToolsetFile>) -> Vec<Toolset> {
     let of = |(name, file): (&String, &ToolsetFile)| Toolset {
         name: name.clone(),
@@ -51,10 +51,10 @@ pub fn toolsets(files: &BTreeMap<String, ToolsetFile>) -> Vec<Toolset> {
         },
     };
     let mut sets: Vec<Toolset> = files.iter().map(of).collect();
-    // A group that somebody else has named a tool for before has lost it.
+    // If an earlier toolset contains a tool, a later one does not get it.
     for usual in builtin_toolsets() {
         match sets.iter_mut().find(|set| set.name == usual.name) {
-            // Whoever says no more than how much of it is shown means the same tools.
+            // A configured toolset that only sets `shown` has the tools of the built-in one.
             Some(set) if set.tools.is_empty() && set.servers.is_empty() && set.tags.is_empty() => {
                 set.tools = usual.tools;
                 if set.description.is_empty() {
