@@ -1,4 +1,4 @@
-//! The models that an open store calls: the configured providers, and endpoints that clients bring for their own runs.
+//! The models that an open store can call: configured providers, and endpoints that clients bring for their own runs.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -10,10 +10,10 @@ use windlass::port::model::{Model, ModelError, Models};
 use crate::config::Settings;
 use crate::endpoints::ClientEndpoints;
 
-/// The providers at hand; which ones a command needs may turn out only when the store is open.
+/// The available providers. They can be replaced, because the models that a command needs may be known only later.
 pub struct Catalog {
     providers: RwLock<ProviderCatalog>,
-    /// What clients of a server bring along for their own runs.
+    /// Endpoints that clients of the server bring for their own runs.
     pub endpoints: ClientEndpoints,
 }
 
@@ -25,9 +25,9 @@ impl Catalog {
         Ok(Self { providers, endpoints: ClientEndpoints::new(out) })
     }
 
-    /// The providers now.
+    /// The current providers.
     pub fn now(&self) -> ProviderCatalog {
-        // A poisoned lock still holds a whole catalogue.
+        // Invariant: a poisoned lock still guards a whole catalog.
         self.providers.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -6,12 +6,11 @@ use windlass::clock::SystemClock;
 use windlass::machine::Timestamp;
 use windlass::port::clock::Clock;
 
-/// The time.
+/// The current time.
 pub fn now() -> Timestamp {
     SystemClock::new().now()
 }
 
-/// The clock of this process.
 pub fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock::new())
 }

@@ -1,8 +1,8 @@
-//! Model endpoints that clients name for their own runs: where the model is called, and with whose key. (ZE-C7)
+//! Model endpoints that clients bring for their own runs: a URL and an API key. (ZE-C7)
 //!
-//! They are kept in this process's memory alone. A run records the name of an endpoint, which holds neither the address nor
-//! the key; after a restart the client names the endpoint again. The addresses come over the network, so that only those
-//! are called that `[outbound]` lets tools call.
+//! They are kept only in this process's memory. A run records the endpoint's name, which contains neither the URL nor
+//! the key. After a restart the client must send the endpoint again. The URLs come from requests, so only hosts that
+//! `[outbound]` allows are called.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,24 +13,25 @@ use windlass::outbound::Outbound;
 use windlass::port::model::{Model, ModelError, Models};
 use windlass::secret::Secret;
 
-/// What the provider's part of such a model's name begins with; hexadecimal digits follow.
+/// Prefix of the provider part of such a model's name; hexadecimal digits follow.
 const PREFIX: &str = "client-endpoint-";
-/// Hexadecimal digits: enough that no two endpoints of a server have one name.
+/// Number of hexadecimal digits, enough to avoid collisions.
 const DIGITS: usize = 16;
-/// Endpoints of one user that are kept, and of all: each holds a key and some KiB. The newest ones stay.
+/// Maximum number of endpoints of one user, and of all users. Each holds a key and some KiB. The oldest ones are
+/// evicted.
 const USER_MAX: usize = 8;
 const ALL_MAX: usize = 1_024;
-/// Bytes of an address, of a key and of a model's name.
+/// Maximum length of a URL, of a key and of a model's name, in bytes.
 const URL_MAX_BYTES: usize = 2_048;
 const KEY_MAX_BYTES: usize = 8_192;
 const NAME_MAX_BYTES: usize = 256;
 
-/// An endpoint as a client names it.
+/// An endpoint of a client.
 #[derive(Clone)]
 pub struct ClientEndpoint {
-    /// The address, in the form that OpenAI's own SDK takes: it ends in `/v1`.
+    /// Base URL in the form that OpenAI's SDK uses, ending in `/v1`.
     pub url: String,
-    /// The key; none: the endpoint takes none.
+    /// API key; `None` if the endpoint requires none.
     pub key: Option<Secret>,
 }
 
@@ -41,50 +42,50 @@ impl std::fmt::Debug for ClientEndpoint {
     }
 }
 
-/// Why an endpoint is not taken. No message holds a key.
+/// Why an endpoint is rejected. No message contains a key.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// The settings do not allow it.
+    /// The settings do not allow client endpoints.
     #[error("this server calls no endpoints of clients")]
     Off,
-    /// It may not be called.
+    /// The outbound rules do not allow the URL.
     #[error("`{url}` may not be called: {why}")]
     Refused {
-        /// The address.
         url: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// Something is too long, or no text that a request can carry.
+    /// A value is too long or contains control characters.
     #[error("the {what} is empty, longer than {max_bytes} bytes, or has control characters")]
     Unfit {
-        /// What.
+        /// Name of the value.
         what: &'static str,
-        /// How long it may be.
+        /// Maximum length.
         max_bytes: usize,
     },
 }
 
-/// The endpoints that clients have named, the newest last.
+/// The endpoints of clients, newest last.
 pub struct ClientEndpoints {
     out: Option<Outbound>,
     known: Mutex<VecDeque<Known>>,
 }
 
 struct Known {
-    /// The provider's part of the names of its models.
+    /// The provider part of its models' names.
     provider: String,
     owner: (String, Principal),
     models: ProviderCatalog,
 }
 
 impl ClientEndpoints {
-    /// No endpoints yet, reached by this way; `None` takes none.
+    /// Creates an empty set that connects through `out`; `None` rejects all endpoints.
     pub fn new(out: Option<Outbound>) -> Self {
         Self { out, known: Mutex::default() }
     }
 
-    /// Whether a model's name is that of a client's endpoint. Such a name is no secret, so that no request may choose one.
+    /// Whether a model's name belongs to a client endpoint. The name is not a secret, so requests may not select such
+    /// a model.
     pub fn names(model: &ModelName) -> bool {
         let provider = model.as_str().split_once('/').map_or("", |(provider, _)| provider);
         provider
@@ -92,8 +93,8 @@ impl ClientEndpoints {
             .is_some_and(|rest| rest.len() == DIGITS && rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
     }
 
-    /// Takes an endpoint for a user; returns the name by which a run calls a model there. The same address again replaces
-    /// the key.
+    /// Stores an endpoint of a user. Returns the name with which a run calls a model there. The same URL again
+    /// replaces the key.
     pub fn open(
         &self,
         workspace: &str,
@@ -128,7 +129,7 @@ impl ClientEndpoints {
             auth: Auth::Bearer,
             ..ProviderConfig::default()
         };
-        // Nothing of this process's own environment goes there.
+        // No variable of this process's environment may affect or reach the endpoint.
         let models = ProviderCatalog::builder().provider(&provider, config).variables(|_| None);
         let http = out.client().map_err(|error| refused(error.to_string()))?;
         let models = models.http_client(http).build().map_err(|error| refused(error.to_string()))?;
@@ -149,7 +150,7 @@ impl ClientEndpoints {
         known.push_back(new);
     }
 
-    /// The model of a name; `None` where the name is of no client's endpoint.
+    /// The model with a name. Returns `None` if the name does not belong to a client endpoint.
     pub fn resolve(&self, name: &ModelName) -> Option<Result<Arc<dyn Model>, ModelError>> {
         if !Self::names(name) {
             return None;
@@ -167,7 +168,7 @@ impl ClientEndpoints {
     }
 
     fn known(&self) -> MutexGuard<'_, VecDeque<Known>> {
-        // Each change leaves a whole list.
+        // Invariant: each change is complete before the lock is released, so a poisoned lock guards a whole list.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -231,7 +232,7 @@ mod tests {
         for other in ["openai/gpt-x", "client-endpoint-/x", "client-endpoint-0123456789abcdeg/x", "gpt-x"] {
             assert!(endpoints.resolve(&ModelName::from(other)).is_none(), "{other}");
         }
-        // Another process does not know it, and says what to do.
+        // Another process does not know it, and the error tells the user what to do.
         let elsewhere = ClientEndpoints::new(None);
         let error = elsewhere.resolve(&name).unwrap().err().unwrap();
         assert!(error.to_string().contains("`llm_config`"), "{error}");

@@ -1,10 +1,10 @@
-//! The folders of a server's people: each has uploads of their own, and each conversation a folder that its tools see
-//! and nothing else. (ZE-C15, ZE-X9)
+//! Folders of the server's users: each user has an uploads folder, and each thread has a folder that only its tools
+//! can access. (ZE-C15, ZE-X9)
 //!
-//! `files/<workspace>/<user>/uploads` and `files/<workspace>/<user>/workspace/<thread>` in the store's folder, each folder
-//! for the server's own user alone. Where the settings say so, new conversations of a user share
-//! `files/<workspace>/<user>/shared` instead. A conversation that was begun on the command line works in the folder that it
-//! was begun in.
+//! They are in the store's folder, as `files/<workspace>/<user>/uploads` and
+//! `files/<workspace>/<user>/workspace/<thread>`, and accessible only to the server's system user. If the settings say
+//! so, new threads of a user share `files/<workspace>/<user>/shared`. A thread of the command line works in the folder
+//! where it was started.
 
 mod room;
 
@@ -22,33 +22,33 @@ use windlass::{Engine, EngineError};
 pub use self::room::Room;
 use crate::config::FolderWord;
 
-/// What a conversation's record says of a folder that is found here.
+/// Prefix of the recorded folder of a thread with its own folder.
 const HOME: &str = "home:";
-/// The same of a folder that all such conversations of its user share.
+/// Prefix of the recorded folder of a thread that uses its user's shared folder.
 const SHARED: &str = "shared:";
 
-/// Maximum folders of conversations that one sweep checks.
+/// Maximum number of folders that one sweep checks.
 const SWEPT_MAX: usize = 10_000;
-/// How often a server sweeps.
+/// Interval of sweeps.
 const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
-/// How long a folder has been as it is before it can be one that was left behind.
+/// Minimum age of a folder, in milliseconds, before a sweep may treat it as abandoned.
 const SETTLED_MS: u64 = 3_600_000;
 
-/// The folders of a server's people.
+/// The folders of the server's users.
 #[derive(Clone)]
 pub struct Homes {
     root: PathBuf,
-    /// The folder of conversations that were begun on the command line.
+    /// Working folder of this process, used by threads of the command line.
     ground: Arc<WorkingFolder>,
-    /// Shared folders that are open: conversations that change files at the same time take turns.
+    /// Open shared folders, so that concurrent threads serialize their changes.
     shared: Arc<Mutex<HashMap<PathBuf, Weak<WorkingFolder>>>>,
-    /// Rooms of users whose folders are open, by their first folder.
+    /// Quotas of users with open folders, by their first folder.
     rooms: Arc<Mutex<HashMap<PathBuf, Weak<Room>>>>,
-    /// Bytes that a user's files may hold.
+    /// Quota of a user, in bytes.
     limit: u64,
 }
 
-/// Whose folder, by names that are parts of a path.
+/// The owner of folders, by names that are valid path components.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     workspace: String,
@@ -56,18 +56,17 @@ pub struct Home {
 }
 
 impl Home {
-    /// The home of a user.
     pub fn of(workspace: &str, user: &Principal) -> Self {
         Self { workspace: plain(workspace), user: plain(user.as_str()) }
     }
 
-    /// The home whose names stand in a record.
+    /// Builds the home from the names in a thread's record.
     fn in_record((workspace, user): (&str, &str)) -> Self {
         let safe = |name: &str| if is_plain(name) { name.to_owned() } else { plain(name) };
         Self { workspace: safe(workspace), user: safe(user) }
     }
 
-    /// What is recorded of a new conversation of theirs, by the settings.
+    /// The folder to record for a new thread, according to the settings.
     pub fn folder(&self, word: FolderWord) -> String {
         match word {
             FolderWord::Conversation => self.recorded(),
@@ -75,25 +74,23 @@ impl Home {
         }
     }
 
-    /// What is recorded of a conversation of theirs that has a folder of its own.
+    /// The folder to record for a thread with its own folder.
     pub fn recorded(&self) -> String {
         format!("{HOME}{}/{}", self.workspace, self.user)
     }
 }
 
-/// Why a conversation has no folder here.
+/// Why a thread has no folder here.
 #[derive(Debug, Error)]
 pub enum HomeError {
-    /// It works in another of the command line's folders, where other files have the same names.
+    /// The thread works in another folder of the command line, where the same paths are other files.
     #[error("it works in `{0}`, and this process in `{1}`; go on with it there")]
     Elsewhere(String, String),
-    /// The folder cannot be opened.
     #[error(transparent)]
     Folder(#[from] FolderError),
 }
 
 impl Homes {
-    /// Homes below a store's folder.
     pub fn new(store: &std::path::Path, ground: Arc<WorkingFolder>) -> Self {
         Self {
             root: store.join("files"),
@@ -104,22 +101,22 @@ impl Homes {
         }
     }
 
-    /// Limits the bytes that a user's files may hold.
+    /// Sets the quota of a user, in bytes.
     pub fn with_limit(self, limit: u64) -> Self {
         Self { limit, ..self }
     }
 
-    /// The folder of conversations that were begun on the command line.
+    /// The working folder of this process, used by threads of the command line.
     pub fn ground(&self) -> &Arc<WorkingFolder> {
         &self.ground
     }
 
-    /// A user's uploads; the folder is made where it is missing. Blocks.
+    /// A user's uploads folder. Creates it if necessary. Blocks.
     pub fn uploads(&self, home: &Home) -> Result<Arc<WorkingFolder>, FolderError> {
         Ok(Arc::new(self.open(home, &[&home.workspace, &home.user, "uploads"])?))
     }
 
-    /// The folder of a conversation, by what its record says; one that names none has none. Blocks.
+    /// The folder of a thread, according to its record; `None` if it records none. Blocks.
     pub fn thread(
         &self,
         thread: &ThreadId,
@@ -143,10 +140,10 @@ impl Homes {
         Ok(Some(self.ground.clone()))
     }
 
-    /// A shared folder: the one that is open already, where one is.
+    /// Returns a shared folder, reusing an open one.
     fn shared(&self, home: &Home, parts: [&str; 3]) -> Result<Arc<WorkingFolder>, FolderError> {
         let path = self.path(&parts);
-        // Each change leaves a whole map. A second conversation waits here until the folder is open.
+        // Invariant: each change leaves a whole map. A concurrent thread waits here until the folder is open.
         let mut open = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(folder) = open.get(&path).and_then(Weak::upgrade) {
             return Ok(folder);
@@ -157,34 +154,34 @@ impl Homes {
         Ok(folder)
     }
 
-    /// Whether the files of a conversation are here, by what its record says: of the command line's folders the others
-    /// than the one that is served hold other files by the same names.
+    /// Whether a thread's files are accessible here, according to its record. In other folders of the command line,
+    /// the same paths are other files.
     pub fn has_files_of(&self, recorded: Option<&str>) -> bool {
         Self::is_own(recorded) || self.is_ground(recorded)
     }
 
-    /// Whether what is recorded of a conversation is the folder that this process works in.
+    /// Whether the recorded folder is the working folder of this process.
     pub fn is_ground(&self, recorded: Option<&str>) -> bool {
         recorded.is_some_and(|recorded| Path::new(recorded) == self.ground.path())
     }
 
-    /// Whether what is recorded of a conversation is a folder of the server's here, and not one of the command line's.
+    /// Whether the recorded folder belongs to the server, and not to the command line.
     pub fn is_own(recorded: Option<&str>) -> bool {
         recorded.is_some_and(|recorded| recorded.starts_with(HOME) || recorded.starts_with(SHARED))
     }
 
-    /// Whether what is recorded of a conversation is a folder that no other conversation works in.
+    /// Whether the recorded folder belongs to this thread alone.
     pub fn is_own_of_thread(recorded: Option<&str>) -> bool {
         recorded.is_some_and(|recorded| recorded.starts_with(HOME))
     }
 
-    /// The room that a user has for files.
+    /// The quota of a user.
     pub fn room(&self, home: &Home) -> Arc<Room> {
         let (workspace, user) = (&home.workspace, &home.user);
-        // A record has names that are plain already, and its conversation's folder has them made plain once more.
+        // Names from a record are escaped already, and the folders of those threads have the names escaped twice.
         let mut folders = vec![self.path(&[workspace, user]), self.path(&[&plain(workspace), &plain(user)])];
         folders.dedup();
-        // Each change leaves a whole map.
+        // Invariant: each change leaves a whole map.
         let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(room) = rooms.get(&folders[0]).and_then(Weak::upgrade) {
             return room;
@@ -195,7 +192,7 @@ impl Homes {
         room
     }
 
-    /// Deletes the folder of a conversation that is gone; one of the command line's and one that is shared stay. Blocks.
+    /// Deletes the folder of a deleted thread. Folders of the command line and shared folders stay. Blocks.
     pub fn forget(&self, thread: &ThreadId, recorded: Option<&str>) -> io::Result<()> {
         let named = recorded.and_then(|it| it.strip_prefix(HOME)).and_then(|home| home.split_once('/'));
         let Some((workspace, user)) = named else { return Ok(()) };
@@ -203,7 +200,7 @@ impl Homes {
         gone(windlass::tool::remove_tree(&path))
     }
 
-    /// Sweeps now and every hour: a copy that a crash cut short counts against its user until it is deleted.
+    /// Sweeps now and every hour. An incomplete copy from a crash counts towards its user's quota until it is deleted.
     pub async fn sweep_hourly(self, engine: Engine) {
         loop {
             self.sweep(&engine).await;
@@ -211,8 +208,7 @@ impl Homes {
         }
     }
 
-    /// Deletes folders of conversations that do not exist: of those whose deletion, or whose copy for a fork, a crash cut
-    /// short.
+    /// Deletes folders of threads that do not exist: a crash interrupted their deletion, or the copy for a fork.
     pub async fn sweep(&self, engine: &Engine) {
         let homes = self.clone();
         let found = tokio::task::spawn_blocking(move || homes.folders()).await.unwrap_or_default();
@@ -227,8 +223,8 @@ impl Homes {
         }
     }
 
-    /// Folders of conversations, some thousands at most, that have not just been made: whoever makes one may be about
-    /// to write that there is such a conversation. Blocks.
+    /// Folders of threads that were not changed recently. A process that has just created a folder may be about to
+    /// create its thread. Blocks.
     fn folders(&self) -> Vec<(ThreadId, PathBuf)> {
         let below = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten();
         let workspaces = below(self.root.clone());
@@ -240,7 +236,7 @@ impl Homes {
             let since = modified.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
             since.is_some_and(|since| since.as_millis() < u128::from(before))
         });
-        // A name with anything written in hexadecimal digits is left alone: ids of the engine and UUIDs have none.
+        // Skip names with escaped characters: ids of the engine and UUIDs have none.
         let named = settled.filter_map(|entry| {
             let name = entry.file_name().into_string().ok().filter(|name| !name.contains('%'))?;
             Some((ThreadId::from(name), entry.path()))
@@ -254,7 +250,7 @@ impl Homes {
 
     fn open(&self, home: &Home, parts: &[&str]) -> Result<WorkingFolder, FolderError> {
         let mut path = self.root.clone();
-        // What cannot be made cannot be opened either, and that error says why.
+        // If a folder cannot be created, opening it fails with the reason.
         let _ = private(&path);
         for part in parts {
             path.push(part);
@@ -263,13 +259,14 @@ impl Homes {
         Ok(WorkingFolder::open(&path)?.with_quota(self.room(home)))
     }
 
-    /// Removes other users' permissions on the root folder. An earlier version created it with the default permissions.
+    /// Removes other users' permissions on the root folder. An earlier version created it with the default
+    /// permissions.
     pub fn make_private(&self) -> io::Result<()> {
         if self.root.exists() { private(&self.root) } else { Ok(()) }
     }
 }
 
-/// Makes a folder that only this user may enter. One that exists keeps its content and loses other users' rights.
+/// Creates a folder that only the server's user can access. Restricts the permissions of an existing one.
 fn private(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -287,7 +284,7 @@ fn private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What is not there is gone already.
+/// Treats a missing folder as deleted.
 fn gone(deleted: io::Result<()>) -> io::Result<()> {
     match deleted {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -295,14 +292,14 @@ fn gone(deleted: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Whether a name is one part of a path, as [`plain`] writes it.
+/// Whether a name is a path component as written by [`plain`].
 fn is_plain(name: &str) -> bool {
     let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.%".contains(&byte);
     !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_kept)
 }
 
-/// A name that is one part of a path, whatever it was: letters, digits and `-_.` stay, and the rest is written in
-/// hexadecimal digits, so that two names are never one.
+/// Escapes a name to a path component. Letters, digits and `-_.` are kept, other bytes become hexadecimal digits, so
+/// different names stay different.
 fn plain(name: &str) -> String {
     let mut plain = String::with_capacity(name.len());
     for (at, byte) in name.bytes().enumerate() {
@@ -348,7 +345,7 @@ mod tests {
         let found = homes.thread(&ThreadId::from("thr_1"), Some(&here)).unwrap();
         assert!(Arc::ptr_eq(&found.unwrap(), &ground));
         assert!(homes.thread(&ThreadId::from("thr_1"), None).unwrap().is_none());
-        // One of another folder works nowhere else: there, its calls would change other files.
+        // A thread of another folder works nowhere else: its calls would change other files.
         let other = homes.thread(&ThreadId::from("thr_1"), Some("/some/folder")).err().unwrap().to_string();
         assert_eq!(
             other,
@@ -384,7 +381,7 @@ mod tests {
             homes.thread(&ThreadId::from(thread), Some(recorded)).unwrap().unwrap()
         };
         let (one, other) = (folder("thr_1", &recorded), folder("thr_2", &recorded));
-        // The same one, so that their tools take turns; and another one than that of another user.
+        // The same object, so that tools serialize their changes; another one than that of another user.
         assert!(Arc::ptr_eq(&one, &other) && one.path().ends_with("files/default/usr_1/shared"));
         let second = Home::of("default", &Principal::from("usr_2")).folder(FolderWord::User);
         assert_ne!(folder("thr_3", &second).path(), one.path());
@@ -401,7 +398,7 @@ mod tests {
         let ground = tempfile::tempdir().unwrap();
         let ground = Arc::new(WorkingFolder::open(ground.path()).unwrap());
         let homes = Homes::new(root.path(), ground).with_limit(10);
-        // Names with a slash or a full stop are spelled otherwise in paths.
+        // Names with a slash or a full stop are escaped in paths.
         let home = Home::of(".a/b", &Principal::from("us/er"));
         let thread = homes.thread(&ThreadId::from("thr_1"), Some(&home.recorded())).unwrap().unwrap();
         let shared = home.folder(FolderWord::User);
@@ -416,11 +413,11 @@ mod tests {
         let refused = write(&shared, "c.txt", "123").unwrap_err();
         assert_eq!(refused, "`c.txt` was not written: 8 of 10 bytes are taken; 3 more do not fit");
         assert!(!shared.path().join("c.txt").exists());
-        // What a file replaces makes room.
+        // Replacing a file frees the space of the old one.
         write(&thread, "a.txt", "123456").unwrap();
         write(&thread, "a.txt", "1").unwrap();
         write(&shared, "c.txt", "123").unwrap();
-        // Another user has room of their own, and the command line's folder has no limit.
+        // Another user has a separate quota, and the command line's folder has no limit.
         let other = Home::of(".a/b", &Principal::from("other"));
         write(&homes.uploads(&other).unwrap(), "d.txt", "1234567890").unwrap();
         write(homes.ground(), "e.txt", "12345678901").unwrap();
@@ -433,7 +430,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let ground = tempfile::tempdir().unwrap();
         let homes = Homes::new(root.path(), Arc::new(WorkingFolder::open(ground.path()).unwrap()));
-        // As an earlier version left them in a store that others may enter.
+        // As an earlier version left them in a store that other users can access.
         let open =
             |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
         let old = root.path().join("files/default/usr_1/uploads");

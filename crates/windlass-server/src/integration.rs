@@ -1,7 +1,6 @@
-//! Systems that a workspace is connected with: their addresses and settings, and their credentials, which lie sealed in
-//! a record of their own. (SK-R9, SK-P13)
+//! External systems that a workspace is connected to: their URLs, settings and sealed credentials. (SK-R9, SK-P13)
 //!
-//! The only call that is made here asks a system whether it takes its credentials.
+//! The only request made here checks whether a system accepts its credentials.
 
 pub mod connected;
 pub mod reach;
@@ -27,25 +26,25 @@ use crate::account::secret;
 use crate::integration::reach::Reach;
 use crate::vault::{Credential, Vault};
 
-/// The kind of the records, whose key is `workspace/provider`: one for each.
+/// Record kind of integrations. The key is `workspace/provider`, so there is one for each.
 const INTEGRATION: &str = "integration";
-/// The kind of sealed credentials.
+/// Record kind of sealed credentials.
 const CREDENTIAL: &str = "credential";
 
-/// Systems that can be connected, with the settings that they need.
+/// Supported systems with their required settings.
 pub const PROVIDERS: &[(&str, &[&str])] = &[("jenkins", &["api_url"])];
 
-/// How long a system may take to answer.
+/// Timeout for a check.
 const CHECK_WITHIN: Duration = Duration::from_secs(10);
 
-/// Integrations of a workspace at most: there is one for each provider.
+/// Maximum number of integrations of a workspace; there is one for each provider.
 const MAX: usize = 100;
 
 /// Whether an integration is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IntegrationStatus {
-    /// It is.
+    /// Used.
     #[default]
     Active,
     /// Its tools are not offered.
@@ -55,21 +54,21 @@ pub enum IntegrationStatus {
 /// A connected system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Integration {
-    /// Its id.
+    /// Id of the integration.
     pub id: String,
-    /// Which system.
+    /// The system, such as `jenkins`.
     pub provider: String,
-    /// What people call it.
+    /// Display name.
     pub name: String,
-    /// Its settings.
+    /// Settings.
     #[schema(value_type = Object)]
     pub metadata: Map<String, Value>,
-    /// The name under which its credentials are sealed.
+    /// Name under which the credentials are sealed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<String>,
     /// Whether it is used.
     pub status: IntegrationStatus,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// When it was created, in milliseconds since the Unix epoch.
     #[schema(value_type = u64)]
     pub created_at: Timestamp,
     /// When it last changed, in milliseconds since the Unix epoch.
@@ -77,19 +76,19 @@ pub struct Integration {
     pub updated_at: Timestamp,
 }
 
-/// An integration that is to be made.
+/// An integration to create.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IntegrationDraft {
-    /// Which system.
+    /// The system, such as `jenkins`.
     pub provider: String,
-    /// What people call it.
+    /// Display name.
     pub name: String,
-    /// Its settings.
+    /// Settings.
     #[serde(default)]
     #[schema(value_type = Object)]
     pub metadata: Map<String, Value>,
-    /// Its credentials, which are never shown again.
+    /// Credentials. They are never returned.
     #[schema(value_type = Option<Object>)]
     pub credentials: Option<Map<String, Value>>,
     /// Whether it is used.
@@ -97,42 +96,42 @@ pub struct IntegrationDraft {
     pub status: IntegrationStatus,
 }
 
-/// What is changed of an integration; absent stays.
+/// A change of an integration. Absent fields stay unchanged.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct IntegrationChange {
-    /// What people call it.
+    /// Display name.
     pub name: Option<String>,
-    /// Its settings, all of them.
+    /// All settings; they replace the old ones.
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Map<String, Value>>,
-    /// New credentials in place of the old ones.
+    /// New credentials; they replace the old ones.
     #[schema(value_type = Option<Object>)]
     pub credentials: Option<Map<String, Value>>,
     /// Whether it is used.
     pub status: Option<IntegrationStatus>,
 }
 
-/// What a connected system said to its credentials.
+/// The result of checking a connected system's credentials.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Checked {
-    /// Whether it took them.
+    /// Whether the system accepts them.
     pub ok: bool,
-    /// What it said, and no more than that: nobody looks around behind the server by asking.
+    /// Result class. It has no further details, so that a check cannot be used to explore the server's network.
     pub said: Said,
-    /// In plain words.
+    /// Human-readable explanation.
     pub detail: &'static str,
 }
 
-/// What a connected system said.
+/// Result class of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
-    /// It takes the credentials.
+    /// The system accepts the credentials.
     Ok,
-    /// It refuses them.
+    /// The system rejects the credentials.
     Refused,
-    /// No such system answers there.
+    /// No such system responds at the URL.
     Unreachable,
 }
 
@@ -147,44 +146,40 @@ impl From<Said> for Checked {
     }
 }
 
-/// Why an integration was not made or changed.
+/// Why an integration was not created or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum IntegrationError {
-    /// There is no such provider.
+    /// The provider is not supported.
     #[error("`{0}` cannot be connected; what can is: {known}", known = PROVIDERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "))]
     Unsupported(String),
-    /// The workspace has one for this provider.
+    /// The workspace already has an integration for this provider.
     #[error("`{0}` is connected already; change that integration")]
     Duplicate(String),
-    /// A setting is missing or no text.
+    /// A setting is missing or not a text.
     #[error("the setting `{setting}` of `{provider}` is missing or no text")]
     Setting {
-        /// Which system.
+        /// The provider.
         provider: String,
-        /// Which setting.
+        /// Name of the setting.
         setting: String,
     },
-    /// The address is none that may be called.
+    /// The URL may not be called.
     #[error("`api_url` is `{url}`, which {why}")]
     Address {
-        /// The address.
         url: String,
         /// What is wrong with it.
         why: &'static str,
     },
-    /// The credentials were given for another system.
+    /// The credentials belong to another system.
     #[error("the credentials were given for `{0}`; send `credentials` for the new address as well")]
     Elsewhere(String),
-    /// The credentials cannot be opened.
+    /// The credentials cannot be unsealed.
     #[error("the credentials cannot be opened for this address; send `credentials` again")]
     Sealed,
-    /// The name is empty or too long.
     #[error("a name has 1 to 200 bytes; this one has {0}")]
     Name(usize),
-    /// There is no such integration.
     #[error("integration `{0}` does not exist")]
     Missing(String),
-    /// The records.
     #[error(transparent)]
     Record(#[from] RecordError),
 }
@@ -195,18 +190,17 @@ impl From<StoreError> for IntegrationError {
     }
 }
 
-/// The integrations of a store.
 pub struct Integrations {
     records: Arc<dyn Records>,
     clock: Arc<dyn Clock>,
     vault: Vault,
     reach: Reach,
-    /// Workspaces and providers of those that are used.
+    /// Pairs of workspace and provider with an active integration.
     active: RwLock<BTreeSet<(String, String)>>,
 }
 
 impl Integrations {
-    /// Integrations in these records.
+    /// Loads the integrations in these records.
     pub async fn open(
         records: Arc<dyn Records>,
         clock: Arc<dyn Clock>,
@@ -229,9 +223,9 @@ impl Integrations {
         Ok(Self { records, clock, vault, reach, active: RwLock::new(active) })
     }
 
-    /// Whether a workspace is connected with a system and uses it.
+    /// Whether a workspace has an active integration for a provider.
     pub fn is_active(&self, workspace: &str, provider: &str) -> bool {
-        // A poisoned lock still holds a whole set.
+        // Invariant: a poisoned lock still guards a whole set.
         let active = self.active.read().unwrap_or_else(PoisonError::into_inner);
         active.contains(&(workspace.to_owned(), provider.to_owned()))
     }
@@ -245,7 +239,7 @@ impl Integrations {
         };
     }
 
-    /// A workspace's integrations, of one provider or all.
+    /// Lists a workspace's integrations, optionally of one provider.
     pub async fn list(
         &self,
         workspace: &str,
@@ -288,8 +282,8 @@ impl Integrations {
         }
     }
 
-    /// Changes an integration. New credentials take the place of the old ones in the same change; old ones never go
-    /// to another system than the one that they were given for.
+    /// Changes an integration. New credentials replace the old ones in the same transaction. Existing credentials are
+    /// never sent to another system than the one they were given for.
     pub async fn change(
         &self,
         workspace: &str,
@@ -319,7 +313,7 @@ impl Integrations {
         Ok(it)
     }
 
-    /// Forgets an integration with its credentials.
+    /// Deletes an integration and its credentials.
     pub async fn remove(&self, workspace: &str, id: &str) -> Result<(), IntegrationError> {
         let (it, version) = self.find(workspace, id).await?;
         let own = RecordChange::delete(INTEGRATION, &key(workspace, &it.provider), Expect::Version(version));
@@ -329,7 +323,7 @@ impl Integrations {
         Ok(())
     }
 
-    /// The credentials of an integration, opened for the request that they are for.
+    /// Unseals the credentials of an integration for a request.
     pub async fn credential(&self, it: &Integration) -> Result<Option<Credential>, IntegrationError> {
         let Some(name) = &it.credentials_ref else { return Ok(None) };
         let Some(record) = self.records.get(CREDENTIAL, name).await? else { return Ok(None) };
@@ -338,7 +332,7 @@ impl Integrations {
         opened.map(Some).map_err(|_| IntegrationError::Sealed)
     }
 
-    /// Asks a system whether it takes its credentials; changes nothing there.
+    /// Checks whether a system accepts its credentials, with a read-only request.
     pub async fn check(&self, workspace: &str, id: &str) -> Result<Checked, IntegrationError> {
         let (it, _) = self.find(workspace, id).await?;
         let mut url = self.checked(&it.provider, &it.name, &it.metadata)?;
@@ -387,7 +381,7 @@ impl Integrations {
         RecordChange::put(CREDENTIAL, &name, workspace, sealed, Expect::Absent)
     }
 
-    /// The address of a system whose settings are as they should be.
+    /// Validates the settings and returns the system's URL.
     fn checked(
         &self,
         provider: &str,
@@ -403,7 +397,7 @@ impl Integrations {
     }
 }
 
-/// What credentials are sealed under: they open for no other system than the one that they were given for.
+/// The name under which credentials are sealed. It contains the origin, so they cannot be unsealed for another system.
 fn bound(name: &str, origin: &str) -> String {
     format!("{name} {origin}")
 }

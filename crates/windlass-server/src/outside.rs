@@ -1,6 +1,6 @@
-//! The tools that reach outside, as the settings have them: WebFetch, WebSearch, and ApiCall where there are services.
+//! The tools that access external hosts: WebFetch, WebSearch, and ApiCall if APIs are configured.
 //!
-//! All of them go by one way out, with one set of rules.
+//! All of them use the same outbound client with the same rules.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use windlass::tool::web::{web_fetch, web_search};
 use crate::config::{Kept, Search, Settings};
 use crate::trouble::Trouble;
 
-/// Makes the tools. What is wrong with the settings is told here, before anything is started.
+/// Creates the tools. Reports errors in the settings before anything starts.
 pub fn tools(settings: &Settings) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
     let outbound = Outbound::new(settings.outbound.reach());
     let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
@@ -34,7 +34,7 @@ pub fn tools(settings: &Settings) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
         match web_search(outbound.clone(), provider, Box::new(Kept), Reader::this_program()) {
             Ok(tool) => tools.push(Arc::new(tool)),
             Err(error) if is_chosen => return Err(refused(error).into()),
-            // The usual one is not offered where the rules do not let it be called.
+            // The default engine is not offered if the outbound rules do not allow it.
             Err(error) => tracing::debug!(%error, "no search"),
         }
     }

@@ -1,15 +1,15 @@
-//! A page that we make ourselves, for a browser that brings something along: it needs no script and no other file.
+//! Self-contained HTML pages, which need no script and no other file.
 
 use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 
-/// Nothing but this page's own style and form.
+/// Content security policy: only this page's own style and form.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; \
     frame-ancestors 'none'";
 
-/// A page with this body, which is HTML.
+/// A page with an HTML body.
 pub fn page(status: StatusCode, body: &str) -> Response {
-    // The colours are those of the web UI, which this page must do without.
+    // The colors are those of the web UI, whose style sheet is not available here.
     const STYLE: &str = ":root{color-scheme:light dark}\
         body{font:1rem/1.5 system-ui,sans-serif;margin:0;min-height:100vh;display:grid;place-items:center;\
         background:light-dark(#fbfbfa,#131716);color:light-dark(#1c2321,#e6ebe9)}\
@@ -29,13 +29,13 @@ pub fn page(status: StatusCode, body: &str) -> Response {
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::CACHE_CONTROL, "no-store"),
-        // With `no-referrer` a browser would send the form with the origin `null`, which nobody may.
+        // With `no-referrer`, a browser would submit the form with the origin `null`, which is rejected.
         (header::REFERRER_POLICY, "same-origin"),
     ];
     (status, headers, html).into_response()
 }
 
-/// Text for HTML, in content and in quoted attributes.
+/// Escapes a text for HTML content and quoted attributes.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,6 +1,7 @@
-//! Policy files: the user's `policy.toml`, which is the administrator's word, and a folder's `windlass.policy.toml`.
+//! Policy files: the user's `policy.toml`, which contains the administrator's rules, and a folder's
+//! `windlass.policy.toml`.
 //!
-//! Of a folder's file that nobody has trusted, only what tightens counts. Nothing is judged here.
+//! In an untrusted file of a folder, only rules that tighten the policy are active. This module evaluates no calls.
 
 mod cases;
 #[cfg(test)]
@@ -24,43 +25,43 @@ pub use time::Length;
 
 /// A policy file that was read.
 pub struct PolicyText {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What stands in it.
+    /// Content of the file.
     pub text: String,
-    /// Its rules; not to be used where there is an error among the problems.
+    /// Its rules. Do not use them if the problems contain an error.
     pub rules: Vec<Rule>,
-    /// What is wrong with it.
+    /// Errors and warnings.
     pub problems: Vec<Problem>,
 }
 
-/// A policy file that counts.
+/// An active policy file.
 #[derive(Clone)]
 pub struct InForce {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What stands in it.
+    /// Content of the file.
     pub text: String,
-    /// The rules of it that count.
+    /// Its active rules.
     pub rules: Vec<Rule>,
     /// Whether these are all of its rules.
     pub extent: Extent,
 }
 
-/// How much of a policy file counts.
+/// Which rules of a policy file are active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// All of it.
+    /// All rules.
     Whole,
-    /// Nobody has trusted it: its rules that deny or ask, and time approves nothing.
+    /// The file is not trusted: only its rules that deny or ask, and a timeout never approves.
     Tightening,
 }
 
 impl PolicyText {
-    /// Reads a text.
+    /// Parses a policy text.
     pub fn parse(path: &Path, text: &str) -> Self {
         let (mut rules, problems) = file::read(text, SystemClock::new().now());
-        // A judgement that names a rule by its number has to say of which file.
+        // A verdict names the rule that decided. An unnamed rule is identified by its file and number.
         let file = path.file_name().unwrap_or_default().to_string_lossy();
         for (index, rule) in rules.iter_mut().enumerate() {
             rule.name.get_or_insert_with(|| format!("{file} #{}", index + 1));
@@ -68,7 +69,7 @@ impl PolicyText {
         Self { path: path.to_owned(), text: text.to_owned(), rules, problems }
     }
 
-    /// Reads a file; `None` where there is none.
+    /// Reads a file. Returns `None` if it does not exist.
     pub fn read(path: &Path) -> Result<Option<Self>, Trouble> {
         match std::fs::read_to_string(path) {
             Ok(text) => Ok(Some(Self::parse(path, &text))),
@@ -77,18 +78,18 @@ impl PolicyText {
         }
     }
 
-    /// Reads a file that has to be there.
+    /// Reads a file that must exist.
     pub fn read_named(path: &Path) -> Result<Self, Trouble> {
         Self::read(path)?.ok_or_else(|| Trouble::usage(format!("there is no file `{}`", path.display())))
     }
 
-    /// How many errors and how many warnings it has.
+    /// Number of errors, and number of warnings.
     pub fn count(&self) -> (usize, usize) {
         let errors = self.problems.iter().filter(|problem| problem.severity == Word::Error).count();
         (errors, self.problems.len() - errors)
     }
 
-    /// The rules, all of them. One that cannot be read may be the one that matters, so that an error stops all.
+    /// All rules of the file. Any error rejects the whole file, because the invalid rule may be the decisive one.
     pub fn whole(self) -> Result<Vec<Rule>, Trouble> {
         let path = self.path.display().to_string();
         match self.problems.iter().find(|problem| problem.severity == Word::Error) {
@@ -101,7 +102,7 @@ impl PolicyText {
         }
     }
 
-    /// The file as it counts.
+    /// The file with its active rules.
     pub fn in_force(self, extent: Extent) -> Result<InForce, Trouble> {
         let (path, text) = (self.path.clone(), self.text.clone());
         let rules = match extent {
@@ -111,7 +112,7 @@ impl PolicyText {
         Ok(InForce { path, text, rules: rules?, extent })
     }
 
-    /// The rules of a file that nobody has trusted: those that deny or ask, and time approves nothing.
+    /// The rules of an untrusted file: those that deny or ask, with a timeout that never approves.
     pub fn tightening(self) -> Result<Vec<Rule>, Trouble> {
         let mut rules = self.whole()?;
         rules.retain(|rule| rule.verdict != Verdict::Allow);

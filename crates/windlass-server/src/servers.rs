@@ -1,8 +1,8 @@
-//! The tool servers that runs may use: those of the settings and those that administrators have added, with what they
-//! leave behind in the store.
+//! The MCP servers that runs may use: those in the settings and those that operators have added, with their data in
+//! the store.
 //!
-//! What a server is, is the library's. A sign-in is the server's and not a person's: one connection serves everybody on
-//! the store, so that whoever signs in lends it to all of them, and only administrators may.
+//! The MCP client is in the library. A sign-in belongs to the server and not to a user, because one connection serves
+//! all users of the store. So only operators may sign in, on behalf of all users.
 
 mod added;
 mod known;
@@ -42,45 +42,46 @@ use crate::config::Settings;
 use crate::trouble::Trouble;
 use crate::vault::Vault;
 
-/// The servers that administrators have added to a store, by name; without what they are where no vault opens it any more.
+/// The servers that were added to a store, by name. The draft is `None` if the vault cannot open it.
 pub async fn added_to(store: &Path, records: &dyn Records) -> anyhow::Result<Vec<(String, Option<Draft>)>> {
     let vault = Vault::find(store)?;
     let kept = added::list(records, vault.as_ref()).await?;
     Ok(kept.into_iter().map(|kept| (kept.name, kept.draft)).collect())
 }
 
-/// How long a test of servers waits: longer than any of them may take to answer.
+/// How long a test of servers waits, in milliseconds; longer than the maximum response time of a server.
 pub const TEST_MS: u64 = 60_000;
-/// How long a start waits for servers that it does not require. Their tools come when they answer.
+/// How long the start waits for servers that are not required. Their tools become available when they connect.
 const START_MS: u64 = 5_000;
 
-/// Where browsers come back to from signing in.
+/// Where browsers return to after an OAuth sign-in.
 #[derive(Clone, Debug)]
 pub enum Back {
-    /// To a page of this process, on this machine, where any server needs one.
+    /// A page of this process on this machine, started only if a server needs it.
     Page,
-    /// To this address of the server.
+    /// This address of the HTTP server.
     At(String),
 }
 
-/// Which servers are started.
+/// Which servers to start.
 #[derive(Clone, Copy, Debug)]
 pub enum Which<'a> {
-    /// All of them; those that are required are waited for.
+    /// All servers. Waits for required ones, and returns an error if one fails.
     All,
-    /// All of them, whatever becomes of each.
+    /// All servers. A failure of a server is not an error.
     Each,
-    /// One, whatever becomes of it, also if the settings disable it.
+    /// One server, even if the settings disable it. A failure is not an error.
     One(&'a str),
-    /// The one that an earlier process knew a tool of, whatever becomes of it; all of them if none is known.
+    /// The server that provided a tool in an earlier process; its failure is not an error. If the server is unknown,
+    /// like `All`.
     ServerOf(&'a str),
 }
 
-/// The servers of a place.
+/// The MCP servers of a store.
 pub struct Servers {
-    /// The servers themselves.
+    /// The MCP client with all connections.
     pub hub: Arc<McpHub>,
-    /// The page that browsers come back to, where this process has one.
+    /// The OAuth callback page of this process, if it has one.
     pub page: Option<Arc<Page>>,
     back: String,
     settings: Settings,
@@ -91,67 +92,66 @@ pub struct Servers {
     sampling: Arc<EngineSampling>,
     engine: OnceLock<Engine>,
     role: Role,
-    /// The added servers as they were taken in. Held while they are read, so that what was read is what counts.
+    /// The added servers in the hub. Locked while the records are read, so that the hub matches the records.
     added: Mutex<BTreeMap<String, TakenIn>>,
 }
 
-/// What a process needs servers for.
+/// What the process uses servers for.
 struct Role {
-    /// Whether it stays, and so finishes what it begins.
+    /// Whether the process keeps running, so that it can finish sign-ins and resume calls.
     stays: bool,
-    /// The one server that it is for; `None`: all of them.
+    /// The only server to use; `None` means all.
     only: Option<String>,
 }
 
-/// An added server as it was taken in.
+/// An added server, as registered in the hub.
 #[derive(Clone, Copy, Debug)]
 struct TakenIn {
-    /// Which version of it.
+    /// Version of its record.
     version: u64,
-    /// Whether it is in the hub. One that cannot be used is not, which was said once.
+    /// Whether it is in the hub. An unusable server is not; this has been logged once.
     is_in: bool,
 }
 
-/// The servers that are configured, with their secrets read.
+/// The configured servers, with their secrets.
 pub fn configured(settings: &Settings, back: &str) -> Result<Vec<McpServer>, Trouble> {
     settings.mcp.iter().map(|(name, server)| server.server(name, back)).collect()
 }
 
-/// A hub without servers, for whoever only looks.
+/// A hub without servers, for read-only commands.
 pub fn none() -> Arc<McpHub> {
     Arc::new(McpHub::new(HubConfig::default()))
 }
 
-/// Why a server is not added or taken out.
+/// Why a server cannot be added or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// What is asked for cannot be a server.
+    /// The draft is invalid.
     #[error("the server cannot be added: {0}")]
     Invalid(String),
-    /// A program would run on this machine.
+    /// The server is a local program, which the settings do not allow.
     #[error(
         "the server is a program, and `[server] mcp_commands` does not let programs be started from here"
     )]
     Command,
-    /// There are too many.
+    /// The maximum number of servers is reached.
     #[error("there are {} added servers, which is as many as there may be", added::MAX)]
     Full,
-    /// The name is taken.
+    /// The name is in use.
     #[error("there is a server named `{0}`")]
     Duplicate(String),
-    /// There is no such server.
+    /// The server does not exist.
     #[error("server `{0}` does not exist")]
     Missing(String),
-    /// The settings have it.
+    /// The server is configured in the settings.
     #[error("the server `{0}` stands in the settings; take it out there")]
     Settings(String),
-    /// The records.
     #[error(transparent)]
     Record(#[from] RecordError),
 }
 
 impl Servers {
-    /// Starts the servers over a store's records, beside the engine's own tools.
+    /// Starts the servers of a store. Names of the engine's own tools are reserved.
     pub async fn start(
         settings: &Settings,
         own: &Registry,
@@ -171,7 +171,7 @@ impl Servers {
         let sampling = Arc::new(EngineSampling::default());
         let added = added::list(&*records, Some(&vault)).await?;
         let mut known = known::recalled(&*records).await?;
-        // A server that is there no more keeps no names from others.
+        // Tool names of a server that no longer exists are free again.
         let is_there = |name: &str| settings.mcp.contains_key(name) || added.iter().any(|it| it.name == name);
         known.retain(|known| is_there(&known.server));
         let has_url = |it: &Kept| it.draft.as_ref().is_some_and(|draft| draft.url.is_some());
@@ -185,7 +185,7 @@ impl Servers {
             }
             Back::Page => (Page::USUAL.to_owned(), None),
         };
-        // A run may bring the tool `ApiCall`, even if no service is configured here.
+        // A run may include the tool `ApiCall` even if no API is configured here.
         let mut reserved = vec![API_CALL.to_owned()];
         reserved.extend(own.catalogue().iter().map(|tool| tool.name.to_string()));
         let hub = McpHub::new(HubConfig {
@@ -218,7 +218,7 @@ impl Servers {
     async fn begin(self: &Arc<Self>, which: Which<'_>) -> anyhow::Result<()> {
         let mut settings = self.settings.clone();
         if let Some(only) = &self.role.only {
-            // Before their secrets are read: those of the others are not needed.
+            // Filter before secrets are read: those of other servers are not needed.
             settings.mcp.retain(|name, _| name == only);
         }
         let servers = settings.mcp.values_mut();
@@ -251,21 +251,21 @@ impl Servers {
         Ok(())
     }
 
-    /// Has the engine's models answer servers that may ask for that, and its runs go on when somebody has signed in.
+    /// Connects the engine, which answers sampling requests of servers and resumes calls after a sign-in.
     pub fn attach(&self, engine: &Engine) {
-        // A place has one engine.
+        // Invariant: there is one engine per store.
         let _ = self.engine.set(engine.clone());
         if self.settings.mcp.values().any(|server| server.sampling == Some(true)) {
             self.sampling.attach(engine);
         }
     }
 
-    /// Whether the settings have a server, and not an administrator's request.
+    /// Whether a server is configured in the settings. Otherwise it was added over the API.
     pub fn is_configured(&self, name: &str) -> bool {
         self.settings.mcp.contains_key(name)
     }
 
-    /// Adds a server, for good, and writes the entry that tells of it.
+    /// Adds a server permanently and writes the audit entry.
     pub async fn add(&self, draft: Draft, accounts: &Accounts, note: Note) -> Result<(), ChangeError> {
         if draft.command.is_some() && self.settings.server.mcp_commands != Some(true) {
             return Err(ChangeError::Command);
@@ -283,7 +283,7 @@ impl Servers {
         if before.len() >= added::MAX {
             return Err(ChangeError::Full);
         }
-        // One of the settings, or a removed one that was just refreshing its tokens, was another server.
+        // Delete data of an earlier server with this name, such as tokens that a concurrent refresh has written.
         self.forget(&name).await?;
         let new = Added { draft, at: self.clock.now() };
         let change = added::change(&self.vault, &new).map_err(RecordError::from)?;
@@ -298,7 +298,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Takes an added server out with everything that it has left behind, and writes the entry that tells of it.
+    /// Removes an added server with all its data, and writes the audit entry.
     pub async fn remove(&self, name: &str, accounts: &Accounts, note: Note) -> Result<(), ChangeError> {
         if self.is_configured(name) {
             return Err(ChangeError::Settings(name.to_owned()));
@@ -307,9 +307,9 @@ impl Servers {
         if self.records.get(added::SERVER, name).await.map_err(RecordError::from)?.is_none() {
             return Err(ChangeError::Missing(name.to_owned()));
         }
-        // Before its tokens: nobody refreshes them any more.
+        // Disconnect before the tokens are deleted, so that this process no longer refreshes them.
         if added.remove(name).is_some_and(|it| it.is_in) {
-            // One that is out already is out.
+            // The hub may not contain it any more.
             let _ = self.hub.remove(name);
         }
         let removed = self.removed(name, accounts, note).await;
@@ -321,20 +321,20 @@ impl Servers {
         Ok(removed?)
     }
 
-    /// The record last: as long as it stands, what is left can be removed by removing the server again.
+    /// Deletes the server's record last. While it exists, a failed removal can be repeated.
     async fn removed(&self, name: &str, accounts: &Accounts, note: Note) -> Result<(), RecordError> {
         self.forget(name).await?;
         let change = RecordChange::delete(added::SERVER, name, Expect::Any);
         accounts.commit(vec![change], note).await.map(drop)
     }
 
-    /// Forgets everything that a server of this name has left behind.
+    /// Deletes all stored data of a server with this name.
     async fn forget(&self, name: &str) -> Result<(), RecordError> {
         self.tokens.forget(name).await?;
         known::forget(&*self.records, name).await
     }
 
-    /// Makes the hub's added servers those that are kept.
+    /// Updates the hub to contain exactly the added servers in the records.
     async fn take_in(&self, added: &mut BTreeMap<String, TakenIn>) -> Result<(), StoreError> {
         let kept = added::list(&*self.records, Some(&self.vault)).await?;
         let mut before = std::mem::take(added);
@@ -349,13 +349,13 @@ impl Servers {
             added.insert(name, taken_in);
         }
         for (name, _) in before.into_iter().filter(|(_, it)| it.is_in) {
-            // One that is out already is out.
+            // The hub may not contain it any more.
             let _ = self.hub.remove(&name);
         }
         Ok(())
     }
 
-    /// Takes one in, in the place of what it was before.
+    /// Registers an added server in the hub, replacing its earlier version.
     fn taken_in(&self, Kept { name, version, draft }: Kept, before: Option<TakenIn>) -> TakenIn {
         let put = || {
             let draft = draft.ok_or("it cannot be read; remove it and add it again")?;
@@ -374,7 +374,7 @@ impl Servers {
         if let Err(why) = &put {
             tracing::warn!(server = name, why, "an added tool server is left out");
             if before.is_some_and(|before| before.is_in) {
-                // One that is out already is out.
+                // The hub may not contain it any more.
                 let _ = self.hub.remove(&name);
             }
         }
@@ -382,7 +382,7 @@ impl Servers {
     }
 }
 
-/// Whether there is anything that servers are started for.
+/// Whether any server is configured or added.
 pub async fn are_any(settings: &Settings, records: &dyn Records) -> anyhow::Result<bool> {
     Ok(!settings.mcp.is_empty() || added::is_any(records).await?)
 }

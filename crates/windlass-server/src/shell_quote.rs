@@ -1,6 +1,6 @@
-//! Words as a shell takes them, for commands that people copy.
+//! Shell quoting for commands that users copy.
 
-/// A word as a shell takes it.
+/// Quotes a word for a POSIX shell if necessary.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

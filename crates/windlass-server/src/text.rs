@@ -1,9 +1,9 @@
-//! Texts from outside, made safe to show: control characters are made visible, and long ones are cut.
+//! Makes external texts safe to display: shows control characters visibly, and truncates long texts.
 
 use std::borrow::Cow;
 
-/// A text for a terminal: control characters, with which a model or a file could move the cursor, hide text or
-/// answer in a person's name, are made visible.
+/// Makes a text safe for a terminal. Control characters are shown visibly, because they could move the cursor, hide
+/// text or send input in the user's name.
 pub fn shown(text: &str) -> Cow<'_, str> {
     let tame = |c: char| !c.is_control() && !is_direction(c) || c == '\n' || c == '\t';
     if text.chars().all(tame) {
@@ -21,7 +21,7 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// A name or a path for a terminal, on one line whatever it holds.
+/// Makes a name or path safe for a terminal, always on one line.
 pub fn shown_line(text: &str) -> Cow<'_, str> {
     match shown(text) {
         text if text.contains('\n') => Cow::Owned(text.replace('\n', "␊")),
@@ -29,8 +29,8 @@ pub fn shown_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// JSON as a terminal may show it: what would steer the screen is escaped, which means the same to every reader.
-/// Such characters stand in strings only, and those below U+0020 are escaped already.
+/// Makes JSON safe for a terminal. Control characters are escaped, which does not change the JSON's meaning. They
+/// occur only in strings, and those below U+0020 are escaped already.
 pub fn tame_json(json: &str) -> Cow<'_, str> {
     let wild = |c: char| c >= '\x7f' && (c.is_control() || is_direction(c));
     if !json.contains(wild) {
@@ -46,12 +46,12 @@ pub fn tame_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(tame)
 }
 
-/// Characters that turn the direction of what follows, by which text can look like another.
+/// Whether a character changes the text direction, with which one text can look like another.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
-/// The first line of a text, at most so many characters.
+/// The first line of a text, truncated to `max_chars` characters.
 pub fn first_line(text: &str, max_chars: usize) -> String {
     let mut lines = text.trim().lines();
     let line = lines.next().unwrap_or_default();

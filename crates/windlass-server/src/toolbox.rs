@@ -1,6 +1,6 @@
-//! The tools of a place as people list them: those that models get, and those that they do not, with the reason.
+//! Lists the tools of a store: those available to models, and those that are not, with the reason.
 //!
-//! What a call of one may do is the gate's to say.
+//! The gate decides which calls may run.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
@@ -14,36 +14,35 @@ use windlass::{Engine, EngineError, OfferedTool, TrialResult};
 use crate::config::{Settings, suggest};
 use crate::trouble::Trouble;
 
-/// A tool as it is listed.
+/// A tool in the list.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// The name that models and rules use.
+    /// Name that models and rules use.
     pub name: ToolName,
-    /// How it gets to a model.
     pub state: State,
-    /// Why it does not, or how it can.
+    /// Why it is not available, or how it becomes available.
     pub why: Option<String>,
-    /// The tool, where there is one.
+    /// The tool; `None` if it does not exist.
     pub tool: Option<OfferedTool>,
 }
 
-/// How a tool gets to a model.
+/// How a tool is available to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// With every request.
+    /// In every model request.
     Direct,
-    /// Once the model has loaded its toolset, or has found it.
+    /// After the model has loaded its toolset or found the tool.
     Loadable,
-    /// As it is, but its calls can do nothing at the moment: its server is away.
+    /// Offered, but its calls fail, because its server is unavailable.
     Away,
-    /// Not at all: something has to be configured first.
+    /// Not available: it must be configured first.
     Unavailable,
-    /// Not at all: an administrator has taken it out.
+    /// Not available: disabled by an administrator.
     Disabled,
 }
 
 impl State {
-    /// Its word.
+    /// Name of the state.
     pub fn word(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -55,7 +54,7 @@ impl State {
     }
 }
 
-/// What to say of a tool that there is none of: why it is not there, or the name that was probably meant.
+/// A hint for an unknown tool: why it is not available, or a similar name.
 pub fn instead(engine: &Engine, name: &ToolName) -> Option<String> {
     if let Some((_, why)) = CONDITIONAL.iter().find(|(known, _)| name.as_str() == *known) {
         return Some((*why).to_owned());
@@ -65,7 +64,7 @@ pub fn instead(engine: &Engine, name: &ToolName) -> Option<String> {
     suggest::nearest(name.as_str(), &known).map(|near| format!("did you mean `{near}`?"))
 }
 
-/// An error of the engine for a terminal, with what to do where it is about a tool that there is none of.
+/// Converts an engine error for a terminal, with a hint if a tool is unknown.
 pub fn missing(engine: &Engine, error: EngineError) -> anyhow::Error {
     match &error {
         EngineError::NoTool(name) => {
@@ -77,7 +76,7 @@ pub fn missing(engine: &Engine, error: EngineError) -> anyhow::Error {
     }
 }
 
-/// Tools that are there only where something is configured, with what that is. (LM-T18)
+/// Tools that require configuration, with a hint. (LM-T18)
 const CONDITIONAL: [(&str, &str); 7] = [
     ("ApiCall", "no service is configured: `[api.<name>]` names one"),
     ("Bash", "agents run no commands unless `[tools.bash] enabled = true`, on Linux"),
@@ -88,7 +87,7 @@ const CONDITIONAL: [(&str, &str); 7] = [
     ("WebSearch", "no search can be reached: `[web.search]` and `[outbound]` say which"),
 ];
 
-/// Lists all of them, by name.
+/// Lists all tools, sorted by name.
 pub fn list(engine: &Engine, settings: &Settings) -> Vec<Listed> {
     let mut all: Vec<Listed> = engine.tools().list().into_iter().map(Listed::of).collect();
     let disabled = &settings.tools.disabled;
@@ -121,15 +120,15 @@ impl Listed {
     }
 }
 
-/// The modes that have any of a tool's calls.
+/// The modes in which a tool is available.
 pub fn modes(tool: &OfferedTool) -> Vec<Mode> {
     Mode::ALL.into_iter().filter(|mode| !tool.spec.withheld.contains(mode)).collect()
 }
 
-/// The longest picture that is given whole, in bytes: what a page can show.
+/// Maximum size of an image that is returned inline, in bytes: what the UI can display.
 const IMAGE_MAX_BYTES: usize = 5 * 1024 * 1024;
 
-/// What a call answered, part by part, with what each is: so that whoever shows it knows how. (ZE-H15)
+/// Converts a call's result to typed content blocks, so that a client knows how to display each one. (ZE-H15)
 pub fn content(result: &TrialResult) -> Vec<Content> {
     let of = |given: &OutputPart| match given {
         OutputPart::Text(text) if result.error => Content::of("error", text.clone()),
@@ -142,7 +141,7 @@ pub fn content(result: &TrialResult) -> Vec<Content> {
     result.parts.iter().map(|part| typed(part).unwrap_or_else(|| of(part))).collect()
 }
 
-/// A part of what a tool or a server said, with what it is.
+/// Converts an output part of a tool or server to a typed content block.
 pub fn part(part: &OutputPart) -> Content {
     match part {
         OutputPart::Text(text) if is_json(text) => Content::of("json", text.clone()),
@@ -161,7 +160,7 @@ pub fn part(part: &OutputPart) -> Content {
     }
 }
 
-/// What a tool itself says of its result.
+/// The content type that the tool itself declares, if any.
 fn said(text: &str) -> Option<Content> {
     let Typed { content, file_path, .. } = Typed::read(text)?;
     let TypedContent { kind, data, language, title, .. } = content?;
@@ -169,29 +168,30 @@ fn said(text: &str) -> Option<Content> {
     Some(Content { kind: kind.word(), data, title, language, file_path })
 }
 
-/// Whether a text is a JSON object or array: what else JSON may be reads as text.
+/// Whether a text is a JSON object or array. Other JSON values are treated as text.
 pub fn is_json(text: &str) -> bool {
     let text = text.trim_start();
     (text.starts_with('{') || text.starts_with('['))
         && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-/// A part of a result, with what it is.
+/// A content block of a result.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = ToolContent)]
 pub struct Content {
-    /// What it is: `text`, `json`, `image` (a data URL), `error`, or, where a tool says so, `html`, `markdown` or `code`.
+    /// Type of the content: `text`, `json`, `image` (a data URL) or `error`; a tool may also declare `html`,
+    /// `markdown` or `code`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// What it says.
+    /// Content.
     pub data: String,
-    /// What it is called.
+    /// Title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// The language of code.
+    /// Language of code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
-    /// The file that it is about.
+    /// Path of the file that it refers to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_path: Option<String>,
 }

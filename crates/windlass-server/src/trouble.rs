@@ -1,4 +1,4 @@
-//! What went wrong, in words for a person: a message, hints on lines of their own, and the exit code.
+//! Errors for command-line users: a message, hints on separate lines, and the exit code.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -9,30 +9,28 @@ use windlass::port::model::ModelError;
 use windlass::tool::FolderError;
 use windlass::{EngineError, Fault, Outcome, SlowDriver, Status};
 
-/// How the process ends.
+/// How the process exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// All went well; a run is done.
+    /// Success; a run has completed.
     Done,
-    /// The run failed, or a check found something broken.
+    /// The run failed, or a check found a problem.
     Failed,
-    /// The command line or the configuration is wrong.
+    /// The command line or the configuration is invalid.
     Usage,
-    /// The run waits for an answer.
     Waiting,
-    /// The run was cancelled.
     Cancelled,
-    /// The store or the engine failed; a run goes on later.
+    /// The store or the engine failed; a run can be resumed.
     Engine,
-    /// Not all of the output could be written.
+    /// Not all output could be written.
     Output,
-    /// Stopped with Ctrl-C; the run goes on later.
+    /// Interrupted with Ctrl-C; the run can be resumed.
     Interrupted,
-    /// Ended by a signal (128 + its number); the run goes on later.
+    /// Terminated by a signal (128 + its number); the run can be resumed.
     Signal(u8),
 }
 
-/// What `--help` says about exit codes.
+/// Exit codes, for `--help`.
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0    done
@@ -45,7 +43,7 @@ Exit codes:
   130  interrupted; `windlass resume` goes on";
 
 impl Exit {
-    /// The code that the process ends with.
+    /// The exit code of the process.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -60,7 +58,7 @@ impl Exit {
         }
     }
 
-    /// Whether a run may be going on in this process as it ends.
+    /// Whether the process may leave an unfinished run when it exits.
     pub fn leaves_a_run(self) -> bool {
         match self {
             Self::Done | Self::Failed | Self::Usage | Self::Waiting | Self::Cancelled | Self::Output => false,
@@ -68,7 +66,7 @@ impl Exit {
         }
     }
 
-    /// The end of a command of which some output was lost: a script must not take the rest for all of it.
+    /// The exit of a command that lost some output, so that a script does not take the rest for complete.
     pub fn with_output_lost(self) -> Self {
         match self {
             Self::Done | Self::Failed | Self::Waiting | Self::Cancelled | Self::Output => Self::Output,
@@ -76,11 +74,11 @@ impl Exit {
         }
     }
 
-    /// What a run's outcome means for the process.
+    /// The exit for a run's outcome.
     pub fn of(outcome: &Outcome) -> Self {
         match outcome.status {
             Status::Done => Self::Done,
-            // Whoever asks for a code asks about an end: this one was told too early, which must not look like one.
+            // Exit codes describe finished runs. The wait ended too early, which must not look like success.
             Status::Queued | Status::Running => Self::Engine,
             Status::Failed => Self::Failed,
             Status::Paused => Self::Waiting,
@@ -95,7 +93,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error that knows what to do next.
+/// An error with hints about what to do next.
 #[derive(Debug)]
 pub struct Trouble {
     message: String,
@@ -104,50 +102,47 @@ pub struct Trouble {
     about: About,
 }
 
-/// What an error is about, where a report has more to say of it.
+/// The subject of an error, for reports that add details about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
-    /// Nothing in particular.
+    /// No particular subject.
     Anything,
-    /// The store, which is named.
+    /// The store; the report names it.
     Store,
-    /// The store, in the middle of a run, which goes on later.
+    /// The store, during a run that can be resumed.
     StoreInRun,
 }
 
 impl Trouble {
-    /// The caller's fault: wrong usage or configuration.
+    /// A user error: wrong usage or configuration.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), hints: Vec::new(), exit: Exit::Usage, about: About::Anything }
     }
 
-    /// The outside's fault, or ours.
+    /// An error of the environment or of Windlass.
     pub fn engine(message: impl Into<String>) -> Self {
         Self { exit: Exit::Engine, ..Self::usage(message) }
     }
 
-    /// The output's fault: a full disk, for example.
+    /// An output error, such as a full disk.
     pub fn output(message: impl Into<String>) -> Self {
         Self { exit: Exit::Output, ..Self::usage(message) }
     }
 
-    /// Adds what to do next.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// How the process ends.
     pub fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// What the error is about.
     pub fn about(&self) -> About {
         self.about
     }
 
-    /// The message and hints as one text, for lists of problems.
+    /// The message and the hints, for lists of problems.
     pub fn parts(&self) -> (&str, &[String]) {
         (&self.message, &self.hints)
     }
@@ -161,7 +156,7 @@ impl fmt::Display for Trouble {
 
 impl std::error::Error for Trouble {}
 
-/// Finds the words for an error.
+/// Converts any error to a message with hints and an exit code.
 pub fn explain(error: &anyhow::Error) -> Trouble {
     if let Some(trouble) = error.downcast_ref::<Trouble>() {
         let Trouble { message, hints, exit, about } = trouble;
@@ -226,7 +221,7 @@ fn of_store(error: &StoreError) -> Trouble {
     }
 }
 
-/// An error with its sources, each said once.
+/// An error with its sources, without repetitions.
 fn with_sources(error: &dyn std::error::Error) -> String {
     let mut said = error.to_string();
     let mut next = error.source();
@@ -240,7 +235,8 @@ fn with_sources(error: &dyn std::error::Error) -> String {
     said
 }
 
-/// The library says "what is wrong; what to do" in one sentence: here the second part gets a line of its own.
+/// The library's messages have the form "what is wrong; what to do". The second part becomes a hint on a separate
+/// line.
 fn split(message: &str, exit: Exit) -> Trouble {
     let mut lines = message.lines();
     let first = lines.next().unwrap_or_default();

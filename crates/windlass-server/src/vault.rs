@@ -1,7 +1,8 @@
-//! Credentials that people give the server to keep: sealed with a key that lies beside the store and in no backup of
-//! its records, and opened only where a request leaves.
+//! Encrypts credentials that users store on the server. The key is a file beside the store, excluded from backups of
+//! records. Credentials are decrypted only when a request is about to be sent.
 //!
-//! AES-256-GCM; the credential's own name is bound to what is sealed, so that one cannot be put in another's place.
+//! The cipher is AES-256-GCM. A credential's name is authenticated with it, so that one credential cannot replace
+//! another.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -13,19 +14,19 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::trouble::Trouble;
 
-/// The key's file in the store's folder.
+/// Name of the key file in the store's folder.
 const KEY_FILE: &str = "vault.key";
-/// Bytes of the key.
+/// Length of the key.
 const KEY_BYTES: usize = 32;
 
-/// What seals and opens.
+/// The key with which credentials are sealed and unsealed.
 pub struct Vault(LessSafeKey);
 
-/// An opened credential. It is neither shown nor serialised.
+/// An unsealed credential. It is neither printed nor serialized.
 pub struct Credential(String);
 
 impl Credential {
-    /// The credential, for the request that it is for.
+    /// The credential, for use in a request.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -37,13 +38,13 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// What was sealed cannot be opened: by another key, under another name, or it was changed.
+/// The value cannot be unsealed: the key or the name differs, or the value was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the credential cannot be opened: the store's `vault.key` is another one, or it was changed")]
 pub struct Closed;
 
 impl Vault {
-    /// Opens the vault of a store; its key is made where there is none.
+    /// Opens the vault of a store. Creates the key if there is none.
     pub fn open(store: &Path) -> Result<Self, Trouble> {
         match Self::find(store)? {
             Some(vault) => Ok(vault),
@@ -54,26 +55,26 @@ impl Vault {
         }
     }
 
-    /// A vault whose key is kept nowhere: it seals what is never opened again.
+    /// A vault with a key that is not stored, for values that are never unsealed.
     pub fn unsaved() -> Result<Self, Trouble> {
         let path = Path::new(KEY_FILE);
         Self::with(path, draw().map_err(|error| unusable(path, &error))?.to_vec())
     }
 
-    /// Puts a key that was kept elsewhere into a store that has none.
+    /// Restores a backed-up key to a store that has none.
     pub fn put(store: &Path, key: &[u8]) -> Result<Self, Trouble> {
         let path = store.join(KEY_FILE);
         Self::with(&path, place(&path, key).map_err(|error| unusable(&path, &error))?)
     }
 
-    /// Reads a file that holds the key of a vault.
+    /// Reads a file with a vault key.
     pub fn read_key(path: &Path) -> Result<Vec<u8>, Trouble> {
         let key = std::fs::read(path)
             .map_err(|error| Trouble::usage(format!("cannot read `{}`: {error}", path.display())))?;
         Self::with(path, key.clone()).map(|_| key)
     }
 
-    /// Opens the vault of a store that has one.
+    /// Opens the vault of a store. Returns `None` if it has none.
     pub fn find(store: &Path) -> Result<Option<Self>, Trouble> {
         let path = store.join(KEY_FILE);
         match std::fs::read(&path) {
@@ -94,18 +95,18 @@ impl Vault {
     /// Seals a credential under its name.
     pub fn seal(&self, name: &str, credential: &str) -> String {
         let mut nonce = [0_u8; NONCE_LEN];
-        // The operating system's generator fails only where it does not exist, and then nothing may go on.
+        // The operating system's generator fails only if it does not exist. The process cannot continue without it.
         aws_lc_rs::rand::fill(&mut nonce).expect("the operating system gives random bytes");
         let mut bytes = credential.as_bytes().to_vec();
         let aad = Aad::from(name.as_bytes());
-        // Fails only for texts of many gigabytes, which no body brings.
+        // Fails only for texts of many gigabytes, which the limit on request bodies excludes.
         self.0
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut bytes)
             .expect("a credential is short enough to be sealed");
         STANDARD.encode([&nonce[..], &bytes].concat())
     }
 
-    /// Opens what was sealed under a name.
+    /// Unseals a value that was sealed under this name.
     pub fn unseal(&self, name: &str, sealed: &str) -> Result<Credential, Closed> {
         let bytes = STANDARD.decode(sealed).map_err(|_| Closed)?;
         let (nonce, rest) = bytes.split_at_checked(NONCE_LEN).ok_or(Closed)?;
@@ -122,7 +123,7 @@ fn unusable(path: &Path, error: &io::Error) -> Trouble {
         .hint("the file holds the key of stored credentials; give this user access to it")
 }
 
-/// Makes a key. Where another process makes one at the same time, the first one counts.
+/// Creates a key. If another process creates one concurrently, the first one is used.
 fn make(path: &Path) -> io::Result<Vec<u8>> {
     place(path, &draw()?)
 }
@@ -133,7 +134,7 @@ fn draw() -> io::Result<[u8; KEY_BYTES]> {
     Ok(key)
 }
 
-/// Writes a key unless there is one; returns the one that counts.
+/// Writes a key unless there is one. Returns the key in the file.
 fn place(path: &Path, key: &[u8]) -> io::Result<Vec<u8>> {
     let draft = path.with_extension(format!("key.{}", std::process::id()));
     let mut options = std::fs::OpenOptions::new();
@@ -143,7 +144,7 @@ fn place(path: &Path, key: &[u8]) -> io::Result<Vec<u8>> {
     let mut file = options.open(&draft)?;
     file.write_all(key)?;
     file.sync_all()?;
-    // A link never replaces what is there.
+    // A hard link never replaces an existing file.
     let linked = std::fs::hard_link(&draft, path);
     std::fs::remove_file(&draft)?;
     match linked {

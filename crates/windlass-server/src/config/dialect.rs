@@ -115,7 +115,6 @@ impl DialectsFile {
         }
     }
 
-    /// Whether a dialect is served.
     pub fn serves(&self, dialect: Dialect) -> bool {
         let enabled = match dialect {
             Dialect::Skyflo => self.skyflo.enabled,

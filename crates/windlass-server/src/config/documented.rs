@@ -98,7 +98,7 @@ fn the_reference_names_every_key_and_no_other() {
             assert!(sections.keys().any(has), "`{key}` of {table} is described nowhere");
         }
     }
-    // Prices have no table of their own; the table accepts any key.
+    // Prices have no separate section; their table accepts any key.
     let price = DOCUMENT.lines().find(|line| line.starts_with("| `price` |")).unwrap();
     for (key, _) in json!(Price::default()).as_object().unwrap() {
         assert!(price.contains(&format!("`{key}`")), "{key}");

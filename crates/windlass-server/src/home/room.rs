@@ -1,7 +1,7 @@
-//! The room that a user has for files: uploads and the folders of their conversations together.
+//! A user's file quota: uploads and thread folders together.
 //!
-//! Files are counted where they lie, because commands write them as well. What tools write is added in between, and files
-//! are counted again after a while, and before anything is refused.
+//! Files on disk are counted, because commands write files, too. Writes by tools are added to the last count. Files
+//! are counted again after a while, and before a write is rejected.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windlass::port::clock::Clock;
 use windlass::tool::FolderQuota;
 
-/// Files and directories of a user that are counted: a few hundred milliseconds, and four times the entries of the largest
-/// folder that a fork copies.
+/// Maximum number of files and directories of a user that are counted. This takes a few hundred milliseconds, and is
+/// four times the number of entries that a fork may copy.
 const COUNTED_MAX: usize = 200_000;
-/// How long a count is used at least.
+/// Minimum time for which a count is used, in milliseconds.
 const USED_FOR_MS: u64 = 1_000;
-/// How many times as long as it took a count is used: counting takes 2 % of the time at most.
+/// A count is used for this multiple of its duration, so that counting takes at most 2 % of the time.
 const USED_FOR_TIMES: u64 = 50;
 
-/// The room that a user has. All folders of the user that are open share it.
+/// The quota of a user, shared by all open folders of the user.
 pub struct Room {
     folders: Vec<PathBuf>,
     limit: u64,
@@ -26,7 +26,7 @@ pub struct Room {
     last: Mutex<Option<Count>>,
 }
 
-/// What files held.
+/// The result of a count.
 #[derive(Clone, Copy, Debug)]
 struct Count {
     bytes: u64,
@@ -41,14 +41,14 @@ impl Count {
 }
 
 impl Room {
-    /// The room for files below these folders.
+    /// The quota for files below these folders.
     pub fn new(folders: Vec<PathBuf>, limit: u64, clock: Arc<dyn Clock>) -> Self {
         Self { folders, limit, clock, last: Mutex::default() }
     }
 
-    /// Checks that there is room for more bytes, and takes it if so.
+    /// Checks whether `bytes` more fit, and reserves them if `is_taken`.
     fn take_if(&self, bytes: u64, is_taken: bool) -> Result<(), String> {
-        // A count is replaced as a whole. Others wait here while files are counted.
+        // Invariant: a count is replaced as a whole. Other threads wait here while files are counted.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |count: &Count| count.bytes.saturating_add(bytes) <= self.limit;
         let now_ms = self.clock.monotonic_ms();
@@ -68,7 +68,7 @@ impl Room {
         Ok(())
     }
 
-    /// Checks that there is room for more bytes. Blocks.
+    /// Checks whether more bytes fit. Blocks.
     pub fn check(&self, bytes: u64) -> Result<(), String> {
         self.take_if(bytes, false)
     }
@@ -102,7 +102,7 @@ impl FolderQuota for Room {
     }
 }
 
-/// How many bytes files hold; `None` if there are too many to be counted.
+/// Total size of all files. Returns `None` if there are too many to count.
 fn bytes_below(folders: &[PathBuf]) -> io::Result<Option<u64>> {
     let mut open = folders.to_vec();
     let (mut bytes, mut entries) = (0_u64, 0);
@@ -116,7 +116,7 @@ fn bytes_below(folders: &[PathBuf]) -> io::Result<Option<u64>> {
             if entries > COUNTED_MAX {
                 return Ok(None);
             }
-            // Links are not followed; what is gone by now takes no room.
+            // Symbolic links are not followed. A file that was deleted in the meantime takes no space.
             let entry = entry?;
             let Ok(metadata) = entry.metadata() else { continue };
             match metadata.is_dir() {
@@ -145,12 +145,12 @@ mod tests {
         std::fs::write(root.path().join("a/one"), "123").unwrap();
         assert_eq!(room.taken(), Ok(3));
         assert_eq!((room.take(6), room.check(1), room.taken()), (Ok(()), Ok(()), Ok(9)));
-        // Nothing was written after all, which the count before a refusal sees.
+        // The reserved bytes were never written, which the count before a rejection detects.
         assert_eq!((room.take(7), room.taken()), (Ok(()), Ok(10)));
         std::fs::write(root.path().join("two"), "1234567").unwrap();
         assert_eq!(room.take(1), Err("10 of 10 bytes are taken; 1 more do not fit".to_owned()));
         std::fs::remove_file(root.path().join("two")).unwrap();
-        // What a command deletes is seen after a while, and before a refusal.
+        // Deletions by a command are detected after a while, and before a rejection.
         assert_eq!(room.taken(), Ok(10));
         clock.advance_ms(USED_FOR_MS);
         assert_eq!((room.taken(), room.take(7), room.limit()), (Ok(3), Ok(()), 10));

@@ -215,7 +215,7 @@ mod tests {
             ("ERR_REQUEST", "HTTP 400: the token limit was exceeded", "ERR_CONTEXT_LENGTH"),
             ("ERR_CONTEXT_LENGTH", "HTTP 413: too long", "ERR_CONTEXT_LENGTH"),
             ("ERR_REQUEST", "HTTP 400: bad field", "ERR_REQUEST"),
-            // A rejected key is not a length error, whatever text accompanies it.
+            // A rejected API key is not a length error, even if the message mentions a length.
             ("ERR_AUTH", "HTTP 401: context length", "ERR_AUTH"),
         ] {
             assert_eq!(explained(code, message).0, wanted, "{message}");

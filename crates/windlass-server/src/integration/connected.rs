@@ -1,8 +1,8 @@
-//! What tools need of a workspace's integration, filled in when they are called: they are offered only where the system
-//! is connected and its integration active. (SK-P14, SK-A13)
+//! Fills in tool arguments from a workspace's integration when a tool is called. The tools are offered only if the
+//! integration is active. (SK-P14, SK-A13)
 //!
-//! Which arguments those are, the settings say; this gives the values to the library, which takes them to the tool. Only
-//! servers of the settings get any: what an administrator adds is not what the table's author had in mind.
+//! The settings name the arguments. This module provides the values, and the library passes them to the tool. Only
+//! servers in the settings receive values: the author of the table did not choose servers that are added later.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use windlass::tool::{Hidden, HiddenArguments, HiddenSource};
 use crate::config::{ConnectedFile, Part, Settings};
 use crate::integration::{Integration, IntegrationStatus, Integrations};
 
-/// How long a call waits for the integrations of a process that is just starting.
+/// How long a call waits for the integrations while the process starts.
 const OPENED_WITHIN: Duration = Duration::from_secs(5);
 
-/// The integrations, once the store is open.
+/// The integrations, available once the store is open.
 pub type Opened = Arc<SetOnce<Arc<Integrations>>>;
 
-/// The tools of servers, those arguments hidden that the settings name.
+/// Wraps a tool source to hide the arguments that the settings name.
 pub fn hidden(inner: Arc<dyn ToolSource>, settings: &Settings, opened: &Opened) -> Arc<dyn ToolSource> {
     let rules = rules(settings, opened);
     if rules.is_empty() { inner } else { Arc::new(HiddenSource::new(inner, rules)) }
@@ -48,7 +48,7 @@ fn rules(settings: &Settings, opened: &Opened) -> Vec<Hidden> {
     rules
 }
 
-/// The arguments of one provider's tools.
+/// The arguments filled in for one provider.
 struct Filled {
     provider: String,
     parts: BTreeMap<String, Part>,
@@ -86,7 +86,7 @@ impl HiddenArguments for Filled {
 }
 
 impl Filled {
-    /// The provider's name as it is written.
+    /// The provider's name with a capital letter.
     fn title(&self) -> String {
         let mut letters = self.provider.chars();
         letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
@@ -100,7 +100,7 @@ impl Filled {
     }
 }
 
-/// The value of a part; `None` where there is none. The error names the part and what it is, without its value.
+/// The value of an argument; `None` if it has none. An error names the part and its type, without its value.
 fn value(part: &Part, it: &Integration, credential: Option<&str>) -> Result<Option<Secret>, String> {
     match part {
         Part::CredentialsRef => Ok(it.credentials_ref.as_deref().map(Secret::new)),
@@ -115,7 +115,7 @@ fn value(part: &Part, it: &Integration, credential: Option<&str>) -> Result<Opti
     }
 }
 
-/// A value as a tool gets it.
+/// Converts a value to the text that the tool receives.
 fn text(value: Option<&Value>, what: &str) -> Result<Option<Secret>, String> {
     let kind = match value {
         None | Some(Value::Null) => return Ok(None),

@@ -1,24 +1,24 @@
-//! Which systems elsewhere the server calls for people: public ones by https, and those inside that its operator names.
+//! Which external systems integrations may call: public ones over `https`, and internal ones named by the operator.
 //!
-//! The way there is the library's guard; what is particular here is that nothing but plain https addresses is taken.
+//! The library's outbound guard enforces the rules. This module also rejects URLs other than plain `https` addresses.
 
 use http::StatusCode;
 use windlass::outbound::{Host, Outbound, Ports, Reach as Rules, Refusal, Request, Url};
 
-/// Which systems may be called.
+/// The rules for calling external systems.
 #[derive(Clone)]
 pub struct Reach {
     out: Outbound,
 }
 
 impl Reach {
-    /// Public systems, and these. An administrator types their addresses, so that any port will do.
+    /// Allows public systems and the given internal hosts, on any port, because administrators enter the URLs.
     pub fn new(internal_hosts: Vec<Host>) -> Self {
         let rules = Rules { internal_hosts, ports: Ports::Any, ..Rules::default() };
         Self { out: Outbound::new(rules) }
     }
 
-    /// Reads a system's address; says why where it cannot be one. Whether it is called, its address decides.
+    /// Parses a system's URL, or returns why it is invalid. Whether its address may be called is checked later.
     pub fn target(&self, text: &str) -> Result<Url, &'static str> {
         let url = Url::parse(text).map_err(|_| "is no address")?;
         if url.query().is_some() || url.fragment().is_some() {
@@ -27,7 +27,7 @@ impl Reach {
         match self.out.reach().judge(&url, None) {
             Err(Refusal::Credentials) => return Err("has credentials in it; send them as `credentials`"),
             Err(Refusal::NoHost) => return Err("names no host"),
-            // What a host's address is, only the call finds out; and what came of that is not told.
+            // The address of a host is only known at the call, whose error details are not returned.
             Err(_) | Ok(()) => {}
         }
         match url.scheme() {
@@ -38,7 +38,7 @@ impl Reach {
         }
     }
 
-    /// Sends a request and tells the status of the answer; `None` where there is none, or nothing may be sent.
+    /// Sends a request and returns the status of the response; `None` if the request failed or was not allowed.
     pub async fn ask(&self, request: Request) -> Option<StatusCode> {
         self.out.send(request).await.ok().map(|response| response.status)
     }

@@ -1,4 +1,4 @@
-//! Cases of `windlass policy test`: a call each, and what has to be said of it.
+//! Test cases of `windlass policy test`: each has a call and the expected verdict.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -17,13 +17,12 @@ use windlass::tool::builtin::file_tools;
 use super::problem::Problem;
 use super::time::Moment;
 
-/// A file of cases.
+/// A file of test cases.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaseFile {
-    /// Policy files to test, relative to this one.
+    /// Policy files to test, relative to this file.
     pub policy: Option<Vec<PathBuf>>,
-    /// The cases.
     #[serde(default, rename = "case")]
     pub cases: Vec<Case>,
 }
@@ -55,7 +54,7 @@ pub struct Case {
     by: Option<String>,
 }
 
-/// What a tool says of itself.
+/// A tool's annotations.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct AnnotationsFile {
@@ -66,19 +65,18 @@ struct AnnotationsFile {
 }
 
 impl CaseFile {
-    /// Reads a text.
     pub fn parse(text: &str) -> Result<Self, Problem> {
         toml::from_str(text).map_err(|error| Problem::of_toml(text, &error))
     }
 }
 
 impl Case {
-    /// What it is called; `index` is its place in the file.
+    /// Label of the case; `index` is its position in the file.
     pub fn label(&self, index: usize) -> String {
         self.name.clone().unwrap_or_else(|| format!("case #{} (`{}`)", index + 1, self.tool))
     }
 
-    /// Judges the call by some rules.
+    /// Evaluates the call under the given rules.
     pub fn judge(&self, rules: &[Rule]) -> Judgement {
         let policy = Policy {
             rules: rules.to_vec(),
@@ -108,13 +106,13 @@ impl Case {
         })
     }
 
-    /// A tool of the list: that of the case's call comes from where the case says.
+    /// A tool of the allow list. The tool of the case's call comes from the case's server.
     fn allowed(&self, tool: &ToolName) -> AllowedTool {
         let server = self.server.clone().filter(|_| *tool == self.tool);
         AllowedTool { tool: tool.clone(), server, schema: None }
     }
 
-    /// What is wrong with a judgement, if anything.
+    /// How a verdict differs from the expected one, if it does.
     pub fn complaint(&self, judgement: &Judgement) -> Option<String> {
         let Judgement { verdict, by, .. } = judgement;
         let said = format!("{} by `{by}`", word(*verdict));
@@ -125,7 +123,7 @@ impl Case {
         Some(format!("{said}; expected: by `{wanted}`"))
     }
 
-    /// As the case has them; else those of the built-in tool of that name.
+    /// The annotations in the case, or those of the built-in tool with that name.
     fn annotations(&self) -> Annotations {
         if let Some(file) = self.annotations {
             return Annotations {
@@ -142,7 +140,7 @@ impl Case {
     }
 }
 
-/// A verdict, as policy files write it.
+/// A verdict, as written in policy files.
 pub fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Allow => "allow",

@@ -1,4 +1,4 @@
-//! A policy file's shape, and the rules that it stands for. Unknown keys are errors.
+//! The shape of a policy file, and its conversion to rules. Unknown keys are errors.
 
 use serde::Deserialize;
 use serde_json::{Number, Value};
@@ -18,7 +18,7 @@ struct PolicyFile {
     rule: Vec<RuleFile>,
 }
 
-/// `[[rule]]`. What is left out fits everything.
+/// `[[rule]]`. An absent key matches everything.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleFile {
@@ -44,7 +44,7 @@ struct RuleFile {
     escalate_to: Option<Vec<Approver>>,
 }
 
-/// `[[rule.when]]`: an argument, and one thing that holds of it.
+/// `[[rule.when]]`: an argument and one predicate.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ConditionFile {
@@ -60,10 +60,10 @@ struct ConditionFile {
     absent: Option<bool>,
 }
 
-/// Names under which a judgement gives other reasons than rules.
+/// Names that verdicts use for reasons other than rules.
 const REASONS: &[&str] = &["annotations", "allowlist", "auto-run"];
 
-/// Reads a policy file's text. Where there is an error among the problems, the rules are not to be used.
+/// Parses a policy text. Do not use the rules if the problems contain an error.
 pub fn read(text: &str, now: Timestamp) -> (Vec<Rule>, Vec<Problem>) {
     let file: PolicyFile = match toml::from_str(text) {
         Ok(file) => file,
@@ -139,7 +139,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A list that is left out fits everything; one that is there and empty is more likely a mistake.
+    /// An absent list matches everything. An empty list is rejected, because it is probably a mistake.
     fn list<T>(&mut self, index: usize, key: &str, list: Option<Vec<T>>) -> Vec<T> {
         if list.as_ref().is_some_and(Vec::is_empty) {
             let message = format!("the list is empty; leave `{key}` out where it does not matter");
@@ -174,12 +174,13 @@ impl Reader<'_> {
                            `present`, `absent`; for more, add another condition";
             self.problem(index, Some(at), "argument", Word::Error, message);
         }
-        // Where there is none, the file is not used, and the others keep their places.
+        // A condition without a predicate is an error, so this placeholder is never evaluated. It keeps the indices of
+        // the others.
         Condition { argument: file.argument, is: first.unwrap_or(Predicate::Present) }
     }
 }
 
-/// A date of TOML comes as an object with one key that no date in JSON has.
+/// TOML dates are deserialized as an object with a special key that JSON does not have.
 fn holds_a_date(value: &Value) -> bool {
     match value {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! A problem of a policy file, with its place in the text, and how it is printed.
+//! A problem of a policy file: its position in the text, and its printed form.
 
 use serde::Serialize;
 use toml::Spanned;
@@ -8,31 +8,30 @@ use windlass::machine::Severity;
 use crate::config::suggest;
 use crate::text::shown_line;
 
-/// Something about a file.
+/// An error or warning about a policy file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Whether the file can be used all the same.
+    /// Whether the file is still usable.
     pub severity: Word,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The character in the line, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong.
     pub message: String,
-    /// What to do.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// The line's text.
+    /// Text of the line.
     pub text: String,
 }
 
-/// How bad it is, as people and programs read it.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Word {
     /// The file is not used.
     Error,
-    /// It may not say what was meant.
+    /// The file may not have the intended meaning.
     Warning,
 }
 
@@ -42,13 +41,13 @@ pub enum Highlight {
     Error,
     Warning,
     Hint,
-    /// The bar beside the line of the file.
+    /// The bar next to the line of the file.
     Margin,
     /// The mark below the column.
     Mark,
 }
 
-/// The style of text without highlights.
+/// A style without highlights.
 #[cfg(test)]
 pub fn plain(_: Highlight, text: &str) -> String {
     text.to_owned()
@@ -64,7 +63,7 @@ impl From<Severity> for Word {
 }
 
 impl Problem {
-    /// A problem at a byte of a text.
+    /// A problem at a byte offset of a text.
     pub fn at(text: &str, byte: usize, severity: Word, message: impl Into<String>) -> Self {
         let before = &text.as_bytes()[..byte.min(text.len())];
         let line = before.iter().filter(|byte| **byte == b'\n').count();
@@ -74,14 +73,14 @@ impl Problem {
         Self { severity, line: line + 1, column, message: message.into(), hint: None, text: whole.to_owned() }
     }
 
-    /// What stops a text from being read as TOML of the wanted shape.
+    /// The problem for a TOML parser error.
     pub fn of_toml(text: &str, error: &toml::de::Error) -> Self {
         let (what, hint) = suggest::words(error.message());
         let byte = error.span().map_or(0, |span| span.start);
         Self { hint, ..Self::at(text, byte, Word::Error, what) }
     }
 
-    /// The problem in one line, for an error that stops a command.
+    /// The problem on one line, for an error that aborts a command.
     pub fn brief(&self, path: &str) -> String {
         format!("{path}:{}:{}: {}", self.line, self.column, self.message)
     }
@@ -111,19 +110,19 @@ impl Problem {
     }
 }
 
-/// Where things stand in a file, by key.
+/// Positions of keys in a TOML text.
 pub struct Places<'t> {
     root: Option<Spanned<DeTable<'t>>>,
 }
 
 impl<'t> Places<'t> {
-    /// Looks through a text.
+    /// Parses a text.
     pub fn new(text: &'t str) -> Self {
         Self { root: DeTable::parse(text).ok() }
     }
 
-    /// The byte of a key of the `index`-th table of a list, or of a table in a list within it; where the key is not
-    /// there, of the table.
+    /// The byte offset of a key in the `index`-th table of a list, or in a table of a list within it. If the key is
+    /// absent, the offset of the table.
     pub fn find(&self, list: &str, index: usize, inner: Option<(&str, usize)>, key: &str) -> usize {
         let Some(root) = &self.root else { return 0 };
         let mut place = 0;
@@ -157,7 +156,7 @@ mod tests {
         assert_eq!(at(999), (4, 1, String::new()));
         let said = Problem::at(text, 9, Word::Error, "x").print("f", plain);
         assert_eq!(said, "error: f:2:3: x\n 2 │ \t\u{e4} = [\n   │ \t ^\n");
-        // In the middle of a character.
+        // A byte offset within a character.
         assert_eq!(at(8), (2, 3, "\t\u{e4} = [".into()));
     }
 

@@ -1,6 +1,6 @@
-//! Lengths of time and moments as policy files write them: `"1h30m"`, `2026-12-31T18:00:00+01:00`.
+//! Durations and points in time, as written in policy files: `"1h30m"`, `2026-12-31T18:00:00+01:00`.
 //!
-//! No clock is read here.
+//! This module reads no clock.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use toml::value::{Datetime, Offset, Time};
 use windlass::machine::Timestamp;
 
-/// A length of time, in milliseconds.
+/// A duration in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length(pub u64);
 
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Length {
     }
 }
 
-/// A moment. A date alone is its beginning, in UTC.
+/// A point in time. A date without a time means its beginning in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment(pub Timestamp);
 
@@ -74,7 +74,7 @@ impl Moment {
     }
 }
 
-/// Days from 1970-01-01 to a date of the Gregorian calendar. (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms")
+/// Days from 1970-01-01 to a Gregorian date. (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms")
 fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);

@@ -1,7 +1,7 @@
-//! Tool servers that administrators have added while the server runs: kept in the store's records, sealed as a whole,
-//! since their headers and clients may hold secrets.
+//! MCP servers that operators have added at run time. They are stored as sealed records, because their headers and
+//! clients may contain secrets.
 //!
-//! Their addresses come over the network: they may be inside only where the settings' rules let everybody call them.
+//! Their URLs come from API requests. Internal hosts are only allowed if the settings allow them.
 
 use std::collections::BTreeMap;
 
@@ -18,65 +18,65 @@ use windlass::secret::Secret;
 use crate::account::people::user::DEFAULT_WORKSPACE;
 use crate::vault::Vault;
 
-/// The kind of the records, whose key is the server's name.
+/// Record kind. The key is the server's name.
 pub const SERVER: &str = "mcp_server";
-/// Added servers at most: each may hold a connection open. Processes that add at once may pass it by a few.
+/// Maximum number of added servers; each may keep a connection open. Concurrent additions may exceed it slightly.
 pub const MAX: usize = 100;
-/// Headers, patterns and arguments of one at most.
+/// Maximum number of headers, patterns or arguments of one server.
 const PARTS_MAX: usize = 64;
-/// Characters of one text of it at most.
+/// Maximum length of a text, in characters.
 const TEXT_MAX_CHARS: usize = 4_096;
 
-/// A tool server that is added.
+/// An MCP server to add.
 #[derive(Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Draft {
-    /// Its name: 1 to 32 of A-Z, a-z, 0-9, `_` and `-`, without `__`.
+    /// Name: 1 to 32 of A-Z, a-z, 0-9, `_` and `-`, without `__`.
     #[schema(min_length = 1, max_length = 32, pattern = "^[A-Za-z0-9_-]+$")]
     pub name: String,
-    /// Its address, https; http where the settings name its host as inside.
+    /// URL. It must be `https`; `http` is allowed for internal hosts in the settings.
     #[serde(default)]
     pub url: Option<String>,
-    /// The program that is started instead, where the settings allow it.
+    /// Local program to start instead, if the settings allow it.
     #[serde(default)]
     pub command: Option<String>,
-    /// Its arguments.
+    /// Arguments of the program.
     #[serde(default)]
     #[schema(max_items = 64)]
     pub args: Vec<String>,
-    /// How it is spoken with at its address.
+    /// Transport for the URL.
     #[serde(default)]
     pub transport: Wire,
-    /// Headers of each request; they are kept sealed and never told.
+    /// Headers of each request. They are stored sealed and never returned.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Whether the hints of its tools are believed.
+    /// Whether the annotations of its tools are trusted.
     #[serde(default)]
     pub trusted: bool,
-    /// Whether its name always stands before its tools' names.
+    /// Whether to always prefix the server's name to its tools' names.
     #[serde(default)]
     pub always_prefix: bool,
-    /// The tools that are taken, `*` allowed; none named: all.
+    /// Tools to include, with `*`. Empty means all.
     #[serde(default)]
     #[schema(max_items = 64)]
     pub include: Vec<String>,
-    /// The tools that are left out.
+    /// Tools to exclude.
     #[serde(default)]
     #[schema(max_items = 64)]
     pub exclude: Vec<String>,
-    /// The client at its sign-in, where one was registered by hand.
+    /// OAuth client id, if a client was registered manually.
     #[serde(default)]
     pub client_id: Option<String>,
-    /// That client's secret; it is kept sealed and never told.
+    /// Secret of that client. It is stored sealed and never returned.
     #[serde(default)]
     pub client_secret: Option<String>,
-    /// What is asked for at its sign-in; none named: what the server wants.
+    /// OAuth scopes to request. Empty means those that the server requests.
     #[serde(default)]
     #[schema(max_items = 64)]
     pub scopes: Vec<String>,
 }
 
-/// How a server is spoken with.
+/// Transport of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Wire {
@@ -87,27 +87,26 @@ pub enum Wire {
     Sse,
 }
 
-/// A server as it is kept.
+/// An added server as it is stored.
 #[derive(Serialize, Deserialize)]
 pub struct Added {
-    /// What it is.
     pub draft: Draft,
     /// When it was added.
     pub at: Timestamp,
 }
 
-/// A server as it was read.
+/// An added server as it was read.
 pub struct Kept {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// Which version of it: no two are the same.
+    /// Version of its record. Every change has a new one.
     pub version: u64,
-    /// What it is; `None` where the vault no longer opens it.
+    /// `None` if the vault cannot open it.
     pub draft: Option<Draft>,
 }
 
 impl Draft {
-    /// The server. The error says what is wrong with it.
+    /// Validates the draft and builds the server.
     pub fn server(&self, back: &str, reach: &Reach) -> Result<McpServer, String> {
         self.check()?;
         let transport = match (&self.url, &self.command) {
@@ -119,7 +118,7 @@ impl Draft {
                             .into(),
                     );
                 };
-                // What its name resolves to is judged at each connection.
+                // The addresses that its name resolves to are checked at each connection.
                 reach
                     .judge(&parsed, None)
                     .map_err(|refusal| format!("`url` may not be called: {refusal}"))?;
@@ -142,7 +141,7 @@ impl Draft {
             (Some(_), Some(_)) | (None, None) => return Err("it needs either `url` or `command`".into()),
         };
         let mut server = McpServer::new(&self.name, transport);
-        // They are kept sealed, whatever their names.
+        // All headers are treated as secrets, regardless of their names.
         server.secrets = Secrets(self.headers.values().map(|value| Secret::new(value.as_str())).collect());
         server.trusted = self.trusted;
         server.prefix = if self.always_prefix { Prefix::Always } else { Prefix::OnClash };
@@ -162,14 +161,14 @@ impl Draft {
         let headers = self.headers.iter().flat_map(|(name, value)| [name, value]);
         let too_long = |text: &&String| text.chars().count() > TEXT_MAX_CHARS;
         match texts.chain(lists).chain(headers).find(too_long) {
-            // It may be a secret: it is not repeated.
+            // The text may be a secret, so the error does not contain it.
             Some(_) => Err(format!("a text of it is longer than {TEXT_MAX_CHARS} characters")),
             None => Ok(()),
         }
     }
 }
 
-/// Reads the added servers, all of them; without a vault, their names.
+/// Reads all added servers. Without a vault, only their names.
 pub async fn list(records: &dyn Records, vault: Option<&Vault>) -> Result<Vec<Kept>, StoreError> {
     let mut all = Vec::new();
     loop {
@@ -188,12 +187,11 @@ pub async fn list(records: &dyn Records, vault: Option<&Vault>) -> Result<Vec<Ke
     }
 }
 
-/// Whether any server was added.
 pub async fn is_any(records: &dyn Records) -> Result<bool, StoreError> {
     Ok(!records.list(SERVER, None, None, 1).await?.is_empty())
 }
 
-/// The change that keeps a server which is not there yet.
+/// The change that stores a new server.
 pub fn change(vault: &Vault, added: &Added) -> Result<RecordChange, StoreError> {
     let name = &added.draft.name;
     let text = serde_json::to_string(added)

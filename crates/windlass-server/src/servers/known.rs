@@ -1,8 +1,7 @@
-//! What is known of the servers' tools, kept from one start to the next: a server that is down at a start shows its tools
-//! as they were, under the names that they had.
+//! A persistent cache of servers' tools. A server that is unavailable at startup still has the tools of its last
+//! connection, under the same names.
 //!
-//! It is a memory of what servers said and of nothing else: what may run, and what an approval was for, is recorded in the
-//! journals.
+//! It only contains data from the servers. Permissions and approvals are recorded in the journals.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +9,24 @@ use windlass::mcp::{KnownServer, McpHub};
 use windlass::port::journal::StoreError;
 use windlass::port::records::{Expect, RecordChange, RecordError, Records, VALUE_MAX_BYTES};
 
-/// The kind of the records: parts of what is known of a server, whose owner is the server's name.
+/// Record kind. Each record is a part of a server's tools; the owner is the server's name.
 const KNOWN: &str = "mcp_known";
-/// Parts of all servers at most: some thousand tools with long schemas.
+/// Maximum number of parts of all servers: some thousand tools with long schemas.
 const MAX: usize = 1_000;
 
-/// Reads what an earlier process knew.
+/// Reads the tools that an earlier process has stored.
 pub async fn recalled(records: &dyn Records) -> Result<Vec<KnownServer>, StoreError> {
     let records = records.list(KNOWN, None, None, MAX).await?;
-    // What cannot be read any more is asked of the server again.
+    // Skip unreadable records; the server lists its tools again.
     Ok(records.into_iter().filter_map(|record| serde_json::from_value(record.value).ok()).collect())
 }
 
-/// The server that an earlier process knew a tool of.
+/// The server that provided a tool in an earlier process.
 pub async fn server_of(records: &dyn Records, tool: &str) -> Result<Option<String>, StoreError> {
     Ok(recalled(records).await?.into_iter().find(|known| known.has_tool(tool)).map(|known| known.server))
 }
 
-/// The servers that an earlier process knew these tools of, by tool.
+/// The servers that provided these tools in an earlier process, by tool.
 pub async fn servers_of(
     records: &dyn Records,
     tools: impl Iterator<Item = &str>,
@@ -38,8 +37,7 @@ pub async fn servers_of(
     Ok(tools.filter_map(|tool| Some((tool.to_owned(), server(tool)?))).collect())
 }
 
-/// Keeps what is known now of servers that have said something, where it is something else than what is kept. What
-/// cannot be kept of one is said in the log, and the others are.
+/// Stores changed tool lists of connected servers. A failure for one server is logged and does not affect the others.
 pub async fn keep(records: &dyn Records, hub: &McpHub) {
     for known in hub.known() {
         let server = known.server.clone();
@@ -74,7 +72,7 @@ async fn keep_one(records: &dyn Records, known: KnownServer) -> Result<(), Recor
     records.apply(changes).await.map(drop)
 }
 
-/// Forgets what is known of a server.
+/// Deletes the stored tools of a server.
 pub async fn forget(records: &dyn Records, server: &str) -> Result<(), RecordError> {
     let parts = records.list(KNOWN, Some(server), None, MAX).await?;
     let changes = parts.iter().map(|part| RecordChange::delete(KNOWN, &part.key, Expect::Any)).collect();

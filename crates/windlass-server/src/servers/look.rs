@@ -1,5 +1,5 @@
-//! What a process does by itself as long as it has servers: what others change is taken in, what is known of tools is
-//! kept, and calls that wait for a sign-in go on once the server answers.
+//! The background task of a process with MCP servers. It applies changes by other processes, stores tool lists, and
+//! resumes calls after a sign-in.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -11,10 +11,10 @@ use super::added::SERVER;
 use super::{Servers, known};
 use crate::account::people::user::local;
 
-/// How often it is looked whether another process has changed anything, or a server has come back.
+/// How often to check for changes by other processes and for reconnected servers.
 const LOOK_EVERY_MS: u64 = 1_000;
 
-/// What was found when it was last looked.
+/// The state at the last check.
 #[derive(Default)]
 struct Seen {
     /// The newest change of an added server.
@@ -23,14 +23,14 @@ struct Seen {
     sign_ins: SignIns,
 }
 
-/// Whether somebody has to sign in, by server, as it was last seen.
+/// Whether each server required a sign-in at the last check.
 #[derive(Debug, Default)]
 struct SignIns(BTreeMap<String, bool>);
 
 impl SignIns {
-    /// Whether what waits for a sign-in at a server goes on now. Only a server that answers has been signed in at: one
-    /// that is just away needs it as before. One that answers at the first look may have been signed in at while no
-    /// process watched, or by one that has ended since; a process that does not stay begins nothing for that.
+    /// Whether calls that wait for a sign-in at a server can resume. Only a connected server proves a sign-in; an
+    /// unavailable one may still require it. A server that is connected at the first check may have been signed in
+    /// earlier, so a long-running process then resumes calls. A short-lived process does not.
     fn has_come(&mut self, server: &str, health: &Health, stays: bool) -> bool {
         match health {
             Health::NeedsSignIn { .. } => {
@@ -42,14 +42,14 @@ impl SignIns {
         }
     }
 
-    /// That everything goes on which has waited.
+    /// Records that all waiting calls of a server have been resumed.
     fn goes_on(&mut self, server: &str) {
         self.0.insert(server.to_owned(), false);
     }
 }
 
 impl Servers {
-    /// Looks after the servers until nobody holds them any more.
+    /// Starts the background task. It ends when the servers are dropped.
     pub(super) fn look_after(self: &Arc<Self>) {
         let (servers, clock, mut changed) = (Arc::downgrade(self), self.clock.clone(), self.hub.changed());
         tokio::spawn(async move {
@@ -58,7 +58,7 @@ impl Servers {
                 servers.look(&mut seen).await;
                 drop(servers);
                 tokio::select! {
-                    // What is known of tools is kept at once. An error says that the servers are gone, as is then seen.
+                    // Store tool lists immediately. An error means that the hub was dropped; the loop then ends.
                     _ = changed.changed() => {}
                     () = clock.sleep_ms(LOOK_EVERY_MS) => {}
                 }
@@ -75,7 +75,7 @@ impl Servers {
             known::keep(&*self.records, &self.hub).await;
         }
         let all = self.hub.status();
-        // Another one of the same name is another one.
+        // A new server with the name of a removed one starts without state.
         seen.sign_ins.0.retain(|name, _| all.iter().any(|status| status.name == *name));
         for status in all {
             if seen.sign_ins.has_come(&status.name, &status.health, self.role.stays)
@@ -119,11 +119,11 @@ mod tests {
             has_come
         };
         assert!(!look(Health::Starting) && !look(away()));
-        // Somebody has signed in before this process was there.
+        // A user signed in before this process started.
         assert!(look(Health::Ready { since: AT }));
         assert!(!look(away()) && !look(Health::Ready { since: AT }), "nothing has waited for it since");
         assert!(!look(Health::NeedsSignIn { since: AT }));
-        // It is connected to anew, and nobody has signed in.
+        // The server reconnects without a sign-in.
         assert!(!look(Health::Starting) && !look(away()) && !look(Health::NeedsSignIn { since: AT }));
         assert!(!look(away()));
         assert!(look(Health::Ready { since: AT }));
@@ -137,7 +137,8 @@ mod tests {
         assert!(seen.has_come("a", &ready, true) && seen.has_come("a", &ready, true));
         seen.goes_on("a");
         assert!(!seen.has_come("a", &ready, true));
-        // A command that ends soon begins nothing that it finds, and yet what it has seen come.
+        // A short-lived command does not resume calls at its first check. It does after a sign-in that it has
+        // observed.
         assert!(!seen.has_come("b", &ready, false));
         assert!(!seen.has_come("b", &Health::NeedsSignIn { since: AT }, false));
         assert!(seen.has_come("b", &ready, false));

@@ -1,8 +1,7 @@
-//! The page on this machine that browsers come back to from signing in, where no server runs; and the question that is
-//! asked in a browser, here and there, before a sign-in counts that somebody else may have begun.
+//! The OAuth callback page of a process without an HTTP server, and the confirmation page of both kinds of processes.
+//! The confirmation protects against sign-ins that another person has started.
 //!
-//! The page takes one thing, what a sign-in brought back, and only on the loopback address; it lives as long as its
-//! process.
+//! The page accepts only OAuth redirects, only on loopback, and exists as long as its process.
 
 use std::sync::{Arc, Weak};
 
@@ -23,31 +22,31 @@ use crate::page::{escaped, page};
 use crate::text::first_line;
 use crate::trouble::Trouble;
 
-/// Where it listens if it can: a client that was registered by hand needs an address that stays.
+/// Preferred port. A manually registered client needs a fixed redirect URI.
 const PORT: u16 = 7719;
 
-/// The page.
+/// The callback page.
 pub struct Page {
-    /// Its address.
+    /// Its URL.
     pub address: String,
     listener: Mutex<Option<TcpListener>>,
     ended: watch::Sender<Option<Ended>>,
 }
 
-/// How a sign-in ended.
+/// The result of a sign-in.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// Which one.
+    /// State parameter of the sign-in.
     pub state: String,
-    /// At which server, or why not.
+    /// The server's name, or the error.
     pub how: Result<String, String>,
 }
 
 impl Page {
-    /// Its usual address.
+    /// The URL with the preferred port.
     pub const USUAL: &str = "http://127.0.0.1:7719/callback";
 
-    /// Listens, at another port where the usual one is taken.
+    /// Binds the preferred port, or another one if it is in use.
     pub async fn listen() -> Result<Self, Trouble> {
         let listener = match TcpListener::bind(("127.0.0.1", PORT)).await {
             Ok(listener) => Ok(listener),
@@ -62,12 +61,12 @@ impl Page {
         Ok(Self { address, listener: Mutex::new(Some(listener)), ended: watch::Sender::new(None) })
     }
 
-    /// Told how each sign-in ended that had begun here. What else anybody has a browser bring ends none.
+    /// Reports the result of each sign-in that was started in this store. Other requests to the page are ignored.
     pub fn ended(&self) -> watch::Receiver<Option<Ended>> {
         self.ended.subscribe()
     }
 
-    /// Takes what browsers bring, as long as the servers are there.
+    /// Serves the page until the servers are dropped.
     pub(super) fn serve(self: &Arc<Self>, servers: &Arc<Servers>) {
         let (page, servers) = (self.clone(), Arc::downgrade(servers));
         tokio::spawn(async move {
@@ -80,7 +79,7 @@ impl Page {
         });
     }
 
-    /// Ends a sign-in, and says how that went.
+    /// Finishes a sign-in and renders the result.
     async fn end(&self, servers: &Servers, back: SignInReturn) -> Response {
         let how = servers.finish_sign_in(&back, &local()).await.map_err(|error| error.to_string());
         let said = if how.is_ok() { SIGNED_IN } else { FAILED };
@@ -92,7 +91,7 @@ impl Page {
 const SIGNED_IN: &str = "<h1>You are signed in</h1><p>Go back to the terminal.";
 const FAILED: &str = "<h1>That did not work</h1><p>The terminal says why.";
 
-/// What a browser brings.
+/// Query parameters of an OAuth redirect.
 #[derive(Deserialize)]
 struct Brought {
     code: Option<String>,
@@ -145,8 +144,8 @@ fn nothing() -> Response {
     page(StatusCode::CONFLICT, "<h1>No sign-in goes by this</h1><p>Or no longer: begin it again.")
 }
 
-/// Asks whether whoever came back is the one who has signed in. `owner` is whose call has begun it, by name. The form
-/// is sent to the address that the page is at.
+/// Asks whether the user of this browser has just signed in. `owner` is the owner of the call that started the
+/// sign-in. The form is submitted to the URL of the page.
 pub fn question(open: &OpenSignIn, owner: Option<&str>, back: &SignInReturn) -> Response {
     let server = escaped(&open.server);
     let begun = match (&open.begun, owner) {

@@ -1,6 +1,6 @@
-//! Prompts of servers, which people choose: listed, and filled in with what they give.
+//! Prompts of MCP servers: validates the arguments and fills in a prompt.
 //!
-//! What is wrong with a choice is told before the server is asked; what it answers is the server's.
+//! Invalid names and arguments are rejected before the server is called. The server produces the messages.
 
 use std::collections::BTreeMap;
 
@@ -12,38 +12,38 @@ use windlass::mcp::{McpError, McpPrompt};
 use super::Servers;
 use crate::toolbox::{self, Content};
 
-/// Why a prompt is not given.
+/// Why a prompt cannot be filled in.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
-    /// The server.
+    /// The request to the server failed.
     #[error(transparent)]
     Mcp(#[from] McpError),
     /// The server has no such prompt.
     #[error("the server `{server}` has no prompt `{prompt}`; it has {known}")]
     Unknown {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// What was asked for.
+        /// The requested prompt.
         prompt: String,
-        /// Those that it has, for people.
+        /// Names of its prompts, for people.
         known: String,
     },
-    /// It makes no sense without them.
+    /// Required arguments are missing.
     #[error("the prompt `{prompt}` needs {missing}")]
     Missing {
-        /// The prompt.
+        /// Name of the prompt.
         prompt: String,
-        /// What is missing, for people.
+        /// The missing arguments, for people.
         missing: String,
     },
-    /// It takes no such argument.
+    /// The prompt has no such argument.
     #[error("the prompt `{prompt}` takes no argument `{argument}`; it takes {known}")]
     Surplus {
-        /// The prompt.
+        /// Name of the prompt.
         prompt: String,
-        /// What was given.
+        /// The unknown argument.
         argument: String,
-        /// Those that it takes, for people.
+        /// Names of its arguments, for people.
         known: String,
     },
 }
@@ -52,28 +52,28 @@ pub enum PromptError {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = PromptMessage)]
 pub struct Message {
-    /// Who says it.
+    /// Role of the author.
     pub role: Role,
-    /// What is said, part by part.
+    /// Content blocks.
     pub content: Vec<Content>,
 }
 
-/// Who says a message of a prompt.
+/// Role of the author of a prompt message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = PromptRole)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The user.
     User,
-    /// The assistant is made to say it.
+    /// A message that the prompt puts into the mouth of the assistant.
     Assistant,
 }
 
-/// Names that an error lists at most.
+/// Maximum number of names in an error.
 const LISTED_MAX: usize = 20;
 
 impl Servers {
-    /// Fills a prompt of a server in.
+    /// Fills in a prompt of a server.
     pub async fn prompt(
         &self,
         server: &str,
@@ -96,7 +96,7 @@ impl Servers {
     }
 }
 
-/// Whether a prompt takes these arguments.
+/// Checks the arguments of a prompt.
 fn fits(prompt: &McpPrompt, given: &BTreeMap<String, String>) -> Result<(), PromptError> {
     let known = || prompt.arguments.iter().map(|argument| argument.name.as_str());
     if let Some(argument) = given.keys().find(|name| !known().any(|it| it == **name)) {

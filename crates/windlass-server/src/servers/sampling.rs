@@ -1,9 +1,8 @@
-//! A tool server's wish for a completion, answered by the model of the run that it is asked for.
+//! Sampling: answers an MCP server's completion request with the model of the run that called it.
 //!
-//! The answer is a run of its own, in a conversation of its own that the same person owns: it has no tools, so that what a
-//! server writes can set nothing off, its cost is that person's, their budgets bound it, and they can read what was asked.
-//! It may use what the asking run and its completions so far have left of that run's limits. The asking run's own count
-//! knows nothing of it.
+//! The completion is a separate run in a new thread of the same user. It has no tools, so a server's text can trigger
+//! nothing. The user pays for it, and can read the thread. Its limits are what the calling run and its earlier
+//! completions have left of that run's limits. It does not count in the calling run's usage.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,44 +16,44 @@ use windlass::mcp::{SamplingContext, SamplingHandler, SamplingReply, SamplingReq
 use windlass::port::journal::RunQuery;
 use windlass::{AgentConfig, Engine, EngineError, RunTools, Status, Task};
 
-/// What rules call a completion: the protocol's own word.
+/// Tool name of completions in policy rules: the method of the protocol.
 const WISH: &str = "sampling/createMessage";
-/// Tokens of one completion at most, whatever a server asks for.
+/// Maximum tokens of one completion.
 const TOKENS_MAX: u64 = 8_192;
-/// Characters that a server may ask with.
+/// Maximum length of a request, in characters.
 const CHARS_MAX: usize = 200_000;
-/// Completions for one run at most: a server that asks without end costs no more than this.
+/// Maximum number of completions for one run, which bounds the cost of a server that requests them in a loop.
 const TIMES_MAX: u32 = 25;
 
-/// What answers by the engine's own models. (LM-P4)
+/// Answers sampling requests with the engine's models. (LM-P4)
 #[derive(Default)]
 pub struct EngineSampling {
     engine: OnceLock<Engine>,
-    /// The completions of a run are made one after the other, so that each finds what the ones before it have left.
+    /// Serializes the completions of a run, so that each one sees the usage of those before it.
     turns: Mutex<HashMap<RunId, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl EngineSampling {
-    /// Says whose models answer. Until then nobody does.
+    /// Sets the engine. Without one, requests are rejected.
     pub fn attach(&self, engine: &Engine) {
-        // A place has one engine.
+        // Invariant: there is one engine per store.
         let _ = self.engine.set(engine.clone());
     }
 
     fn turn(&self, run: &RunId) -> Arc<tokio::sync::Mutex<()>> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that nobody holds or waits for are let go.
+        // Drop locks that no task holds or awaits.
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         turns.entry(run.clone()).or_default().clone()
     }
 }
 
-/// The conversation of a run's completion. Its name is made of the run's, so that every process finds those there are.
+/// The thread of a run's n-th completion. The id is derived from the run, so that every process finds existing ones.
 fn place(run: &RunId, nth: u32) -> ThreadId {
     ThreadId::from(format!("thr_{}", &Digest::default().chain(&("completion", run, nth)).to_string()[..16]))
 }
 
-/// What a run and its completions have used.
+/// The usage of a run and its completions.
 #[derive(Debug, Default, PartialEq)]
 struct Used {
     tokens: u64,
@@ -70,13 +69,13 @@ impl Used {
         self.micro_usd = self.micro_usd.saturating_add(totals.cost.map_or(0, |cost| cost.0));
     }
 
-    /// The place of the next completion, with what was used until then. The error is told to the server.
+    /// The thread of the next completion, and the usage so far. The inner error is returned to the server.
     async fn before(engine: &Engine, asking: &Run) -> Result<(Self, Result<ThreadId, String>), EngineError> {
         let (mut used, mut free) = (Self::default(), None);
         used.add(&asking.totals);
         for nth in 1..=TIMES_MAX {
             let thread = place(&asking.id, nth);
-            // Whatever the person has asked for there since is not the server's.
+            // The oldest run is the completion. Later runs in its thread were started by the user.
             match engine.runs(&RunQuery::of(&thread, 0)).await?.last() {
                 Some(made) => used.add(&made.view.totals),
                 None => free = free.or(Some(thread)),
@@ -85,11 +84,11 @@ impl Used {
         Ok((used, free.ok_or_else(|| format!("a run's servers get {TIMES_MAX} completions at most"))))
     }
 
-    /// Leaves of a run's limits what was not used. The error is told to the server.
+    /// Reduces the limits by the usage. The error is returned to the server.
     fn bound(&self, limits: &mut Limits) -> Result<(), String> {
         for (limit, used) in [(&mut limits.max_tokens, self.tokens), (&mut limits.max_cost.0, self.micro_usd)]
         {
-            // 0 is no limit.
+            // Zero means no limit.
             if *limit > 0 {
                 let left = limit.checked_sub(used).filter(|left| *left > 0);
                 *limit = left.ok_or("the run that it is asked for has used up what it may")?;
@@ -108,7 +107,7 @@ impl SamplingHandler for EngineSampling {
     ) -> Result<SamplingReply, String> {
         let engine = self.engine.get().ok_or("nobody answers completions here")?;
         let asked = Asked::read(&request.params)?;
-        // Why something of ours failed is the log's and not a server's.
+        // Internal errors are logged and not sent to the server.
         let inside = |error: &dyn std::fmt::Display| {
             tracing::warn!(server = context.server, %error, "a completion for a tool server failed");
             "it cannot be done now".to_owned()
@@ -168,7 +167,7 @@ impl SamplingHandler for EngineSampling {
     }
 }
 
-/// What a server asks.
+/// The content of a sampling request.
 #[derive(Debug, PartialEq)]
 struct Asked {
     system: Option<String>,
@@ -178,7 +177,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Reads the parameters of `sampling/createMessage`. Which model it would like is not looked at: it is the run's.
+    /// Parses the parameters of `sampling/createMessage`. Model preferences are ignored: the run's model is used.
     fn read(params: &Value) -> Result<Self, String> {
         let system = params.get("systemPrompt").and_then(Value::as_str).map(str::to_owned);
         let messages =
@@ -187,7 +186,7 @@ impl Asked {
         let text = match &said[..] {
             [] => return Err("there are no messages".into()),
             [(_, text)] => text.clone(),
-            // A conversation of its own has one message; who said what stands in it.
+            // A new thread has one message, so several messages are joined with their roles.
             several => {
                 several.iter().map(|(who, text)| format!("{who}: {text}")).collect::<Vec<_>>().join("\n\n")
             }
@@ -202,7 +201,7 @@ impl Asked {
     }
 }
 
-/// Who says what in a message, whose content is one part or several.
+/// The role and the text of a message. Its content is one block or a list.
 fn said(message: &Value) -> Result<(String, String), String> {
     let who = message.get("role").and_then(Value::as_str).unwrap_or("user").to_owned();
     let content = message.get("content").unwrap_or(&Value::Null);

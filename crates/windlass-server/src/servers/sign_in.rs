@@ -1,6 +1,6 @@
-//! Signing in at a server: begun for somebody, ended once by the same, and what waited for it goes on.
+//! Signing in to an MCP server: only the user who starts a sign-in can finish it, once; waiting calls then resume.
 //!
-//! The protocol (state, PKCE, issuer) is the library's. Here stands who may end what was begun.
+//! The library implements the protocol (state, PKCE, issuer). This module decides who may finish a sign-in.
 
 use windlass::machine::{Answer, InterruptId, InterruptKind, Party, Principal, ThreadId};
 use windlass::mcp::{McpError, SignInPage, SignInReturn};
@@ -11,44 +11,42 @@ use windlass::{Engine, EngineError};
 
 use super::Servers;
 
-/// Threads that are looked through at a time.
+/// Number of threads read per query.
 const PAGE: usize = 100;
 
-/// Why a sign-in does not begin or end.
+/// Why a sign-in cannot be started or finished.
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
-    /// The library, or the far side.
+    /// The MCP client or the server failed.
     #[error(transparent)]
     Mcp(#[from] McpError),
-    /// Nobody has begun it, or its time is over, or it has ended.
+    /// The sign-in was never started, has expired, or is finished.
     #[error("no sign-in goes by this state, or no longer: begin it again")]
     Unknown,
-    /// Somebody else has begun it.
+    /// Another user has started it.
     #[error("somebody else has begun this sign-in; begin one of your own")]
     Another,
-    /// The far side did not let anybody in.
+    /// The authorization server rejected the sign-in.
     #[error("the server's sign-in says: {0}")]
     Refused(String),
-    /// The records.
     #[error(transparent)]
     Record(#[from] RecordError),
 }
 
-/// A sign-in that has begun and not ended, as it is for whoever may end it.
+/// An unfinished sign-in, as seen by a user who may finish it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenSignIn {
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// Who has begun it.
     pub begun: BegunBy,
 }
 
-/// Who has begun a sign-in.
+/// Who started a sign-in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BegunBy {
-    /// The same who may end it.
+    /// The user who finishes it.
     Oneself,
-    /// A call in a conversation of somebody's, who was shown where to sign in; `None`: it waits no more.
+    /// A call in a thread of this user, which showed the sign-in URL. `None` if the call no longer waits.
     Call(Option<Principal>),
 }
 
@@ -62,17 +60,17 @@ pub struct SignInCall {
 }
 
 impl Servers {
-    /// Begins a sign-in, which only the same person ends. It asks for the scopes that waiting calls want.
+    /// Starts a sign-in that only the same user can finish. It also requests the scopes that waiting calls need.
     pub async fn begin_sign_in(&self, name: &str, by: &Principal) -> Result<SignInPage, SignInError> {
         let wanted = match self.engine.get() {
-            // What is not found is not asked for: the call then asks again.
+            // If the scopes cannot be read, they are not requested. The call then requires another sign-in.
             Some(engine) => wanted_scopes(engine, name).await.unwrap_or_default(),
             None => Vec::new(),
         };
         self.begin_sign_in_for(name, by, &wanted).await
     }
 
-    /// Begins a sign-in that asks for these scopes as well.
+    /// Starts a sign-in with additional scopes.
     pub async fn begin_sign_in_for(
         &self,
         name: &str,
@@ -80,13 +78,13 @@ impl Servers {
         scopes: &[String],
     ) -> Result<SignInPage, SignInError> {
         let page = self.hub.begin_sign_in_for(name, scopes).await?;
-        // Until this is known nobody has seen the page.
+        // The page is returned after its owner is stored, so no browser can use it earlier.
         self.tokens.begin(name, &page.state, by.as_str()).await?;
         Ok(page)
     }
 
-    /// A sign-in by its state. One that a run's call has begun is there for whoever may sign in at all; one that a
-    /// person has begun, for that person alone.
+    /// Finds a sign-in by its state parameter. If a call of a run started it, any operator may finish it. If a user
+    /// started it, only that user may.
     pub async fn open_sign_in(&self, state: &str, by: &Principal) -> Result<OpenSignIn, SignInError> {
         let server = self.of_state(state).await.ok_or(SignInError::Unknown)?;
         let begun = match self.tokens.begun_by(&server, state).await.map_err(RecordError::from)? {
@@ -97,7 +95,7 @@ impl Servers {
         Ok(OpenSignIn { server, begun })
     }
 
-    /// The server whose sign-in goes by a state.
+    /// The server of an unfinished sign-in.
     async fn of_state(&self, state: &str) -> Option<String> {
         for status in self.hub.status() {
             if self.tokens.has_begun(&status.name, state).await {
@@ -107,9 +105,9 @@ impl Servers {
         None
     }
 
-    /// Whose call waits for a sign-in by this state.
+    /// The owner of the call that waits for this sign-in.
     async fn caller(&self, server: &str, state: &str) -> Option<Principal> {
-        // What is not found is not named.
+        // If the lookup fails, no owner is shown.
         let waiting = waiting(self.engine.get()?, server).await.ok()?;
         let is_it = |url: &str| {
             let url = Url::parse(url).ok();
@@ -118,20 +116,21 @@ impl Servers {
         waiting.into_iter().find(|it| is_it(&it.url)).map(|it| it.owner)
     }
 
-    /// Ends a sign-in with what a browser brought back; returns the server's name. That whoever ends it means to, the
-    /// caller knows: anybody can have a browser bring back what they were given for an account of theirs.
+    /// Finishes a sign-in with the parameters of the redirect, and returns the server's name. The caller must have
+    /// confirmed the user's intent: another person could have sent the link, with an authorization code for their own
+    /// account.
     pub async fn finish_sign_in(&self, back: &SignInReturn, by: &Party) -> Result<String, SignInError> {
         let open = self.open_sign_in(&back.state, &by.principal).await?;
         let finished = self.hub.finish_sign_in(&open.server, back).await;
-        // What was brought back counts once, whatever comes of it.
+        // An authorization response is valid once, even if it fails.
         self.tokens.end(&open.server, &back.state).await?;
         finished?;
         self.go_on(&open.server, by).await;
         Ok(open.server)
     }
 
-    /// Answers every call that waits for this sign-in, in the name of whoever has signed in. Says whether all
-    /// were found.
+    /// Answers all calls that wait for this sign-in, in the name of the user who signed in. Returns whether the calls
+    /// could be listed.
     pub(super) async fn go_on(&self, server: &str, by: &Party) -> bool {
         let Some(engine) = self.engine.get() else { return false };
         let waiting = match waiting(engine, server).await {
@@ -151,7 +150,7 @@ impl Servers {
     }
 }
 
-/// The scopes that calls which wait for a sign-in at a server want, by the addresses that they show.
+/// The scopes that calls waiting for a sign-in need, from the URLs of their interrupts.
 pub async fn wanted_scopes(engine: &Engine, server: &str) -> Result<Vec<String>, EngineError> {
     let mut scopes = Vec::new();
     for SignInCall { url, .. } in waiting(engine, server).await? {
@@ -166,7 +165,7 @@ pub async fn wanted_scopes(engine: &Engine, server: &str) -> Result<Vec<String>,
     Ok(scopes)
 }
 
-/// The calls that wait for our sign-in at a server, and not for a page that the server itself wants opened.
+/// The calls that wait for a sign-in to the server, excluding those that wait for a page that the server requested.
 pub async fn waiting(engine: &Engine, wanted: &str) -> Result<Vec<SignInCall>, EngineError> {
     let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
     let mut found = Vec::new();
@@ -195,7 +194,7 @@ pub async fn waiting(engine: &Engine, wanted: &str) -> Result<Vec<SignInCall>, E
 fn told(error: Option<EngineError>, server: &str, interrupt: &str) {
     match error {
         None => tracing::info!(server, interrupt, "a call goes on after a sign-in"),
-        // Somebody was faster.
+        // Another process was faster.
         Some(EngineError::Rejected(reject)) => tracing::debug!(server, interrupt, %reject, "not answered"),
         Some(error) => {
             tracing::warn!(server, interrupt, %error, "a call that waits for a sign-in is not answered")

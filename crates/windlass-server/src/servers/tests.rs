@@ -1,4 +1,4 @@
-//! Servers that come and go in a store that more than one looks at, and what is left of them.
+//! Adding and removing servers in a store that several processes use, and the deletion of their data.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use super::*;
 use crate::account::people::user::People;
 use crate::config::{Flags, parse};
 
-/// Records that take their time, and do not give up a kind when a test says so.
+/// Records that are slow to list, and that can reject deletions of secrets.
 struct SlowRecords {
     inner: MemoryStore,
     holds_secrets: AtomicBool,
@@ -69,7 +69,7 @@ impl World {
         Self { records, accounts, folder }
     }
 
-    /// The servers as one more process sees them. Nothing answers at their addresses.
+    /// The servers in another process. Nothing listens at their URLs.
     async fn process(&self, which: Which<'_>) -> Arc<Servers> {
         let file = "[outbound]\ninternal_hosts = ['127.0.0.1']\nports = [443, 1]\n";
         let file = parse(Path::new("windlass.toml"), file).unwrap();
@@ -87,7 +87,7 @@ impl World {
         servers.remove(name, &self.accounts, Note::new("default", "mcp.removed")).await
     }
 
-    /// How many records there are that speak of a server.
+    /// Number of records that belong to a server.
     async fn left_of(&self, name: &str) -> usize {
         let mut left = 0;
         for kind in ["mcp_secret", "mcp_flow", "mcp_known", added::SERVER] {
@@ -107,7 +107,7 @@ fn names(servers: &Servers) -> Vec<String> {
     servers.hub.status().into_iter().map(|status| status.name).collect()
 }
 
-/// Leaves behind what a sign-in does, and what was known of the tools.
+/// Stores the data of a sign-in and a tool list.
 async fn leave_behind(servers: &Servers, name: &str) {
     for part in ["tokens", "client/x", "client-id/y", "sign-in/s"] {
         servers.tokens.save(&format!("mcp/{name}/{part}"), b"{}".to_vec()).await.unwrap();
@@ -123,7 +123,7 @@ async fn servers_that_are_added_at_once_all_stay() {
     let world = World::new();
     let servers = world.process(Which::All).await;
     let mut added = servers.added.lock().await;
-    // The list is read while others add.
+    // The list is read while other tasks add servers.
     let (taken_in, one, other) = tokio::join!(
         async {
             let taken_in = servers.take_in(&mut added).await;
@@ -180,14 +180,14 @@ async fn nothing_of_a_server_is_left_for_the_next_of_its_name() {
     world.records.holds_secrets.store(true, Ordering::Relaxed);
     let failed = world.remove(&servers, "a").await;
     assert!(matches!(failed, Err(ChangeError::Record(_))), "{failed:?}");
-    // It is there still, so that it can be removed again.
+    // The server still exists, so the removal can be repeated.
     assert_eq!((names(&servers), world.left_of("a").await), (vec!["a".to_owned(), "ab".to_owned()], 7));
     world.records.holds_secrets.store(false, Ordering::Relaxed);
     world.remove(&servers, "a").await.unwrap();
     assert_eq!((world.left_of("a").await, world.left_of("ab").await), (0, 7));
     assert_eq!(names(&servers), ["ab"]);
     assert!(matches!(world.remove(&servers, "a").await, Err(ChangeError::Missing(_))));
-    // What another process still wrote is not the new one's.
+    // Data that another process still writes does not belong to a new server with the same name.
     leave_behind(&servers, "a").await;
     world.add(&servers, "a").await.unwrap();
     assert_eq!(world.left_of("a").await, 1);
@@ -208,7 +208,7 @@ async fn a_server_that_cannot_be_used_is_not_kept_and_said_once() {
         assert!(why.contains(said), "{why}");
     }
     assert_eq!(world.left_of("a").await, 0);
-    // Another process, with other settings, may have kept one.
+    // Another process with other settings may have stored one.
     let sealed = Value::String("not sealed by us".into());
     world.records.put(added::SERVER, "x", "default", sealed, Expect::Any).await.unwrap();
     let mut taken = servers.added.lock().await;
@@ -217,6 +217,6 @@ async fn a_server_that_cannot_be_used_is_not_kept_and_said_once() {
     servers.take_in(&mut taken).await.unwrap();
     assert!(!first.is_in && taken["x"].version == first.version && names(&servers).is_empty());
     drop(taken);
-    // It can be removed.
+    // An unusable server can be removed.
     world.remove(&servers, "x").await.unwrap();
 }

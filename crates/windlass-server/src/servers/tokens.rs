@@ -1,7 +1,7 @@
-//! What sign-ins at tool servers leave behind, sealed in the store's records: tokens, registered clients, and sign-ins
-//! that have begun. Every process on the store sees the same.
+//! Data of sign-ins at MCP servers, as sealed records: tokens, registered clients, and sign-ins in progress. All
+//! processes on the store share it.
 //!
-//! The values are the library's and are not looked into; only the vault of the store opens them.
+//! The values are opaque here; the library defines them. Only the store's vault can open them.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -17,24 +17,24 @@ use windlass::port::records::{Expect, Record, RecordChange, RecordError, Records
 
 use crate::vault::Vault;
 
-/// The kind of the records, whose key is the value's name and whose owner is what begun sign-ins are counted by.
+/// Record kind of values. The key is the value's name. The owner groups sign-ins in progress by server, for counting.
 const SECRET: &str = "mcp_secret";
-/// The kind of the records that say which person has begun a sign-in: the key is that of the sign-in itself, the owner
-/// the person. One that a run's call has begun has none.
+/// Record kind that stores which user started a sign-in. The key is that of the sign-in, the owner is the user. A
+/// sign-in that a run's call started has no such record.
 const FLOW: &str = "mcp_flow";
-/// Whose the values are that stay.
+/// Owner of permanent values.
 const KEPT: &str = "kept";
 
-/// How long a sign-in may take: whoever signs in may have to find a second device.
+/// Maximum duration of a sign-in. The user may have to find a second device.
 const SIGN_IN_MS: u64 = 3_600_000;
-/// Sign-ins at one server that may be open: each call that finds nobody signed in begins one.
+/// Maximum number of sign-ins in progress at one server. Each call without a sign-in starts one.
 const OPEN_MAX: usize = 200;
-/// Begun sign-ins of one person that are remembered: beyond it the oldest counts no more.
+/// Maximum number of sign-ins in progress of one user. Beyond it, the oldest one is invalidated.
 const FLOWS_MAX: usize = 50;
-/// Records that are looked through and deleted at a time.
+/// Number of records read and deleted per batch.
 const BATCH: usize = 500;
 
-/// How long a process waits for another one's refresh, and how often it looks.
+/// How long to wait for a token refresh by another process, and how often to check.
 const LOCK_WITHIN_MS: u64 = 60_000;
 const LOCK_LOOK_MS: u64 = 20;
 
@@ -47,23 +47,23 @@ pub struct SealedTokens {
 }
 
 impl SealedTokens {
-    /// Values in these records, sealed by the vault of the store in a folder.
+    /// Values in these records, sealed by the vault of the store in `folder`.
     pub fn new(clock: Arc<dyn Clock>, records: Arc<dyn Records>, vault: Vault, folder: &Path) -> Self {
         Self { clock, records, vault, folder: folder.to_owned() }
     }
 
-    /// Whether a sign-in at a server has begun under this state, and has not ended.
+    /// Whether a sign-in at a server with this state is in progress.
     pub async fn has_begun(&self, server: &str, state: &str) -> bool {
         matches!(self.load(&begun(server, state)).await, Ok(Some(_)))
     }
 
-    /// The person who has begun a sign-in; `None` where a run's call has.
+    /// The user who started a sign-in; `None` if a run's call did.
     pub async fn begun_by(&self, server: &str, state: &str) -> Result<Option<String>, StoreError> {
         let flow = self.records.get(FLOW, &begun(server, state)).await?;
         Ok(flow.map(|flow| flow.owner))
     }
 
-    /// Remembers that a person has begun a sign-in. Of too many the oldest goes, and with it what could end it.
+    /// Records that a user has started a sign-in. Above the maximum, the user's oldest sign-in is deleted.
     pub async fn begin(&self, server: &str, state: &str, by: &str) -> Result<(), RecordError> {
         let mut open = self.records.list(FLOW, Some(by), None, FLOWS_MAX * 2).await?;
         open.sort_by_key(|record| record.updated_at);
@@ -76,18 +76,18 @@ impl SealedTokens {
         self.records.put(FLOW, &begun(server, state), by, true.into(), Expect::Any).await.map(drop)
     }
 
-    /// Has a sign-in count no more.
+    /// Invalidates a sign-in.
     pub async fn end(&self, server: &str, state: &str) -> Result<(), RecordError> {
         self.used_up(&begun(server, state)).await
     }
 
-    /// Together: a sign-in that nobody is known to have begun may be ended by more people.
+    /// Deletes both records in one transaction: a sign-in without a recorded user could be finished by any operator.
     async fn used_up(&self, key: &str) -> Result<(), RecordError> {
         let kinds = [SECRET, FLOW].map(|kind| RecordChange::delete(kind, key, Expect::Any));
         self.records.apply(kinds.to_vec()).await.map(drop)
     }
 
-    /// Forgets everything that belongs to a server.
+    /// Deletes all data of a server.
     pub async fn forget(&self, server: &str) -> Result<(), RecordError> {
         let below = format!("mcp/{server}/");
         for kind in [SECRET, FLOW] {
@@ -108,7 +108,7 @@ impl SealedTokens {
         Ok(())
     }
 
-    /// Makes room for a sign-in: those whose time is over go, and of too many the oldest.
+    /// Deletes expired sign-ins, and the oldest one if there are too many.
     async fn make_room(&self, owner: &str) -> Result<(), String> {
         let failed = |error: &dyn std::fmt::Display| error.to_string();
         let mut open =
@@ -128,12 +128,12 @@ impl SealedTokens {
     }
 }
 
-/// The name of a begun sign-in, as the library has it.
+/// The name of a sign-in in progress, as the library defines it.
 fn begun(server: &str, state: &str) -> String {
     format!("mcp/{server}/sign-in/{state}")
 }
 
-/// Whose a value is: begun sign-ins are the server's, so that they can be counted.
+/// The owner of a value's record. Sign-ins in progress belong to the server, so that they can be counted.
 fn owner(name: &str) -> &str {
     name.split_once("/sign-in/").map_or(KEPT, |(server, _)| server)
 }
@@ -203,7 +203,7 @@ mod tests {
             Self { clock, records, folder: tempfile::tempdir().unwrap() }
         }
 
-        /// The tokens as one more process sees them.
+        /// The tokens in another process.
         fn process(&self) -> SealedTokens {
             let vault = Vault::open(self.folder.path()).unwrap();
             SealedTokens::new(self.clock.clone(), self.records.clone(), vault, self.folder.path())
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(other.load(name).await.unwrap().unwrap(), b"{\"access_token\":\"SENTINEL\"}");
         let kept = world.records.get(SECRET, name).await.unwrap().unwrap();
         assert!(!kept.value.to_string().contains("SENTINEL"));
-        // Sealed for its name: it opens under no other.
+        // A value is sealed for its name and cannot be opened under another one.
         let moved = "mcp/evil/tokens";
         world.records.put(SECRET, moved, KEPT, kept.value, Expect::Any).await.unwrap();
         assert!(other.load(moved).await.unwrap_err().contains("cannot be opened"));
@@ -273,7 +273,7 @@ mod tests {
             tokens.save(&begun("a", &state), b"{}".to_vec()).await.unwrap();
             tokens.begin("a", &state, "ann").await.unwrap();
         }
-        // Without both, whoever may sign in at all might end it.
+        // If only one of the two records remained, any operator could finish the sign-in.
         assert!(!tokens.has_begun("a", "s0").await);
         assert_eq!(tokens.begun_by("a", "s0").await.unwrap(), None);
         assert!(tokens.has_begun("a", "s1").await);

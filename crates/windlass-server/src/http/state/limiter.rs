@@ -43,7 +43,7 @@ pub struct Limiter {
     pub streams: Places,
     /// Trial calls in progress per user.
     pub trials: Places,
-    /// Requests that connect to tool servers of their own, per user.
+    /// Requests that connect to tool servers named in the request, per user.
     pub reaching: Places,
     runs_per_user: u32,
     starting: Arc<Mutex<HashMap<Principal, u32>>>,

@@ -1,4 +1,4 @@
-//! The whole way: a run calls a server's tool, the server asks for a completion, and the person of the run pays for it.
+//! End-to-end: a run calls a server's tool, the server requests a completion, and the run's user pays for it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use windlass::{AgentConfig, Engine, Status, Task};
 
 use super::*;
 
-/// A server whose tool asks as many questions as it is told, and answers with what it was given for the first.
+/// A server whose tool requests the given number of completions and returns the text of the first.
 async fn far() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -51,7 +51,7 @@ async fn answer(body: Bytes) -> Response {
     axum::Json(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result })).into_response()
 }
 
-/// A model that calls the tool once, tells what it was told, and answers servers without tools.
+/// A model that calls the tool once, repeats its result, and answers requests without tools.
 fn script(call: &ModelCall) -> Line {
     let said = |role: Role| {
         let texts = call.request.messages.iter().filter(|message| message.role == role).flat_map(|message| {
@@ -77,12 +77,12 @@ async fn ran(sampling: bool) -> (Engine, windlass::Outcome) {
     asked(sampling, AgentConfig::from("test/scripted"), 1).await
 }
 
-/// Has an agent's run call the tool, which asks so many questions.
+/// Runs an agent that calls the tool with the given number of questions.
 async fn asked(sampling: bool, agent: AgentConfig, questions: u32) -> (Engine, windlass::Outcome) {
     ruled(vec![], (sampling, agent, questions)).await
 }
 
-/// The same under rules.
+/// Like [`asked`], with policy rules.
 async fn ruled(
     rules: Vec<Rule>,
     (sampling, agent, questions): (bool, AgentConfig, u32),
@@ -200,7 +200,7 @@ async fn a_run_gets_so_many_completions_and_no_more() {
     assert_eq!(threads(&engine).await, 1 + 25);
 }
 
-/// Each reply counts 15 tokens and 20 millionths of a dollar, also that of the asking run before its call.
+/// Each reply uses 15 tokens and 20 millionths of a dollar, including that of the calling run before its call.
 #[tokio::test]
 async fn completions_use_what_the_asking_run_has_left_of_its_limits() {
     let (_, whole) = asked(true, AgentConfig::from("test/scripted"), 8).await;
