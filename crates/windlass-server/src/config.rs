@@ -144,8 +144,8 @@ pub struct Settings {
     pub budgets: Vec<Budget>,
     /// Time after which an unanswered question of the agent is declined, in milliseconds.
     pub question_timeout_ms: Option<u64>,
-    /// Minimum time between the last change of an account by another user and the start of a run in which the account
-    /// approves, if a rule names approvers or a quorum.
+    /// How long an account must be unchanged by other users before a run starts, so that it may approve calls of the
+    /// run. Applies if a rule names approvers or a quorum.
     pub vote_after_ms: u64,
     pub server: ServerFile,
     /// Limits on uploads.
@@ -439,7 +439,7 @@ mod tests {
         assert_eq!(model("ANTHROPIC_API_KEY").as_str(), "anthropic/claude-sonnet-4-5");
         assert_eq!(model("GOOGLE_API_KEY").as_str(), "gemini/gemini-2.5-pro");
         assert_eq!(model("NOTHING").as_str(), DEMO_MODEL);
-        // Only if no model is named: a configuration file, and before it a flag, takes precedence.
+        // An API key chooses the model only if no flag and no configuration file names one. A flag overrides the file.
         let named = |flag: Option<&str>| {
             let flags = Flags { model: flag.map(str::to_owned), ..Flags::default() };
             let file = layer("[agent]\nmodels = ['house/default']\n");

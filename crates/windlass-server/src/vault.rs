@@ -1,5 +1,5 @@
-//! Encrypts credentials that users store on the server. The key is a file beside the store, excluded from backups of
-//! records. Credentials are decrypted only when a request is about to be sent.
+//! Encrypts credentials that users store on the server. The key is a file next to the database, and backups of the
+//! records do not contain it. Credentials are decrypted only when a request is about to be sent.
 //!
 //! The cipher is AES-256-GCM. A credential's name is authenticated with it, so that one credential cannot replace
 //! another.

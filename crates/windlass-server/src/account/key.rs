@@ -229,7 +229,7 @@ impl Accounts {
         }
         let Some(record) = self.records.get(KEY, digest).await? else { return Ok(None) };
         let key = Arc::new(read::<ApiKey>(record)?);
-        // Do not cache misses: an unauthenticated client could fill the cache with them.
+        // Only hits are cached: an unauthenticated client could fill the cache with misses.
         self.memory.keys.keep(changes, digest, Some(key.clone()));
         Ok(Some(key))
     }

@@ -30,7 +30,7 @@ pub const LINK_MAX_S: u64 = 30 * 24 * 3_600;
 pub const DAY_S: u64 = 24 * 3_600;
 /// Lifetime of the startup link, in seconds: an hour. Each start replaces it.
 const START_S: u64 = 3_600;
-/// Maximum number of open links of a workspace, more than invitations are needed within a month.
+/// Maximum number of open links of a workspace: more than the invitations of a month.
 const LINKS_MAX: usize = 500;
 
 /// The purpose of a link.

@@ -80,8 +80,8 @@ pub fn tools_over(
 pub struct ApprovalsFile {
     /// Time after which an unanswered question of the agent is declined.
     pub question_timeout: Option<Length>,
-    /// Minimum time between the last change of an account's role, password or address by another user and the start of
-    /// a run in which the account approves, if a rule names approvers or a quorum.
+    /// Minimum time between a change of an account by another user and the start of a run that the account may
+    /// approve. Applies if a rule names approvers or a quorum. Changes of role, password and address count.
     pub vote_after: Option<Length>,
 }
 

@@ -127,7 +127,7 @@ impl McpFile {
             connect_timeout: self.connect_timeout.or(weaker.connect_timeout),
             call_timeout: self.call_timeout.or(weaker.call_timeout),
             sampling: self.sampling.or(weaker.sampling),
-            // As a whole: a secret belongs to its client.
+            // Replaced as a whole, because the secret belongs to its client.
             oauth: self.oauth.or(weaker.oauth),
         }
     }

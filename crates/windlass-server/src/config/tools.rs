@@ -1,8 +1,8 @@
 //! `[tools]`: settings of commands, and overrides for single tools.
 //!
 //! The list `disabled` removes tools. `[tools.bash]` configures the tools `Bash`, `BashOutput` and `KillBash`. Every
-//! other table overrides the tool of that name. A folder's own file applies, like the whole file, only after a person
-//! trusts it.
+//! other table overrides the tool of that name. In a folder's own file, these settings apply only after a person has
+//! trusted the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -27,7 +27,7 @@ pub struct ToolsetFile {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShownWord {
-    /// None: the model loads the toolset on demand.
+    /// No tool: the model loads the toolset on demand.
     #[default]
     Nothing,
     /// The read-only tools.

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windlass::port::clock::Clock;
 use windlass::tool::FolderQuota;
 
-/// Maximum number of files and directories of a user that are counted. This takes a few hundred milliseconds, and is
-/// four times the number of entries that a fork may copy.
+/// Maximum number of files and directories of a user that are counted. Counting that many takes a few hundred
+/// milliseconds. The number is four times the entries that a fork may copy.
 const COUNTED_MAX: usize = 200_000;
 /// Minimum time for which a count is used, in milliseconds.
 const USED_FOR_MS: u64 = 1_000;

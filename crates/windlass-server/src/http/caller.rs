@@ -139,7 +139,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Requires permission to change the caller's own account: a session, or a key with the `admin` scope.
+    /// Requires permission to change the caller's own account: a session, or a key that covers the `admin` scope.
     pub fn manages_itself(&self) -> Result<(), Problem> {
         self.may(Role::Viewer, Scope::Admin)
     }
@@ -246,7 +246,7 @@ impl Caller {
         };
         let found = match self.is_admin() {
             true => {
-                // An API key without the `admin` scope may manage only its own user's resources.
+                // An API key that does not cover the `admin` scope may manage only its own user's resources.
                 self.administers()?;
                 app.accounts.refresh().await?.find(&user)
             }

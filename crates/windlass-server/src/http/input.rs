@@ -79,7 +79,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if let Err(error) = serde_json::from_slice::<Unique>(bytes) {
         return Err(Problem::bad_request(format!("the body is no JSON that is read here: {error}")));
     }
-    // serde would accept an array as the struct's fields in order.
+    // Reject arrays: serde would accept one as the struct's fields in order.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Problem::invalid("the body is no JSON object"));
     }

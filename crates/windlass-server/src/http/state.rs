@@ -76,7 +76,7 @@ impl AppLimits {
 
 /// State shared by streams.
 pub struct AppStreams {
-    /// Live subscriptions per thread.
+    /// Encoded frames, shared by the readers of each thread.
     pub frames: Frames,
     /// Cancelled at shutdown: streams then close with a reconnect hint, and no new work starts.
     pub stopping: CancellationToken,

@@ -61,7 +61,7 @@ impl Page {
         Ok(Self { address, listener: Mutex::new(Some(listener)), ended: watch::Sender::new(None) })
     }
 
-    /// Reports the result of each sign-in that was started in this store. Other requests to the page are ignored.
+    /// Subscribes to the results of sign-ins. Requests with an unknown state parameter produce no result.
     pub fn ended(&self) -> watch::Receiver<Option<Ended>> {
         self.ended.subscribe()
     }

@@ -65,7 +65,7 @@ pub struct Message {
 pub enum Role {
     /// The user.
     User,
-    /// A message that the prompt puts into the mouth of the assistant.
+    /// The assistant, as scripted by the prompt.
     Assistant,
 }
 

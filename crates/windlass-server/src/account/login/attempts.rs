@@ -1,8 +1,8 @@
 //! Limits on password guessing: counts sign-in attempts per account and per network.
 //!
 //! An attempt counts when it begins and is forgiven when it succeeds, so concurrent guesses gain nothing. Counts of
-//! existing accounts are never evicted, so guesses at other names cannot reset them. Counts are kept in memory: a
-//! restart resets them, but takes longer than the wait that it saves.
+//! existing accounts are never evicted, so guesses at other names cannot reset them. Counts are kept in memory. A
+//! restart resets them, but it takes an attacker more time than it saves.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

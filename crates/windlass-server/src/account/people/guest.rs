@@ -23,7 +23,7 @@ use crate::account::record::{put, read};
 use crate::account::secret;
 use crate::account::sessions::session::{Client, SESSION, SESSION_MAX_S, Session, Tokens, later};
 
-/// Minimum age of a guest's session renewal, in seconds: a day, so that few requests write.
+/// Minimum time between renewals of a guest's session, in seconds: a day, so that few requests write.
 const RENEW_S: u64 = 24 * 3_600;
 /// Maximum number of concurrent guests. Each leaves an account, so there are at most as many new accounts per week.
 const GUESTS_MAX: usize = 200;

@@ -109,7 +109,7 @@ impl Signer {
         }
     }
 
-    /// A keyed digest of 20 characters for the first parts of a refresh token.
+    /// The keyed digest at the end of a refresh token: 20 characters, computed over its other parts.
     pub fn mark(&self, begins: &str) -> String {
         // The signed part of a JWT has no line feed, so the two kinds of signatures cannot be confused.
         let tag = hmac::sign(&self.marking, format!("refresh\n{begins}").as_bytes());

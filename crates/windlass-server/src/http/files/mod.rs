@@ -38,7 +38,8 @@ pub fn of_thread(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> Res
     app.homes.thread(thread, recorded)?.ok_or_else(missing)
 }
 
-/// Returns 404 if the thread's files are outside the server's folders. Folders of the command line may be private.
+/// Returns 404 if the thread works in a folder of the command line that this process does not serve. The folder may be
+/// private.
 pub fn may_be_seen(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> Result<(), Problem> {
     match app.homes.has_files_of(recorded) {
         true => Ok(()),
@@ -46,7 +47,7 @@ pub fn may_be_seen(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> R
     }
 }
 
-/// Rejects changes to files in a folder that the command line owns.
+/// Rejects changes to files in a folder that does not belong to the server.
 pub fn may_be_changed(thread: &ThreadId, recorded: Option<&str>) -> Result<(), Problem> {
     match Homes::is_own(recorded) {
         true => Ok(()),

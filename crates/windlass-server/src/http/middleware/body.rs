@@ -23,7 +23,7 @@ use windlass::port::clock::Clock;
 use crate::http::Shared;
 use crate::http::problem::Problem;
 
-/// Minimum transfer rate of a body. Received bytes extend the deadline, up to a maximum.
+/// Minimum transfer rate of a body. Received bytes extend the deadline, up to a maximum time.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     bytes_per_second: u64,

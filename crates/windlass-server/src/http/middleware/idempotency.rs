@@ -44,7 +44,7 @@ const SWEPT_AT_ONCE: usize = 8;
 static HERE: LazyLock<(String, Mutex<HashSet<String>>)> =
     LazyLock::new(|| (secret::draw::<9>(), Mutex::default()));
 
-/// Documents the header for the OpenAPI document.
+/// Describes the header in the OpenAPI document.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 #[allow(dead_code, reason = "it describes a header; `once` reads it")]

@@ -119,8 +119,8 @@ impl From<ForkFiles> for FolderFiles {
 /// The new conversation starts with the history of the original one. No part of the history is executed or charged
 /// again. Pending interrupts stay in the original. If the original has its own folder, the new conversation receives a
 /// copy in which recorded changes after the event are undone. The original folder never changes. Fails with 409 while
-/// calls of the original are in flight, with 422 if the folder has more than 50,000 entries or 1 GiB, and with 507 if
-/// the copy exceeds the owner's quota.
+/// calls of the original are in flight. Fails with 422 if the folder has more than 50,000 entries or 1 GiB, and with
+/// 507 if the copy exceeds the owner's quota.
 #[utoipa::path(post, path = "/threads/{thread}/fork", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), IdempotencyKey), request_body = NewFork,
     responses((status = 200, body = ForkPreview, description = "what a fork's folder would hold"),

@@ -1,7 +1,8 @@
 //! `/interrupts`: open interrupts that wait for a person, and their answers.
 //!
-//! The inbox lists what the caller may answer: interrupts of the caller's own threads, those for which a rule names
-//! the caller, and, for administrators, all of the workspace. The machine decides whether an answer is valid.
+//! The inbox lists the interrupts that the caller may answer: those of the caller's own threads, and those for which a
+//! rule names the caller. Administrators see all interrupts of the workspace. The machine decides whether an answer is
+//! valid.
 
 mod answer;
 mod shape;

@@ -177,8 +177,8 @@ async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Servers>
 
 /// Add an MCP server
 ///
-/// The server connects to it immediately; its state shows the result. A server that runs as a local command can only
-/// be added if the settings allow it (`[server] mcp_commands`).
+/// Windlass connects to it immediately; its state shows the result. An MCP server that is a local program can be added
+/// only if the settings allow it (`[server] mcp_commands`).
 #[utoipa::path(post, path = "/mcp/servers", tag = "mcp", params(IdempotencyKey), request_body = Draft,
     responses((status = 201, body = Server)))]
 async fn add(
@@ -276,7 +276,7 @@ impl From<McpError> for Problem {
             McpError::Unknown(name) => Self::not_found(format!("server `{name}`")),
             McpError::Config { .. } => Self::invalid(said),
             McpError::Duplicate(_) => Self::conflict("duplicate", said),
-            // 502: a server that this one depends on has failed.
+            // 502: an MCP server has failed, and not this server.
             _ => Self::new(StatusCode::BAD_GATEWAY, "tool_server", said),
         }
     }

@@ -161,7 +161,7 @@ fn digest() -> &'static str {
     })
 }
 
-/// Serves an asset that is compressed once, at its first request.
+/// Serves an asset compressed. It is compressed once, at its first request.
 fn packed(path: &str, media_type: &'static str, data: Vec<u8>, headers: &HeaderMap) -> Response {
     static PACKED: OnceLock<std::sync::Mutex<BTreeMap<String, Bytes>>> = OnceLock::new();
     if !takes_gzip(headers) {

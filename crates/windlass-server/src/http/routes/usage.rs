@@ -197,7 +197,7 @@ async fn usage(
     let begun = match &thread {
         Some(thread) => {
             caller.reads_thread(&app, thread).await?;
-            // The thread's row is created shortly after its first run has started.
+            // Use the time of the first event: the thread's row is created shortly after its first run has started.
             app.engine.thread(thread).events(Seq(0), 1).await?.first().map(|recorded| recorded.event.at)
         }
         None => None,

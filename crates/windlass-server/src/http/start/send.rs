@@ -95,9 +95,9 @@ enum Busy {
     Queue,
     /// Add it to the active run after the last result of the current step.
     Steer,
-    /// Cancel the active run, then send it.
+    /// Cancel the active run, then send the message.
     Replace,
-    /// Cancel the active run and remove it from the history, then send it.
+    /// Cancel the active run and remove it from the prompt, then send the message.
     Rollback,
 }
 

@@ -148,8 +148,9 @@ impl Limiter {
         }
     }
 
-    /// Reserves a place among a user's active runs for a message. Returns `None` if no place is needed because the
-    /// thread already has an active run. The caller holds the reservation until the run is in the store.
+    /// Reserves a place among a user's active runs for a message. Returns `None` if there is no limit, or if the
+    /// thread already has an active run and needs no place. The caller holds the reservation until the run is in the
+    /// store.
     pub async fn room_for_run(&self, engine: &Engine, task: &Task) -> Result<Option<Starting>, Problem> {
         let busy = match &task.thread {
             Some(thread) => {

@@ -84,7 +84,7 @@ enum OnLeave {
     /// The run continues.
     #[default]
     Keep,
-    /// The run is cancelled, as by `POST /runs/{run}/cancel`. For clients whose runs are useless without them.
+    /// The run is cancelled, as by `POST /runs/{run}/cancel`. For clients whose runs no other client will follow.
     Cancel,
 }
 
@@ -94,8 +94,8 @@ enum OnLeave {
 /// journal events, and between them the deltas of the current reply, numbered from 1 for each `step.started`. A
 /// `message.snapshot` replaces all earlier deltas of its reply, a `step.failed` invalidates them, and a `step.replied`
 /// contains the complete reply. A `step.failed` that will be retried contains the maximum number of attempts
-/// (`attempts_max`) and the start of the next one (`retry_at`, in milliseconds since the Unix epoch; at once if
-/// absent). Its `attempt` is the number of the failed attempt, 1 if absent. A client that reconnects sends the last
+/// (`attempts_max`). Its `retry_at` is the start of the next attempt, in milliseconds since the Unix epoch; at once if
+/// absent. Its `attempt` is the number of the failed attempt, 1 if absent. A client that reconnects sends the last
 /// `id` as `Last-Event-ID`; the stream then continues without gaps or duplicates.
 #[utoipa::path(get, path = "/threads/{thread}/stream", tag = "streams",
     params(("thread" = String, Path, description = "the thread's id"), Begin,

@@ -39,8 +39,8 @@ pub struct Interrupt {
     approval: Option<String>,
     /// Preview of the call's effect, if the tool provides one.
     preview: Option<String>,
-    /// Why a decision is needed: the reason of the host program's hook, the message of a server that requests a
-    /// sign-in, or why the outcome of a call is unknown.
+    /// Why a decision is needed: the reason of the host program's hook, or the message of a server that requests a
+    /// sign-in. For a call in doubt: why its outcome is unknown.
     reason: Option<String>,
     /// The question.
     #[schema(value_type = Option<Object>)]
@@ -112,7 +112,7 @@ impl Setting {
     }
 }
 
-/// The caller for whom interrupts of a run are represented.
+/// The caller who views the interrupts of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Viewer<'a> {
     pub caller: &'a Caller,

@@ -13,7 +13,7 @@ use crate::http::cookie::ACCESS;
 use crate::http::problem::{MEDIA_TYPE, Problem};
 use crate::http::routes::{PREFIX, v1};
 
-/// The header of the document. Routes and schemas come from the handlers.
+/// The general part of the document. Routes and schemas come from the handlers.
 #[derive(OpenApi)]
 #[openapi(
     info(
