@@ -26,7 +26,7 @@ const TRIES: usize = 5;
 /// Prefix of all keys, so that people and secret scanners recognize them.
 pub const PREFIX: &str = "wls_";
 
-/// An API key as it is stored.
+/// The stored form of an API key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiKey {
     /// Public id.

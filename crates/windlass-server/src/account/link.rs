@@ -56,7 +56,7 @@ pub enum LinkUse {
     },
 }
 
-/// A link as it is stored.
+/// The stored form of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// Public id.

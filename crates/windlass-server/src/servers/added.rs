@@ -87,7 +87,7 @@ pub enum Wire {
     Sse,
 }
 
-/// An added server as it is stored.
+/// The stored form of an added server.
 #[derive(Serialize, Deserialize)]
 pub struct Added {
     pub draft: Draft,

@@ -39,7 +39,7 @@ const EMAIL_MAX_BYTES: usize = 254;
 /// Maximum length of a name, in characters.
 const NAME_MAX_CHARS: usize = 100;
 
-/// An account as it is stored.
+/// The stored form of an account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
     pub id: Principal,

@@ -1,4 +1,4 @@
-//! Sessions as they are stored, and the tokens that a sign-in returns.
+//! The stored form of sessions, and the tokens that a sign-in returns.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub enum FirstRefresh {
     Guest,
 }
 
-/// A session as it is stored.
+/// The stored form of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     pub id: String,

@@ -79,7 +79,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Claimed {
     }
 }
 
-/// A claim as it is stored, with the first response once it exists.
+/// The stored form of a claim, with the first response once it exists.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Kept {
     /// Digest of the request body.
