@@ -1,7 +1,9 @@
-//! A lexer that knows just enough Rust to tell code from comments and literals, and where functions are.
+//! Separates code from comments and literals with rustc's lexer, and finds the functions in the code.
 //!
-//! It does not parse: macros, generics and types are characters to it. Every view of a file keeps the
-//! file's lines, so that a position in any of them names the same line.
+//! Nothing here parses: macros, generics and types are characters. Every view of a file keeps the file's lines, so that a
+//! position in any of them names the same line.
+
+use ra_ap_rustc_lexer::{FrontmatterAllowed, TokenKind};
 
 /// The two views of a source text: what the compiler sees without its literals, and the comments alone.
 #[derive(Debug, Default)]
@@ -25,11 +27,22 @@ pub struct Function {
 
 /// Splits a source text into its views.
 pub fn views(text: &str) -> Views {
-    let mut lexer = Lexer { chars: text.chars().collect(), at: 0, views: Views::default() };
-    while lexer.at < lexer.chars.len() {
-        lexer.token();
+    let mut views = Views::default();
+    let mut at = 0;
+    for token in ra_ap_rustc_lexer::tokenize(text, FrontmatterAllowed::No) {
+        let end = at + token.len as usize;
+        let source = &text[at..end];
+        let blank: String = source.chars().map(|char| if char == '\n' { '\n' } else { ' ' }).collect();
+        let (code, comment) = match token.kind {
+            TokenKind::LineComment { .. } | TokenKind::BlockComment { .. } => (blank.as_str(), source),
+            TokenKind::Literal { .. } => (blank.as_str(), blank.as_str()),
+            _ => (source, blank.as_str()), // tidy: not our enum
+        };
+        views.code.push_str(code);
+        views.comments.push_str(comment);
+        at = end;
     }
-    lexer.views
+    views
 }
 
 /// Lists the functions of a code view that have a body, outer ones before the ones inside them.
@@ -110,140 +123,6 @@ fn body_start(chars: &[char], from: usize) -> Option<usize> {
 
 fn count_lines(chars: &[char]) -> usize {
     chars.iter().filter(|char| **char == '\n').count()
-}
-
-struct Lexer {
-    chars: Vec<char>,
-    at: usize,
-    views: Views,
-}
-
-impl Lexer {
-    fn token(&mut self) {
-        match (self.peek(0), self.peek(1)) {
-            ('/', '/') => self.take_comment(|lexer| lexer.peek(0) == '\n'),
-            ('/', '*') => self.block_comment(),
-            ('"', _) => self.string(),
-            ('\'', _) => self.quote(),
-            ('r', '"' | '#') if !self.follows_word() => self.raw_string(1),
-            ('b' | 'c', 'r') if !self.follows_word() && matches!(self.peek(2), '"' | '#') => {
-                self.raw_string(2)
-            }
-            _ => self.push_code(),
-        }
-    }
-
-    fn peek(&self, ahead: usize) -> char {
-        self.chars.get(self.at + ahead).copied().unwrap_or('\0')
-    }
-
-    /// Whether the character before belongs to an identifier, so that a prefix here is none.
-    fn follows_word(&self) -> bool {
-        self.at > 0 && is_word(self.chars[self.at - 1])
-    }
-
-    fn push_code(&mut self) {
-        let char = self.peek(0);
-        self.push(char, blank(char));
-    }
-
-    fn push_literal(&mut self) {
-        let space = blank(self.peek(0));
-        self.push(space, space);
-    }
-
-    fn push_comment(&mut self) {
-        let char = self.peek(0);
-        self.push(blank(char), char);
-    }
-
-    fn push(&mut self, code: char, comment: char) {
-        self.views.code.push(code);
-        self.views.comments.push(comment);
-        self.at += 1;
-    }
-
-    fn take_comment(&mut self, ends: impl Fn(&Self) -> bool) {
-        while self.at < self.chars.len() && !ends(self) {
-            self.push_comment();
-        }
-    }
-
-    fn block_comment(&mut self) {
-        let mut depth = 0_usize;
-        while self.at < self.chars.len() {
-            match (self.peek(0), self.peek(1)) {
-                ('/', '*') => depth += 1,
-                ('*', '/') => depth -= 1,
-                _ => {
-                    self.push_comment();
-                    continue;
-                }
-            }
-            self.push_comment();
-            self.push_comment();
-            if depth == 0 {
-                return;
-            }
-        }
-    }
-
-    fn string(&mut self) {
-        self.push_literal();
-        while self.at < self.chars.len() {
-            let char = self.peek(0);
-            self.push_literal();
-            match char {
-                '"' => return,
-                '\\' if self.at < self.chars.len() => self.push_literal(),
-                _ => {}
-            }
-        }
-    }
-
-    /// A character literal, or a lifetime, which has no second quote right after its one character.
-    fn quote(&mut self) {
-        if self.peek(1) == '\\' {
-            self.push_literal();
-            self.push_literal();
-            self.push_literal();
-            while self.at < self.chars.len() && self.peek(0) != '\'' {
-                self.push_literal();
-            }
-            self.push_literal();
-        } else if self.peek(2) == '\'' {
-            for _ in 0..3 {
-                self.push_literal();
-            }
-        } else {
-            self.push_code();
-        }
-    }
-
-    /// A raw string after its prefix; `r#name` is a raw identifier and stays code.
-    fn raw_string(&mut self, prefix: usize) {
-        let hashes = self.chars[self.at + prefix..].iter().take_while(|char| **char == '#').count();
-        if self.peek(prefix + hashes) != '"' {
-            return self.push_code();
-        }
-        for _ in 0..=prefix + hashes {
-            self.push_literal();
-        }
-        while self.at < self.chars.len() {
-            let closes = self.peek(0) == '"' && (1..=hashes).all(|ahead| self.peek(ahead) == '#');
-            self.push_literal();
-            if closes {
-                for _ in 0..hashes {
-                    self.push_literal();
-                }
-                return;
-            }
-        }
-    }
-}
-
-fn blank(char: char) -> char {
-    if char == '\n' { '\n' } else { ' ' }
 }
 
 #[cfg(test)]
