@@ -26,7 +26,7 @@ Usage: cargo xtask <COMMAND> [ARGUMENTS]
 
   test [--full] [-- NEXTEST ARGUMENTS]   install what the tests need, build the binary, run every test
   ci [--full]                            all that has to pass before a merge; --full: long schedules, clouds, traces
-  tidy                                   check sizes, names, layers and leftovers
+  tidy [--lower]                         check sizes, names, layers and words; --lower: record counts that have fallen
   rows [--claim ID,ID | --claim-tested]  check docs/rows.md against the tests, print the counts
   mutants [--quick] [--only NAME]        break the code on purpose, see that a test notices
   bench [ARGUMENTS]                      run the benchmark, fully optimised

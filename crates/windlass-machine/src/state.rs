@@ -3,6 +3,8 @@
 //! [`State::apply`] never decides and never fails. It keeps what a decision or the next request may
 //! need; older messages stay in the journal.
 
+#![warn(clippy::wildcard_enum_match_arm)] // A new variant must break every match that has to consider it.
+
 mod asked;
 mod call;
 mod run;

@@ -1,4 +1,4 @@
-//! Who may make facts and prompts, and that every match on them is complete.
+//! Who may make facts and prompts.
 //!
 //! An event is constructed under `on/` and a request under `context/`, nowhere else. Patterns that
 //! take one apart are told from expressions by what stands around them, as well as text allows.
@@ -17,38 +17,15 @@ pub fn requests(file: &SourceFile, findings: &mut Vec<Finding>) {
     report(file, is_home, &constructions, "only `context/` builds a `ModelRequest`; call it there", findings);
 }
 
-/// Events that are constructed outside `on/`. Upcasting (`event.rs`) rebuilds old ones. The events of a
-/// provider's stream are another matter, and so is an enum of that name which a file declares for itself.
+/// Events that are constructed outside `on/`. The event's own folder decodes stored ones.
 pub fn events(file: &SourceFile, findings: &mut Vec<Finding>) {
     let code = &file.views.code;
-    let declares_its_own = !lexer::find_words(code, "enum Event").is_empty();
     let is_home = ["on/", "event/"].iter().any(|folder| file.is_in(&format!("{MACHINE}{folder}")));
-    let is_exempt = is_home || declares_its_own;
-    let mut at = constructions(code, "Event::");
+    let mut at = constructions(code, "Fact::");
     if file.path.starts_with(MACHINE) {
         at.extend(constructions(code, "Event"));
     }
-    report(file, is_exempt, &at, "only `on/` records facts; send an `Input` and let it decide", findings);
-}
-
-/// `_ =>` where the machine decides or folds: a new variant has to break every place that must think of it.
-pub fn catch_all_arms(file: &SourceFile, findings: &mut Vec<Finding>) {
-    let decides =
-        file.is_in("crates/windlass-machine/src/on/") || file.is_in("crates/windlass-machine/src/state/");
-    if !decides {
-        return;
-    }
-    for at in lexer::find_words(&file.views.code, "_ =>") {
-        let line = file.line_of(at);
-        if is_arm(&file.views.code[..at])
-            && !file.is_test_line(line)
-            && !file.is_excused(line, "not our enum")
-        {
-            let advice =
-                "name every variant, or end the line with `// tidy: not our enum` where it is not ours";
-            findings.push(Finding::error(file, line, "catch-all arm", advice));
-        }
-    }
+    report(file, is_home, &at, "only `on/` records facts; send an `Input` and let it decide", findings);
 }
 
 fn report(file: &SourceFile, is_exempt: bool, at: &[usize], advice: &str, findings: &mut Vec<Finding>) {
@@ -62,11 +39,6 @@ fn report(file: &SourceFile, is_exempt: bool, at: &[usize], advice: &str, findin
             findings.push(Finding::error(file, line, "facts", advice));
         }
     }
-}
-
-/// Whether a `_` after this code is a whole pattern, not the last part of one such as `(_, _)`.
-fn is_arm(before: &str) -> bool {
-    matches!(before.trim_end().chars().next_back(), None | Some('{' | '}' | ',' | '|'))
 }
 
 /// Where a struct or struct-like variant is built: `Name { … }`, or `Enum::Variant { … }` for a name that
@@ -157,21 +129,13 @@ mod tests {
 
     #[test]
     fn only_on_constructs_events() {
-        let text = "events.push(Event::RunStarted { run });\n";
+        let text = "events.push(Fact::RunStarted { run });\n";
         check(events, DRIVER, text, &[1]);
         check(events, STATE, text, &[1]);
         check(events, "crates/windlass-machine/src/on/message.rs", text, &[]);
         check(events, "crates/windlass-machine/src/event.rs", text, &[]);
-        check(events, STATE, "match a {\n A => Event::B { c: 1 },\n D => e,\n}\n", &[2]);
-        check(events, STATE, "if a == (Event::B { c: 1 }) { f(Event::D { e }) }\n", &[1, 1]);
-    }
-
-    #[test]
-    fn events_of_other_kinds_pass() {
-        let text = "let a = Event::Delta { text };\n";
-        check(events, "crates/windlass-models/src/anthropic.rs", text, &[]);
-        check(events, "crates/windlass-engine/src/bus/ring.rs", &format!("enum Event {{}}\n{text}"), &[]);
-        check(events, "crates/windlass-engine/src/bus/ring.rs", text, &[1]);
+        check(events, STATE, "match a {\n A => Fact::B { c: 1 },\n D => e,\n}\n", &[2]);
+        check(events, STATE, "if a == (Fact::B { c: 1 }) { f(Fact::D { e }) }\n", &[1, 1]);
     }
 
     #[test]
@@ -186,20 +150,10 @@ mod tests {
 
     #[test]
     fn taking_events_apart_passes() {
-        let text = "match event {\n Event::A { b } => c,\n Event::D { e, .. } | Event::F { e } => g,\n\
-                    Some(Event::H { i }) if i => j,\n ModelEvent::K { l } => m,\n}\n\
-                    if let Event::N { o } = p {}\nlet q = matches!(r, Event::S { t: 1 });\n\
-                    assert!(matches!(r, Some(Event::S { t: 1 })));\nlet u = ModelEvent::V { w };\n";
+        let text = "match event {\n Fact::A { b } => c,\n Fact::D { e, .. } | Fact::F { e } => g,\n\
+                    Some(Fact::H { i }) if i => j,\n ModelEvent::K { l } => m,\n}\n\
+                    if let Fact::N { o } = p {}\nlet q = matches!(r, Fact::S { t: 1 });\n\
+                    assert!(matches!(r, Some(Fact::S { t: 1 })));\nlet u = ModelEvent::V { w };\n";
         check(events, STATE, text, &[]);
-    }
-
-    #[test]
-    fn decisions_and_the_fold_name_every_variant() {
-        let text = "match event {\n Event::A => b,\n _ => c,\n}\n";
-        check(catch_all_arms, STATE, text, &[3]);
-        check(catch_all_arms, "crates/windlass-machine/src/on/tool.rs", text, &[3]);
-        check(catch_all_arms, "crates/windlass-machine/src/policy/rule.rs", text, &[]);
-        check(catch_all_arms, STATE, "match n {\n 1 => b,\n _ => c, // tidy: not our enum\n}\n", &[]);
-        check(catch_all_arms, STATE, "match n {\n (1, _) => b,\n (_, _) => c,\n some_ => d,\n}\n", &[]);
     }
 }

@@ -5,7 +5,6 @@
 //! with a reason, as the rule's message says. A rule without a marker has no exceptions.
 
 mod circles;
-mod clock;
 mod docs;
 mod facts;
 mod finding;
@@ -14,9 +13,13 @@ mod leftovers;
 pub mod lexer;
 mod manifest;
 mod names;
+mod ratchet;
 mod services;
 mod size;
+mod sleep;
 pub mod source;
+mod types;
+mod words;
 
 use std::path::Path;
 
@@ -47,21 +50,26 @@ const RULES: &[Rule] = &[
     manifest::dependencies,
     facts::requests,
     facts::events,
-    facts::catch_all_arms,
-    clock::reads,
-    clock::sleeps,
+    sleep::sleeps,
     leftovers::markers,
     leftovers::ignored_tests,
     leftovers::machine_paths,
     leftovers::whitespace,
 ];
 
-/// Runs every rule over the workspace and prints what it finds.
+/// Runs every rule over the workspace and prints what it finds. With `--lower`, records the counts of the [`ratchet`].
 pub fn run(arguments: &[String]) -> Result<()> {
-    if !arguments.is_empty() {
-        bail!("`tidy` takes no arguments");
+    let root = process::root();
+    let files = read_tree(&root)?;
+    let mut counts = words::markers(&files);
+    counts.extend(types::repeated(&files));
+    match arguments {
+        [] => {}
+        [flag] if flag == "--lower" => return ratchet::lower(&root, &counts),
+        _ => bail!("`tidy` takes no argument but `--lower`"),
     }
-    let mut findings = check_tree(&process::root())?;
+    let mut findings = check_files(&files);
+    findings.extend(ratchet::check(&root, &counts)?);
     let tree = ["tree", "--package", "windlass-engine", "--edges", "normal,build", "--prefix", "none"];
     let tree = process::output(process::cargo().args(tree)).context("`cargo tree` failed")?;
     findings.extend(manifest::engine(&tree));
@@ -76,27 +84,29 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Runs every rule over all files under a folder.
-fn check_tree(root: &Path) -> Result<Vec<Finding>> {
-    let mut files = Vec::new();
-    for path in tree::files(root)? {
-        let kind = path.rsplit('.').next().unwrap_or_default();
-        if KINDS.contains(&kind) {
-            files.push(SourceFile::new(path.clone(), tree::read(root, &path)?));
-        }
-    }
+/// Reads all files under a folder that the rules look at.
+fn read_tree(root: &Path) -> Result<Vec<SourceFile>> {
+    let paths = tree::files(root)?.into_iter();
+    let known = paths.filter(|path| KINDS.contains(&path.rsplit('.').next().unwrap_or_default()));
+    let mut files = known
+        .map(|path| Ok(SourceFile::new(path.clone(), tree::read(root, &path)?)))
+        .collect::<Result<Vec<_>>>()?;
+    files.retain(|file| !FOREIGN_FOLDERS.iter().any(|folder| file.has_folder(folder)));
+    Ok(files)
+}
+
+/// Runs every rule over all files.
+fn check_files(files: &[SourceFile]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = files.iter().flat_map(check_file).collect();
-    findings.extend(circles::circles(&files));
-    Ok(findings)
+    findings.extend(circles::circles(files));
+    findings
 }
 
 /// Runs every rule over one file.
 fn check_file(file: &SourceFile) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if !FOREIGN_FOLDERS.iter().any(|folder| file.has_folder(folder)) {
-        for rule in RULES {
-            rule(file, &mut findings);
-        }
+    for rule in RULES {
+        rule(file, &mut findings);
     }
     findings.sort_by_key(|finding| finding.line);
     findings
@@ -118,17 +128,23 @@ mod tests {
     #[test]
     fn the_checks_obey_themselves() {
         let root = process::root();
-        let mut findings = check_tree(&root.join("xtask")).unwrap();
+        let mut findings = check_files(&read_tree(&root.join("xtask")).unwrap());
         findings.retain(|finding| finding.severity == Severity::Error);
         assert_eq!(findings, []);
     }
 
     #[test]
     fn foreign_files_are_left_alone() {
-        let bad = "fn get_it() { todo!() }  \n";
-        assert!(!check_file(&SourceFile::new("crates/windlass/src/a.rs", bad)).is_empty());
-        assert_eq!(check_file(&SourceFile::new("crates/windlass/tests/fixtures/a.rs", bad)), []);
-        assert_eq!(check_file(&SourceFile::new("crates/windlass-server/ui/vendor/a.js", bad)), []);
+        let root = std::env::temp_dir().join(format!("windlass-xtask-tidy-{}", std::process::id()));
+        for path in ["src/a.rs", "tests/fixtures/a.rs", "ui/vendor/a.js"] {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "fn get_it() { todo!() }  \n").unwrap();
+        }
+        let files = read_tree(&root).unwrap();
+        std::fs::remove_dir_all(&root).unwrap();
+        assert!(!check_files(&files).is_empty());
+        assert_eq!(files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["src/a.rs"]);
     }
 
     #[test]

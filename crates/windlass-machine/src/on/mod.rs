@@ -5,6 +5,8 @@
 //! calls of a step, `next` starts and ends steps and runs, `cancel` and `progress` build on it, and every other file
 //! handles one kind of input.
 
+#![warn(clippy::wildcard_enum_match_arm)] // A new variant must break every match that has to consider it.
+
 mod answer;
 mod cancel;
 pub(crate) mod fork;
