@@ -62,24 +62,11 @@ pub fn span(ms: u64) -> String {
     }
 }
 
-/// A moment, in UTC.
+/// A moment, in UTC. One after the year 9999 is shown as its end.
 pub fn moment(at: Timestamp) -> String {
-    let (days, seconds) = (at.0 / 86_400_000, at.0 / 1000 % 86_400);
-    let (year, month, day) = date(days);
-    let (hour, minute) = (seconds / 3_600, seconds / 60 % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
-}
-
-/// The date so many days after 1970-01-01. (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms")
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    (year, month, of_year - (153 * shifted + 2) / 5 + 1)
+    let ms = i64::try_from(at.0).unwrap_or(i64::MAX);
+    let moment = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
+    moment.strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
 #[cfg(test)]

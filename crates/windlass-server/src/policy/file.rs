@@ -285,7 +285,7 @@ mod tests {
             "[[rules]]\nverdict = 'deny'\n",
             "[[rule]]\nverdict = 'never'\n",
             "[[rule]]\nname = 'x'\n",
-            "[[rule]]\nverdict = 'ask'\ntimeout = '5 minutes'\n",
+            "[[rule]]\nverdict = 'ask'\ntimeout = '5 parsecs'\n",
             "[[rule]]\nverdict = 'ask'\nuntil = '2026-01-01'\n",
             "[[rule]]\nverdict = 'ask'\nuntil = 2026-01-01T00:00:00\n",
             "[[rule]]\nverdict = 'ask'\napprovers = ['ann']\n",
@@ -314,8 +314,8 @@ mod tests {
          1 │ [[rule]]
            │ ^
         ---
-        error: policy.toml:3:11: `5 minutes` is no length of time
-         3 │ timeout = '5 minutes'
+        error: policy.toml:3:11: `5 parsecs` is no length of time
+         3 │ timeout = '5 parsecs'
            │           ^
         hint: write a length of time such as `90s`, `30m`, `1h30m` or `2d`
         ---

@@ -4,8 +4,9 @@
 
 use std::str::FromStr;
 
+use jiff::{Span, SpanRelativeTo};
 use serde::{Deserialize, Deserializer};
-use toml::value::{Datetime, Offset, Time};
+use toml::value::Datetime;
 use windlass::machine::Timestamp;
 
 /// A duration in milliseconds.
@@ -13,9 +14,6 @@ use windlass::machine::Timestamp;
 pub struct Length(pub u64);
 
 const WANTED: &str = "write a length of time such as `90s`, `30m`, `1h30m` or `2d`";
-
-/// Units and their milliseconds.
-const UNITS: &[(&str, u64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 impl FromStr for Length {
     type Err = String;
@@ -26,21 +24,11 @@ impl FromStr for Length {
 }
 
 impl Length {
+    /// Parses jiff's ["friendly" format](https://docs.rs/jiff/0.2/jiff/fmt/friendly/). A day has 24 hours.
     fn parse(text: &str) -> Option<Self> {
-        let mut rest = text.trim();
-        let mut total = 0_u64;
-        loop {
-            let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-            let (number, after) = rest.split_at(digits);
-            let letters = after.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(after.len());
-            let (unit, after) = after.split_at(letters);
-            let (_, ms) = UNITS.iter().find(|(name, _)| *name == unit)?;
-            total = total.checked_add(number.parse::<u64>().ok()?.checked_mul(*ms)?)?;
-            rest = after.trim_start();
-            if rest.is_empty() {
-                return Some(Self(total));
-            }
-        }
+        let span: Span = text.trim().parse().ok()?;
+        let duration = span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?;
+        u64::try_from(duration.as_millis()).ok().map(Self)
     }
 }
 
@@ -57,30 +45,16 @@ pub struct Moment(pub Timestamp);
 
 impl Moment {
     fn of(written: Datetime) -> Result<Self, &'static str> {
-        let date = written.date.ok_or("a date is missing")?;
-        let offset_minutes = match (written.time, written.offset) {
-            (None, _) | (_, Some(Offset::Z)) => 0,
-            (Some(_), Some(Offset::Custom { minutes })) => i64::from(minutes),
-            (Some(_), None) => return Err("a time zone is missing, such as `Z` or `+01:00`"),
+        let text = match (written.date, written.time, written.offset) {
+            (None, ..) => return Err("a date is missing"),
+            (Some(_), Some(_), None) => return Err("a time zone is missing, such as `Z` or `+01:00`"),
+            (Some(date), None, _) => format!("{date}T00:00:00Z"),
+            (Some(_), Some(_), Some(_)) => written.to_string(),
         };
-        let days = days_from_epoch(i64::from(date.year), i64::from(date.month), i64::from(date.day));
-        let time = written.time.unwrap_or(Time { hour: 0, minute: 0, second: None, nanosecond: None });
-        let seconds = i64::from(time.hour) * 3_600
-            + i64::from(time.minute) * 60
-            + i64::from(time.second.unwrap_or_default());
-        let ms = (days * 86_400 + seconds - offset_minutes * 60) * 1_000
-            + i64::from(time.nanosecond.unwrap_or_default() / 1_000_000);
-        u64::try_from(ms).map(|ms| Self(Timestamp(ms))).map_err(|_| "it lies before 1970")
+        let moment: jiff::Timestamp = text.parse().map_err(|_| "there is no such moment")?;
+        let ms = u64::try_from(moment.as_millisecond()).map_err(|_| "it is before 1970")?;
+        Ok(Self(Timestamp(ms)))
     }
-}
-
-/// Days from 1970-01-01 to a Gregorian date. (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms")
-fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
 impl<'de> Deserialize<'de> for Moment {
@@ -108,11 +82,11 @@ mod tests {
             ("", None),
             ("30", None),
             ("m", None),
-            ("30 m", None),
-            ("30M", None),
-            ("1.5h", None),
+            ("30 m", Some(1_800_000)),
+            ("1.5h", Some(5_400_000)),
+            ("1w", Some(604_800_000)),
+            ("1mo", None),
             ("-1h", None),
-            ("1w", None),
             ("99999999999999999999d", None),
             ("18446744073709551615d", None),
         ];
@@ -131,7 +105,7 @@ mod tests {
             ("2026-02-28T18:30:00.250-05:30", Ok(1_772_323_200_250)),
             ("2026-03-01T00:00:00", Err("a time zone is missing, such as `Z` or `+01:00`")),
             ("12:00:00", Err("a date is missing")),
-            ("1969-12-31", Err("it lies before 1970")),
+            ("1969-12-31", Err("it is before 1970")),
         ];
         for (text, wanted) in cases {
             let moment = Moment::of(text.parse().unwrap()).map(|moment| moment.0.0);

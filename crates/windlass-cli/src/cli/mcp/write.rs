@@ -1,15 +1,14 @@
 //! `windlass mcp add` and `remove`: a server in a configuration file.
 //!
-//! A table is added behind everything else, and one is taken out by its lines, so that what people wrote stays as they
-//! wrote it. What comes out is read before it is written: a file that Windlass could not read is left as it was.
+//! Edits keep the comments and the layout of everything else. The edited text is parsed as a configuration before it
+//! replaces the file, so that the commands never write a file that Windlass cannot read.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use toml::{Table, Value};
-use windlass_server::clock::clock;
+use toml_edit::{DocumentMut, InlineTable, Item, RawString, Table, value};
 use windlass_server::config::{self, ConfigFile};
 use windlass_server::servers::Page;
 use windlass_server::shell_quote::quoted;
@@ -77,19 +76,16 @@ pub fn add(console: &Console, args: &AddArgs) -> Result<Exit, Trouble> {
             );
         }
     }
-    let table = table(args)?;
-    let gap = if before.is_empty() || before.ends_with("\n\n") { "" } else { "\n" };
-    let end = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
-    let added = format!("{end}{gap}{table}");
-    let after = config::parse(&path, &format!("{before}{added}"))?;
-    // Without its secrets, which another shell may have: what else is wrong with it is said now.
+    let text = with(&before, name, table(args)?)?;
+    let after = config::parse(&path, &text)?;
+    // Secrets are not resolved: only the shell that starts Windlass needs them.
     after.mcp.get(name).cloned().unwrap_or_default().without_secrets(name, Page::USUAL)?;
     if let Some(folder) = path.parent()
         && !folder.exists()
     {
         private_directory(folder)?;
     }
-    replace(&path, &format!("{before}{added}")).map_err(|error| unwritten(&path, &error))?;
+    replace(&path, &text).map_err(|error| unwritten(&path, &error))?;
     console.note(&format!("`{name}` stands in `{}`", shown_line(&path.display().to_string())));
     if args.folder {
         console.hint("the folder's file has changed: `windlass trust` lets it count");
@@ -116,29 +112,7 @@ pub fn remove(console: &Console, args: &RemoveArgs) -> Result<Exit, Trouble> {
             false => trouble.hint("`windlass mcp list` says which there are"),
         });
     }
-    let by_hand = || {
-        Trouble::usage(format!("`mcp.{name}` is not written as a table of its own in `{}`", path.display()))
-            .hint("take it out by hand")
-    };
-    let after = without(&before, name);
-    // Nothing but this server may be gone.
-    let parsed = |text: &str| text.parse::<Table>().map_err(|_| by_hand());
-    let (mut wanted, found) = (parsed(&before)?, parsed(&after)?);
-    if let Some(Value::Table(servers)) = wanted.get_mut("mcp") {
-        servers.remove(name);
-        if servers.is_empty() {
-            wanted.remove("mcp");
-        }
-    }
-    let is_bare =
-        |table: &Table| matches!(table.get("mcp"), Some(Value::Table(servers)) if servers.is_empty());
-    let mut found = found;
-    if is_bare(&found) {
-        found.remove("mcp");
-    }
-    if wanted != found {
-        return Err(by_hand());
-    }
+    let after = without(&before, name)?;
     replace(&path, &after).map_err(|error| unwritten(&path, &error))?;
     console.note(&format!("`{name}` is out of `{}`", shown_line(&path.display().to_string())));
     if args.folder {
@@ -164,30 +138,23 @@ fn read(path: &Path) -> Result<(String, ConfigFile), Trouble> {
     Ok((text, file))
 }
 
-/// Puts a text in a file's place, whole or not at all. Where the file is a link, what it leads to is replaced.
+/// Replaces a file's text atomically. If the file is a symbolic link, replaces the file that it links to.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let (real, permissions) = match path.canonicalize() {
         Ok(real) => (real.clone(), Some(fs::metadata(&real)?.permissions())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => (path.to_owned(), None),
         Err(error) => return Err(error),
     };
-    let draft = real.with_extension(format!("toml.{:016x}", clock().random()));
-    // Whatever has the name is not written to, and nobody reads the draft before the file's own permissions say so.
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&draft)?;
-    let written = file
-        .write_all(text.as_bytes())
-        .and_then(|()| permissions.map_or(Ok(()), |permissions| file.set_permissions(permissions)))
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&draft, &real));
-    if written.is_err() {
-        // What was begun is of no use to anybody.
-        let _ = fs::remove_file(&draft);
+    let folder = real.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Only its owner may read a temporary file, until it gets the permissions of the file that it replaces.
+    let mut draft = tempfile::NamedTempFile::new_in(folder)?;
+    draft.write_all(text.as_bytes())?;
+    if let Some(permissions) = permissions {
+        draft.as_file().set_permissions(permissions)?;
     }
-    written
+    draft.as_file().sync_all()?;
+    draft.persist(&real)?;
+    Ok(())
 }
 
 fn unwritten(path: &Path, error: &std::io::Error) -> Trouble {
@@ -196,17 +163,14 @@ fn unwritten(path: &Path, error: &std::io::Error) -> Trouble {
 }
 
 /// The server's table.
-fn table(args: &AddArgs) -> Result<String, Trouble> {
-    let mut table = format!("[mcp.{}]\n", args.name);
-    let text = |text: &str| Value::from(text).to_string();
-    let mut line = |key: &str, value: String| table.push_str(&format!("{key} = {value}\n"));
+fn table(args: &AddArgs) -> Result<Table, Trouble> {
+    let mut table = Table::new();
     match (&args.url, args.command.split_first()) {
-        (Some(url), None) => line("url", text(url)),
+        (Some(url), None) => table.insert("url", value(url)),
+        (None, Some((command, []))) => table.insert("command", value(command)),
         (None, Some((command, rest))) => {
-            line("command", text(command));
-            if !rest.is_empty() {
-                line("args", Value::from(rest.to_vec()).to_string());
-            }
+            table.insert("command", value(command));
+            table.insert("args", value(toml_edit::Array::from_iter(rest)))
         }
         (Some(_), Some(_)) | (None, None) => {
             return Err(Trouble::usage("a server is an address or a program").hint(format!(
@@ -214,52 +178,84 @@ fn table(args: &AddArgs) -> Result<String, Trouble> {
                 quoted(&args.name)
             )));
         }
-    }
+    };
     if args.sse {
-        line("transport", text("sse"));
+        table.insert("transport", value("sse"));
     }
     for (key, pairs) in [("headers", &args.headers), ("env", &args.env)] {
-        if !pairs.is_empty() {
-            let mut values = Table::new();
-            for pair in pairs {
-                let (name, value) = pair.split_once('=').ok_or_else(|| {
-                    Trouble::usage(format!("a value of `{key}` has no `=`")).hint("write `NAME=VALUE`")
-                })?;
-                values.insert(name.to_owned(), Value::from(value));
-            }
-            line(key, Value::from(values).to_string());
+        let mut values = InlineTable::new();
+        for pair in pairs {
+            let (name, value) = pair.split_once('=').ok_or_else(|| {
+                Trouble::usage(format!("a value of `{key}` has no `=`")).hint("write `NAME=VALUE`")
+            })?;
+            values.insert(name, value.into());
+        }
+        if !values.is_empty() {
+            table.insert(key, value(values));
         }
     }
     if args.trusted {
-        line("trusted", "true".to_owned());
+        table.insert("trusted", value(true));
     }
     Ok(table)
 }
 
-/// A file without the tables of a server. Comments that stand right above a table go with it.
-fn without(text: &str, name: &str) -> String {
-    let own = [format!("[mcp.{name}]"), format!("[mcp.\"{name}\"]"), format!("[mcp.'{name}']")];
-    let below = [format!("[mcp.{name}."), format!("[mcp.\"{name}\"."), format!("[mcp.'{name}'.")];
-    let is_own = |line: &str| {
-        let head = line.split('#').next().unwrap_or_default().trim();
-        own.iter().any(|own| own == head) || below.iter().any(|below| head.starts_with(below))
+/// The text of a file with another server.
+fn with(text: &str, name: &str, server: Table) -> Result<String, Trouble> {
+    let mut document = document(text)?;
+    let mut parent = Table::new();
+    parent.set_implicit(true);
+    let servers = document.entry("mcp").or_insert(Item::Table(parent));
+    if let Some(servers) = servers.as_table_like_mut() {
+        servers.insert(name, Item::Table(server));
+    }
+    Ok(document.to_string())
+}
+
+/// The text of a file without a server. Comments right above its table are removed with it; those above a blank line stay.
+fn without(text: &str, name: &str) -> Result<String, Trouble> {
+    let mut document = document(text)?;
+    let servers = document.get_mut("mcp").and_then(Item::as_table_like_mut);
+    let Some(Item::Table(removed)) = servers.and_then(|servers| servers.remove(name)) else {
+        return Ok(document.to_string());
     };
-    let mut kept: Vec<&str> = Vec::new();
-    let mut is_out = false;
-    for line in text.split_inclusive('\n') {
-        if line.trim_start().starts_with('[') {
-            is_out = is_own(line);
-            if is_out {
-                while kept.last().is_some_and(|above| above.trim_start().starts_with('#')) {
-                    kept.pop();
-                }
+    let above = text_of(removed.decor().prefix());
+    if let Some((kept, _)) = above.rsplit_once("\n\n").filter(|(kept, _)| kept.contains('#')) {
+        let behind = removed.position().unwrap_or_default();
+        let next = next_position(&document, behind);
+        match next.and_then(|position| table_at(&mut document, position)) {
+            Some(table) => {
+                let prefix = format!("{kept}\n{}", text_of(table.decor().prefix()));
+                table.decor_mut().set_prefix(prefix);
             }
-        }
-        if !is_out {
-            kept.push(line);
+            None => document.set_trailing(format!("{kept}\n{}", text_of(Some(document.trailing())))),
         }
     }
-    kept.concat()
+    Ok(document.to_string())
+}
+
+fn document(text: &str) -> Result<DocumentMut, Trouble> {
+    text.parse().map_err(|error| Trouble::usage(format!("the configuration is not TOML: {error}")))
+}
+
+fn text_of(raw: Option<&RawString>) -> &str {
+    raw.and_then(RawString::as_str).unwrap_or_default()
+}
+
+/// The position in the file of the first table behind another one.
+fn next_position(table: &Table, behind: isize) -> Option<isize> {
+    let tables = table.iter().filter_map(|(_, item)| item.as_table());
+    tables
+        .flat_map(|table| {
+            table.position().filter(|at| *at > behind).into_iter().chain(next_position(table, behind))
+        })
+        .min()
+}
+
+fn table_at(table: &mut Table, position: isize) -> Option<&mut Table> {
+    table.iter_mut().filter_map(|(_, item)| item.as_table_mut()).find_map(|table| {
+        if table.position() == Some(position) { Some(table) } else { table_at(table, position) }
+    })
 }
 
 #[cfg(test)]
@@ -289,10 +285,34 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_lines_go_and_nobody_elses() {
+    fn removing_a_server_keeps_everything_else() {
+        let check =
+            |text: &str, name: &str, expected: &str| assert_eq!(without(text, name).unwrap(), expected);
         let text = "# mine\nrelaxed = true\n\n# the tickets\n[mcp.a]\nurl = 'x'\n[mcp.a.headers]\nx = '1'\n\n[mcp.ab] # stays\nurl = 'y'\n";
-        assert_eq!(without(text, "a"), "# mine\nrelaxed = true\n\n[mcp.ab] # stays\nurl = 'y'\n");
-        assert_eq!(without(text, "b"), text);
-        assert_eq!(without("[mcp.\"a\"]\nurl = 'x'\n", "a"), "");
+        check(text, "a", "# mine\nrelaxed = true\n\n[mcp.ab] # stays\nurl = 'y'\n");
+        check(text, "b", text);
+        check("[mcp.\"a\"]\nurl = 'x'\n", "a", "");
+        check("mcp = { a = { url = 'x' }, b = { url = 'y' } }\n", "a", "mcp = { b = { url = 'y' } }\n");
+        check("mcp.a.url = 'x'\nmcp.b.url = 'y'\n", "a", "mcp.b.url = 'y'\n");
+        let grouped = "relaxed = true\n\n# Servers\n\n# the tickets\n[mcp.a]\nurl = 'x'\n";
+        check(grouped, "a", "relaxed = true\n\n# Servers\n");
+        check(
+            &format!("{grouped}\n[mcp.b]\nurl = 'y'\n"),
+            "a",
+            "relaxed = true\n\n# Servers\n\n[mcp.b]\nurl = 'y'\n",
+        );
+    }
+
+    #[test]
+    fn a_server_is_added_in_the_form_of_the_file() {
+        let server = || {
+            let mut table = Table::new();
+            table.insert("url", value("x"));
+            table
+        };
+        let check = |text: &str, expected: &str| assert_eq!(with(text, "a", server()).unwrap(), expected);
+        check("", "[mcp.a]\nurl = \"x\"\n");
+        check("# mine\nrelaxed = true", "# mine\nrelaxed = true\n\n[mcp.a]\nurl = \"x\"\n");
+        check("mcp = { b = { url = 'y' } }\n", "mcp = { b = { url = 'y' } , a = { url = \"x\" } }\n");
     }
 }
