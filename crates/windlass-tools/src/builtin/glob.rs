@@ -14,7 +14,7 @@ use windlass_engine::port::tool::ToolOutput;
 use windlass_engine::tool::WorkingFolder;
 use windlass_schema::FunctionTool;
 
-use super::walk::{Entry, Flow, walk};
+use super::walk::{Entry, Flow, Ignored, walk};
 use super::{Answer, Refusal, look, read_only};
 
 #[derive(Deserialize, JsonSchema)]
@@ -24,6 +24,9 @@ struct GlobArguments {
     pattern: String,
     /// The directory to look in; the working folder unless told.
     path: Option<String>,
+    /// Also finds files that `.gitignore` names.
+    #[serde(default)]
+    include_ignored: bool,
 }
 
 /// Makes the tool `Glob`: finds files by name. (LM-T5)
@@ -37,8 +40,8 @@ pub fn glob() -> FunctionTool {
 }
 
 const DESCRIPTION: &str = "Finds files by name: `*` and `?` within a name, `**` across directories, `[a-z]`, `{a,b}`. \
-Newest first, at most 1,000. Hidden files are found too, but nothing in `.git` and linked directories; `.gitignore` is \
-not consulted.";
+Newest first, at most 1,000. Hidden files are found too, but nothing in `.git`, linked directories and what `.gitignore` \
+names.";
 
 const MAX_FOUND: usize = 1000;
 const MAX_PATTERN_BYTES: usize = 4096;
@@ -56,7 +59,7 @@ fn find(folder: &WorkingFolder, cancel: &CancellationToken, arguments: &GlobArgu
         }
         Ok(Flow::On)
     };
-    let passed = walk(folder, &start, cancel, &mut visit)?;
+    let passed = walk(folder, &start, Ignored::included(arguments.include_ignored), cancel, &mut visit)?;
     found.sort();
     let total = found.len();
     let mut text = String::new();

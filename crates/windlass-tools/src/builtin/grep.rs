@@ -15,7 +15,7 @@ use windlass_engine::port::tool::ToolOutput;
 use windlass_engine::tool::WorkingFolder;
 use windlass_schema::FunctionTool;
 
-use super::walk::{Entry, Flow, Passed, walk};
+use super::walk::{Entry, Flow, Ignored, Passed, walk};
 use super::{Answer, Refusal, glob, look, read_only};
 
 #[derive(Deserialize, JsonSchema)]
@@ -41,6 +41,9 @@ struct GrepArguments {
     /// Lets matches span lines.
     #[serde(default)]
     multiline: bool,
+    /// Also searches files that `.gitignore` names.
+    #[serde(default)]
+    include_ignored: bool,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -62,8 +65,8 @@ pub fn grep() -> FunctionTool {
     .reads_locally()
 }
 
-const DESCRIPTION: &str = "Searches files for a regular expression, hidden ones too; not `.git`, binary files and links. \
-`.gitignore` is not consulted.";
+const DESCRIPTION: &str = "Searches files for a regular expression, hidden ones too; not `.git`, binary files, links and \
+what `.gitignore` names.";
 
 const DEFAULT_HEAD: usize = 250;
 const MAX_HEAD: usize = 10_000;
@@ -82,7 +85,9 @@ fn search(folder: &WorkingFolder, cancel: &CancellationToken, arguments: &GrepAr
     let mut run = Run::new(cancel, arguments, matcher);
     let metadata = folder.metadata(&start)?;
     let passed = if metadata.is_dir() {
-        walk(folder, &start, cancel, &mut |entry: Entry<'_>| {
+        walk(folder, &start, Ignored::included(arguments.include_ignored), cancel, &mut |entry: Entry<
+            '_,
+        >| {
             let below = entry.path.strip_prefix(start.as_path()).unwrap_or(entry.path);
             if entry.is_link || filter.as_ref().is_some_and(|filter| !filter.is_match(below)) {
                 return Ok(Flow::On);

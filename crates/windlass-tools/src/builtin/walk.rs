@@ -1,7 +1,9 @@
 //! A walk over the files below a directory of the working folder, in a stable order.
 //!
-//! Links are named but never followed, `.git` and the store are passed over, and every figure is
-//! bounded. It does not read `.gitignore`.
+//! Symbolic links are visited but never followed. `.git`, the store and, unless the caller wants them, the entries that
+//! `.gitignore` files name are skipped. Every count is bounded.
+
+mod ignore;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -10,6 +12,7 @@ use cap_std::fs::{Dir, FileType};
 use tokio_util::sync::CancellationToken;
 use windlass_engine::tool::{FolderPath, WorkingFolder};
 
+use self::ignore::Patterns;
 use super::Refusal;
 
 /// Entries looked at by one walk: a very large source tree has half as many.
@@ -37,11 +40,27 @@ pub(super) enum Flow {
     Stop,
 }
 
+/// Whether a walk visits what `.gitignore` files name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ignored {
+    Skip,
+    Visit,
+}
+
+impl Ignored {
+    /// The choice of an argument `include_ignored`.
+    pub(super) fn included(is_included: bool) -> Self {
+        if is_included { Self::Visit } else { Self::Skip }
+    }
+}
+
 /// What a walk passed over.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
     /// Directories that could not be read or lie too deep.
     pub(super) unreadable: usize,
+    /// Files and directories that `.gitignore` files name.
+    pub(super) ignored: usize,
     /// Whether the walk ended because there were too many entries.
     pub(super) is_cut: bool,
 }
@@ -51,6 +70,13 @@ impl Passed {
     pub(super) fn note(&self, text: &mut String) {
         if self.unreadable > 0 {
             text.push_str(&format!("[{} directories could not be read]\n", self.unreadable));
+        }
+        if self.ignored > 0 {
+            let entries = if self.ignored == 1 { "entry" } else { "entries" };
+            let ignored = self.ignored;
+            text.push_str(&format!(
+                "[{ignored} {entries} of `.gitignore` skipped; `include_ignored` searches them too]\n"
+            ));
         }
         if self.is_cut {
             text.push_str(&format!("[stopped after {MAX_ENTRIES} entries; give a narrower path]\n"));
@@ -62,6 +88,7 @@ impl Passed {
 pub(super) fn walk(
     folder: &WorkingFolder,
     start: &FolderPath,
+    ignored: Ignored,
     cancel: &CancellationToken,
     visit: &mut dyn FnMut(Entry<'_>) -> Result<Flow, Refusal>,
 ) -> Result<Passed, Refusal> {
@@ -69,8 +96,12 @@ pub(super) fn walk(
     let mut seen = 0;
     // The start must be readable: its error is the call's.
     folder.open_directory(start.as_path())?;
-    let mut pending = vec![(start.as_path().to_owned(), 0)];
-    while let Some((path, depth)) = pending.pop() {
+    let patterns = match ignored {
+        Ignored::Skip => Patterns::above(folder, start.as_path()),
+        Ignored::Visit => Patterns::default(),
+    };
+    let mut pending = vec![(start.as_path().to_owned(), 0, patterns)];
+    while let Some((path, depth, patterns)) = pending.pop() {
         let listed = folder.open_directory(&path).ok().and_then(|dir| Some((list(&dir, cancel)?, dir)));
         let Some((mut entries, directory)) = listed.filter(|_| depth < MAX_DEPTH) else {
             if cancel.is_cancelled() {
@@ -80,7 +111,13 @@ pub(super) fn walk(
             continue;
         };
         entries.sort();
-        let mut below: Vec<(PathBuf, usize)> = Vec::new();
+        let patterns = match ignored {
+            Ignored::Skip if entries.iter().any(|(name, _)| name == ignore::FILE) => {
+                patterns.below(folder, &directory, &path)
+            }
+            Ignored::Skip | Ignored::Visit => patterns,
+        };
+        let mut below: Vec<(PathBuf, usize, Patterns)> = Vec::new();
         for (name, kind) in entries {
             seen += 1;
             if cancel.is_cancelled() {
@@ -94,9 +131,13 @@ pub(super) fn walk(
             if name == ".git" || folder.is_store(&path) {
                 continue;
             }
+            if patterns.ignore(&path, kind == Kind::Directory) {
+                passed.ignored += 1;
+                continue;
+            }
             let is_link = match kind {
                 Kind::Directory => {
-                    below.push((path, depth + 1));
+                    below.push((path, depth + 1, patterns.clone()));
                     continue;
                 }
                 Kind::Other => continue,
@@ -165,7 +206,7 @@ mod tests {
         let start = folder.resolve(".").unwrap();
         let cancel = CancellationToken::new();
         let mut visited = 0;
-        let walked = walk(&folder, &start, &cancel, &mut |_| {
+        let walked = walk(&folder, &start, Ignored::Skip, &cancel, &mut |_| {
             visited += 1;
             cancel.cancel();
             Ok(Flow::On)
@@ -183,10 +224,65 @@ mod tests {
         let folder = WorkingFolder::open(root.path()).unwrap();
         let start = folder.resolve(".").unwrap();
         let mut visited = 0;
-        let walked = walk(&folder, &start, &CancellationToken::new(), &mut |_| {
+        let walked = walk(&folder, &start, Ignored::Skip, &CancellationToken::new(), &mut |_| {
             visited += 1;
             Ok(Flow::On)
         });
         assert_eq!((walked.unwrap().unreadable, visited), (1, 0));
+    }
+
+    #[test]
+    fn entries_of_gitignore_are_skipped_as_git_does() {
+        let root = tempfile::tempdir().unwrap();
+        let files = [
+            (".gitignore", "/target\n*.log\n!kept.log\n# note\n"),
+            ("a.rs", ""),
+            ("b.log", ""),
+            ("kept.log", ""),
+            ("target/x", ""),
+            ("sub/.gitignore", "*.rs\n!*.log\n"),
+            ("sub/c.log", ""),
+            ("sub/d.rs", ""),
+            ("sub/target/e", ""),
+        ];
+        for (path, text) in files {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let folder = WorkingFolder::open(root.path()).unwrap();
+        let check = |start: &str, ignored: Ignored, expected: &[&str], skipped: usize| {
+            let start = folder.resolve(start).unwrap();
+            let mut visited = Vec::new();
+            let passed = walk(&folder, &start, ignored, &CancellationToken::new(), &mut |entry| {
+                visited.push(entry.path.to_str().unwrap().to_owned());
+                Ok(Flow::On)
+            });
+            assert_eq!(
+                (visited, passed.unwrap().ignored),
+                (expected.iter().map(|&path| path.to_owned()).collect(), skipped)
+            );
+        };
+        let kept = [".gitignore", "a.rs", "kept.log", "sub/.gitignore", "sub/c.log", "sub/target/e"];
+        check(".", Ignored::Skip, &kept, 3);
+        check("sub", Ignored::Skip, &kept[3..], 1);
+        // A directory that the caller names is searched even if it is ignored.
+        check("target", Ignored::Skip, &["target/x"], 0);
+        check(
+            ".",
+            Ignored::Visit,
+            &[
+                ".gitignore",
+                "a.rs",
+                "b.log",
+                "kept.log",
+                "sub/.gitignore",
+                "sub/c.log",
+                "sub/d.rs",
+                "sub/target/e",
+                "target/x",
+            ],
+            0,
+        );
     }
 }
