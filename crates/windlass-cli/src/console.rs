@@ -1,6 +1,8 @@
-//! The terminal, or the pipe: where text goes, whether it may be coloured, and what must never reach a screen.
+//! Standard input, output and error of a command: decides on colours and removes control sequences from untrusted
+//! text.
 //!
-//! A failed write does not end the command: a run continues without a reader. The process exits with an error at the end,
+//! A failed write does not end the command: a run continues without a reader. The process exits with an error at the
+//! end,
 //! unless the pipe was closed.
 
 use std::io::{self, IsTerminal, Write};
@@ -14,7 +16,6 @@ use crate::paint::Paint;
 use crate::screen::{ChatScreen, wrap_notes};
 use crate::wrap::hanging;
 
-/// When to colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorChoice {
     // No doc comments here: they would make the help texts long.
@@ -24,28 +25,25 @@ pub enum ColorChoice {
     Never,
 }
 
-/// Standard input, output and error.
 #[derive(Clone, Debug)]
 pub struct Console {
-    /// Whether a person may type.
+    /// Whether standard input is a terminal.
     pub in_terminal: bool,
-    /// Whether a person reads the output.
+    /// Whether standard output is a terminal.
     pub out_terminal: bool,
-    /// Whether a person reads the progress.
+    /// Whether standard error is a terminal.
     pub err_terminal: bool,
-    /// Colours of standard output.
     pub out_paint: Paint,
-    /// Colours of standard error.
     pub paint: Paint,
     muted: bool,
-    /// Why something could not be written to standard output, first.
+    /// The first write error on standard output, except a closed pipe.
     lost: Arc<OnceLock<String>>,
-    /// The screen of a chat, above whose input everything is printed.
+    /// The screen of a chat. If it is set, all output is printed above its input.
     screen: Option<Arc<ChatScreen>>,
 }
 
 impl Console {
-    /// Looks at the process's own streams.
+    /// Inspects the standard streams of the process.
     pub fn new(color: ColorChoice) -> Self {
         let (out_terminal, err_terminal) = (io::stdout().is_terminal(), io::stderr().is_terminal());
         let wanted = |terminal: bool| match color {
@@ -66,27 +64,26 @@ impl Console {
         }
     }
 
-    /// The same console on a chat's screen.
+    /// Returns a console that prints on a chat's screen.
     pub fn on_screen(&self, screen: Arc<ChatScreen>) -> Self {
         Self { screen: Some(screen), ..self.clone() }
     }
 
-    /// The screen of a chat.
     pub fn screen(&self) -> Option<&Arc<ChatScreen>> {
         self.screen.as_ref()
     }
 
-    /// Whether a chat can have an input of its own: a terminal that moves its cursor, with or without colours.
+    /// Whether a chat can draw its own input: the terminal must be able to move its cursor. Colours are not required.
     pub fn has_screen(&self) -> bool {
         cfg!(unix) && self.in_terminal && self.out_terminal && self.err_terminal && moves_cursor()
     }
 
-    /// Whether questions can be asked: a person reads them and may type.
+    /// Whether a person can be prompted: standard input and standard error are terminals.
     pub fn can_ask(&self) -> bool {
         self.in_terminal && self.err_terminal
     }
 
-    /// Writes to standard output. A closed pipe is no error: its reader has seen enough.
+    /// Writes to standard output. A closed pipe is not an error: its reader has read enough.
     pub fn out(&self, text: &str) {
         if let Some(screen) = &self.screen {
             screen.print(text);
@@ -100,33 +97,32 @@ impl Console {
         }
     }
 
-    /// Writes to standard output what must not be lost. The error is the caller's to tell.
+    /// Writes to standard output and returns the error, for output that must not be lost.
     pub fn try_out(&self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush())
     }
 
-    /// Why something could not be written to standard output; `None` if all of it was.
+    /// The first error of a write to standard output; `None` if all writes succeeded.
     pub fn lost(&self) -> Option<&str> {
         self.lost.get().map(String::as_str)
     }
 
-    /// Writes a line to standard output.
     pub fn out_line(&self, text: &str) {
         self.out(&format!("{text}\n"));
     }
 
-    /// Writes a line to standard output: a head that takes `indent` columns, and a text that breaks between words.
+    /// Writes a line to standard output: a head of `indent` columns, then a text that wraps between words.
     pub fn out_hanging(&self, head: &str, indent: usize, text: &str) {
         self.out_line(&format!("{head}{}", hanging(text, indent, self.out_width())));
     }
 
-    /// Columns of the terminal of standard output; `None` without one.
+    /// Columns of the terminal of standard output; `None` if it is not a terminal.
     pub fn out_width(&self) -> Option<usize> {
         terminal_size_of(io::stdout()).map(|(Width(columns), _)| columns.into())
     }
 
-    /// Columns of the terminal of standard error; `None` without one.
+    /// Columns of the terminal of standard error; `None` if it is not a terminal.
     fn err_width(&self) -> Option<usize> {
         terminal_size_of(io::stderr()).map(|(Width(columns), _)| columns.into())
     }
@@ -136,13 +132,12 @@ impl Console {
         self.out(&format!("{}\n", tame_json(json)));
     }
 
-    /// The same console without standard error.
+    /// Returns the console with standard error discarded.
     pub fn muted(mut self) -> Self {
         self.muted = true;
         self
     }
 
-    /// Writes to standard error.
     pub fn err(&self, text: &str) {
         if self.muted {
             return;
@@ -155,12 +150,11 @@ impl Console {
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     }
 
-    /// Writes a line to standard error.
     pub fn note(&self, text: &str) {
         self.err(&format!("{text}\n"));
     }
 
-    /// Writes a warning, and what to do about it on lines of their own.
+    /// Writes a warning, followed by one line per hint.
     pub fn warn(&self, text: &str, hints: &[&str]) {
         self.labelled(&self.paint.yellow("warning:"), "warning: ".len(), &shown_line(text));
         for hint in hints {
@@ -168,12 +162,10 @@ impl Console {
         }
     }
 
-    /// Writes what went wrong.
     pub fn error(&self, text: &str) {
         self.labelled(&self.paint.red("error:"), "error: ".len(), &shown(text));
     }
 
-    /// Writes what to do next.
     pub fn hint(&self, text: &str) {
         self.labelled(&self.paint.cyan("hint:"), "hint: ".len(), &shown_line(text));
     }
@@ -183,12 +175,12 @@ impl Console {
     }
 }
 
-/// Whether the terminal can move its cursor, by its name.
+/// Whether the terminal can move its cursor, according to `TERM`.
 pub fn moves_cursor() -> bool {
     std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// <https://no-color.org>: set and not empty.
+/// Whether colours are off by default. <https://no-color.org>: `NO_COLOR` is set and not empty.
 fn is_plain() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     set("NO_COLOR") || std::env::var_os("TERM").is_some_and(|term| term == "dumb")

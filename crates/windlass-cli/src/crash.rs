@@ -1,13 +1,13 @@
-//! What the process says on its standard error where it crashes: the place, and words that stand in the program.
+//! The panic report on standard error: the thread, the source location and, if it is a literal, the panic message.
 //!
-//! Words that were put together may hold what was being worked on, a secret among it: they are left out. Whoever looks
-//! for the cause has the place, and a backtrace with `RUST_BACKTRACE=1`.
+//! A formatted message may contain the data being processed, including a secret, so it is omitted. The location is
+//! enough to find the cause; `RUST_BACKTRACE=1` adds a backtrace.
 
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::{PanicHookInfo, set_hook};
 
-/// Says it so from now on, in every thread.
+/// Installs the panic hook for all threads of the process.
 pub fn speak_carefully() {
     set_hook(Box::new(|panic| {
         crate::screen::restore_terminal();
@@ -39,7 +39,7 @@ mod tests {
 
     const SECRET: &str = "SENTINEL-crash";
 
-    /// The process that crashes; without a word in the environment it is nobody's and does nothing.
+    /// The crashing process of the test below. Without the environment variable it does nothing.
     #[test]
     fn crashes() {
         let Some(secret) = std::env::var_os("WINDLASS_TEST_CRASH") else { return };
@@ -50,7 +50,7 @@ mod tests {
         crash(Box::new(move || panic!("told {one}")));
         crash(Box::new(move || refused(&other).unwrap()));
         crash(Box::new(|| panic!("a defect")));
-        // Where a letter is cut, the library shows the text.
+        // Slicing inside a character: the standard library's panic message contains the text.
         let cut = format!("{secret}\u{e4}");
         crash(Box::new(move || drop(cut[..cut.len() - 1].to_owned())));
         std::process::exit(7);

@@ -1,4 +1,4 @@
-//! A text that a person changes in an editor of their own: `$VISUAL`, else `$EDITOR`, else `vi`.
+//! Lets the user edit a text in an external editor: `$VISUAL`, else `$EDITOR`, else `vi` (`notepad` on Windows).
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -11,20 +11,21 @@ use windlass_server::trouble::Trouble;
 use crate::paths::private_directory;
 use crate::signals::{Signal, Signals};
 
-/// How often it is looked whether the editor has ended.
+/// Interval at which the editor process is polled for its exit.
 const LOOK: Duration = Duration::from_millis(30);
 
-/// What came of it.
+/// How an editing session ended.
 #[derive(Debug)]
 pub enum Edited {
-    /// The text as it was left.
+    /// The text as saved by the user.
     Text(String),
-    /// The process is to end.
+    /// A termination signal arrived; the editor was killed.
     Left(Signal),
 }
 
-/// Opens the editor on a text, in a file in `directory` that nobody else may read, and waits for its end. Ctrl-C is
-/// the editor's own.
+/// Opens the editor on a text and waits until it exits. The text is in a private file in `directory`. Ctrl-C is left
+/// to
+/// the editor.
 pub async fn edit(
     directory: &Path,
     name: &str,
@@ -66,7 +67,7 @@ fn chosen() -> String {
     named.unwrap_or_else(|| if cfg!(windows) { "notepad".into() } else { "vi".into() })
 }
 
-/// The variable may hold arguments too, as a shell reads them.
+/// The variable may contain arguments, so a shell splits it.
 #[cfg(unix)]
 fn command(editor: &str, path: &Path) -> Command {
     let mut command = Command::new("sh");
@@ -82,12 +83,12 @@ fn command(editor: &str, path: &Path) -> Command {
 }
 
 fn end(child: &mut Child) {
-    // It may have ended by itself.
+    // The editor may have exited already.
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// The file; it goes with this.
+/// The file that is edited. It is deleted when this is dropped.
 struct Draft(PathBuf);
 
 impl Draft {
@@ -98,7 +99,7 @@ impl Draft {
         let path = directory.join(format!("edit-{}-{name}.json", std::process::id()));
         let failed =
             |error: std::io::Error| Trouble::engine(format!("cannot write `{}`: {error}", path.display()));
-        // Where it is left by a process of the same number that was killed.
+        // A killed process with the same id may have left a file with this name.
         let _ = std::fs::remove_file(&path);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -118,7 +119,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // The editor may have moved it.
+        // The editor may have moved the file.
         let _ = std::fs::remove_file(&self.0);
     }
 }

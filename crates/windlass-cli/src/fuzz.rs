@@ -1,6 +1,6 @@
-//! Entry points for fuzzing: each parses bytes from outside. A panic is a finding.
+//! Entry points for fuzzing: each parses bytes from outside the process. A panic is a finding.
 //!
-//! The fuzzer in `fuzz/` calls them, as do the tests below, which change valid bytes at random.
+//! The fuzzer in `fuzz/` calls them. The tests below call them with randomly changed valid bytes.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use windlass_server::http::fuzz::{headers, request};
 use windlass_server::policy::PolicyText;
 use windlass_server::{config, policy};
 
-/// Parses a configuration file, a policy file, and a file of policy cases.
+/// Parses the bytes as a configuration file, a policy file and a file of policy cases.
 pub fn settings(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = config::parse(Path::new("windlass.toml"), &text);
@@ -17,13 +17,13 @@ pub fn settings(bytes: &[u8]) {
     let _ = policy::CaseFile::parse(&text);
 }
 
-/// Parses the body of a request.
+/// Parses the bytes as the body of a request.
 pub fn body(bytes: &[u8]) {
     request(bytes);
     parse_run(bytes);
 }
 
-/// Parses headers that are read by hand.
+/// Parses the bytes with our own header parsers.
 pub fn header(bytes: &[u8]) {
     headers(&String::from_utf8_lossy(bytes));
 }

@@ -1,17 +1,18 @@
-//! Gives memory back to the system while the server idles: what its start or a burst of work needed once.
+//! Returns memory to the system while the server idles: memory that only its start or a burst of work needed.
 //!
-//! An idle server is one that uses little CPU. The pages of the program are let go, not lost: the kernel keeps the file in
-//! its cache, and maps a page again when it is used. It does nothing where the system is not Linux.
+//! A server is idle if it uses little CPU. Dropped pages of the program are not lost: they stay in the kernel's file
+//! cache
+//! and are mapped again when they are used. On systems other than Linux this module does nothing.
 
 use std::time::Duration;
 
-/// How often the use of CPU is read. The server wakes up for it, so not more often than is useful.
+/// Interval between readings of the CPU time. Each reading wakes the process, so the interval is long.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
-/// CPU within that time up to which the server is idle, in milliseconds: two percent of a core. Its own timers take a
+/// CPU time per interval up to which the server is idle, in milliseconds: two percent of a core. Its timers take a
 /// tenth of that, and a run takes a few milliseconds.
 const IDLE_MS: u64 = 300;
 
-/// Gives memory back each time the server becomes idle. Never ends.
+/// Returns memory each time the server becomes idle. The future never completes.
 pub async fn give_back_when_idle() {
     let mut watch = Watch::default();
     loop {
@@ -22,7 +23,7 @@ pub async fn give_back_when_idle() {
     }
 }
 
-/// Whether a server works, by the CPU that it has used.
+/// Detects that the server becomes idle, from the CPU time that the process has used.
 #[derive(Debug)]
 struct Watch {
     cpu_ms: u64,
@@ -30,14 +31,14 @@ struct Watch {
 }
 
 impl Default for Watch {
-    /// A server begins with its start, which is work.
+    /// A server starts busy, because its start is work.
     fn default() -> Self {
         Self { cpu_ms: 0, is_busy: true }
     }
 }
 
 impl Watch {
-    /// Takes the CPU that was used up to now. Returns whether the server was busy before the last look, and is no longer.
+    /// Takes the total CPU time so far. Returns whether the server was busy at the previous reading and is idle now.
     fn becomes_idle(&mut self, cpu_ms: u64) -> bool {
         let used_ms = cpu_ms.saturating_sub(self.cpu_ms);
         self.cpu_ms = cpu_ms;
@@ -49,13 +50,13 @@ impl Watch {
 #[cfg(target_os = "linux")]
 use linux::{cpu_ms, give_back};
 
-/// Not known elsewhere.
+/// The CPU time is unknown on other systems.
 #[cfg(not(target_os = "linux"))]
 fn cpu_ms() -> Option<u64> {
     None
 }
 
-/// Gives nothing back elsewhere.
+/// Other systems have no equivalent.
 #[cfg(not(target_os = "linux"))]
 fn give_back() {}
 
@@ -63,11 +64,12 @@ fn give_back() {}
 mod linux {
     use std::ffi::{c_int, c_void};
 
-    /// The type of a segment that is loaded, and its flag that it is writable. (elf(5))
+    /// Segment type of a loadable segment, and the flag of a writable one. (elf(5))
     const PT_LOAD: u32 = 1;
     const PF_W: u32 = 2;
-    /// The type of the segment with the dynamic section, and the entries of that which say that relocations are applied to
-    /// a segment that is not writable.
+    /// Segment type of the dynamic section. Its entries below state whether relocations are applied to a segment that
+    /// is not
+    /// writable.
     const PT_DYNAMIC: u32 = 2;
     const DT_TEXTREL: usize = 22;
     const DT_FLAGS: usize = 30;
@@ -82,19 +84,19 @@ mod linux {
         if failed { None } else { used.as_millis().try_into().ok() }
     }
 
-    /// Gives free memory of the heap and pages of the program back.
+    /// Returns free heap memory and unmodified pages of the program to the system.
     pub fn give_back() {
         #[cfg(target_env = "gnu")]
-        // SAFETY: it takes the locks of the allocator, and returns memory that is free.
+        // SAFETY: it takes the allocator's locks and returns only free memory.
         unsafe {
             libc::malloc_trim(0);
         }
-        // SAFETY: the callback has the type that is asked for, keeps none of its arguments, and does not unwind.
+        // SAFETY: the callback has the required type, keeps none of its arguments, and does not unwind.
         unsafe { libc::dl_iterate_phdr(Some(let_go), std::ptr::null_mut()) };
     }
 
-    /// Drops the pages of the program that are never written. It ends the walk over the loaded objects, of which the program
-    /// is the first: libraries are small, and other processes share their pages.
+    /// Drops the read-only pages of the program. Stops the walk after the first loaded object, which is the program:
+    /// libraries are small, and other processes share their pages.
     ///
     /// # Safety
     /// `info` describes a loaded object, as `dl_iterate_phdr` passes it.
@@ -105,12 +107,12 @@ mod linux {
         if info.dlpi_phdr.is_null() {
             return END;
         }
-        // SAFETY: so many headers are there, and they stay: the program is never unloaded.
+        // SAFETY: the description gives the number of headers, and they stay mapped: the program is never unloaded.
         let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
         let place = |address: usize| info.dlpi_addr as usize + address;
         let dynamic = headers.iter().find(|header| header.p_type == PT_DYNAMIC).map(|header| {
             let entries = header.p_memsz as usize / size_of::<[usize; 2]>();
-            // SAFETY: the dynamic section is a table of pairs of words, which stays loaded and is not written any more.
+            // SAFETY: the dynamic section is a table of pairs of words. It stays mapped and is no longer written.
             unsafe {
                 std::slice::from_raw_parts(place(header.p_vaddr as usize) as *const [usize; 2], entries)
             }
@@ -118,16 +120,19 @@ mod linux {
         if dynamic.is_some_and(has_text_relocations) {
             return END;
         }
-        // SAFETY: asks for a constant of the system.
+        // SAFETY: `sysconf` only reads a system constant.
         let Ok(page) = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) else { return END };
         for header in headers.iter().filter(|header| header.p_type == PT_LOAD && header.p_flags & PF_W == 0) {
             let first = place(header.p_vaddr as usize);
             let begin = first - first % page;
             let bytes = first + header.p_memsz as usize - begin;
-            // SAFETY: the segment is a private mapping of the program's file, and nothing writes to it: it is not writable
-            // (relocated constants, `.data.rel.ro`, belong to a segment that is), and no relocation is applied to it. So
-            // each page has what the file has, and is read from there when it is used next, by whichever thread. The
-            // system refuses writes to the file of a running program. Only breakpoints of a debugger are lost.
+            // SAFETY: the segment is a private mapping of the program's file, and nothing writes to it: it is not
+            // writable
+            // (relocated constants, `.data.rel.ro`, belong to a segment that is), and no relocation is applied to it.
+            // So each page
+            // equals the file's content, and any thread that uses it reads it again from the file. The system refuses
+            // writes to the
+            // file of a running program. Only breakpoints of a debugger are lost.
             unsafe { libc::madvise(begin as *mut c_void, bytes, libc::MADV_DONTNEED) };
         }
         END
@@ -145,7 +150,7 @@ mod linux {
     mod tests {
         use super::*;
 
-        /// Mapped pages of files, in KiB.
+        /// Resident pages of mapped files, in KiB.
         fn file_kib() -> u64 {
             let status = std::fs::read_to_string("/proc/self/status").unwrap();
             let line = status.lines().find(|line| line.starts_with("RssFile:")).unwrap();
@@ -154,7 +159,7 @@ mod linux {
 
         #[test]
         fn pages_of_the_program_are_let_go_and_come_back_as_they_were() {
-            // Constants with relocations, and others: reading them maps them again.
+            // Uses constants with and without relocations: reading them maps their pages again.
             let constants = || format!("{:?}{}", [file!(), line_of()], "é".to_uppercase());
             let (before, said) = (file_kib(), constants());
             give_back();
@@ -186,7 +191,8 @@ mod tests {
         let mut watch = Watch::default();
         let looks = [900, 950, 1_000, 1_300, 1_601, 1_650, 3_000, 9_000, 9_010, 9_020];
         let given_back: Vec<u64> = looks.into_iter().filter(|cpu_ms| watch.becomes_idle(*cpu_ms)).collect();
-        // The start, a busy moment and a longer one, but not what stays below the limit.
+        // Becomes idle after the start, after a short busy interval and after a longer one; ignores use below the
+        // limit.
         assert_eq!(given_back, [950, 1_650, 9_010]);
     }
 }

@@ -1,6 +1,6 @@
-//! Lines that a person types while something else goes on. Only for a terminal.
+//! Reads lines from the terminal while a command does other work.
 //!
-//! A thread of its own reads them and stops between two lines, so that the line editor gets the terminal back.
+//! A dedicated thread reads them. It stops between two lines, so that the line editor can use the terminal again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,34 +8,33 @@ use std::thread::JoinHandle;
 
 use tokio::sync::mpsc;
 
-/// Lines kept until someone takes them: more than a person types while one question is open.
+/// Capacity of the queue of typed lines: more than a person types while one question is open.
 const LINES: usize = 16;
 
-/// How long the thread takes to notice that it is to stop, in milliseconds.
+/// Longest time until the thread notices a request to stop, in milliseconds.
 const NOTICE_MS: i32 = 50;
 
-/// Reads lines until dropped.
+/// Reads lines on a thread until it is dropped.
 pub struct Keyboard {
     lines: mpsc::Receiver<Typed>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Typed {
-    /// A line, without its end.
+    /// A line, without its line break.
     Line(String),
-    /// Ctrl-D. On a terminal more may come after it.
+    /// Ctrl-D. On a terminal, more input may follow.
     End,
-    /// Ctrl-C, where it comes as a key and not as a signal.
+    /// Ctrl-C, if the terminal delivers it as a key instead of a signal.
     Interrupt,
-    /// The terminal is gone.
+    /// The terminal was closed.
     Gone,
 }
 
 impl Keyboard {
-    /// Starts to read.
+    /// Starts the reading thread.
     pub fn open() -> Self {
         let (sender, lines) = mpsc::channel(LINES);
         let stop = Arc::new(AtomicBool::new(false));
@@ -44,7 +43,7 @@ impl Keyboard {
         Self { lines, stop, thread: Some(thread) }
     }
 
-    /// The next line; once the terminal is gone it never comes.
+    /// Waits for the next line. The future never completes after the terminal was closed.
     pub async fn next(&mut self) -> Typed {
         match self.lines.recv().await {
             Some(typed) => typed,
@@ -58,7 +57,7 @@ impl Drop for Keyboard {
         self.stop.store(true, Ordering::Relaxed);
         self.lines.close();
         if let Some(thread) = self.thread.take() {
-            // It looks up within `NOTICE_MS`.
+            // The thread polls the flag every `NOTICE_MS`.
             let _ = thread.join();
         }
     }
@@ -83,19 +82,19 @@ fn read(sender: &mpsc::Sender<Typed>, stop: &AtomicBool) {
     }
 }
 
-/// What there is to read.
+/// The state of standard input after one poll.
 enum Look {
     Nothing,
     Line,
-    /// At most what was typed before the terminal went.
+    /// The terminal was closed; input that was typed before may remain.
     Gone,
 }
 
-/// Whether a line can be read without waiting. In a terminal's line mode a read brings one whole line.
+/// Polls standard input for up to `NOTICE_MS`. In a terminal's line mode one read returns one whole line.
 #[cfg(unix)]
 fn look() -> Look {
     let mut wanted = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one valid `pollfd`, and the count says one.
+    // SAFETY: the pointer is to one valid `pollfd`, and the count is 1.
     let ready = unsafe { libc::poll(&mut wanted, 1, NOTICE_MS) };
     match ready {
         ..=0 => Look::Nothing,

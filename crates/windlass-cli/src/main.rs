@@ -1,4 +1,4 @@
-//! The binary `windlass`. Everything it does is in the library beside it.
+//! The binary `windlass`. All of its code is in the library of this package.
 
 use std::process::ExitCode;
 

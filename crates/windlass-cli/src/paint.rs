@@ -1,51 +1,47 @@
-//! Colours of a terminal.
+//! Terminal colours.
 
 use std::borrow::Cow;
 
 use windlass_server::policy::Highlight;
 
-/// Whether text is coloured. Colour never says what the words do not.
+/// Whether text is coloured. Colour is never the only carrier of meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
-    /// With escape sequences.
     Colored,
-    /// As it is.
     Plain,
 }
 
 impl Paint {
-    /// A text in the style of these codes.
+    /// Wraps a text in the escape sequence of an SGR code, if colours are on.
     pub fn with<'t>(self, code: &str, text: &'t str) -> Cow<'t, str> {
         match self {
             Self::Colored => Cow::Owned(format!("\x1b[{code}m{text}\x1b[0m")),
             Self::Plain => Cow::Borrowed(text),
         }
     }
-    /// Less prominent.
     pub fn dim(self, text: &str) -> Cow<'_, str> {
         self.with("2", text)
     }
-    /// More prominent.
     pub fn bold(self, text: &str) -> Cow<'_, str> {
         self.with("1", text)
     }
-    /// Something failed.
+    /// The style of errors.
     pub fn red(self, text: &str) -> Cow<'_, str> {
         self.with("1;31", text)
     }
-    /// Something went well.
+    /// The style of success.
     pub fn green(self, text: &str) -> Cow<'_, str> {
         self.with("32", text)
     }
-    /// Worth a look.
+    /// The style of warnings.
     pub fn yellow(self, text: &str) -> Cow<'_, str> {
         self.with("1;33", text)
     }
-    /// What to do.
+    /// The style of hints.
     pub fn cyan(self, text: &str) -> Cow<'_, str> {
         self.with("36", text)
     }
-    /// A highlighted part of a problem of a policy file.
+    /// Colours a highlighted part of a policy file's diagnostic.
     pub fn highlight(self, part: Highlight, text: &str) -> String {
         let styled = match part {
             Highlight::Error => self.red(text),

@@ -1,4 +1,4 @@
-//! Where things lie: the user's configuration and data, and the store that belongs to a folder.
+//! File locations: the user's configuration and data directories, and the store that belongs to a folder.
 
 use std::path::{Path, PathBuf};
 
@@ -7,32 +7,31 @@ use windlass::machine::Digest;
 use windlass::sqlite::is_store;
 use windlass_server::trouble::Trouble;
 
-/// Hexadecimal digits of a folder's digest that name its store.
+/// Hexadecimal digits of a folder's digest in its store's name.
 const DIGITS: usize = 16;
 
-/// Stores that are searched for a run at most: each is opened.
+/// Maximum number of stores searched for a run, because each one is opened.
 const STORES: usize = 100;
 
-/// The file's name, in the user's configuration directory and in a folder.
+/// Name of the configuration file, both in the user's configuration directory and in a folder.
 pub const CONFIG_FILE: &str = "windlass.toml";
 
-/// The policy file's name in a folder.
+/// Name of the policy file in a folder.
 pub const POLICY_FILE: &str = "windlass.policy.toml";
 
-/// The policy file's name in the user's configuration directory.
+/// Name of the policy file in the user's configuration directory.
 const USER_POLICY_FILE: &str = "policy.toml";
 
-/// The user's own directories.
 #[derive(Clone, Debug)]
 pub struct UserPaths {
     /// The user's configuration file; it may not exist.
     pub config: PathBuf,
-    /// Stores, trusted digests and the chat's history.
+    /// Directory of the stores, the trusted digests and the chat's history.
     pub data: PathBuf,
 }
 
 impl UserPaths {
-    /// Finds them as the platform has it (`XDG_CONFIG_HOME` and `XDG_DATA_HOME` on Unix).
+    /// Resolves them by the platform's rules (`XDG_CONFIG_HOME` and `XDG_DATA_HOME` on Unix).
     pub fn find() -> Result<Self, Trouble> {
         let base = etcetera::choose_base_strategy().map_err(|error| {
             Trouble::usage(format!("cannot find the user's directories: {error}")).hint("set HOME")
@@ -48,14 +47,14 @@ impl UserPaths {
         self.config.with_file_name(USER_POLICY_FILE)
     }
 
-    /// The store of a folder, outside of it.
+    /// The path of a folder's store. It is outside the folder.
     pub fn store_of(&self, folder: &Path) -> PathBuf {
         let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let digest = Digest::of(whole.as_os_str().as_encoded_bytes()).to_string();
         self.data.join(&digest[..DIGITS])
     }
 
-    /// The stores of folders, the one that changed last first, at most [`STORES`].
+    /// The existing stores of all folders, most recently modified first, at most [`STORES`].
     pub fn stores(&self) -> Vec<PathBuf> {
         let named = |path: &PathBuf| path.file_name().is_some_and(|name| name.len() == DIGITS);
         let entries = std::fs::read_dir(&self.data).into_iter().flatten().flatten();
@@ -67,7 +66,7 @@ impl UserPaths {
     }
 }
 
-/// Makes a directory that only the user may enter.
+/// Creates a directory with mode 0700, so that only the user has access.
 pub fn private_directory(path: &Path) -> Result<(), Trouble> {
     let failed = |error: std::io::Error| {
         Trouble::engine(format!("cannot make the directory `{}`: {error}", path.display()))

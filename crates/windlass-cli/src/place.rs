@@ -1,6 +1,6 @@
-//! Where a command works: the folder, its settings, the store and the engine over it.
+//! What a command works with: the folder, its settings, the store and the engine over it.
 //!
-//! Everything is checked here, before anything is started or changed.
+//! Everything is validated here, before the command starts or changes anything.
 
 mod access;
 mod answers;
@@ -49,85 +49,82 @@ use crate::console::Console;
 use crate::paths::UserPaths;
 use crate::place::opened::OpenedStore;
 
-/// A folder with its settings, before anything is opened.
+/// A folder with its resolved settings, before the store is opened.
 #[derive(Clone)]
 pub struct Ground {
-    /// The working folder.
     pub folder: PathBuf,
-    /// The user's own directories.
     pub user: UserPaths,
-    /// The settings.
     pub settings: Settings,
-    /// The policy files that count here: the user's, then the folder's.
+    /// The policy files in force: the user's, then the folder's.
     pub policies: Vec<InForce>,
-    /// What flags say, for a model that is known only later.
+    /// The values of flags, for a model that is resolved later.
     flags: Flags,
     place: PlaceFlags,
-    /// Flags that a later command has to repeat.
+    /// Model flags, which hints repeat in the commands that they suggest.
     model: ModelFlags,
-    /// What a new run records of how its model is reached.
+    /// How the run's model is reached, as recorded with a new run.
     access: Option<Box<ModelAccess>>,
-    /// Providers as the files have them.
+    /// Providers as configured in the files, without flags.
     configured: BTreeMap<String, ProviderFile>,
-    /// How providers of resumed runs are reached: address and variable.
+    /// Address and key variable of each provider of a resumed run.
     reached: BTreeMap<String, (Option<String>, Option<String>)>,
-    /// Which servers are started although no model is named.
+    /// Which tool servers to start if no model is used.
     starts: Starts,
-    /// The files in the folder that settings start or read, which file tools do not change.
+    /// Files in the folder that settings execute or read. File tools do not change them.
     programs: Vec<PathBuf>,
 }
 
-/// An opened store with an engine over it.
+/// An open store with an engine over it.
 pub struct Place {
-    /// Where it is, and how it is set up.
+    /// The folder and settings from which it was opened.
     pub ground: Ground,
-    /// The engine.
     pub engine: Engine,
-    /// The models that it calls.
+    /// The models that the engine calls.
     pub models: Arc<Catalog>,
-    /// The folders that conversations work in.
+    /// The working folders of conversations.
     pub homes: Homes,
-    /// The tool servers; none where nothing is started, or there are none.
+    /// The tool servers. `None` if the command starts none or none are configured.
     pub servers: Option<Arc<Servers>>,
-    /// The systems that workspaces are connected with, once somebody needs them.
+    /// The integrations of workspaces, opened on first use.
     connected: connected::Opened,
 }
 
-/// Which servers are started if no model is named.
+/// Which tool servers are started if no model is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Starts {
     Nothing,
     Servers,
-    /// For a call of one tool.
+    /// Only the server of this tool.
     ServerOf(ToolName),
 }
 
-/// Whether a person may be asked to trust the folder's file.
+/// Whether the user may be asked to trust the folder's configuration file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// On a terminal.
+    /// Yes, if the command runs on a terminal.
     OnTerminal,
-    /// Not for this command: it starts nothing.
+    /// No: the command executes nothing from the folder.
     Never,
 }
 
-/// Which calls run without a person's word.
+/// Which calls run without an approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
-    /// Those that the rules, grants and `auto-run` let through.
+    /// Calls that the rules, grants and `auto-run` allow.
     Ask,
-    /// All that no rule denies, and that needs nobody else's approval (`--yes`).
+    /// All calls, except those that a rule denies or reserves for another approver (`--yes`).
     Everything,
 }
 
 impl Consent {
-    /// What `--yes` stands for.
+    /// Converts the flag `--yes`.
     pub fn of(yes: bool) -> Self {
         if yes { Self::Everything } else { Self::Ask }
     }
 
-    /// The rules that count beside it. `--yes` is a rule that allows, and one approval of whoever types it: a rule that
-    /// asks for no more than that is answered by it.
+    /// Returns the rules that apply with this consent. `--yes` adds an allowing rule and counts as one approval of
+    /// the user
+    /// who typed it. It therefore removes every asking rule that this approval alone satisfies.
     fn over(self, mut rules: Vec<Rule>) -> Vec<Rule> {
         if self == Self::Everything {
             let Party { principal, roles, .. } = local();
@@ -140,7 +137,7 @@ impl Consent {
 }
 
 impl Ground {
-    /// Reads the settings that count in a folder.
+    /// Reads the settings that apply to a folder.
     pub fn find(
         console: &Console,
         place: &PlaceFlags,
@@ -182,27 +179,27 @@ impl Ground {
         })
     }
 
-    /// The rules that count here.
+    /// The rules of all policy files in force, in order of precedence.
     pub fn rules(&self) -> Vec<Rule> {
         self.policies.iter().flat_map(|file| file.rules.clone()).collect()
     }
 
-    /// The store's folder.
+    /// The path of the store.
     pub fn store(&self) -> PathBuf {
         let named = self.settings.store.as_ref();
         let whole = |store: &PathBuf| std::path::absolute(store).unwrap_or_else(|_| store.clone());
         named.map_or_else(|| self.user.store_of(&self.folder), whole)
     }
 
-    /// Opens the store, and makes it where it is missing. `used` are the models that will be called.
+    /// Opens the store, and creates it if it is missing. `used` names the models that the command will call.
     pub async fn open(self, used: &[ModelName], consent: Consent) -> anyhow::Result<Place> {
         let rules = consent.over(self.rules());
         let finish = |builder: Builder| builder.rules(rules).roles_of(|_| async { Ok(local().roles) });
-        // On the heap: every command that opens a store would carry it.
+        // Boxed, because every command that opens a store would otherwise contain this large future.
         Box::pin(self.open_with(used, Back::Page, finish)).await
     }
 
-    /// Opens the store for a server: it also drives what nobody drives, and people have the roles of their accounts.
+    /// Opens the store for a server. The server drives every idle thread, and roles come from user accounts.
     pub async fn open_server(
         self,
         used: &[ModelName],
@@ -213,7 +210,7 @@ impl Ground {
         let people = Arc::new(People::default());
         let creditors = people.clone();
         let credit = move |workspace: &str, user: &Principal| creditors.credit(workspace, user);
-        // The accounts are in the store that is being opened: whoever asks before they are there waits for them.
+        // The accounts are in the store that is being opened. A role lookup before then waits for them.
         let opened = Arc::new(SetOnce::<Accounts>::new());
         let asked = opened.clone();
         let roles = move |principal: Principal| {
@@ -229,7 +226,7 @@ impl Ground {
         let place = Box::pin(self.open_with(used, Back::At(back), finish)).await?;
         let vault = Vault::open(&place.ground.store())?;
         let accounts = Accounts::new(place.engine.records().clone(), clock(), people, vault);
-        // It was made above and is set nowhere else.
+        // The cell was created above and is set only here, so `set` cannot fail.
         let _ = opened.set(accounts.clone());
         Ok((place, accounts))
     }
@@ -256,9 +253,10 @@ impl Ground {
         let builder = windlass::builder()
             .store(SqliteFolder::new(self.store()).options(options))
             .folder(homes.ground().clone());
-        // What servers left behind is in the store, and their tools are there before anything is driven.
+        // Opened first: the store holds records of tool servers, and their tools must be registered before any run is
+        // driven.
         let (builder, records) = Box::pin(builder.open_store()).await?;
-        // Whoever only looks starts nothing.
+        // A command that only reads starts no server.
         let starts = match (used, &back) {
             ([], _) if self.starts == Starts::Nothing => false,
             (_, Back::At(_)) => true,
@@ -268,7 +266,7 @@ impl Ground {
             false => None,
             true => {
                 let store = self.store();
-                // On the heap: every command that opens a store would carry it.
+                // Boxed, because every command that opens a store would otherwise contain this large future.
                 let which = match &self.starts {
                     Starts::ServerOf(tool) => Which::ServerOf(tool.as_str()),
                     Starts::Nothing | Starts::Servers => Which::All,
@@ -297,7 +295,7 @@ impl Ground {
             servers.attach(&engine);
         }
         let place = Place { ground: self, engine, models, homes, servers, connected: opened };
-        // What the servers' tools are filled in with. It may be wanted by any call from here on.
+        // Arguments of server tools are filled in from the integrations, and any call from here on may need them.
         let are_called = !used.is_empty() || place.servers.is_some();
         if are_called && !place.ground.settings.integrations.is_empty() {
             place.integrations().await?;
@@ -305,35 +303,35 @@ impl Ground {
         Ok(place)
     }
 
-    /// Opens the store for looking: no model is called.
+    /// Opens the store for reading: no model is called.
     pub async fn open_store(self) -> anyhow::Result<Place> {
         Box::pin(self.open(&[], Consent::Ask)).await
     }
 
-    /// Opens the store for whoever looks at tools and tries them: the servers are started, and no model is called.
+    /// Opens the store to list and test tools: tool servers are started, and no model is called.
     pub async fn open_tools(self) -> anyhow::Result<Place> {
         self.open_to_go_on(Consent::Ask).await
     }
 
-    /// Opens the store for whoever goes on with a run, whose model is found there: its calls need the servers.
+    /// Opens the store to resume a run. The run names its model, and its calls need the tool servers.
     pub async fn open_to_go_on(mut self, consent: Consent) -> anyhow::Result<Place> {
         self.starts = Starts::Servers;
         Box::pin(self.open(&[], consent)).await
     }
 
-    /// Opens the store for a call of one tool: no model is called. Only its server is started, if it is known.
+    /// Opens the store to call one tool: no model is called. Only the tool's server is started, if it is known.
     pub async fn open_tool(mut self, tool: &ToolName) -> anyhow::Result<Place> {
         self.starts = Starts::ServerOf(tool.clone());
         Box::pin(self.open(&[], Consent::Ask)).await
     }
 
-    /// Flags that a later command needs to find the same folder and store.
+    /// The flags with which a later command finds the same folder and store.
     pub fn place_flags(&self) -> String {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         flags([("--dir", path(&self.place.dir)), ("--store", path(&self.place.store))])
     }
 
-    /// The same, and what reaches the same model if no run has recorded it.
+    /// The same flags, plus those that reach the same model if no run has recorded its access.
     pub fn same_flags(&self) -> String {
         let ModelFlags { base_url, api_key_env, .. } = &self.model;
         self.place_flags()
@@ -341,14 +339,14 @@ impl Ground {
     }
 }
 
-/// Flags with their values as a shell takes them, each after a blank.
+/// Formats flags with shell-quoted values, each preceded by a space.
 fn flags<const N: usize>(flags: [(&str, Option<String>); N]) -> String {
     let given = flags.into_iter().filter_map(|(flag, value)| Some(format!(" {flag} {}", quoted(&value?))));
     given.collect()
 }
 
 impl Place {
-    /// The agent of a new run, its models checked and what is worth knowing said.
+    /// Builds the agent of a new run. Validates its models and prints warnings about them.
     pub fn agent(&self, console: &Console) -> anyhow::Result<AgentConfig> {
         let agent = self.ground.settings.agent();
         if self.ground.settings.source == ModelSource::Nothing {
@@ -359,7 +357,7 @@ impl Place {
                 &["set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or name a model with `--model`"],
             );
         }
-        // The settings always name at least one model.
+        // The settings always name at least one model, so the index is valid.
         check_model(console, &self.models.now(), &agent.models[0], &agent.settings)?;
         for fallback in &agent.models[1..] {
             if let Err(error) = check_model(console, &self.models.now(), fallback, &agent.settings) {
@@ -369,7 +367,7 @@ impl Place {
         Ok(agent)
     }
 
-    /// The systems that workspaces are connected with.
+    /// The integrations of workspaces; opens them on first use.
     pub async fn integrations(&self) -> anyhow::Result<Arc<Integrations>> {
         if let Some(integrations) = self.connected.get() {
             return Ok(integrations.clone());
@@ -377,12 +375,12 @@ impl Place {
         let vault = Vault::open(&self.ground.store())?;
         let reach = Reach::new(self.ground.settings.server.internal_hosts.clone().unwrap_or_default());
         let integrations = Integrations::open(self.engine.records().clone(), clock(), vault, reach).await?;
-        // Whoever was first has opened the same.
+        // If another task has set the cell first, its value is equivalent.
         let _ = self.connected.set(Arc::new(integrations));
         Ok(self.connected.wait().await.clone())
     }
 
-    /// A task for that agent.
+    /// Builds a task for the agent.
     pub fn task(&self, agent: &AgentConfig, text: impl Into<String>) -> Task {
         let mut task = Task::new(agent.clone(), text);
         task.options.utc_offset_minutes = Some(zone::utc_offset_minutes());
@@ -392,8 +390,8 @@ impl Place {
     }
 }
 
-/// Refuses a model that cannot be called or is known to lack what the agent needs: tool calls, and answers by a
-/// schema where the settings have one. An unknown one only warns. (SK-L13)
+/// Returns an error if a model cannot be called or is known to lack an ability that the agent needs: tool calls, and
+/// structured output if the settings have a schema. An unknown model only causes a warning. (SK-L13)
 pub fn check_model(
     console: &Console,
     catalog: &ProviderCatalog,

@@ -6,7 +6,7 @@ use windlass_server::trouble::{About, Exit, explain};
 use crate::console::Console;
 use crate::place::opened::opened;
 
-/// Prints an error and its hints to standard error, and returns how the process ends.
+/// Prints an error and its hints to standard error, and returns the exit status.
 pub fn report(console: &Console, error: &anyhow::Error) -> Exit {
     let trouble = explain(error);
     let (message, hints) = trouble.parts();
@@ -17,7 +17,7 @@ pub fn report(console: &Console, error: &anyhow::Error) -> Exit {
     trouble.exit()
 }
 
-/// Hints that name the store of this process.
+/// Hints that name the open store.
 fn of_place(about: About) -> Vec<String> {
     let Some(opened) = opened() else { return Vec::new() };
     let named = format!("the store is `{}`", opened.path.display());

@@ -1,8 +1,10 @@
-//! A chat's terminal: the conversation scrolls by as in any command, and the last lines hold the input and a status line.
+//! A chat's terminal: the conversation scrolls as in any command, and the last lines hold the input and a status
+//! line.
 //!
-//! The lines at the bottom are erased and drawn again around each text that is printed above them. There is no
-//! alternate screen: the terminal's own scrollback keeps the conversation. A terminal that shrinks may wrap some of the
-//! lines that stood above the cursor; they stay in the scrollback, because erasing more could erase the conversation.
+//! The lines at the bottom are erased and redrawn around each text that is printed above them. There is no alternate
+//! screen: the terminal's scrollback keeps the conversation. A terminal that shrinks may wrap lines that were above
+//! the
+//! cursor. They stay in the scrollback, because erasing more could erase the conversation.
 
 mod complete;
 mod editor;
@@ -36,13 +38,13 @@ pub use self::history::MessageFile;
 pub use self::terminal::leave as restore_terminal;
 pub use self::wrap::wrap_notes;
 
-/// After how many reads without a key the keys that answer count: each waits 50 ms.
+/// Number of reads without a key, 50 ms each, before single-key answers are accepted.
 const QUIET_READS: u8 = 10;
 
-/// Inputs kept until the chat takes them: more than a person sends while one of them is handled.
+/// Capacity of the input queue: more than a person sends while the chat handles one input.
 const INPUTS: usize = 16;
 
-/// A chat's terminal. Dropped, it leaves the terminal as it was found.
+/// A chat's terminal. Dropping it restores the terminal's modes.
 #[derive(Debug)]
 pub struct ChatScreen {
     state: Arc<Mutex<State>>,
@@ -51,7 +53,7 @@ pub struct ChatScreen {
     reader: Mutex<Option<KeyReader>>,
 }
 
-/// What is on the terminal's last lines.
+/// The content and state of the terminal's last lines.
 #[derive(Debug)]
 struct State {
     paint: Paint,
@@ -63,35 +65,35 @@ struct State {
     /// What tools returned, for `/output`.
     outputs: Outputs,
     completion: Completion,
-    /// Keys that answer at once while the input is empty.
+    /// Keys that answer without Enter while the input is empty.
     answers: String,
-    /// For how many reads of the terminal nothing was typed since they were set, up to [`QUIET_READS`].
+    /// Reads without a key since `answers` was set, up to [`QUIET_READS`].
     quiet_reads: u8,
     inputs: mpsc::Sender<Typed>,
     terminal: Ownership,
 }
 
-/// What can be completed.
+/// The state of completion by Tab.
 #[derive(Debug)]
 struct Completion {
-    /// The completions that are shown.
+    /// The completions that are displayed.
     menu: Vec<String>,
     commands: &'static [&'static str],
     folder: PathBuf,
 }
 
-/// Whether the terminal is this program's, and what is drawn on it.
+/// Whether the chat owns the terminal, and what it has drawn there.
 #[derive(Debug, Default)]
 struct Ownership {
-    /// The cursor's row in what is drawn; `None` if nothing is.
+    /// The cursor's row within the drawn lines; `None` if nothing is drawn.
     drawn: Option<usize>,
-    /// Whether the terminal belongs to another program.
+    /// Whether another program uses the terminal.
     is_paused: bool,
-    /// Whether the signal of a continued process belongs to a stop by Ctrl-Z, after which the terminal was taken again.
+    /// Whether Ctrl-Z stopped the process and the chat has already set the modes again. The next `SIGCONT` is then
+    /// ignored.
     was_stopped: bool,
 }
 
-/// The thread that reads the terminal.
 #[derive(Debug)]
 struct KeyReader {
     stop: Arc<AtomicBool>,
@@ -99,7 +101,7 @@ struct KeyReader {
 }
 
 impl ChatScreen {
-    /// Takes the terminal. `None` if it cannot be set up, so that a plain chat is left.
+    /// Sets the terminal up. Returns `None` if that fails; the caller then uses the line-based chat.
     pub fn open(
         paint: Paint,
         file: MessageFile,
@@ -136,18 +138,18 @@ impl ChatScreen {
         lock(&self.state)
     }
 
-    /// The next input.
+    /// Waits for the next input.
     pub async fn next(&self) -> Typed {
-        // The state holds a sender, so that the channel never closes.
+        // `state` holds a sender, so the channel never closes.
         self.inputs.lock().await.recv().await.unwrap_or(Typed::Gone)
     }
 
-    /// Prints above the input; a line without its end stays there until it is complete.
+    /// Prints above the input. An incomplete last line stays in the drawn area until it is complete.
     pub fn print(&self, text: &str) {
         self.state().print(text);
     }
 
-    /// Prints blocks that are complete, and shows the one that is not in place of the one before.
+    /// Prints complete blocks, and replaces the displayed incomplete block.
     pub fn print_blocks(&self, complete: &str, live: &str) {
         let mut state = self.state();
         if !complete.is_empty() || state.live != live {
@@ -156,7 +158,7 @@ impl ChatScreen {
         }
     }
 
-    /// Shows what the run is doing.
+    /// Displays the run's current activity.
     pub fn show_activity(&self, text: &str) {
         let mut state = self.state();
         if state.activity != text {
@@ -165,52 +167,54 @@ impl ChatScreen {
         }
     }
 
-    /// Changes what the status line shows.
+    /// Updates and redraws the status line.
     pub fn update_status(&self, update: impl FnOnce(&mut ChatStatus)) {
         let mut state = self.state();
         update(&mut state.status);
         state.draw("");
     }
 
-    /// Keeps what a tool returned; its number for `/output`.
+    /// Keeps the output of a tool and returns its number for `/output`.
     pub fn keep_output(&self, label: &str, text: &str) -> usize {
         self.state().outputs.keep(label, text)
     }
 
-    /// What a tool returned, by its number; without one, the newest. `None` if it is not kept.
+    /// The label and text of a kept output, by its number; the newest one for `None`. Returns `None` if it is not
+    /// kept.
     pub fn output(&self, number: Option<usize>) -> Option<(String, String)> {
         self.state().outputs.get(number)
     }
 
-    /// Takes these characters as answers, without Enter, while the input is empty; after half a second without a key, so
-    /// that the first key of a message does not answer a question that opens at that moment.
+    /// Accepts these characters as answers without Enter while the input is empty. They are accepted after half a
+    /// second
+    /// without a key, so that the first key of a message does not answer a question that opens at that moment.
     pub fn take_answers(&self, keys: &str) {
         let mut state = self.state();
         keys.clone_into(&mut state.answers);
         state.quiet_reads = 0;
     }
 
-    /// Puts a text back into the input that was not sent.
+    /// Returns an unsent text to the input.
     pub fn put_back(&self, text: &str) {
         let mut state = self.state();
         state.editor.put_back(text);
         state.draw("");
     }
 
-    /// Keeps a text for Up, in this chat and in later ones.
+    /// Adds a text to the history of this chat and of later ones.
     pub fn remember(&self, text: &str) {
         self.state().editor.remember(text);
         self.file.append(text);
     }
 
-    /// Columns that text may take.
+    /// Columns available for text.
     pub fn columns(&self) -> usize {
         terminal::size().columns.saturating_sub(1).max(8)
     }
 
-    /// Leaves the terminal to another program until [`resume`](Self::resume).
+    /// Releases the terminal to another program until [`resume`](Self::resume).
     pub fn pause(&self) {
-        // The thread ends before the other program reads.
+        // The thread must end before the other program reads.
         drop(self.reader.lock().unwrap_or_else(PoisonError::into_inner).take());
         let mut state = self.state();
         state.erase();
@@ -218,7 +222,7 @@ impl ChatScreen {
         terminal::leave();
     }
 
-    /// Takes the terminal again.
+    /// Takes the terminal back and redraws.
     pub fn resume(&self) {
         let mut state = self.state();
         state.terminal.is_paused = false;
@@ -237,11 +241,11 @@ impl Drop for ChatScreen {
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    // Whatever a panic left, the next drawing replaces it.
+    // A panic may have left the state inconsistent; the next redraw replaces it.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Draws again when the terminal's size has changed, or the process was stopped and continues.
+/// Spawns a task that redraws when the terminal's size has changed, or when the process continues after a stop.
 fn attend(state: &Arc<Mutex<State>>) {
     #[cfg(unix)]
     {
@@ -259,11 +263,11 @@ fn attend(state: &Arc<Mutex<State>>) {
                 let mut state = lock(&state);
                 let is_handled = was_stopped && std::mem::take(&mut state.terminal.was_stopped);
                 if was_stopped && !state.terminal.is_paused {
-                    // The shell has set the modes meanwhile.
+                    // The shell has changed the modes in the meantime.
                     terminal::enter();
                 }
                 if was_stopped && !is_handled && !state.terminal.is_paused {
-                    // What was drawn has moved on.
+                    // The shell has printed below the drawn lines, so their position is unknown.
                     state.terminal.drawn = None;
                 }
                 state.draw("");
@@ -286,7 +290,7 @@ impl Drop for KeyReader {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It notices within a fraction of a second.
+            // The thread polls the flag several times a second.
             let _ = thread.join();
         }
     }
@@ -302,7 +306,7 @@ fn read(stop: &AtomicBool, state: &Mutex<State>) {
                 decoder.flush().into_iter().collect()
             }
             Read::Gone => {
-                // A full queue has enough to end the chat by: its reader looks at the terminal itself.
+                // If the queue is full, the chat detects the closed terminal by itself.
                 let _ = lock(state).inputs.try_send(Typed::Gone);
                 return;
             }
@@ -314,7 +318,7 @@ fn read(stop: &AtomicBool, state: &Mutex<State>) {
 }
 
 impl State {
-    /// Nothing was typed for a while.
+    /// Counts a read without a key.
     fn rest(&mut self) {
         if self.answers.is_empty() || self.quiet_reads >= QUIET_READS {
             return;
@@ -325,7 +329,7 @@ impl State {
         }
     }
 
-    /// Whether a single key answers now.
+    /// Whether single-key answers are accepted now.
     fn takes_answers(&self) -> bool {
         self.quiet_reads >= QUIET_READS && !self.answers.is_empty() && self.editor.text().is_empty()
     }
@@ -341,7 +345,7 @@ impl State {
             && self.answers.contains(c)
         {
             self.send(Typed::Line(c.to_string()));
-            // Until the chat offers answers again, a key that is struck twice answers once.
+            // A repeated key answers only once: answers stay off until the chat offers them again.
             self.answers.clear();
             self.draw("");
             return;
@@ -367,7 +371,7 @@ impl State {
         self.draw("");
     }
 
-    /// Hands an input over. Where the chat does not keep up, the text stays in the input.
+    /// Sends an input to the chat. If the queue is full, the text stays in the input.
     fn send(&mut self, typed: Typed) {
         if let Err(error) = self.inputs.try_send(typed)
             && let Typed::Line(text) = error.into_inner()
@@ -400,7 +404,7 @@ impl State {
         self.draw(&complete);
     }
 
-    /// The sequence that erases what is drawn; the cursor is then where it began.
+    /// Returns the sequence that erases the drawn lines and moves the cursor to their start.
     fn erasing(&mut self) -> String {
         match self.terminal.drawn.take() {
             None => String::new(),
@@ -409,7 +413,7 @@ impl State {
         }
     }
 
-    /// Erases the last lines. A line without its end is printed, because nothing will complete it.
+    /// Erases the last lines. An incomplete line is printed, because no more text will complete it.
     fn erase(&mut self) {
         let mut text = self.erasing();
         if !self.partial.is_empty() {
@@ -419,7 +423,7 @@ impl State {
         terminal::write(&text);
     }
 
-    /// Prints complete lines and draws the last lines below them, in one write.
+    /// Prints complete lines and redraws the last lines below them, in one write.
     fn draw(&mut self, above: &str) {
         if self.terminal.is_paused {
             return;
@@ -440,13 +444,13 @@ impl State {
         let up = if below > 0 { format!("\x1b[{below}A") } else { String::new() };
         let right = if drawing.column > 0 { format!("\x1b[{}C", drawing.column) } else { String::new() };
         let erasing = self.erasing();
-        // A text that was cut at a line's end may have left its colour on.
+        // A line that was cut may lack its colour reset.
         let above = match self.paint {
             Paint::Colored if !above.is_empty() => format!("{above}\x1b[0m"),
             Paint::Colored | Paint::Plain => above.to_owned(),
         };
         let lines = drawing.lines.join("\n");
-        // Marked as one update, so that a terminal that knows the mark shows nothing in between.
+        // Marked as a synchronized update, so that a terminal that supports it displays no intermediate state.
         terminal::write(&format!(
             "\x1b[?2026h\x1b[?25l{erasing}{above}{lines}{up}\r{right}\x1b[?25h\x1b[?2026l"
         ));

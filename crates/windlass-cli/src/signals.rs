@@ -1,19 +1,17 @@
-//! What the outside tells the process: Ctrl-C, and the signals that end it; and leaving the terminal as it was found.
+//! Signals to the process: Ctrl-C and termination. Also restores the terminal after the line editor was interrupted.
 
 use std::io;
 
 use crate::console::Console;
 
-/// What came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Ctrl-C.
     Interrupt,
-    /// The process is to end; its exit code.
+    /// The process must end with this exit code.
     End(u8),
 }
 
-/// The process's signals.
 pub struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
@@ -24,7 +22,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Listens from now on; the signals no longer end the process by themselves.
+    /// Installs the handlers. From now on these signals do not end the process.
     #[cfg(unix)]
     pub fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -35,13 +33,12 @@ impl Signals {
         })
     }
 
-    /// Listens from now on.
+    /// Creates a listener; Ctrl-C is awaited in `next`.
     #[cfg(not(unix))]
     pub fn listen() -> io::Result<Self> {
         Ok(Self {})
     }
 
-    /// The next signal.
     #[cfg(unix)]
     pub async fn next(&mut self) -> Signal {
         tokio::select! {
@@ -51,7 +48,6 @@ impl Signals {
         }
     }
 
-    /// The next signal.
     #[cfg(not(unix))]
     pub async fn next(&mut self) -> Signal {
         match tokio::signal::ctrl_c().await {
@@ -61,18 +57,19 @@ impl Signals {
     }
 }
 
-/// How a terminal is set up before the line editor takes it, which a signal ends in the middle.
+/// The terminal modes from before the line editor changed them. A signal may interrupt the editor before it restores
+/// them.
 pub struct Screen {
     #[cfg(unix)]
     modes: Option<libc::termios>,
 }
 
 impl Screen {
-    /// Notes how it is set up now.
+    /// Saves the current modes.
     #[cfg(unix)]
     pub fn now() -> Self {
         let mut modes = std::mem::MaybeUninit::<libc::termios>::uninit();
-        // SAFETY: the pointer is valid for the call, and `modes` is read only where the call has filled it.
+        // SAFETY: the pointer is valid for the call, and `modes` is read only if the call has filled it.
         let modes = unsafe {
             let known = libc::tcgetattr(libc::STDIN_FILENO, modes.as_mut_ptr()) == 0;
             known.then(|| modes.assume_init())
@@ -80,17 +77,17 @@ impl Screen {
         Self { modes }
     }
 
-    /// Notes how it is set up now.
+    /// Saves nothing: only Unix has terminal modes.
     #[cfg(not(unix))]
     pub fn now() -> Self {
         Self {}
     }
 
-    /// Sets it up as it was, and ends marked pastes, which the editor asks for.
+    /// Restores the modes and disables bracketed paste, which the editor enables.
     pub fn restore(&self, console: &Console) {
         #[cfg(unix)]
         if let Some(modes) = &self.modes {
-            // SAFETY: a plain system call with a valid pointer; where it fails, nothing can be done.
+            // SAFETY: a plain system call with a valid pointer. Its failure cannot be handled.
             unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, modes) };
         }
         console.err("\x1b[?2004l\r\n");

@@ -1,7 +1,7 @@
-//! Logs go to standard error, warnings and worse unless `WINDLASS_LOG` or `RUST_LOG` asks for more; traces go where
-//! `OTEL_EXPORTER_OTLP_ENDPOINT` says, in builds that have them.
+//! Logs and traces. Logs go to standard error, at `warn` unless `WINDLASS_LOG` or `RUST_LOG` sets another filter.
+//! Traces go to `OTEL_EXPORTER_OTLP_ENDPOINT`, in builds with the feature `otel`.
 //!
-//! What is logged is the library's to say; this chooses how much of it is shown, and in which form.
+//! The libraries decide what is logged; this module filters and formats it.
 
 #[cfg(feature = "otel")]
 mod otel;
@@ -17,7 +17,7 @@ use tracing_subscriber::{EnvFilter, Layer, fmt};
 use crate::console::Console;
 use crate::paint::Paint;
 
-/// What `--help` says about logs.
+/// The section on logs in `--help`.
 pub const LOGS: &str = "\
 Logs (on stderr):
   WINDLASS_LOG=windlass=info   each step and call: its place, outcome, time and tokens
@@ -26,23 +26,20 @@ Logs (on stderr):
                                of the one that speaks with tool servers nothing)
   WINDLASS_LOG_FORMAT=json     a line of JSON each, with request, thread, run, step and call";
 
-/// The variable that chooses the form of logs.
+/// The variable that selects the log format.
 const FORMAT: &str = "WINDLASS_LOG_FORMAT";
 
-/// How a line of the log looks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// For people.
     Text,
-    /// For programs.
+    /// One JSON object per line.
     Json,
 }
 
-/// What is logged unless something else is asked for. The model library warns of each failure that it returns as well,
-/// which the engine logs in its own words.
+/// The default filter. The model library also logs each error that it returns, and the engine logs the same errors.
 const USUAL: &str = "warn,rig_core=error";
 
-/// Starts logging. A filter or a form that cannot be read is said and left out.
+/// Starts logging. An invalid filter or format causes a warning and is ignored.
 pub fn start(console: &Console) {
     let wanted = ["WINDLASS_LOG", "RUST_LOG"].iter().find_map(|name| Some((name, variable(name)?)));
     let filter = wanted.and_then(|(name, value)| match EnvFilter::try_new(&value) {
@@ -73,13 +70,12 @@ pub fn start(console: &Console) {
             &["build it with `--features otel`, or unset the variable"],
         );
     }
-    // Fails only where a subscriber is set already, and nothing before this sets one.
+    // Fails only if a subscriber is already set; this is the first one.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-/// Whether a line may be shown at all. Below `info` the libraries that speak with models and servers log what they send
-/// and get, byte for byte, and nobody has taken the secrets out of that. The one that speaks with tool servers shows what
-/// they say of themselves, and what they answer instead of a result, at every level: the engine tells the same, masked.
+/// Whether a line may be displayed at all. Below `info`, libraries for HTTP and MCP log unredacted bytes, including
+/// secrets. `rmcp` logs untrusted server text at every level, so it is excluded: the engine logs the same, redacted.
 fn is_shown(metadata: &Metadata<'_>) -> bool {
     let of = |crate_name: &str| metadata.target().split("::").next() == Some(crate_name);
     metadata.target().starts_with("windlass") || !of("rmcp") && *metadata.level() <= Level::INFO
@@ -100,7 +96,7 @@ where
     }
 }
 
-/// Sends what is still to be sent, within some seconds.
+/// Sends the remaining traces, with a time-out of some seconds.
 pub async fn finish() {
     #[cfg(feature = "otel")]
     otel::finish().await;

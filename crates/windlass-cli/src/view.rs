@@ -1,4 +1,4 @@
-//! What people and programs see of runs: live progress, questions, transcripts, lines of JSON.
+//! Output for people and programs about runs: live progress, questions, transcripts, lines of JSON.
 
 pub mod call;
 pub mod card;

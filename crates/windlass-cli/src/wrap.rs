@@ -1,19 +1,20 @@
-//! Lines that break between words at a terminal's edge. Commands and names in backticks stay whole, so that they can be
-//! copied; one that is wider than the terminal is left to it.
+//! Wraps lines between words at the terminal's width. Commands and names in backticks are not broken, so that they
+//! can
+//! be copied. If one is wider than the terminal, the terminal breaks it.
 
 use std::borrow::Cow;
 
-/// Terminals narrower than this are left to break lines themselves.
+/// Narrower terminals break lines by themselves.
 const WIDTH_MIN: usize = 30;
 
-/// A text behind a head of `indent` columns, with its lines broken at `width`; the lines after the first are indented by
-/// as much. `None` is no terminal, or one of unknown width: nothing is broken.
+/// Wraps a text at `width` behind a head of `indent` columns. Lines after the first are indented by the same amount.
+/// `width` is `None` for a pipe or an unknown width; the text is then unchanged.
 pub fn hanging(text: &str, indent: usize, width: Option<usize>) -> Cow<'_, str> {
     let Some(width) = width.filter(|width| *width >= WIDTH_MIN) else { return Cow::Borrowed(text) };
     if text.lines().all(|line| indent + line.chars().count() <= width) {
         return Cow::Borrowed(text);
     }
-    // A head that takes most of the room is not repeated as blanks.
+    // If the head takes most of the width, the following lines are indented by two columns only.
     let indent_after = if indent + WIDTH_MIN <= width { indent } else { 2 };
     let mut broken = String::with_capacity(text.len() + 16);
     for (nth, line) in text.split('\n').enumerate() {
@@ -38,9 +39,9 @@ pub fn hanging(text: &str, indent: usize, width: Option<usize>) -> Cow<'_, str> 
     Cow::Owned(broken)
 }
 
-/// The pieces of a line that are not broken: words, and what stands in backticks.
+/// Splits a line into unbreakable pieces: words, and text in backticks.
 fn pieces(line: &str) -> Vec<&str> {
-    // Where backticks do not pair, they are characters like any other.
+    // Unpaired backticks are treated as ordinary characters.
     let is_paired = line.matches('`').count().is_multiple_of(2);
     let (mut pieces, mut begin, mut is_inside) = (Vec::new(), 0, false);
     for (at, c) in line.char_indices() {
