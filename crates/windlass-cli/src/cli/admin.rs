@@ -1,4 +1,4 @@
-//! `windlass admin`: what whoever may use the store may do with its accounts, without a server.
+//! `windlass admin`: administration of accounts directly in the store, without a server.
 
 mod audit;
 mod backup;
@@ -23,7 +23,6 @@ use crate::cli::flags::{ModelFlags, PlaceFlags};
 use crate::console::Console;
 use crate::place::{Ask, Ground};
 
-/// Arguments of `admin`.
 #[derive(Args, Debug)]
 pub struct AdminArgs {
     #[command(subcommand)]
@@ -36,41 +35,41 @@ pub struct AdminArgs {
 enum Command {
     /// Add a user
     AddUser(AddUser),
-    /// Make an API key and print it; it is not shown again
+    /// Create an API key and print it once
     AddKey(AddKey),
     /// Print a one-time link that signs the local administrator in
     Link(LinkTo),
-    /// Print a one-time link by which a user chooses a new password
+    /// Print a one-time link to reset a user's password
     Reset(Reset),
-    /// Add a workspace and print the link by which its first administrator registers
+    /// Add a workspace and print a registration link for its first administrator
     AddWorkspace(AddWorkspace),
-    /// Export and check the log of who did what
+    /// Export and verify the audit log
     Audit(audit::AuditArgs),
-    /// Replace the key that signs access tokens, also while servers use the store
+    /// Rotate the key that signs access tokens; servers may be running
     RotateKeys(RotateKeys),
-    /// Copy the store into a folder, also while it is in use
+    /// Back up the store to a folder; it may be in use
     Backup(backup::BackupArgs),
-    /// Make a store of such a copy
+    /// Restore a store from a backup
     Restore(backup::RestoreArgs),
 }
 
 #[derive(Args, Debug)]
 struct LinkTo {
-    /// The server's address in the link [default: as configured]
+    /// The server's address in the link [default: from the configuration]
     #[arg(long, value_name = "URL")]
     address: Option<String>,
 }
 
 #[derive(Args, Debug)]
 struct RotateKeys {
-    /// End all sessions and one-time links too
+    /// Also end all sessions and invalidate one-time links
     #[arg(long)]
     end_sessions: bool,
 }
 
 #[derive(Args, Debug)]
 struct Reset {
-    /// The user's address
+    /// The user's email address
     #[arg(value_name = "EMAIL")]
     email: String,
     #[command(flatten)]
@@ -79,7 +78,7 @@ struct Reset {
 
 #[derive(Args, Debug)]
 struct AddWorkspace {
-    /// Its name: letters a to z, digits, `-` and `_`
+    /// Name of the workspace: letters a to z, digits, `-` and `_`
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -87,7 +86,7 @@ struct AddWorkspace {
 }
 
 impl LinkTo {
-    /// The link with a token.
+    /// Builds a link that contains the token.
     fn with(&self, settings: &Settings, token: &str) -> String {
         let configured = || match settings.server.public_urls.iter().flatten().next() {
             Some(url) => url.clone(),
@@ -102,10 +101,10 @@ impl LinkTo {
 
 #[derive(Args, Debug)]
 struct AddUser {
-    /// The user's address
+    /// The user's email address
     #[arg(value_name = "EMAIL")]
     email: String,
-    /// What the user may do
+    /// The user's role
     #[arg(long, value_enum, default_value_t = RoleWord::Member)]
     role: RoleWord,
     /// The workspace
@@ -115,13 +114,13 @@ struct AddUser {
 
 #[derive(Args, Debug)]
 struct AddKey {
-    /// What people call the key
+    /// A display name for the key
     #[arg(value_name = "NAME")]
     name: String,
-    /// Whose it is
+    /// The user that the key belongs to
     #[arg(long, default_value = LOCAL, value_name = "ID")]
     user: String,
-    /// Limit it: read, run, approve, admin [default: all that its user may]
+    /// Limit the key: read, run, approve, admin [default: all permissions of its user]
     #[arg(long = "scope", value_enum, value_name = "SCOPE", hide_possible_values = true)]
     scopes: Vec<ScopeWord>,
 }
@@ -162,9 +161,8 @@ impl ScopeWord {
     }
 }
 
-/// Runs `admin`.
 pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
-    // Checking an export needs no store, so that whoever audits has none.
+    // Verifying an export needs no store, so an auditor can run it anywhere.
     if let Command::Audit(audit) = &args.command
         && let Some(exit) = audit::verify(console, audit)?
     {
@@ -218,7 +216,7 @@ pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
             }
         }
         Command::Audit(args) => return audit::run(console, &accounts, args).await,
-        // Done before the store was opened.
+        // Handled before the store was opened.
         Command::Backup(_) | Command::Restore(_) => return Ok(Exit::Done),
     };
     console.out_line(&said);
@@ -268,7 +266,7 @@ async fn add_key(console: &Console, accounts: &Accounts, args: &AddKey) -> anyho
     Ok(Exit::Done)
 }
 
-/// What stands against it is the caller's, but for what the store says.
+/// Converts an account error: a store error is reported as such, any other one is a usage error.
 fn trouble(error: AccountError) -> anyhow::Error {
     match error {
         AccountError::Store(error) => error.into(),

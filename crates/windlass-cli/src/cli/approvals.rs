@@ -1,4 +1,4 @@
-//! `windlass approvals`: what all runs of a store wait for, answered from any terminal on any day.
+//! `windlass approvals`: lists and answers the open interrupts of all runs in a store, from any terminal at any time.
 
 mod columns;
 mod find;
@@ -31,10 +31,9 @@ use word::{AnswerArgs, fits};
 
 pub use word::hints;
 
-/// Characters of what is asked in the list.
+/// Maximum characters of a request's title in the list.
 const TITLE_CHARS: usize = 48;
 
-/// Arguments of `approvals`.
 #[derive(Args, Debug)]
 pub struct ApprovalsArgs {
     #[command(subcommand)]
@@ -43,47 +42,49 @@ pub struct ApprovalsArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List what waits for an answer, newest first
+    /// List open requests, newest first
     List {
-        /// At most so many
+        /// Maximum number of requests
         #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
         limit: usize,
         #[command(flatten)]
         list: ListFlags,
     },
-    /// Show all of what one asks
+    /// Show a request in full
     Show {
-        /// Its id, or the end of it [default: the only one that waits]
+        /// The request's id, or the end of it [default: the only open one]
         #[arg(value_name = "ID")]
         id: Option<String>,
-        /// Print it as JSON
+        /// Print the request as JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         place: PlaceFlags,
     },
-    /// Let calls run once, or say yes to questions
+    /// Approve calls once, or answer questions with yes
     Approve {
-        /// Their ids, or the ends of them; those of one thread count together [default: the only one that waits]
+        /// The requests' ids, or the ends of them; answers for one thread are submitted together [default: the only
+        /// open one]
         #[arg(value_name = "ID")]
         ids: Vec<String>,
         #[command(flatten)]
         go_on: GoOn,
     },
-    /// Let calls not run, or decline questions
+    /// Deny calls, or decline questions
     Deny {
-        /// Their ids, or the ends of them; those of one thread count together [default: the only one that waits]
+        /// The requests' ids, or the ends of them; answers for one thread are submitted together [default: the only
+        /// open one]
         #[arg(value_name = "ID")]
         ids: Vec<String>,
-        /// Why; told to the model
+        /// The reason, which the model sees
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
         #[command(flatten)]
         go_on: GoOn,
     },
-    /// Let a call run with other arguments
+    /// Approve a call with edited arguments
     Edit {
-        /// Its id, or the end of it [default: the only one that waits]
+        /// The request's id, or the end of it [default: the only open one]
         #[arg(value_name = "ID")]
         id: Option<String>,
         /// The arguments: JSON, `@FILE`, or `-` for standard input [default: opens an editor]
@@ -94,7 +95,7 @@ enum Command {
     },
     /// Answer a question, a call in doubt or a limit
     Answer {
-        /// Its id, or the end of it [default: the only one that waits]
+        /// The request's id, or the end of it [default: the only open one]
         #[arg(value_name = "ID")]
         id: Option<String>,
         #[command(flatten)]
@@ -104,7 +105,7 @@ enum Command {
     },
 }
 
-/// What happens after an answer.
+/// Flags for resuming the run after an answer.
 #[derive(Args, Debug)]
 struct GoOn {
     /// Only save the answer; the process that drives the run applies it
@@ -112,17 +113,16 @@ struct GoOn {
     no_drive: bool,
     #[command(flatten)]
     output: OutputFlags,
-    /// Another address for the model's provider [default: the run's own]
+    /// Another address for the model's provider [default: as recorded with the run]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// The variable that holds that provider's key [default: the run's own]
+    /// The variable with that provider's key [default: as recorded with the run]
     #[arg(long, value_name = "NAME")]
     api_key_env: Option<String>,
     #[command(flatten)]
     place: PlaceFlags,
 }
 
-/// Runs `approvals`.
 pub async fn run(console: &Console, args: &ApprovalsArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Command::List { limit, list: ListFlags { json, place } } => {
@@ -217,7 +217,7 @@ async fn show(console: &Console, place: &Place, waiting: &Waiting, json: bool) -
     Ok(())
 }
 
-/// Opens the place and finds all of what is to be answered before anything is.
+/// Opens the place and resolves all requests before any of them is answered.
 async fn found(console: &Console, go_on: &GoOn, ids: &[String]) -> anyhow::Result<(Place, Vec<Waiting>)> {
     let model = ModelFlags {
         base_url: go_on.base_url.clone(),
@@ -225,11 +225,11 @@ async fn found(console: &Console, go_on: &GoOn, ids: &[String]) -> anyhow::Resul
         ..ModelFlags::default()
     };
     let ground = Ground::find(console, &go_on.place, &model, Ask::Never)?;
-    // Looked for first: what is not there needs no server.
+    // Resolved first with the store alone: an unknown id starts no server.
     let place = ground.clone().open_store().await?;
     let all = named(console, &place, ids).await?;
     if let ([], [only]) = (ids, &all[..]) {
-        // A caller that named no request sees which one the answer is for.
+        // If the caller named no request, print which one is answered.
         let what = first_line(&title(&only.open), TITLE_CHARS);
         console.note(&format!("{} {what} ({})", kind_word(&only.open.kind), only.open.interrupt));
     }

@@ -1,4 +1,4 @@
-//! `windlass auto-run` and `windlass allow`: which calls run without asking, where no rule has a word on them.
+//! `windlass auto-run` and `windlass allow`: which calls run without asking if no rule applies to them.
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -13,7 +13,7 @@ use crate::cli::flags::{ModelFlags, PlaceFlags};
 use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
 
-/// What the choices mean.
+/// Help text that explains the choices.
 const CHOICES: &str = "\
 Choices:
   ask         calls that change nothing run, the others ask
@@ -22,14 +22,13 @@ Choices:
   default     none: the thread has its user's choice, the user `ask`
 Rules that deny or ask are stronger. What a run may do at all is its mode: `windlass run --mode`.";
 
-/// Arguments of `auto-run`.
 #[derive(Args, Debug)]
 #[command(after_help = CHOICES)]
 pub struct AutoRunArgs {
-    /// The new choice; without one, says which it is
+    /// The new setting; without one, show the current one
     #[arg(value_enum, value_name = "CHOICE", hide_possible_values = true)]
     choice: Option<Choice>,
-    /// Of this thread alone, by its id or the end of it
+    /// Apply to this thread only: its id, or the end of it
     #[arg(long, value_name = "THREAD")]
     thread: Option<String>,
     #[command(flatten)]
@@ -55,7 +54,6 @@ impl Choice {
     }
 }
 
-/// Runs `auto-run`.
 pub async fn auto_run(console: &Console, args: &AutoRunArgs) -> anyhow::Result<Exit> {
     let place = open(console, &args.place).await?;
     let user = Whose::User(local().principal);
@@ -82,13 +80,12 @@ pub async fn auto_run(console: &Console, args: &AutoRunArgs) -> anyhow::Result<E
     Ok(Exit::Done)
 }
 
-/// Arguments of `allow`.
 #[derive(Args, Debug)]
 pub struct AllowArgs {
-    /// The tools
+    /// The tools to add
     #[arg(value_name = "TOOL")]
     tools: Vec<ToolName>,
-    /// Take them off the list
+    /// Remove the tools from the list
     #[arg(long)]
     remove: bool,
     /// Show the list
@@ -101,14 +98,13 @@ pub struct AllowArgs {
     place: PlaceFlags,
 }
 
-/// Runs `allow`.
 pub async fn allow(console: &Console, args: &AllowArgs) -> anyhow::Result<Exit> {
     if args.tools.is_empty() && !args.list {
         return Err(Trouble::usage("no tool is named").hint("`windlass allow --list` shows the list").into());
     }
     let adds = !args.remove && !args.tools.is_empty();
     let place = match adds {
-        // The list is of tools as they are: the servers are asked.
+        // Adding validates the tools, so the tool servers are started.
         true => ground(console, &args.place)?.open_tools().await?,
         false => open(console, &args.place).await?,
     };

@@ -1,4 +1,4 @@
-//! `windlass cancel`: stops a run for good, wherever it is driven.
+//! `windlass cancel`: cancels a run, whichever process drives it.
 
 use clap::Args;
 use windlass::EngineError;
@@ -9,17 +9,15 @@ use crate::cli::flags::{ModelFlags, PlaceFlags};
 use crate::console::Console;
 use crate::place::{Ask, Ground};
 
-/// Arguments of `cancel`.
 #[derive(Args, Debug)]
 pub struct CancelArgs {
-    /// The run, or the end of its id [default: the newest unfinished one]
+    /// The run's id, or the end of it [default: the newest unfinished run]
     #[arg(value_name = "RUN")]
     run: Option<String>,
     #[command(flatten)]
     place: PlaceFlags,
 }
 
-/// Runs `cancel`.
 pub async fn run(console: &Console, args: &CancelArgs) -> anyhow::Result<Exit> {
     let ground = Ground::find(console, &args.place, &ModelFlags::default(), Ask::Never)?;
     let place = ground.open_store().await?;
@@ -32,7 +30,7 @@ pub async fn run(console: &Console, args: &CancelArgs) -> anyhow::Result<Exit> {
     }
     match place.engine.run(&run).cancel(local().principal).await {
         Ok(_) => {}
-        // It ended by itself in between: what is said below is its own end.
+        // The run ended in between; its own outcome is printed below.
         Err(EngineError::Rejected(_)) => {}
         Err(error) => return Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! `windlass chat`: a conversation, one run for each message. What is typed while a run goes on is queued.
+//! `windlass chat`: a conversation with one run per message. A message typed during a run is queued.
 
 mod command;
 mod resume;
@@ -25,10 +25,9 @@ use crate::report::report;
 use crate::screen::MessageFile;
 use crate::signals::{Screen, Signal, Signals};
 
-/// Runs listed by `/turns`.
+/// Maximum runs listed by `/turns`.
 const TURNS: usize = 50;
 
-/// Arguments of `chat`.
 #[derive(Args, Debug, Default)]
 pub struct ChatArgs {
     /// Continue a conversation: its id, or the end of it
@@ -37,10 +36,10 @@ pub struct ChatArgs {
     /// Continue the newest conversation
     #[arg(long = "continue", short = 'c', conflicts_with = "thread")]
     newest: bool,
-    /// Read whole lines and redraw nothing: for screen readers
+    /// Read whole lines and redraw nothing, for screen readers
     #[arg(long)]
     lines: bool,
-    /// Run every call that no rule denies, or wants somebody else's word for
+    /// Approve every call automatically, except those a rule denies or reserves for another approver
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
@@ -57,21 +56,20 @@ struct Chat<'a> {
     signals: Signals,
     agent: AgentConfig,
     thread: Option<ThreadId>,
-    /// The mode of the messages from now on; `None`: as before in the thread.
+    /// The mode of later messages; `None` keeps the thread's mode.
     mode: Option<Mode>,
-    /// Messages that were typed and not sent: they return to the input.
+    /// Messages that were typed but not sent. They return to the input.
     unsent: Vec<String>,
-    /// The conversations that `/resume` has listed, by their numbers.
+    /// The conversations listed by the last `/resume`, indexed by their numbers.
     listed: Vec<ThreadId>,
 }
 
-/// What a line led to.
+/// Whether the chat continues after an input.
 enum Next {
     Go,
     Leave(Exit),
 }
 
-/// Runs `chat`.
 pub async fn run(console: &Console, args: &ChatArgs) -> anyhow::Result<Exit> {
     let mut ground = Ground::find(console, &args.place, &args.model, Ask::OnTerminal)?;
     let models = ground.settings.models.clone();
@@ -98,7 +96,7 @@ pub async fn run(console: &Console, args: &ChatArgs) -> anyhow::Result<Exit> {
 }
 
 impl Chat<'_> {
-    /// Says where the chat is, and continues a conversation.
+    /// Prints the header and enters the given conversation.
     async fn open_chat(&mut self, thread: Option<ThreadId>) -> anyhow::Result<Next> {
         let folder = std::path::absolute(&self.place.ground.folder)?;
         let paint = self.console.paint;
@@ -111,7 +109,7 @@ impl Chat<'_> {
         }
     }
 
-    /// A person types lines, on a terminal that can do no more.
+    /// Reads lines from a person, on a terminal without cursor control.
     async fn on_terminal(&mut self, thread: Option<ThreadId>) -> anyhow::Result<Exit> {
         if let Next::Leave(exit) = self.open_chat(thread).await? {
             return Ok(exit);
@@ -121,7 +119,7 @@ impl Chat<'_> {
         let mut editor = Some(editor(&file)?);
         let mut interrupted = false;
         loop {
-            // The editor blocks its thread, and comes back with what was typed.
+            // The editor blocks a thread. The task returns it with the line.
             let Some(mut asked) = editor.take() else { return Ok(Exit::Done) };
             let screen = Screen::now();
             let unsent = self.take_unsent(&mut asked, &file);
@@ -132,7 +130,7 @@ impl Chat<'_> {
             let (back, typed) = tokio::select! {
                 read = reading => read?,
                 signal = self.signals.next() => {
-                    // The editor cannot be called back: what it did to the terminal is undone for it.
+                    // The blocked editor cannot be interrupted, so its terminal modes are restored here.
                     screen.restore(self.console);
                     return Ok(left(signal));
                 }
@@ -162,7 +160,7 @@ impl Chat<'_> {
         }
     }
 
-    /// A program writes: each line is a message, one after the other.
+    /// Reads messages from a pipe, one per line.
     async fn on_pipe(&mut self, thread: Option<ThreadId>) -> anyhow::Result<Exit> {
         self.thread = thread;
         let mut last = Exit::Done;
@@ -180,7 +178,7 @@ impl Chat<'_> {
             if line.is_empty() {
                 return Ok(last);
             }
-            // A command of one's own is typed by a person; a text that is piped in may begin with any character.
+            // Only a person runs shell commands with `!`. In piped text, `!` is an ordinary character.
             let line = line.trim();
             let next = if line.starts_with('!') { self.say(line).await } else { self.line(line).await };
             match next? {
@@ -193,7 +191,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Messages that were typed and not sent, as the text of the next input. Each is in the history, too.
+    /// Returns unsent messages as the text of the next input, and adds each to the history.
     fn take_unsent(&mut self, editor: &mut DefaultEditor, file: &MessageFile) -> String {
         for text in &self.unsent {
             keep(editor, file, text);
@@ -201,7 +199,7 @@ impl Chat<'_> {
         std::mem::take(&mut self.unsent).join("\n")
     }
 
-    /// Says what a crash or an open question has left behind.
+    /// Prints a hint for each unfinished run, such as after a crash or with an open question.
     async fn open_runs(&self) -> anyhow::Result<()> {
         let open = RunQuery { active: Some(true), ..RunQuery::newest(TURNS) };
         for row in self.place.engine.runs(&open).await? {
@@ -225,7 +223,7 @@ impl Chat<'_> {
         self.follow(started.thread, started.run, from).await
     }
 
-    /// Follows a run of this conversation to its end, or until the person leaves it.
+    /// Follows a run of this conversation until it ends or the user leaves it.
     async fn follow(&mut self, thread: ThreadId, run: RunId, from: From) -> anyhow::Result<Next> {
         let sight = Sight::of(self.console, OutputFlags::default());
         let mut follow = Follow::new(self.console, &self.place, &mut self.signals, thread, run, sight);
@@ -238,7 +236,7 @@ impl Chat<'_> {
             End::Kept => Next::Go,
             End::Outcome(outcome) => match Exit::of(&outcome) {
                 Exit::Done => Next::Go,
-                // The run resumes when another approver answers, also without this chat.
+                // The run resumes when another approver answers, even without this chat.
                 _ if self.console.can_ask() => Next::Go,
                 exit => Next::Leave(exit),
             },
@@ -246,7 +244,7 @@ impl Chat<'_> {
     }
 }
 
-/// How a chat ends that is told to while nothing runs.
+/// The exit status if a signal arrives while no run is active.
 fn left(signal: Signal) -> Exit {
     match signal {
         Signal::Interrupt => Exit::Interrupted,

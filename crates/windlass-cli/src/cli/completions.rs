@@ -1,18 +1,16 @@
-//! `windlass completions`: a script that teaches a shell the commands and flags.
+//! `windlass completions`: prints a shell's completion script for the commands and flags.
 
 use clap::Args;
 use clap_complete::Shell;
 
 use crate::console::Console;
 
-/// Arguments of `completions`.
 #[derive(Args, Debug)]
 pub struct CompletionsArgs {
     /// bash, zsh, fish, elvish or powershell
     shell: Shell,
 }
 
-/// Prints the script.
 pub fn run(console: &Console, args: &CompletionsArgs, command: &mut clap::Command) {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, command, "windlass", &mut script);

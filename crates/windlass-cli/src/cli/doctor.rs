@@ -1,4 +1,4 @@
-//! `windlass doctor`: what works, what does not, and how to mend it. It never shows a key.
+//! `windlass doctor`: checks configuration, store and servers, and prints hints for repair. It never prints a key.
 
 mod check;
 mod servers;
@@ -25,22 +25,21 @@ use crate::place::trust::{FolderFiles, Standing, Trusted};
 use crate::place::{Ask, Ground};
 use crate::view::preview::plural;
 
-/// Providers on this machine, which need no key.
+/// Providers on the local machine, which need no key.
 const LOCAL: &[&str] = &["ollama", "llamacpp", "vllm", "lmstudio", "openai-compatible"];
 
-/// Events looked at for the reply: a run of one step has fewer.
+/// Maximum events read to find the reply: a run of one step has fewer.
 const EVENTS: usize = 64;
 
-/// Threads read at a time.
+/// Threads per page.
 const THREADS: usize = 1_000;
 
-/// Arguments of `doctor`.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
-    /// Also send the model a tiny request
+    /// Also send the model a small test request
     #[arg(long)]
     online: bool,
-    /// Start and reach no tool server
+    /// Do not start or contact tool servers
     #[arg(long, conflicts_with = "online")]
     offline: bool,
     /// Print the checks as JSON
@@ -52,10 +51,9 @@ pub struct DoctorArgs {
     place: PlaceFlags,
 }
 
-/// Runs `doctor`.
 pub async fn run(console: &Console, args: &DoctorArgs) -> anyhow::Result<Exit> {
     let mut checks = vec![Check::ok("version", env!("CARGO_PKG_VERSION"))];
-    // What this would warn about has a check of its own below.
+    // Warnings are muted here, because each has a separate check below.
     let quiet = Ground::find(&console.clone().muted(), &args.place, &args.model, Ask::Never);
     match quiet.map_err(anyhow::Error::from) {
         Err(error) => checks.push(Check::broken("configuration", &error)),
@@ -114,7 +112,7 @@ fn policy(ground: &Ground) -> Check {
     }
 }
 
-/// Whether agents run commands, and what holds them.
+/// Checks whether agents may run commands, and which isolation this kernel offers.
 #[cfg(target_os = "linux")]
 fn commands(ground: &Ground) -> Check {
     use windlass::tool::sandbox::support;
@@ -204,7 +202,7 @@ fn keys(ground: &Ground) -> Check {
     Check::ok("keys", ready.join(", "))
 }
 
-/// Whether the tools that reach outside can be offered, and whether the secrets of services are where they should be.
+/// Checks whether tools with outside access can be offered, and whether the secrets of services can be resolved.
 fn outside(ground: &Ground) -> Vec<Check> {
     let tools = match windlass_server::outside::tools(&ground.settings) {
         Ok(tools) => tools,
@@ -285,7 +283,7 @@ fn known(
     }
 }
 
-/// Asks for one word, in memory: nothing is kept.
+/// Sends a test request from an in-memory engine, so that nothing is stored.
 async fn ping(models: Arc<dyn Models>, name: &ModelName) -> Check {
     let mut agent = AgentConfig { models: vec![name.clone()], ..AgentConfig::from(DEMO_MODEL) };
     agent.settings.reasoning = Reasoning::Off;
@@ -298,7 +296,7 @@ async fn ping(models: Arc<dyn Models>, name: &ModelName) -> Check {
         anyhow::Ok((outcome, events))
     };
     match asked.await {
-        // A model that thinks may use the cap up before its first word: that it replied is what is asked here.
+        // A reasoning model may reach the token cap before its first word. Any reply counts.
         Ok((outcome, events))
             if events.iter().any(|it| matches!(it.event.fact, Fact::StepReplied { .. })) =>
         {
@@ -319,7 +317,7 @@ async fn store(ground: &Ground) -> Vec<Check> {
     let path = ground.store();
     let shown = path.display().to_string();
     let open_to_others = open_to_others(&path);
-    // The engine itself refuses a store inside the working folder, before it makes anything.
+    // The engine itself rejects a store inside the working folder, before it creates anything.
     if let Err(error) = ground.clone().open_store().await {
         return vec![Check::broken("store", &error).hint(format!("the store is `{shown}`"))];
     }
@@ -343,7 +341,7 @@ async fn store(ground: &Ground) -> Vec<Check> {
     checks
 }
 
-/// Whether other users of the machine may read what the store keeps for its people.
+/// Returns a warning if other users of the machine can read the store's files.
 #[cfg(unix)]
 fn open_to_others(store: &Path) -> Option<Check> {
     use std::os::unix::fs::PermissionsExt;
@@ -365,7 +363,7 @@ fn open_to_others(_: &Path) -> Option<Check> {
     None
 }
 
-/// What goes on, and what waits for a person: columns of the threads alone tell it.
+/// Counts running and waiting threads. Reads only the rows of threads, not their journals.
 async fn open_threads(store: &SqliteStore) -> Result<Vec<Check>, StoreError> {
     let (mut running, mut waiting) = (0_usize, 0_usize);
     let mut query = ThreadQuery { limit: THREADS, ..ThreadQuery::default() };
@@ -404,7 +402,7 @@ mod tests {
 
     use super::*;
 
-    /// A model that always does the same.
+    /// A model that always returns the same result.
     struct Stub(Result<StopReason, FailureClass>, ModelInfo);
 
     impl Model for Stub {

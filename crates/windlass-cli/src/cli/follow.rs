@@ -1,6 +1,6 @@
-//! Following a run to its end: shows it, asks a person where it waits, and heeds Ctrl-C.
+//! Follows a run to its end: displays its progress, prompts the user for answers, and handles Ctrl-C.
 //!
-//! It drives nothing itself; leaving it leaves a run that goes on later from where it was.
+//! Following does not drive the run, so a run that the user leaves can be resumed later.
 
 mod ask;
 
@@ -27,28 +27,28 @@ use crate::view::question::Asking;
 
 use crate::cli::flags::OutputFlags;
 
-/// How often the status line moves.
+/// Interval at which the status line is refreshed.
 const TICK: Duration = Duration::from_millis(250);
 
-/// How often it is made sure that somebody drives the run.
+/// Interval at which the run's driver is checked.
 const TEND: Duration = Duration::from_secs(1);
 
-/// How often, a tick apart, it is looked whether a waiting run's driver has more to do.
+/// Maximum checks, one per tick, for whether a waiting run's driver has more to do.
 const LOOKS: u32 = 8;
 
-/// Characters of a queued message that are repeated.
+/// Maximum characters of a queued message in the output.
 const ECHO_CHARS: usize = 60;
 
-/// Who watches.
+/// The output format.
 pub enum Sight {
-    /// A person, or a log.
+    /// Text for a person or a log.
     People(Box<Live>),
-    /// A program, line by line.
+    /// One JSON object per line, for a program.
     Lines,
 }
 
 impl Sight {
-    /// What the flags ask for.
+    /// Selects the format by the output flags.
     pub fn of(console: &Console, output: OutputFlags) -> Self {
         if output.stream_json {
             return Self::Lines;
@@ -62,25 +62,23 @@ impl Sight {
     }
 }
 
-/// How following ended.
 pub enum End {
     /// The run has ended or waits.
     Outcome(Box<Outcome>),
-    /// The person left it.
+    /// The user left the run, which is unfinished.
     Left(Exit),
-    /// The person left the question in a chat: the run keeps waiting, and the chat continues.
+    /// The user left the question in a chat: the run keeps waiting, and the chat continues.
     Kept,
 }
 
-/// What a person types in a chat while a run is followed.
+/// The chat that receives the input while a run is followed.
 pub struct Typing<'a> {
-    /// The agent that gets the messages.
+    /// The agent that receives the messages.
     pub agent: AgentConfig,
-    /// Messages that were typed and not sent, oldest first.
+    /// Messages that were typed but not sent, oldest first.
     pub unsent: &'a mut Vec<String>,
 }
 
-/// A run that is followed.
 pub struct Follow<'a> {
     console: &'a Console,
     place: &'a Place,
@@ -88,31 +86,29 @@ pub struct Follow<'a> {
     thread: ThreadId,
     run: RunId,
     sight: Sight,
-    /// Whether its message is taken back where the thread comes to rest before it.
+    /// Whether to withdraw the run's queued message if the run before it does not complete.
     takes_back: bool,
-    /// In a chat: who gets what is typed meanwhile.
+    /// The chat that receives the input; `None` outside of a chat.
     chat: Option<Typing<'a>>,
     keyboard: Option<Keyboard>,
     open: Vec<InterruptId>,
     asking: Option<Asking>,
     waiting: bool,
-    /// The last event that was shown.
+    /// The last event that was displayed.
     seen: Seq,
     looks: u32,
     interrupts: u32,
 }
 
-/// Where following begins.
 #[derive(Clone, Copy, Debug)]
 pub struct From {
-    /// Updates after this position are shown.
+    /// Only updates after this position are displayed.
     pub after: Seq,
-    /// Events up to this one are told in short.
+    /// Events up to this position are summarized.
     pub past: Seq,
 }
 
 impl<'a> Follow<'a> {
-    /// Follows a run.
     pub fn new(
         console: &'a Console,
         place: &'a Place,
@@ -140,22 +136,22 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// The run's message was sent just now. Where it waits behind a run that does not end well, it is not sent.
+    /// Marks the run's message as just sent. It is withdrawn if an earlier run does not complete.
     pub fn of_message(mut self) -> Self {
         self.takes_back = true;
         self
     }
 
-    /// What a person types meanwhile is sent to this agent.
+    /// Sends lines that the user types during the run to the agent of this chat.
     pub fn in_chat(mut self, typing: Typing<'a>) -> Self {
         self.chat = Some(typing);
         self.open_keyboard();
         self
     }
 
-    /// Follows until the run has ended, waits for someone who is not here, or is left.
+    /// Follows until the run ends, waits for another person, or is left by the user.
     pub async fn follow_through(mut self, from: From) -> anyhow::Result<End> {
-        // The run may wait behind another one, which has asked long before.
+        // The run may be queued behind a run that has opened interrupts before.
         let open = self.place.engine.thread(&self.thread).interrupts().await?;
         self.open = open.into_iter().map(|open| open.interrupt).collect();
         self.seen = from.after;
@@ -171,7 +167,7 @@ impl<'a> Follow<'a> {
                     None => return Err(EngineError::NoRun(self.run.clone()).into()),
                 },
                 _ = tend.tick() => {
-                    // Where the process that drives the run dies, this one takes over.
+                    // If the process that drives the run ends, this process takes over.
                     self.place.engine.thread(&self.thread).tend().await?;
                     self.left().await?
                 }
@@ -191,13 +187,13 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Reads lines from now on; a chat's screen reads keys by itself.
+    /// Starts reading lines. A chat's screen reads keys by itself.
     fn open_keyboard(&mut self) {
         let reads = self.console.can_ask() && self.console.screen().is_none();
         self.keyboard = reads.then(Keyboard::open);
     }
 
-    /// A run that waits for tools which this process does not have is not followed for ever.
+    /// Ends following if the run waits for tools that this process does not have.
     async fn left(&self) -> anyhow::Result<Option<End>> {
         if !self.place.engine.thread(&self.thread).is_left_to_others() {
             return Ok(None);
@@ -239,7 +235,7 @@ impl<'a> Follow<'a> {
         self.need().await
     }
 
-    /// Asks where there is something to ask.
+    /// Prompts the user if there is an open interrupt to answer.
     async fn need(&mut self) -> anyhow::Result<Option<End>> {
         if self.waiting && !self.open.is_empty() && self.asking.is_none() {
             return self.need_answer().await;
@@ -271,7 +267,7 @@ impl<'a> Follow<'a> {
     async fn finished(&mut self) -> anyhow::Result<Option<End>> {
         let outcome = self.place.engine.run(&self.run).status().await?;
         self.show_end(&outcome);
-        // Typed in a chat while it ran: the next run is there already.
+        // A message typed in a chat during this run has already started the next run.
         if self.chat.is_some() {
             let machine = self.place.engine.thread(&self.thread).folded().await?;
             if let Some(next) = &machine.state().run {
@@ -284,8 +280,9 @@ impl<'a> Follow<'a> {
         Ok(Some(End::Outcome(Box::new(outcome))))
     }
 
-    /// The thread has come to rest. Where the run's message still waits, the run before it did not end well, and
-    /// nothing would ever send it.
+    /// Handles a thread without an active run. If the run's message is still queued, the run before it did not
+    /// complete, and
+    /// no process will send the message.
     async fn at_rest(&mut self) -> anyhow::Result<Option<End>> {
         let machine = self.place.engine.thread(&self.thread).folded().await?;
         let state = machine.state();
@@ -302,15 +299,16 @@ impl<'a> Follow<'a> {
         state.queue.iter().any(|waiting| waiting.queued.run == self.run)
     }
 
-    /// The run that is at work in the thread: the one that is followed, or one before it.
+    /// The active run of the thread: the followed run, or one before it.
     async fn at_work(&self) -> Result<RunId, EngineError> {
         let machine = self.place.engine.thread(&self.thread).folded().await?;
         let active = machine.state().run.as_ref().filter(|_| self.is_queued(machine.state()));
         Ok(active.map_or_else(|| self.run.clone(), |run| run.id.clone()))
     }
 
-    /// After a run that did not end well, what was typed meanwhile is not sent behind the person's back. In a pipe
-    /// that is one message; others may be another process's.
+    /// Withdraws queued messages after a run that did not complete, so that none is sent without the user's
+    /// knowledge.
+    /// Outside of a chat that is only this run's message: others may belong to another process.
     async fn unqueue(&mut self, state: &State) -> anyhow::Result<()> {
         let in_chat = self.chat.is_some();
         let me = local().principal;
@@ -333,7 +331,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Sends what was typed during a run; it is taken when the run is done.
+    /// Queues a message that was typed during a run. It is sent when the run has finished.
     async fn queue(&mut self, line: String) -> anyhow::Result<()> {
         let Some(typing) = self.chat.as_mut().filter(|_| !line.trim().is_empty()) else { return Ok(()) };
         if line.trim_start().starts_with(['/', '!']) {
@@ -364,7 +362,7 @@ impl<'a> Follow<'a> {
         Ok(match signal {
             Signal::End(code) => Some(self.leave(Exit::Signal(code))),
             Signal::Interrupt if self.interrupts > 0 => Some(self.leave(Exit::Interrupted)),
-            // A question may wait for months: Ctrl-C leaves it and never cancels its run.
+            // A question may wait for months, so Ctrl-C leaves it and never cancels its run.
             Signal::Interrupt if self.is_parked().await? => Some(self.keep()),
             Signal::Interrupt => {
                 self.interrupts += 1;
@@ -379,13 +377,13 @@ impl<'a> Follow<'a> {
         })
     }
 
-    /// Whether the run waits for an answer or for its time, so that nothing of it can be interrupted.
+    /// Whether the run waits for an answer or a timer, so that nothing of it can be interrupted.
     async fn is_parked(&self) -> Result<bool, EngineError> {
         let status = self.place.engine.thread(&self.thread).row().await?.view.status;
         Ok(self.asking.is_some() || matches!(status, ThreadStatus::Waiting | ThreadStatus::Sleeping))
     }
 
-    /// Leaves a waiting run as it is.
+    /// Leaves a waiting run unchanged.
     fn keep(&mut self) -> End {
         self.console.note("");
         let left = self.leave(Exit::Waiting);
@@ -396,7 +394,7 @@ impl<'a> Follow<'a> {
         End::Kept
     }
 
-    /// Records the wish to stop. The run's end comes as an event; a refusal means that it ended by itself.
+    /// Requests cancellation. The run's end arrives as an event; a rejection means that the run has already ended.
     async fn cancel(&self) -> Result<(), EngineError> {
         let run = self.at_work().await?;
         let (engine, console) = (self.place.engine.clone(), self.console.clone());
@@ -426,13 +424,13 @@ async fn typed(keyboard: &mut Option<Keyboard>, screen: Option<&Arc<ChatScreen>>
     }
 }
 
-/// Says how a run goes on later.
+/// Prints how to resume a run.
 pub fn resume_hint(console: &Console, place: &Place, run: &RunId) {
     console.note("the run is kept as it is");
     console.hint(&format!("`windlass resume {run}{}` goes on with it", place.ground.same_flags()));
 }
 
-/// Prints an outcome as the flags ask, and turns it into an exit code.
+/// Prints an outcome in the requested format and returns the exit status.
 pub fn conclude(console: &Console, output: OutputFlags, end: End) -> anyhow::Result<Exit> {
     match end {
         End::Left(exit) => Ok(exit),

@@ -1,4 +1,4 @@
-//! `windlass grants`: a person's standing word that calls like one may run without asking.
+//! `windlass grants`: a user's grants, by which similar calls run without asking.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -16,7 +16,6 @@ use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
 use crate::view::call::span;
 
-/// Arguments of `grants`.
 #[derive(Args, Debug)]
 pub struct GrantsArgs {
     #[command(subcommand)]
@@ -25,34 +24,33 @@ pub struct GrantsArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List them
+    /// List the grants
     List(ListFlags),
     /// Let calls of a tool run without asking
     Add {
-        /// The tool
+        /// The tool's name
         tool: ToolName,
-        /// Only where this argument has this value, such as `/to=ann@example.com` [repeatable]
+        /// Only if this argument has this value, such as `/to=ann@example.com` [repeatable]
         #[arg(long, value_name = "POINTER=VALUE", value_parser = condition)]
         when: Vec<Condition>,
-        /// For so many calls [default: any number]
+        /// Maximum number of calls [default: unlimited]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         count: Option<u32>,
-        /// For so long, such as 30m, 8h or 2d [default: for ever]
+        /// Duration, such as 30m, 8h or 2d [default: no expiry]
         #[arg(long = "for", value_name = "TIME")]
         lasts: Option<Length>,
         #[command(flatten)]
         place: PlaceFlags,
     },
-    /// Take one back; it counts for no call that has not started
+    /// Revoke a grant; calls that have not started no longer match it
     Revoke {
-        /// Its id, or the end of it
+        /// The grant's id, or the end of it
         grant: String,
         #[command(flatten)]
         place: PlaceFlags,
     },
 }
 
-/// Runs `grants`.
 pub async fn run(console: &Console, args: &GrantsArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Command::List(ListFlags { json, place }) => {
@@ -86,7 +84,7 @@ async fn open(console: &Console, flags: &PlaceFlags) -> anyhow::Result<Place> {
     Ground::find(console, flags, &ModelFlags::default(), Ask::Never)?.open_store().await
 }
 
-/// A grant is bound to the tool as it is: the servers are asked.
+/// Opens the store with its tool servers: a grant is bound to the current version of the tool.
 async fn open_tools(console: &Console, flags: &PlaceFlags) -> anyhow::Result<Place> {
     Ground::find(console, flags, &ModelFlags::default(), Ask::Never)?.open_tools().await
 }
@@ -140,7 +138,7 @@ async fn find(place: &Place, id: &str) -> anyhow::Result<String> {
     }
 }
 
-/// A value that is no JSON is a text.
+/// Parses `POINTER=VALUE`. A value that is not valid JSON is a string.
 fn condition(text: &str) -> Result<Condition, String> {
     let (argument, value) = text.split_once('=').ok_or("write `/argument=value`")?;
     if !argument.starts_with('/') {

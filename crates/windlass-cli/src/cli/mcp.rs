@@ -1,6 +1,6 @@
-//! `windlass mcp`: the tool servers that are configured, whether they answer, and signing in there.
+//! `windlass mcp`: lists and tests the configured tool servers, and signs in there.
 //!
-//! A server is started for a test and ended after it. What is written into a configuration file, `write.rs` writes.
+//! A server is started for a test and stopped after it. `write.rs` changes configuration files.
 
 mod login;
 mod prompts;
@@ -20,7 +20,6 @@ use crate::cli::flags::{ListFlags, ModelFlags};
 use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
 
-/// Arguments of `mcp`.
 #[derive(Args, Debug)]
 pub struct McpArgs {
     #[command(subcommand)]
@@ -29,28 +28,27 @@ pub struct McpArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the servers that are configured or were added
+    /// List the configured and added servers
     List(ListFlags),
-    /// Reach the servers, and say what they have and what they say
+    /// Connect to the servers, and show their state and tools
     Test {
-        /// Only this one
+        /// Only this server
         name: Option<String>,
         #[command(flatten)]
         list: ListFlags,
     },
-    /// List the prompts of servers, or fill one in
+    /// List the prompts of servers, or expand one
     Prompts(prompts::PromptsArgs),
-    /// Write a server into a configuration file
+    /// Add a server to a configuration file
     Add(write::AddArgs),
-    /// Take a server out of a configuration file
+    /// Remove a server from a configuration file
     Remove(write::RemoveArgs),
     /// Sign in at a server, with a browser on this machine
     Login(login::LoginArgs),
-    /// Forget what signing in at a server has left behind
+    /// Sign out of a server and delete its stored tokens
     Logout(login::LogoutArgs),
 }
 
-/// Runs `mcp`.
 pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Command::List(ListFlags { json, place }) => {
@@ -71,7 +69,7 @@ pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
         }
         Command::Test { name, list: ListFlags { json, place } } => {
             let ground = Ground::find(console, place, &ModelFlags::default(), Ask::OnTerminal)?;
-            // What people have signed in with is in the store, and so are servers that were added to it.
+            // The store holds the tokens of sign-ins, and the servers that were added to it.
             let place = ground.open_store().await?;
             let which = name.as_deref().map_or(Which::Each, Which::One);
             let servers = over(&place, which).await?;
@@ -86,7 +84,7 @@ pub async fn run(console: &Console, args: &McpArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// The servers that were added, where there is a store. Whoever only looks makes none.
+/// The servers that were added to the store. Listing creates no store.
 async fn added(ground: Ground) -> anyhow::Result<Vec<(String, Option<Draft>)>> {
     let store = ground.store();
     if !sqlite::is_store(&store) {
@@ -96,7 +94,7 @@ async fn added(ground: Ground) -> anyhow::Result<Vec<(String, Option<Draft>)>> {
     servers::added_to(&store, &**place.engine.records()).await
 }
 
-/// Starts servers over an opened store. One that is named has to be there.
+/// Starts servers over an open store. Returns an error if a named server does not exist.
 pub(super) async fn over(place: &Place, which: Which<'_>) -> anyhow::Result<Arc<Servers>> {
     let (ground, records) = (&place.ground, place.engine.records().clone());
     let own = ground.tools()?;
@@ -117,7 +115,7 @@ fn tell_of_none(console: &Console) {
     console.hint("`windlass mcp add --help` says how one is added");
 }
 
-/// How a server is reached. Arguments may hold secrets, and are not shown.
+/// The command or URL of a server. Arguments may hold secrets and are not shown.
 fn way(server: &McpServer) -> String {
     match &server.transport {
         Transport::Stdio(stdio) => stdio.command.clone(),
@@ -125,15 +123,15 @@ fn way(server: &McpServer) -> String {
     }
 }
 
-/// A server as it is listed.
+/// A server in the list.
 struct Shown<'a> {
     name: &'a str,
-    /// How it is reached, where that is known.
+    /// Its command or URL; `None` if it is not known.
     way: Option<String>,
     enabled: bool,
     trusted: bool,
     required: bool,
-    /// Whether it was added to the store, and stands in no file.
+    /// Whether it was added to the store instead of a configuration file.
     added: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The command line: one file per command. This one says what can be typed.
+//! The definition of the command line, with one file per command.
 
 mod admin;
 mod approvals;
@@ -28,7 +28,7 @@ use windlass_server::trouble::{EXIT_CODES, Exit};
 use crate::console::{ColorChoice, Console};
 use crate::telemetry::LOGS;
 
-/// Runs LLM agents that never slip back: every step is recorded, and whatever stops goes on from there
+/// Runs LLM agents durably: every step is recorded, and an interrupted run resumes from the last one
 #[derive(Debug, Parser)]
 #[command(
     name = "windlass",
@@ -40,7 +40,7 @@ use crate::telemetry::LOGS;
 pub struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
-    /// When to colour: auto, always, never
+    /// When to use colour: auto, always, never
     #[arg(
         long,
         global = true,
@@ -55,37 +55,37 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Do one task and print the answer
+    /// Run one task and print the answer
     Run(run::RunArgs),
-    /// Talk with an agent (also what `windlass` alone does, with the same flags)
+    /// Chat with an agent (the default command, with the same flags)
     Chat(chat::ChatArgs),
-    /// Serve the web UI to people and the API to programs, over HTTP
+    /// Serve the web UI and the HTTP API
     Serve(serve::ServeArgs),
-    /// Go on with a run that was interrupted or waits
+    /// Resume an interrupted or waiting run
     Resume(resume::ResumeArgs),
     /// Follow a run that another process drives
     Watch(watch::WatchArgs),
-    /// Stop a run for good
+    /// Cancel a run
     Cancel(cancel::CancelArgs),
-    /// List, show and answer what runs wait for
+    /// List, show and answer open requests of runs
     Approvals(approvals::ApprovalsArgs),
-    /// List, give and take back grants, by which calls run without asking
+    /// List, add and revoke grants, by which calls run without asking
     Grants(grants::GrantsArgs),
-    /// Say or choose which calls run without asking
+    /// Show or set which calls run without asking
     AutoRun(auto_run::AutoRunArgs),
-    /// Put tools on the list that counts where `auto-run` is `allowlist`
+    /// Edit the list of tools that `auto-run allowlist` allows
     Allow(auto_run::AllowArgs),
     /// List, show, export, fork and delete conversations, and end their commands
     Threads(threads::ThreadsArgs),
-    /// Say what works, what does not, and how to mend it
+    /// Check the configuration, the store and the servers, with hints for repair
     Doctor(doctor::DoctorArgs),
-    /// Check, try and explain what calls are judged by
+    /// Check and test policy files, and explain decisions about calls
     Policy(policy::PolicyArgs),
-    /// List, show and try the tools that agents have
+    /// List, show and test the tools of agents
     Tools(tools::ToolsArgs),
     /// List, add, remove and test tool servers, sign in there, and use their prompts
     Mcp(mcp::McpArgs),
-    /// Let a folder's `windlass.toml` and `windlass.policy.toml` count
+    /// Trust a folder's `windlass.toml` and `windlass.policy.toml`
     Trust(trust::TrustArgs),
     /// Manage users, keys, links and workspaces; audit, back up and restore the store
     Admin(admin::AdminArgs),
@@ -93,11 +93,11 @@ enum Command {
     Completions(completions::CompletionsArgs),
 }
 
-/// A command line with the command that it leaves out: flags alone are those of `chat`.
+/// Inserts the default command `chat` if the command line has flags only.
 pub fn with_command(line: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut line: Vec<OsString> = line.into_iter().collect();
     let mut at = 1;
-    // The only flag that stands before a command.
+    // `--color` is the only flag that may precede a command.
     while let Some(word) = line.get(at).and_then(|word| word.to_str()) {
         match word {
             "--color" => at += 2,
@@ -117,7 +117,6 @@ pub fn with_command(line: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     line
 }
 
-/// Runs a command.
 pub async fn run(cli: Cli, console: &Console) -> anyhow::Result<Exit> {
     match cli.command {
         None => Box::pin(chat::run(console, &chat::ChatArgs::default())).await,

@@ -1,5 +1,6 @@
-//! `windlass policy`: checks policy files, tries them on calls, and explains what was decided. Nothing is started or
-//! changed.
+//! `windlass policy`: checks policy files, tests them with hypothetical calls, and explains past decisions. It
+//! neither
+//! starts nor changes anything.
 
 mod explain;
 
@@ -17,7 +18,6 @@ use crate::console::Console;
 use crate::paths::{POLICY_FILE, UserPaths};
 use crate::place::{Ask, Ground};
 
-/// Arguments of `policy`.
 #[derive(Args, Debug)]
 pub struct PolicyArgs {
     #[command(subcommand)]
@@ -26,7 +26,7 @@ pub struct PolicyArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say what is wrong with policy files
+    /// Check policy files for errors
     #[command(after_help = CHECK_CODES)]
     Check {
         /// The files [default: the user's and the folder's]
@@ -38,26 +38,26 @@ enum Command {
         #[command(flatten)]
         place: PlaceFlags,
     },
-    /// Say what decided about a run's calls, and who answered
+    /// Explain what decided about a run's calls, and who answered
     Explain {
-        /// The run, or the end of its id [default: the newest one]
+        /// The run's id, or the end of it [default: the newest run]
         #[arg(value_name = "RUN")]
         run: Option<String>,
-        /// One call, by its step and its place in it, such as `2.1`
+        /// One call, by its step and its position there, such as `2.1`
         #[arg(value_name = "CALL")]
         call: Option<String>,
-        /// Print it as JSON
+        /// Print the calls as JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         place: PlaceFlags,
     },
-    /// Judge the calls of a file and compare with what it expects
+    /// Evaluate the calls of a file and compare with the expected verdicts
     Test {
         /// A file of `[[case]]`
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// A policy file in place of those that count [repeatable]
+        /// A policy file to use instead of those in force [repeatable]
         #[arg(long, value_name = "FILE")]
         policy: Vec<PathBuf>,
         /// Print the results as JSON
@@ -68,10 +68,9 @@ enum Command {
     },
 }
 
-/// What `check --help` says about exit codes.
+/// The exit codes in `check --help`.
 const CHECK_CODES: &str = "Exit codes: 0 nothing wrong, 1 warnings, 2 errors";
 
-/// Runs `policy`.
 pub async fn run(console: &Console, args: &PolicyArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Check { files, json, place } => check(console, files, place, *json),
@@ -181,7 +180,7 @@ fn refused(path: &str, problem: Problem) -> Trouble {
     problem.hint.into_iter().fold(trouble, Trouble::hint)
 }
 
-/// The rules that are tried: those of the flags, else those that the file names, else those that count in the folder.
+/// The rules to test: those of the flags, else those named in the file, else those in force in the folder.
 fn rules(
     console: &Console,
     path: &Path,

@@ -1,4 +1,4 @@
-//! `windlass resume`: goes on with a run from where it was, or says how it ended.
+//! `windlass resume`: resumes a run, or prints the outcome of a finished one.
 
 use clap::Args;
 use windlass::machine::Seq;
@@ -13,29 +13,29 @@ use crate::place::{Ask, Consent, Ground};
 use crate::signals::Signals;
 use crate::view::live::{Live, Show};
 
-/// Arguments of `resume`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct ResumeArgs {
-    /// The run, or the end of its id [default: the newest unfinished one]
+    /// The run's id, or the end of it [default: the newest unfinished run]
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// Run every call that no rule denies, or wants somebody else's word for; a call in doubt still waits
+    /// Approve every call automatically, except those a rule denies or reserves for another approver; a call in doubt
+    /// still
+    /// waits
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
     output: OutputFlags,
-    /// Another address for the model's provider [default: the run's own]
+    /// Another address for the model's provider [default: as recorded with the run]
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// The variable that holds that provider's key [default: the run's own]
+    /// The variable with that provider's key [default: as recorded with the run]
     #[arg(long, value_name = "NAME")]
     api_key_env: Option<String>,
     #[command(flatten)]
     place: PlaceFlags,
 }
 
-/// Runs `resume`.
 pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
     let model = ModelFlags {
         base_url: args.base_url.clone(),
@@ -44,7 +44,7 @@ pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
     };
     let consent = Consent::of(args.yes);
     let ground = Ground::find(console, &args.place, &model, Ask::OnTerminal)?;
-    // A run that has ended needs no server.
+    // A finished run needs no tool server, so the run is looked up first.
     let found = Box::pin(ground.with_run(console, args.run.as_deref(), Ask::OnTerminal)).await?;
     let (ground, looked, row) = found;
     if row.view.status.is_some() {
@@ -72,7 +72,7 @@ pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
     conclude(console, args.output, end)
 }
 
-/// The run has ended before: says how.
+/// Prints the outcome of a run that has already ended.
 async fn finished(
     console: &Console,
     args: &ResumeArgs,

@@ -1,4 +1,4 @@
-//! `windlass run`: one task, from the command line to its answer.
+//! `windlass run`: executes one task and prints the answer.
 
 mod piped;
 
@@ -15,26 +15,25 @@ use crate::console::Console;
 use crate::place::{Ask, Consent, Ground};
 use crate::signals::Signals;
 
-/// A task of this size is no task but a document, which belongs into a file that the agent reads.
+/// Maximum size of a task. A larger text is a document, which belongs in a file that the agent reads.
 const TASK_MAX_BYTES: u64 = 1024 * 1024;
 
-/// Arguments of `run`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub struct RunArgs {
-    /// What to do; `-` reads it from standard input. Beside a task, what is piped in is attached to it
+    /// The task; `-` reads it from standard input. Beside a task, piped input is attached to it
     #[arg(value_name = "TASK", conflicts_with = "file")]
     task: Option<String>,
     /// Read the task from a file
     #[arg(long, short, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Send the task to the folder's newest conversation, after its run if one is active
+    /// Send the task to the folder's newest conversation; an active run finishes first
     #[arg(long = "continue", short = 'c', conflicts_with = "thread")]
     continues: bool,
-    /// Send the task to this conversation, by its id or the end of it
+    /// Send the task to this conversation: its id, or the end of it
     #[arg(long, value_name = "THREAD")]
     thread: Option<String>,
-    /// Run every call that no rule denies, or wants somebody else's word for
+    /// Approve every call automatically, except those a rule denies or reserves for another approver
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
@@ -47,7 +46,6 @@ pub struct RunArgs {
     place: PlaceFlags,
 }
 
-/// Runs `run`.
 pub async fn run(console: &Console, args: &RunArgs) -> anyhow::Result<Exit> {
     let (text, source) = task_text(args)?;
     let mut ground = Ground::find(console, &args.place, &args.model, Ask::OnTerminal)?;
@@ -89,7 +87,7 @@ pub async fn run(console: &Console, args: &RunArgs) -> anyhow::Result<Exit> {
     conclude(console, args.output, end)
 }
 
-/// Where the task came from.
+/// The source of the task.
 enum Source {
     Arguments,
     StandardInput,

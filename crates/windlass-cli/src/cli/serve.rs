@@ -1,4 +1,4 @@
-//! `windlass serve`: the server, until it is told to stop.
+//! `windlass serve`: runs the server until a signal stops it.
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -31,21 +31,21 @@ use crate::idle;
 use crate::place::{Ask, Ground};
 use crate::signals::{Signal, Signals};
 
-/// Where the server listens unless something else is said.
+/// The default listening address.
 pub(super) const LISTEN: &str = "127.0.0.1:7717";
 
-/// Arguments of `serve`.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
-    /// The address to listen at [default: 127.0.0.1:7717]; port 0 takes a free one, and one beyond this machine needs
-    /// `--public-url`
+    /// The address to listen on [default: 127.0.0.1:7717]; port 0 selects a free port, and an address that other
+    /// machines reach
+    /// requires `--public-url`
     #[arg(long, value_name = "ADDRESS", env = "WINDLASS_LISTEN", hide_env_values = true)]
     listen: Option<SocketAddr>,
-    /// An address that people reach the server by, such as https://agents.example.com; requests under other names are
-    /// refused [repeatable]
+    /// A public address of the server, such as https://agents.example.com; requests for other host names are rejected
+    /// [repeatable]
     #[arg(long = "public-url", value_name = "URL")]
     public_urls: Vec<Uri>,
-    /// The model that makes titles of new conversations [default: the one of the run]; `none`: their first words
+    /// The model that titles new conversations [default: the run's model]; `none` uses the first words of the message
     #[arg(long, value_name = "MODEL", env = "WINDLASS_TITLE_MODEL", hide_env_values = true)]
     title_model: Option<TitleModel>,
     #[command(flatten)]
@@ -54,7 +54,6 @@ pub struct ServeArgs {
     place: PlaceFlags,
 }
 
-/// Runs `serve`.
 pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let mut ground = Ground::find(console, &args.place, &args.model, Ask::OnTerminal)?;
     let titles = &mut ground.settings.server.title_model;
@@ -75,12 +74,12 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     let certificate = server.tls.as_ref().map(Certificate::load).transpose()?;
     let scrape = metrics_token(&server)?;
     let metrics = Arc::new(Metrics::default());
-    // Before the store: what browsers come back to from signing in at a tool server is the address.
+    // Bound before the store is opened: sign-ins at tool servers redirect browsers to this address.
     let listening = http::listen(address).await.map_err(|error| unbound(address, &error))?;
     let scheme = if certificate.is_some() { "https" } else { "http" };
     let own = format!("{scheme}://{}", listening.address);
     let back = http::back(public_urls.first().map_or(own.clone(), Uri::to_string));
-    // It has its own key and address, as the settings say: flags mean the agent's model.
+    // The title model uses the key and address of the settings; the flags only apply to the agent's model.
     models.extend(server.title_model.named().cloned());
     let (place, accounts) = ground.open_server(&models, metrics.clone(), back).await?;
     let servers = place.servers.clone().ok_or_else(|| Trouble::engine("no tool servers were started"))?;
@@ -90,7 +89,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     if let Err(error) = place.homes.make_private() {
         tracing::warn!(%error, "other users of this machine may be able to read the files of people");
     }
-    // Before anything is taken up that may need them.
+    // Opened before any run is resumed that may need them.
     let integrations = place.integrations().await?;
     tokio::spawn(recover(place.engine.clone()));
     let cors = server.cors.as_deref().unwrap_or_default();
@@ -125,19 +124,19 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     Ok(stop(&mut signals, &stopping, &place.engine, within, served).await)
 }
 
-/// The token that reads the metrics from elsewhere.
+/// The bearer token for remote reads of the metrics.
 fn metrics_token(server: &ServerFile) -> Result<Option<Secret>, Trouble> {
     server.metrics_token.as_ref().map(|token| token.resolve("server.metrics_token")).transpose()
 }
 
-/// Opens interrupted runs. The sweep opens what this leaves.
+/// Resumes interrupted runs. The engine's sweep resumes any that remain.
 async fn recover(engine: Engine) {
     if let Err(error) = engine.recover().await {
         tracing::error!(%error, "interrupted runs could not be found");
     }
 }
 
-/// Refuses an address that is reached by a name that nobody has said.
+/// Returns an error for a non-loopback address without a public URL: the server would not know its host name.
 fn check_address(address: SocketAddr, public_urls: &[Uri]) -> Result<(), Trouble> {
     if address.ip().is_loopback() || !public_urls.is_empty() {
         return Ok(());
@@ -165,7 +164,7 @@ fn unbound(address: SocketAddr, error: &std::io::Error) -> Trouble {
         .hint("choose another address with `--listen`, for example 127.0.0.1:0")
 }
 
-/// Refuses a model for titles that there is not, before somebody wonders why none come.
+/// Returns an error if the title model does not exist. Without it, titles would be missing without an explanation.
 fn check_titles(engine: &Engine, model: &TitleModel) -> Result<(), Trouble> {
     let Some((model, Err(error))) = model.named().map(|model| (model, engine.model(model))) else {
         return Ok(());
@@ -174,8 +173,9 @@ fn check_titles(engine: &Engine, model: &TitleModel) -> Result<(), Trouble> {
         .hint("name another with `--title-model` or `[server] title_model`, or `none`"))
 }
 
-/// Serves until a signal comes; then requests end, streams are told to come back, and threads are left to whoever goes
-/// on, all within a time. A second signal ends everything at once, which loses nothing that is recorded.
+/// Serves until a signal arrives. Then requests finish, streams ask clients to reconnect, and threads are released,
+/// all
+/// within the time-out. A second signal ends the process at once, without loss of recorded data.
 async fn stop(
     signals: &mut Signals,
     stopping: &CancellationToken,
@@ -211,14 +211,15 @@ async fn stop(
     exit
 }
 
-/// The file in the store's folder with the first link, where there is no terminal to print it to.
+/// File in the store's folder with the first sign-in link, if standard output is not a terminal.
 const FIRST_LINK: &str = "first-link";
 
 /// Creates a one-time link for the operator if no account is registered yet. Without a public address it signs in the
 /// local administrator. With one, other clients could reach the server first, so the link is required for the first
 /// registration.
 ///
-/// Prints the link to a terminal. Other standard output often ends in logs that more users can read, so the link is then
+/// Prints the link to a terminal. Other standard output often ends in logs that more users can read, so the link is
+/// then
 /// written to a file that only this user can read.
 async fn invite(
     console: &Console,
@@ -257,7 +258,7 @@ async fn invite(
     Ok(())
 }
 
-/// Says who can become the administrator, where a dialect lets the first account register without the link.
+/// Prints a warning if a dialect lets the first account register as administrator without the link.
 async fn warn_of_first_registration(
     console: &Console,
     accounts: &Accounts,
@@ -274,7 +275,7 @@ async fn warn_of_first_registration(
     Ok(())
 }
 
-/// Writes a file that only this user may read, in place of the one before.
+/// Replaces a file by one that only this user can read.
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write;
     match std::fs::remove_file(path) {

@@ -1,5 +1,6 @@
-//! `windlass threads`: the conversations of a store: listed, shown, exported, forked, deleted, and what they have at
-//! work.
+//! `windlass threads`: lists, shows, exports, forks and deletes the conversations of a store, and lists their
+//! background
+//! commands.
 
 mod commands;
 mod fork;
@@ -21,10 +22,9 @@ use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
 use crate::view::transcript::{self, Form};
 
-/// Characters of a title in the list.
+/// Maximum characters of a title in the list.
 const TITLE_CHARS: usize = 44;
 
-/// Arguments of `threads`.
 #[derive(Args, Debug)]
 pub struct ThreadsArgs {
     #[command(subcommand)]
@@ -33,24 +33,24 @@ pub struct ThreadsArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List them, newest first
+    /// List conversations, newest first
     List {
-        /// At most so many
+        /// Maximum number of conversations
         #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
         limit: usize,
         #[command(flatten)]
         list: ListFlags,
     },
-    /// Show what was said and done
+    /// Show the messages and calls of a conversation
     Show {
-        /// The thread, or the end of its id [default: the newest]
+        /// The thread's id, or the end of it [default: the newest]
         thread: Option<String>,
         #[command(flatten)]
         place: PlaceFlags,
     },
-    /// Write all its events, one line of JSON each
+    /// Print all events of a conversation, one line of JSON each
     Export {
-        /// The thread, or the end of its id [default: the newest]
+        /// The thread's id, or the end of it [default: the newest]
         thread: Option<String>,
         /// Write the conversation as Markdown instead
         #[arg(long)]
@@ -61,15 +61,15 @@ enum Command {
         #[command(flatten)]
         place: PlaceFlags,
     },
-    /// Begin another with what was said and done until some place
+    /// Create a new conversation from an earlier position of this one
     Fork(fork::ForkArgs),
-    /// The commands that it has at work in the background, in whichever process
+    /// List the background commands of a conversation, in all processes
     Commands(commands::CommandsArgs),
-    /// Delete it with all that it holds
+    /// Delete a conversation with all of its data
     Delete {
-        /// The thread, or the end of its id
+        /// The thread's id, or the end of it
         thread: String,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long, short)]
         yes: bool,
         #[command(flatten)]
@@ -77,7 +77,6 @@ enum Command {
     },
 }
 
-/// Runs `threads`.
 pub async fn run(console: &Console, args: &ThreadsArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Command::List { limit, list: ListFlags { json, place } } => {
@@ -138,7 +137,7 @@ fn list(console: &Console, rows: &[ThreadRow], json: bool) {
     }
 }
 
-/// How long ago something was.
+/// Formats the time since `then`, such as `5 min`.
 pub fn age(now: Timestamp, then: Timestamp) -> String {
     match now.since(then) / 1000 {
         0..60 => "now".to_owned(),
@@ -148,7 +147,7 @@ pub fn age(now: Timestamp, then: Timestamp) -> String {
     }
 }
 
-/// What a thread does, in a word.
+/// The displayed name of a thread's status.
 pub fn thread_word(status: ThreadStatus) -> &'static str {
     match status {
         ThreadStatus::Idle => "idle",
@@ -158,7 +157,7 @@ pub fn thread_word(status: ThreadStatus) -> &'static str {
     }
 }
 
-/// How a run stands, in a word.
+/// The displayed name of a run's current status.
 pub fn status_word(status: Status) -> &'static str {
     match status {
         Status::Queued => "queued",
@@ -170,7 +169,7 @@ pub fn status_word(status: Status) -> &'static str {
     }
 }
 
-/// How a run ended, in a word.
+/// The displayed name of a finished run's status.
 pub fn run_word(status: RunStatus) -> &'static str {
     match status {
         RunStatus::Done => "done",
@@ -198,7 +197,7 @@ async fn export(
         lines
     };
     let Some(path) = output else {
-        // A file gets the text as it is, and so does whoever reads it through a pipe.
+        // A file or a pipe receives the unescaped text.
         console.out(&if console.out_terminal { shown(&text) } else { text.into() });
         return Ok(());
     };

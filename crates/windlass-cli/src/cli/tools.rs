@@ -1,6 +1,6 @@
-//! `windlass tools`: what agents can do here, and trial calls of it outside of any conversation.
+//! `windlass tools`: lists the tools that agents have here, and tests them outside of any conversation.
 //!
-//! A trial call passes the same gate as an agent's; nothing of it is recorded.
+//! A trial call passes the same gate as an agent's call and is not recorded.
 
 use std::io::{BufRead, Read};
 
@@ -20,16 +20,15 @@ use crate::cli::flags::{ListFlags, ModelFlags, PlaceFlags};
 use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
 
-/// Arguments of a call at most: what a model may write in one.
+/// Maximum bytes of the arguments, the same as for a model's call.
 const ARGUMENTS_MAX_BYTES: u64 = 1024 * 1024;
 
-/// What `call --help` says beside its arguments.
+/// The section after the arguments in `call --help`.
 const CALL_HELP: &str = "\
 What a rule allows runs; what a rule denies does not. Where it asks, you are asked on a terminal, and `--yes` answers
 elsewhere, as far as your word is enough.
 Exit codes: 0 done, 1 the tool failed or a rule denies the call, 2 wrong usage, 3 it asks first";
 
-/// Arguments of `tools`.
 #[derive(Args, Debug)]
 pub struct ToolsArgs {
     #[command(subcommand)]
@@ -38,14 +37,14 @@ pub struct ToolsArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the tools: what agents get with every request, what they load, and what they cannot have and why
+    /// List the tools: in every request, loadable, or unavailable with the reason
     List(ListFlags),
-    /// Show a tool: what it does, what it takes, and what the rules say of it
+    /// Show a tool: its description, its parameters and what the rules decide
     Show {
-        /// The tool
+        /// The tool's name
         #[arg(value_name = "TOOL")]
         name: ToolName,
-        /// Print it as JSON
+        /// Print the tool as JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -54,16 +53,16 @@ enum Command {
     /// Call a tool outside of any conversation
     #[command(after_help = CALL_HELP)]
     Call {
-        /// The tool
+        /// The tool's name
         #[arg(value_name = "TOOL")]
         name: ToolName,
-        /// Its arguments, a JSON object; `-` reads them from standard input
+        /// The arguments as a JSON object; `-` reads them from standard input
         #[arg(value_name = "JSON", default_value = "{}", hide_default_value = true)]
         arguments: String,
-        /// Let it run where the rules ask
+        /// Approve the call if the rules ask
         #[arg(long, short)]
         yes: bool,
-        /// How long it may take without a sign of progress, such as `90s`
+        /// Time-out without a sign of progress, such as `90s`
         #[arg(long, value_name = "TIME", default_value = "60s")]
         timeout: Length,
         /// Print the result as JSON
@@ -74,7 +73,6 @@ enum Command {
     },
 }
 
-/// Runs `tools`.
 pub async fn run(console: &Console, args: &ToolsArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Command::List(ListFlags { json, place }) => {
@@ -111,8 +109,7 @@ async fn open(console: &Console, flags: &PlaceFlags) -> anyhow::Result<Place> {
     Ground::find(console, flags, &ModelFlags::default(), Ask::OnTerminal)?.open_tools().await
 }
 
-/// Opens the store for a call of one tool: only a server's tool needs a server. Integrations fill in the calls of
-/// others, too.
+/// Opens the store to call one tool. A built-in tool needs no server, unless integrations fill in its arguments.
 async fn open_for(console: &Console, flags: &PlaceFlags, name: &ToolName) -> anyhow::Result<Place> {
     let ground = Ground::find(console, flags, &ModelFlags::default(), Ask::OnTerminal)?;
     let is_own = ground.tools()?.catalogue().iter().any(|tool| tool.name == *name);
@@ -122,7 +119,7 @@ async fn open_for(console: &Console, flags: &PlaceFlags, name: &ToolName) -> any
 
 fn class(tool: &OfferedTool) -> String {
     let class = serde_json::to_value(tool.class).unwrap_or_default();
-    // A class with figures is an object of its name.
+    // A class with fields is encoded as an object with the class as its only key.
     let name = class.as_object().and_then(|members| members.keys().next().cloned());
     name.or_else(|| class.as_str().map(str::to_owned)).unwrap_or_default()
 }
@@ -152,7 +149,7 @@ fn list(console: &Console, listed: &Listed, json: bool) {
     console.out_line(&shown_line(line.trim_end()));
 }
 
-/// A tool that is not there, with the reason.
+/// The error for a missing tool, with the reason.
 fn missing(place: &Place, name: &ToolName) -> Trouble {
     let known = toolbox::list(&place.engine, &place.ground.settings).into_iter().find(|it| it.name == *name);
     match known.and_then(|listed| listed.why) {

@@ -1,5 +1,5 @@
-//! `windlass trust`: a person reads a folder's `windlass.toml` and `windlass.policy.toml` and lets them count. Only on a
-//! terminal.
+//! `windlass trust`: the user reviews a folder's `windlass.toml` and `windlass.policy.toml` and trusts them. Trusting
+//! requires a terminal.
 
 use std::path::{Path, PathBuf};
 
@@ -13,21 +13,19 @@ use crate::paths::{CONFIG_FILE, POLICY_FILE, UserPaths};
 use crate::place::trust::prompt::ask;
 use crate::place::trust::{FolderFiles, Standing, Trusted};
 
-/// Arguments of `trust`.
 #[derive(Args, Debug)]
 pub struct TrustArgs {
-    /// The folder [default: here]
+    /// The folder [default: the current directory]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
     /// List the trusted folders
     #[arg(long, conflicts_with_all = ["revoke", "dir"])]
     list: bool,
-    /// No longer trust the folder
+    /// Revoke trust in the folder
     #[arg(long)]
     revoke: bool,
 }
 
-/// Runs `trust`.
 pub fn run(console: &Console, args: &TrustArgs) -> anyhow::Result<Exit> {
     let user = UserPaths::find()?;
     let mut trusted = Trusted::load(&user)?;
@@ -58,7 +56,7 @@ pub fn run(console: &Console, args: &TrustArgs) -> anyhow::Result<Exit> {
         say("is already trusted");
         return Ok(Exit::Done);
     }
-    // A file that cannot be read is said before anyone is asked to trust it.
+    // An invalid file is reported before the user is asked to trust it.
     if let Some(file) = &files.config {
         windlass_server::config::parse(&file.path, &file.text)?;
     }

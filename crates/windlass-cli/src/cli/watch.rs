@@ -1,4 +1,4 @@
-//! `windlass watch`: follows a run that others drive, across their deaths, and never drives it itself.
+//! `windlass watch`: follows a run of another process, also when its driver changes. It never drives the run.
 
 use clap::Args;
 use futures::StreamExt;
@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
 use crate::signals::{Signal, Signals};
 
-/// What `--help` says about the lines.
+/// The section on lines of JSON in `--help`.
 const LINES: &str = "\
 Lines of `--stream-json`:
   {\"seq\":7,\"type\":\"step.started\",…}               an event; `seq` counts without a gap
@@ -28,17 +28,16 @@ text is the last snapshot, if there was one, and the fragments after it. step.fa
 
 Exit codes are those of `run`.";
 
-/// Arguments of `watch`.
 #[derive(Args, Debug)]
 #[command(after_help = LINES)]
 pub struct WatchArgs {
-    /// The run, or the end of its id [default: the newest unfinished one]
+    /// The run's id, or the end of it [default: the newest unfinished run]
     #[arg(value_name = "RUN")]
     run: Option<String>,
-    /// Show what comes after this event [default: the run from its start]
+    /// Show only what follows this event [default: the run from its start]
     #[arg(long, value_name = "SEQ")]
     after: Option<u64>,
-    /// End also when the run waits for an answer
+    /// Also end when the run waits for an answer
     #[arg(long)]
     until_waiting: bool,
     #[command(flatten)]
@@ -47,7 +46,6 @@ pub struct WatchArgs {
     place: PlaceFlags,
 }
 
-/// Runs `watch`.
 pub async fn run(console: &Console, args: &WatchArgs) -> anyhow::Result<Exit> {
     let ground = Ground::find(console, &args.place, &ModelFlags::default(), Ask::Never)?;
     let place = ground.open_store().await?;
@@ -66,9 +64,9 @@ pub async fn run(console: &Console, args: &WatchArgs) -> anyhow::Result<Exit> {
 struct Watch<'a> {
     console: &'a Console,
     place: &'a Place,
-    /// The run as it was at the beginning.
+    /// The run's row when watching began.
     row: RunRow,
-    /// The thread's last event then.
+    /// The thread's last event at that time.
     head: Seq,
     sight: Sight,
 }
@@ -83,7 +81,7 @@ impl Watch<'_> {
         loop {
             let update = tokio::select! {
                 biased;
-                // Leaving is all that a watcher can do: the run is not its own.
+                // Ctrl-C only ends the watching: the run belongs to another process.
                 signal = signals.next() => return Ok(End::Left(self.left(signal))),
                 update = updates.next() => update,
             };
@@ -92,7 +90,7 @@ impl Watch<'_> {
             };
             self.show(&update).await?;
             if until_waiting && matches!(update, Update::Status(ThreadStatus::Waiting)) {
-                // It was so when it was told; by now somebody may have answered, or it is another run that waits.
+                // Read again: the run may have been answered since, or another run may be waiting.
                 let outcome = self.place.engine.run(&self.row.view.run).status().await?;
                 if outcome.status == Status::Paused {
                     return Ok(self.ended(outcome));
@@ -104,7 +102,7 @@ impl Watch<'_> {
                     let finished = mine && matches!(recorded.event.fact, Fact::RunFinished { .. });
                     finished || self.has_ended() && recorded.seq >= self.head
                 }
-                // Another process may drive it on at any time.
+                // Another process may resume it at any time.
                 Update::Stopped { .. } | Update::Status(_) => false,
                 Update::Delta { .. } | Update::Snapshot { .. } | Update::Progress { .. } => false,
             };

@@ -1,4 +1,4 @@
-//! `windlass admin audit`: the log of who did what, written to a file and checked without a store.
+//! `windlass admin audit`: exports the audit log, and verifies an export without a store.
 
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -11,7 +11,6 @@ use windlass_server::trouble::{Exit, Trouble};
 
 use crate::console::Console;
 
-/// Arguments of `audit`.
 #[derive(Args, Debug)]
 pub struct AuditArgs {
     #[command(subcommand)]
@@ -22,9 +21,9 @@ pub struct AuditArgs {
 enum Command {
     /// Print the whole log as lines of JSON
     Export(OfWorkspace),
-    /// Print where the log ends: note the hash elsewhere, and a later check shows whether its end was cut off
+    /// Print the last entry's hash: keep it elsewhere to detect a truncated log later
     Head(OfWorkspace),
-    /// Check an exported log
+    /// Verify an exported log
     Verify(Verify),
 }
 
@@ -37,15 +36,15 @@ struct OfWorkspace {
 
 #[derive(Args, Debug)]
 struct Verify {
-    /// The file
+    /// The exported log
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The hash that the log must end with
+    /// The expected hash of the last entry
     #[arg(long, value_name = "HASH")]
     head: Option<String>,
 }
 
-/// Checks an export where that is asked for.
+/// Verifies an export, if the command is `verify`.
 pub fn verify(console: &Console, args: &AuditArgs) -> Result<Option<Exit>, Trouble> {
     let Command::Verify(Verify { file, head }) = &args.command else { return Ok(None) };
     let unreadable =
@@ -67,13 +66,13 @@ pub fn verify(console: &Console, args: &AuditArgs) -> Result<Option<Exit>, Troub
     }
 }
 
-/// Runs what needs the store.
+/// Runs the commands that need the store.
 pub async fn run(console: &Console, accounts: &Accounts, args: &AuditArgs) -> anyhow::Result<Exit> {
     match &args.command {
         Command::Export(of) => {
             let mut export = accounts.audit_export(&of.workspace).await?;
             while let Some(lines) = accounts.audit_chunk(&mut export).await? {
-                // As it is written: what is escaped anew for a terminal would not be what was hashed.
+                // Written unchanged: escaping for the terminal would change the hashed bytes.
                 console.out(&lines);
             }
         }

@@ -1,6 +1,6 @@
-//! `windlass admin backup` and `restore`: a copy of the store while it is in use, and a store made of it.
+//! `windlass admin backup` and `restore`: a copy of the store while it is in use, and a store made from a copy.
 //!
-//! A copy holds the database and the large blobs. Files of people and conversations and the vault's key are not in it.
+//! A copy holds the database and the large blobs. It excludes files of users and conversations, and the vault's key.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,29 +16,26 @@ use windlass_server::vault::Vault;
 use crate::console::Console;
 use crate::place::{Ground, Place};
 
-/// Arguments of `admin backup`.
 #[derive(Args, Debug)]
 pub struct BackupArgs {
-    /// The folder to copy into; it must not exist yet, or be empty
+    /// The folder to write to; it must not exist, or be empty
     #[arg(value_name = "DIR")]
     into: PathBuf,
 }
 
-/// Arguments of `admin restore`.
 #[derive(Args, Debug)]
 pub struct RestoreArgs {
     /// The folder that `backup` wrote
     #[arg(value_name = "DIR")]
     from: PathBuf,
-    /// Leave sessions and one-time links as they were at the moment of the copy, also those that were ended since
+    /// Keep sessions and one-time links from the backup, even if they were ended after it was made
     #[arg(long)]
     keep_sessions: bool,
-    /// The `vault.key` of the store that was copied, which opens its stored credentials
+    /// The `vault.key` of the original store, which decrypts its stored credentials
     #[arg(long, value_name = "FILE")]
     vault_key: Option<PathBuf>,
 }
 
-/// Runs `admin backup`.
 pub async fn backup(console: &Console, ground: &Ground, args: &BackupArgs) -> anyhow::Result<Exit> {
     let into = std::path::absolute(&args.into)?;
     let store = ground.store();
@@ -56,7 +53,6 @@ pub async fn backup(console: &Console, ground: &Ground, args: &BackupArgs) -> an
     Ok(Exit::Done)
 }
 
-/// Runs `admin restore`.
 pub async fn restore(console: &Console, ground: Ground, args: &RestoreArgs) -> anyhow::Result<Exit> {
     let from = std::path::absolute(&args.from)?;
     let store = ground.store();
@@ -64,11 +60,11 @@ pub async fn restore(console: &Console, ground: Ground, args: &RestoreArgs) -> a
     let copied = sqlite::restore(&from, &store).await?;
     let vault = match key {
         Some(key) => Vault::put(&store, &key)?,
-        // The file is left out, so that the right key can still be put there.
+        // No key file is written, so that the user can still put the right one there.
         None => Vault::unsaved()?,
     };
     let place = ground.open_store().await?;
-    // First: if the rest fails or is cut short, the store is there, and is not restored again.
+    // Done first: if a later step fails, the store exists and is not restored a second time.
     if !args.keep_sessions {
         end_sessions(console, &place, vault).await?;
     }
@@ -84,7 +80,7 @@ pub async fn restore(console: &Console, ground: Ground, args: &RestoreArgs) -> a
     Ok(Exit::Done)
 }
 
-/// Ends what may have been ended after the copy was made. API keys stay, because programs cannot sign in again.
+/// Ends sessions, because some may have been ended after the backup. API keys stay: programs cannot sign in again.
 async fn end_sessions(console: &Console, place: &Place, vault: Vault) -> anyhow::Result<()> {
     let records = place.engine.records().clone();
     let accounts =

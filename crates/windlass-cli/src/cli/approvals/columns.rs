@@ -1,23 +1,23 @@
-//! The list of what waits as columns that fit the terminal. An id is never broken or cut: it can be copied.
+//! Columns of the request list, fitted to the terminal. An id is never broken or truncated, so that it can be copied.
 
 use super::TITLE_CHARS;
 use super::find::Waiting;
 use windlass_server::text::first_line;
 
-/// Columns beside the request's text: its kind, age and expiry, with the blanks between them.
+/// Columns beside the request's title: its kind, age and expiry, with the spaces between them.
 const FIXED: usize = 9 + 2 + 8 + 2 + 10 + 2;
 
-/// Minimum columns of the request's text; with fewer, each id gets a line of its own.
+/// Minimum columns of the request's title; with fewer, each id is on a separate line.
 const TITLE_MIN: usize = 16;
 
-/// The width of the request's text, and the place of the ids.
+/// The width of the request's title, and the position of the ids.
 pub struct Columns {
     title: usize,
     id_apart: bool,
 }
 
 impl Columns {
-    /// Those that fit; without a terminal, those that fit on most.
+    /// Computes columns that fit the terminal, or a typical width without one.
     pub fn of(waiting: &[Waiting], width: Option<usize>) -> Self {
         let longest = waiting.iter().map(|waiting| waiting.open.interrupt.as_str().len()).max();
         Self::fitting(longest.unwrap_or_default(), width)
@@ -28,19 +28,19 @@ impl Columns {
         match width.checked_sub(FIXED + id) {
             Some(title) if title >= TITLE_MIN => Self { title: title.min(TITLE_CHARS), id_apart: false },
             Some(_) | None => {
-                // The last blanks are before an id that is not there.
+                // Without an id in the row, its two separating spaces are free.
                 let title = width.saturating_sub(FIXED - 2).clamp(TITLE_MIN, TITLE_CHARS);
                 Self { title, id_apart: true }
             }
         }
     }
 
-    /// The line of their names.
+    /// The header line.
     pub fn head(&self) -> String {
         self.row(["ASKS", "WHAT", "AGE", "EXPIRES"], "ID")
     }
 
-    /// Formats a line: kind, request, age, expiry and id.
+    /// Formats a row: kind, title, age, expiry and id.
     pub fn row(&self, [asks, what, age, expires]: [&str; 4], id: &str) -> String {
         let width = self.title;
         let what = first_line(what, width - 1);

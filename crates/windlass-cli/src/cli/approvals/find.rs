@@ -1,4 +1,4 @@
-//! Finding what waits for an answer, and saying what has become of what no longer does.
+//! Resolves open requests by id, and explains why a closed one cannot be answered.
 
 use windlass::machine::{Answer, Fact, Given, InterruptId, InterruptKind, RunId};
 use windlass::port::journal::{RunRow, ThreadQuery};
@@ -13,19 +13,17 @@ use crate::place::Place;
 use crate::view::card::{title, word};
 use crate::view::transcript::{answered, events};
 
-/// Threads read at a time, each from its journal.
+/// Threads per page; each is read from its journal.
 const PAGE: usize = 50;
 
-/// Something that a run waits for.
+/// An open interrupt and its run.
 pub struct Waiting {
-    /// The run.
     pub row: RunRow,
-    /// What it asks.
     pub open: OpenInterrupt,
 }
 
 impl Waiting {
-    /// An answer, bound to what was looked at.
+    /// Builds the answer, bound to the approval digest that was displayed.
     pub fn given(&self, answer: Answer) -> Given {
         let approval = match &self.open.kind {
             InterruptKind::Approval { approval, .. } => Some(*approval),
@@ -35,8 +33,9 @@ impl Waiting {
     }
 }
 
-/// What all threads wait for, newest first, at most so many; and whether there is more. A thread that cannot be read
-/// hides no other.
+/// Lists the open interrupts of all threads, newest first, up to `limit`. Also returns whether there are more. A
+/// thread
+/// that cannot be read is reported and skipped.
 pub async fn all(
     console: &Console,
     place: &Place,
@@ -45,7 +44,7 @@ pub async fn all(
     let (mut all, is_cut) = read_all(console, place, limit).await?;
     let of_no_server = |waiting: &Waiting| waiting.open.server.is_none();
     if all.iter().any(of_no_server) {
-        // No server is started to list what waits: what they offered is in the store.
+        // Listing starts no server: the tools that servers offered are in the store.
         let tools = all.iter().filter_map(|waiting| waiting.open.tool.as_deref());
         let servers = servers_of(&**place.engine.records(), tools).await?;
         for Waiting { open, .. } in all.iter_mut().filter(|waiting| of_no_server(waiting)) {
@@ -82,13 +81,13 @@ async fn read_all(
     }
 }
 
-/// Characters of a run's id that the end of a question's id has at least.
+/// Minimum characters of the run's id in an abbreviated request id.
 const RUN_MIN_CHARS: usize = 4;
 
-/// Names listed where several could be meant.
+/// Maximum candidates listed for an ambiguous id.
 const NAMED: usize = 20;
 
-/// Finds what is named by ids, or the only one that waits where none is named. Never empty.
+/// Resolves the requests by their ids, or the only open one if no id is given. The result is never empty.
 pub async fn named(console: &Console, place: &Place, ids: &[String]) -> anyhow::Result<Vec<Waiting>> {
     let mut found = Vec::new();
     for id in ids {
@@ -121,7 +120,7 @@ async fn only(console: &Console, place: &Place) -> anyhow::Result<Waiting> {
     Err(names.fold(trouble, Trouble::hint).into())
 }
 
-/// Finds what waits by its id, or the end of it that begins in the run's id.
+/// Resolves a request by its id, or by an ending that includes part of the run's id.
 async fn find(console: &Console, place: &Place, id: &str) -> anyhow::Result<Waiting> {
     if let Some((run, _)) = id.split_once('.') {
         match place.engine.run(&RunId::from(run)).row().await {
@@ -131,7 +130,7 @@ async fn find(console: &Console, place: &Place, id: &str) -> anyhow::Result<Wait
         }
     }
     let (all, _) = all(console, place, usize::MAX - 1).await?;
-    // An end that names no run could be that of another run's question by the time it is typed.
+    // Without part of the run's id, the ending could match another run's request by the time it is typed.
     let names_a_run = id.rsplitn(4, '.').nth(3).is_some_and(|run| run.len() >= RUN_MIN_CHARS);
     let mut found = all.into_iter().filter(|it| names_a_run && it.open.interrupt.as_str().ends_with(id));
     match (found.next(), found.next()) {
@@ -160,7 +159,7 @@ async fn of_run(place: &Place, row: RunRow, id: &str) -> anyhow::Result<Waiting>
     .into())
 }
 
-/// Says why nothing of this id waits.
+/// Explains why no request with this id is open.
 async fn closed(place: &Place, row: &RunRow, id: &InterruptId) -> Result<String, EngineError> {
     let mut was = None;
     for recorded in events(&place.engine, &row.thread).await? {

@@ -1,4 +1,4 @@
-//! Sending answers, and going on with the runs that they are for.
+//! Submits answers, then resumes the runs that they belong to.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::console::Console;
 use crate::place::Place;
 use crate::signals::Signals;
 
-/// Sends answers, one batch per thread, then resumes the runs.
+/// Submits the answers, one batch per thread, then resumes the runs.
 pub async fn give(
     console: &Console,
     place: &mut Place,
@@ -33,7 +33,7 @@ pub async fn give(
         }
         return Ok(exit);
     }
-    // No answer waits for another run to end.
+    // All answers are submitted before any run is followed.
     let (mut taken, mut apart) = (Vec::new(), Vec::new());
     let mut failed = None;
     for (waiting, given) in batches.into_values() {
@@ -77,8 +77,8 @@ pub async fn give(
     failed.map_or(Ok(exit), Err)
 }
 
-/// Resumes a run that reaches its provider in another way than those before, with an engine of its own. Its answer
-/// waits in the inbox.
+/// Resumes a run that reaches its provider differently from the others, with a separate engine. Its answer is in the
+/// inbox.
 async fn drive_apart(
     console: &Console,
     place: &Place,
@@ -106,7 +106,7 @@ async fn leave(
     Ok(Exit::Done)
 }
 
-/// Follows a run that was made ready before its answer was given. It may have ended meanwhile.
+/// Follows a run that was prepared before its answer was submitted. The run may have ended in the meantime.
 async fn drive(
     console: &Console,
     place: &mut Place,
@@ -116,7 +116,7 @@ async fn drive(
 ) -> anyhow::Result<Exit> {
     let row = &waiting.row;
     let mut signals = Signals::listen()?;
-    // Checked first: a run that is driven here may come to rest meanwhile, and then no process drives it.
+    // Read before the status: if this process drives the run and the run stops in between, no process drives it.
     let drives = place.engine.thread(&row.thread).is_driven();
     let status = place.engine.thread(&row.thread).row().await?.view.status;
     if status == ThreadStatus::Running && !drives {

@@ -1,4 +1,4 @@
-//! Answers as they are typed, which of them fit what is asked, and how people are told.
+//! Parses answers from arguments, checks that they fit the request, and formats the hints that suggest them.
 
 use std::io::Read;
 
@@ -13,46 +13,46 @@ use crate::place::Ground;
 use crate::view::card::{is_budget, is_money};
 use crate::view::question::read;
 
-/// Longest text that is read from a file or from standard input: far beyond what arguments of a call are.
+/// Maximum bytes read from a file or standard input. No call has arguments of this size.
 const TEXT_MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What `answer` takes.
+/// Arguments of `answer`.
 #[derive(Args, Debug)]
 pub struct AnswerArgs {
-    /// An option of a question, by its number or its words
+    /// Select an option of a question by its number or text
     #[arg(long, value_name = "OPTION", group = "reply")]
     select: Option<String>,
-    /// An answer in your own words, or a hand-off's result
+    /// Answer in your own words, or give a hand-off's result
     #[arg(long, value_name = "TEXT", group = "reply")]
     text: Option<String>,
-    /// Values that a question asks for, or those that are to be others: JSON, `@FILE` or `-`
+    /// Values for a question or edited values: JSON, `@FILE` or `-`
     #[arg(long, value_name = "JSON", group = "reply")]
     values: Option<String>,
-    /// The call in doubt was done, and this is its result
+    /// The call in doubt succeeded with this result
     #[arg(long, value_name = "RESULT", conflicts_with = "reply", group = "other")]
     done: Option<String>,
-    /// Run the call in doubt again; or the limit has room by now
+    /// Retry the call in doubt, or retry at a limit that has room again
     #[arg(long, conflicts_with = "reply", group = "other")]
     retry: bool,
-    /// The call in doubt failed
+    /// The call in doubt failed, with an optional reason
     #[arg(long, value_name = "REASON", conflicts_with = "reply", group = "other", num_args = 0..=1, default_missing_value = "")]
     fail: Option<String>,
-    /// Raise the limit to this, for the rest of the run
+    /// Raise the limit to this value for the rest of the run
     #[arg(long, value_name = "N", conflicts_with = "reply", group = "other")]
     raise: Option<String>,
-    /// Let the limit stand: the run ends
+    /// Keep the limit: the run ends
     #[arg(long, conflicts_with = "reply", group = "other")]
     stop: bool,
 }
 
-/// An answer that was typed, before it is known to what.
+/// A parsed answer, before the request's kind is known.
 #[derive(Clone)]
 pub enum Typed {
-    /// One that means the same to everything.
+    /// An answer that does not depend on the kind.
     Plain(Answer),
-    /// A reply; an option may be named by its number.
+    /// A reply; it may name an option by its number.
     Reply(Reply),
-    /// A new figure, which may be money.
+    /// A new limit, which may be an amount of money.
     Raise {
         /// In the limit's own unit.
         figure: Option<u64>,
@@ -62,7 +62,7 @@ pub enum Typed {
 }
 
 impl AnswerArgs {
-    /// Reads what was typed.
+    /// Parses the arguments.
     pub fn read(&self) -> Result<Typed, Trouble> {
         if let Some(result) = &self.done {
             return Ok(Typed::Plain(Answer::Done { result: result.clone() }));
@@ -98,7 +98,7 @@ impl AnswerArgs {
 }
 
 impl Typed {
-    /// The answer to something of this kind.
+    /// Converts to the answer for this kind of interrupt.
     pub fn for_kind(&self, kind: &InterruptKind) -> Answer {
         match (self, kind) {
             (Self::Plain(answer), _) => answer.clone(),
@@ -122,7 +122,7 @@ impl Typed {
     }
 }
 
-/// A text that was typed, or stands in a file (`@FILE`) or comes from standard input (`-`).
+/// Returns the text itself, the content of a file (`@FILE`) or standard input (`-`).
 pub fn source(text: &str) -> Result<String, Trouble> {
     let failed = |what: &str, error: std::io::Error| Trouble::usage(format!("cannot read {what}: {error}"));
     let mut all = String::new();
@@ -138,7 +138,9 @@ pub fn source(text: &str) -> Result<String, Trouble> {
     Ok(all)
 }
 
-/// Refuses what does not answer what is asked, before anything is opened or left. The engine checks all of it again.
+/// Returns an error if the answer does not fit the request, before a server is started or the answer is saved. The
+/// engine
+/// validates it again.
 pub fn fits(open: &OpenInterrupt, answer: &Answer) -> Result<(), Trouble> {
     let is_reply = matches!(answer, Answer::Reply(_));
     let is_deny = matches!(answer, Answer::Deny { .. });
@@ -181,7 +183,7 @@ fn limit_takes(limit: &LimitAsked) -> &'static str {
     }
 }
 
-/// Commands that answer, for whoever is not on this terminal; each with what else may stand in its place.
+/// Commands that answer the request from another terminal, with the alternative flags in parentheses.
 pub fn hints(open: &OpenInterrupt, party: &Party, ground: &Ground) -> Vec<String> {
     let (id, flags) = (&open.interrupt, ground.same_flags());
     let may = open.terms.may_approve(&party.principal, &party.roles);

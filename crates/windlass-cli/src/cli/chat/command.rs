@@ -11,7 +11,7 @@ use super::{Chat, Next, TURNS};
 use crate::view::preview::plural;
 use crate::view::transcript;
 
-/// Characters of a message in `/turns`.
+/// Maximum characters of a message in `/turns`.
 const TITLE_CHARS: usize = 60;
 
 const HELP: &str = "\
@@ -31,7 +31,7 @@ A message that you send during a run is queued and sent after it
 Alt-Enter, Ctrl-J or `\\` and Enter begin a new line";
 
 impl Chat<'_> {
-    /// Sends a message or carries out a command.
+    /// Sends a message or executes a command.
     pub(super) async fn line(&mut self, line: &str) -> anyhow::Result<Next> {
         if line.is_empty() {
             return Ok(Next::Go);
@@ -89,7 +89,7 @@ impl Chat<'_> {
         Ok(())
     }
 
-    /// The messages that runs began with, each in a line.
+    /// The first line of the message that started each run.
     async fn said(&self, thread: &ThreadId) -> anyhow::Result<BTreeMap<RunId, String>> {
         let (mut said, mut queued) = (BTreeMap::new(), BTreeMap::new());
         for recorded in transcript::events(&self.place.engine, thread).await? {
@@ -128,7 +128,7 @@ impl Chat<'_> {
         Ok(self.mode.or(last).or(self.agent.mode).unwrap_or_default())
     }
 
-    /// `/output`: all that a call returned.
+    /// `/output`: prints the full output of a call.
     fn output(&self, number: &str) {
         let output = match (self.console.screen(), number.parse::<usize>()) {
             (Some(screen), Ok(number)) => screen.output(Some(number)),
@@ -146,7 +146,7 @@ impl Chat<'_> {
         }
     }
 
-    /// The status line counts the conversation's cost from here on.
+    /// Resets the cost in the status line to zero.
     pub(super) fn forget_cost(&self) {
         if let Some(screen) = self.console.screen() {
             screen.update_status(|status| (status.cost, status.used_tokens) = (0, None));

@@ -1,4 +1,4 @@
-//! Going back to a conversation in a chat: `--continue`, `--thread`, `/continue` and `/resume`.
+//! Continues an earlier conversation in a chat: `--continue`, `--thread`, `/continue` and `/resume`.
 
 use windlass::machine::{Seq, ThreadId};
 use windlass::port::journal::RunQuery;
@@ -11,17 +11,17 @@ use crate::cli::follow::From;
 use crate::cli::threads;
 use crate::view::transcript::{self, Form};
 
-/// Conversations that `/resume` lists.
+/// Maximum conversations listed by `/resume`.
 const LISTED: usize = 20;
 
-/// Characters of a title in that list.
+/// Maximum characters of a title in that list.
 const TITLE_CHARS: usize = 44;
 
-/// Lines of a conversation that are shown where a chat continues it.
+/// Maximum lines of a conversation shown when a chat continues it.
 const RECALLED: usize = 20;
 
 impl Chat<'_> {
-    /// `/resume`: lists conversations, or continues the one that is named by its number there or by its id.
+    /// `/resume`: lists conversations, or continues one, named by its number in that list or by its id.
     pub(super) async fn resume(&mut self, which: &str) -> anyhow::Result<Next> {
         if which.is_empty() {
             self.list_threads().await?;
@@ -44,7 +44,7 @@ impl Chat<'_> {
         self.enter(thread).await
     }
 
-    /// `/continue`: the run of this conversation that has not ended; in a new chat, the newest conversation.
+    /// `/continue`: continues this conversation's unfinished run. In a new chat, continues the newest conversation.
     pub(super) async fn continue_run(&mut self) -> anyhow::Result<Next> {
         let Some(thread) = self.thread.clone() else {
             let newest = self.place.newest_thread_here().await?;
@@ -58,7 +58,7 @@ impl Chat<'_> {
         Ok(next.unwrap_or(Next::Go))
     }
 
-    /// Continues a conversation: shows its end, and follows its run if one has not ended.
+    /// Continues a conversation: shows its last lines and follows its unfinished run, if any.
     pub(super) async fn enter(&mut self, thread: ThreadId) -> anyhow::Result<Next> {
         let text = transcript::write(self.console, &self.place.engine, &thread, Form::Plain).await?;
         let lines: Vec<&str> = text.trim_end().lines().collect();
@@ -80,7 +80,7 @@ impl Chat<'_> {
         Ok(self.follow_unfinished(&thread).await?.unwrap_or(Next::Go))
     }
 
-    /// Follows the thread's run that has not ended; `None` if there is none.
+    /// Follows the thread's unfinished run. Returns `None` if there is none.
     async fn follow_unfinished(&mut self, thread: &ThreadId) -> anyhow::Result<Option<Next>> {
         let machine = self.place.engine.thread(thread).folded().await?;
         let Some(run) = machine.state().run.as_ref().map(|run| run.id.clone()) else { return Ok(None) };
@@ -92,7 +92,7 @@ impl Chat<'_> {
         let past = self.place.engine.thread(thread).row().await?.head;
         let from = From { after: Seq(row.view.from.0.saturating_sub(1)), past };
         let next = self.follow(thread.clone(), run, from).await;
-        // The next message is a run of this chat, and goes where its own settings say.
+        // The next message starts a run of this chat, which reaches its model by this chat's settings.
         self.place.reach_own(self.console, &self.agent.models)?;
         next.map(Some)
     }

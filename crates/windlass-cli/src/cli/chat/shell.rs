@@ -1,6 +1,6 @@
-//! `!command` in a chat: a command of the person's own, judged as any call of the tool `Bash`.
+//! `!command` in a chat: a shell command of the user, evaluated by the policy like any call of the tool `Bash`.
 //!
-//! It is no part of the conversation: no model sees it.
+//! It is not part of the conversation: no model sees the command or its output.
 
 use std::io::BufRead;
 use std::pin::pin;
@@ -20,22 +20,22 @@ use crate::keyboard::Typed;
 use crate::screen::ChatScreen;
 use crate::signals::{Signal, Signals};
 
-/// How long a command may take without output, in milliseconds.
+/// Time-out of a command without output, in milliseconds.
 const SILENCE_MS: u64 = 10 * 60 * 1000;
 
-/// The exit code of a process whose terminal is gone: 128 and the number of the signal.
+/// Exit code of a process whose terminal was closed: 128 plus the number of `SIGHUP`.
 const HANG_UP: u8 = 129;
 
-/// What a person says to whether a command is to run.
+/// The user's reply to a request for approval.
 enum Reply {
     Yes,
     No,
-    /// The process is to end.
+    /// The process must end.
     Leave(Signal),
 }
 
 impl Chat<'_> {
-    /// Runs a command and prints what it writes. Ctrl-C ends it.
+    /// Runs a command and prints its output. Ctrl-C cancels it.
     pub(super) async fn shell(&mut self, command: &str) -> anyhow::Result<Next> {
         let command = command.trim();
         if command.is_empty() {
@@ -161,7 +161,7 @@ impl Chat<'_> {
     }
 }
 
-/// Waits for Ctrl-C or for a signal that ends the process. What is typed meanwhile returns to the input.
+/// Waits for Ctrl-C or a termination signal. Lines typed in the meantime return to the input.
 async fn interrupted(signals: &mut Signals, screen: Option<&Arc<ChatScreen>>) -> Signal {
     loop {
         let typed = async {

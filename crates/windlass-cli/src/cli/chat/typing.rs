@@ -1,4 +1,4 @@
-//! A chat with an input of its own, which takes keys while a run works.
+//! A chat on its own screen, which accepts input while a run is active.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::place::Place;
 use crate::report::report;
 use crate::screen::{ChatScreen, MessageFile};
 
-/// The exit code of a process whose terminal is gone: 128 and the number of the signal.
+/// Exit code of a process whose terminal was closed: 128 plus the number of `SIGHUP`.
 const HANG_UP: u8 = 129;
 
-/// What Tab completes at the beginning of a line.
+/// The commands that Tab completes at the start of a line.
 const COMMANDS: &[&str] =
     &["/clear", "/continue", "/help", "/mode", "/model", "/output", "/quit", "/resume", "/turns"];
 
-/// Takes the terminal; `None` if it can only do lines.
+/// Opens the chat's screen. Returns `None` if the terminal supports only whole lines.
 pub(super) fn open_screen(console: &Console, place: &Place) -> anyhow::Result<Option<Arc<ChatScreen>>> {
     if !console.has_screen() {
         return Ok(None);
@@ -32,7 +32,7 @@ pub(super) fn open_screen(console: &Console, place: &Place) -> anyhow::Result<Op
 }
 
 impl Chat<'_> {
-    /// A person types, also while a run works.
+    /// Reads input from a person, also while a run is active.
     pub(super) async fn on_screen(
         &mut self,
         screen: &ChatScreen,
@@ -76,7 +76,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Makes the input ready for a message: texts that were not sent return to it.
+    /// Prepares the input for a message: unsent texts return to it.
     async fn ready(&mut self, screen: &ChatScreen) -> anyhow::Result<()> {
         screen.take_answers("");
         screen.show_activity("");

@@ -1,4 +1,4 @@
-//! The result of one check: its state, and the next step for the user.
+//! The result of one check: its state, and hints for the user.
 
 use serde::Serialize;
 use windlass_server::text::shown;
@@ -6,7 +6,7 @@ use windlass_server::trouble::explain;
 
 use crate::console::Console;
 
-/// Where messages begin.
+/// The column at which messages begin.
 const COLUMN: usize = 26;
 
 #[derive(Serialize)]
@@ -46,7 +46,7 @@ impl Check {
         Self { hints: hints.to_vec(), ..Self::new(name, State::Broken, message) }
     }
 
-    /// Prints it, and what to do on lines of their own.
+    /// Prints the check, with each hint on a separate line.
     pub(super) fn print(&self, console: &Console) {
         let paint = console.out_paint;
         let mark = match self.state {

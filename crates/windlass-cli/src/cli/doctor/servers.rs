@@ -1,5 +1,6 @@
-//! Whether the tool servers that are configured or were added can be reached. They are started side by side, and ended
-//! after the check.
+//! Checks whether the configured and added tool servers can be reached. All are started concurrently, and stopped
+//! after
+//! the check.
 
 use windlass::mcp::{Health, ServerStatus};
 use windlass_server::servers::{self, Which};
@@ -9,13 +10,13 @@ use crate::cli::mcp::over;
 use crate::place::Ground;
 use crate::view::preview::plural;
 
-/// The check's name.
+/// Name of the check.
 const NAME: &str = "tool server";
 
-/// How long all servers together may take to answer.
+/// Time-out for all servers together.
 const WITHIN_MS: u64 = 15_000;
 
-/// Checks them all.
+/// Checks all servers.
 pub(super) async fn servers(ground: &Ground) -> Vec<Check> {
     match Box::pin(reached(ground)).await {
         Ok(checks) => checks,

@@ -1,4 +1,4 @@
-//! What a followed run waits for: a person on the terminal is asked, anybody else is told how to answer later.
+//! Handles the interrupts of a followed run: prompts the user on a terminal, else prints how to answer later.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ use crate::view::card::{Card, Light};
 use crate::view::question::{Asking, GrantWish, Reply};
 use crate::view::story::{Background, backgrounds};
 
-/// The exit code of a process whose terminal is gone: 128 and the number of the signal.
+/// Exit code of a process whose terminal was closed: 128 plus the number of `SIGHUP`.
 const HANG_UP: u8 = 129;
 
 impl Follow<'_> {
-    /// The run waits for somebody.
+    /// Handles a run that waits for an answer.
     pub(super) async fn need_answer(&mut self) -> anyhow::Result<Option<End>> {
-        // What has happened is shown before anything is asked.
+        // All earlier events are displayed before the user is prompted.
         if self.seen < self.place.engine.thread(&self.thread).row().await?.head {
             return Ok(None);
         }
@@ -36,7 +36,7 @@ impl Follow<'_> {
             return Ok(None);
         }
         let party = local();
-        // Who has approved waits for the others like everybody else.
+        // A user who has approved already waits for the other approvers.
         let mine = |open: &OpenInterrupt| !open.approved_by.contains(&party.principal);
         let open: Vec<OpenInterrupt> = open.into_iter().filter(mine).collect();
         let asks = self.console.can_ask() && matches!(self.sight, Sight::People(_));
@@ -55,9 +55,9 @@ impl Follow<'_> {
         Ok(None)
     }
 
-    /// Nobody is here who could answer: says how it is done.
+    /// No user can answer here: prints how to answer from elsewhere.
     async fn wait_elsewhere(&mut self) -> anyhow::Result<Option<End>> {
-        // A driver that was just woken may still find an answer in its inbox; it goes when there is none.
+        // A driver that was just woken may find an answer in its inbox. It ends if there is none.
         if self.place.engine.thread(&self.thread).is_driven() && self.looks < LOOKS {
             self.looks += 1;
             return Ok(None);
@@ -85,7 +85,7 @@ impl Follow<'_> {
             Typed::Interrupt => return self.signalled(Signal::Interrupt).await,
             Typed::Gone => return Ok(Some(self.leave(Exit::Signal(HANG_UP)))),
             Typed::End => {
-                // Without a question it means nothing: what is typed during a run only adds to it.
+                // Ctrl-D outside of a question is ignored: input during a run only queues messages.
                 if self.asking.is_some() {
                     self.console.note("");
                     return Ok(Some(self.leave(Exit::Waiting)));
@@ -95,12 +95,12 @@ impl Follow<'_> {
         };
         let Some(asking) = &mut self.asking else { return self.queue(line).await.map(|()| None) };
         if self.console.screen().is_some() {
-            // It ends the line of the question, as an echo would.
+            // The line ends the displayed question, as the terminal's echo would.
             self.console.note(&shown_line(&line));
         }
         let reply = asking.take(self.console, &line);
         if let (Reply::NoAnswer, Some(screen)) = (&reply, self.console.screen()) {
-            // It may be a message that was begun before the question.
+            // The line may be a message that was begun before the question was displayed.
             screen.put_back(&line);
         }
         self.replied(reply).await
@@ -120,7 +120,7 @@ impl Follow<'_> {
         Ok(None)
     }
 
-    /// Gives answers, all or none; where somebody else was first, says so and goes on.
+    /// Submits answers, all or none. If another user answered first, prints that and continues.
     async fn answer(&mut self, given: Vec<Given>, said: &str) {
         let answered = self.place.answer(&self.thread, given, Vec::new()).await;
         let edit = self.asking.as_ref().and_then(Asking::sent_edit);
@@ -139,13 +139,13 @@ impl Follow<'_> {
         }
     }
 
-    /// Approves a call and writes a grant for those like it, both or neither: the next one finds the grant.
+    /// Approves a call and creates a grant for similar calls, both or neither, so that the next call finds the grant.
     async fn grant(&mut self, wish: GrantWish, given: Given) {
         let place = self.place;
         let said = wish.said();
         let expires_at = wish.expires_at(now());
         let GrantWish { tool, arguments, count, lasts: _ } = wish;
-        // This call is the first of them.
+        // This call is counted as the first one.
         let count = count.map(|count| count.saturating_sub(1));
         self.asking = None;
         let (given, by) = (vec![given], local());
@@ -164,7 +164,7 @@ impl Follow<'_> {
     }
 
     async fn edit(&mut self, text: String) -> anyhow::Result<Option<End>> {
-        // The editor reads the terminal now.
+        // The editor needs the terminal, so the keyboard thread must end first.
         self.keyboard = None;
         if let Some(screen) = self.console.screen() {
             screen.pause();
@@ -182,7 +182,7 @@ impl Follow<'_> {
             Ok(Edited::Left(Signal::Interrupt)) => Reply::Again,
             Err(trouble) => asking.fault(self.console, trouble.parts().0, text),
         };
-        // An answer leads to no other edit.
+        // A reply after an edit never opens the editor again.
         if let Reply::Answers(given, said) = reply {
             self.answer(given, &said).await;
         }
@@ -190,7 +190,7 @@ impl Follow<'_> {
     }
 }
 
-/// Says what a run waits for, and how to answer without this terminal.
+/// Prints what a run waits for, and how to answer without this terminal.
 fn waits(
     console: &Console,
     place: &Place,

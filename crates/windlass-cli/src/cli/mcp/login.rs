@@ -1,7 +1,8 @@
-//! `windlass mcp login` and `logout`: signing in at a server from a terminal. The address is printed, and a page on this
-//! machine waits for the browser to come back; no program is opened.
+//! `windlass mcp login` and `logout`: signing in at a server from a terminal. The address is printed, and a page on
+//! this
+//! machine waits for the browser's redirect; no program is opened.
 //!
-//! A server that runs over the same store notices by itself, and what waited for the sign-in goes on there.
+//! A running server over the same store detects the sign-in, and resumes the calls that waited for it.
 
 use std::time::Duration;
 
@@ -18,28 +19,26 @@ use crate::console::Console;
 use crate::place::{Ask, Ground, Place};
 use crate::signals::Signals;
 
-/// Arguments of `mcp login`.
 #[derive(Args, Debug)]
 pub struct LoginArgs {
-    /// The server
+    /// The server's name
     name: String,
-    /// How long the browser is waited for, in seconds
+    /// How long to wait for the browser, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
     #[command(flatten)]
     place: PlaceFlags,
 }
 
-/// Arguments of `mcp logout`.
 #[derive(Args, Debug)]
 pub struct LogoutArgs {
-    /// The server
+    /// The server's name
     name: String,
     #[command(flatten)]
     place: PlaceFlags,
 }
 
-/// Signs in.
+/// Signs in at a server.
 pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> {
     let (place, servers) = opened(console, &args.name, &args.place).await?;
     let name = &args.name;
@@ -93,7 +92,7 @@ pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> 
     Ok(Exit::Done)
 }
 
-/// Answers the calls that wait for a sign-in at the server, for the process that drives their runs, now or later.
+/// Answers the calls that wait for a sign-in at the server. The process that drives their runs applies the answers.
 async fn answer_waiting(console: &Console, place: &Place, name: &str) -> anyhow::Result<()> {
     let mut waiting = servers::waiting(&place.engine, name).await?;
     let workspace = local().workspace;
@@ -110,7 +109,7 @@ async fn answer_waiting(console: &Console, place: &Place, name: &str) -> anyhow:
     Ok(())
 }
 
-/// Signs out.
+/// Signs out of a server.
 pub async fn logout(console: &Console, args: &LogoutArgs) -> anyhow::Result<Exit> {
     let (place, servers) = opened(console, &args.name, &args.place).await?;
     servers.hub.sign_out(&args.name).await?;
@@ -120,7 +119,7 @@ pub async fn logout(console: &Console, args: &LogoutArgs) -> anyhow::Result<Exit
     Ok(Exit::Done)
 }
 
-/// The store, and one server over it that answers or wants somebody to sign in.
+/// Opens the store and starts one server. Returns an error if the server is neither ready nor requires a sign-in.
 async fn opened(
     console: &Console,
     name: &str,

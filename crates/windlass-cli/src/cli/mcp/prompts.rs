@@ -1,4 +1,4 @@
-//! `windlass mcp prompts`: texts that servers have ready for people, listed and filled in. No model sees them.
+//! `windlass mcp prompts`: lists and expands the prompts that servers offer. No model sees them.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,19 @@ use crate::console::Console;
 use crate::place::{Ask, Ground};
 use crate::report::report;
 
-/// Arguments of `mcp prompts`.
 #[derive(Args, Debug)]
 pub struct PromptsArgs {
-    /// Only those of this server
+    /// Only the prompts of this server
     server: Option<String>,
-    /// Fill this one in, and print what comes of it
+    /// Expand this prompt and print its messages
     prompt: Option<String>,
-    /// What it is filled with; may be given several times
+    /// An argument of the prompt [repeatable]
     #[arg(long = "arg", value_name = "NAME=VALUE", requires = "prompt")]
     arguments: Vec<String>,
     #[command(flatten)]
     list: ListFlags,
 }
 
-/// Runs `mcp prompts`.
 pub async fn prompts(console: &Console, args: &PromptsArgs) -> anyhow::Result<Exit> {
     let arguments = arguments(&args.arguments)?;
     let ListFlags { json, place } = &args.list;
@@ -57,7 +55,7 @@ pub async fn prompts(console: &Console, args: &PromptsArgs) -> anyhow::Result<Ex
     Ok(ended?)
 }
 
-/// Lists the prompts of all servers that are switched on, and says which cannot be asked.
+/// Lists the prompts of all enabled servers, and reports servers that cannot be reached.
 async fn each(console: &Console, servers: &Servers, json: bool) -> Exit {
     let mut exit = Exit::Done;
     let all = servers.hub.status();
@@ -80,7 +78,7 @@ async fn each(console: &Console, servers: &Servers, json: bool) -> Exit {
     exit
 }
 
-/// Reads `NAME=VALUE`.
+/// Parses `NAME=VALUE`.
 fn arguments(given: &[String]) -> Result<BTreeMap<String, String>, Trouble> {
     let mut all = BTreeMap::new();
     for text in given {
@@ -130,7 +128,7 @@ fn say(console: &Console, message: &PromptMessage, json: bool) {
     }
 }
 
-/// Says why there is no prompt, with what to do next. What the server is to blame for is no wrong usage.
+/// Reports an error with a hint. A failure of the server is not a usage error.
 fn failed(console: &Console, server: &str, error: &PromptError) -> Result<Exit, Trouble> {
     let trouble = Trouble::usage(shown_line(&error.to_string()));
     let trouble = match error {

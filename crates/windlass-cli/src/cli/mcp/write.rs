@@ -18,51 +18,49 @@ use windlass_server::trouble::{Exit, Trouble};
 use crate::console::Console;
 use crate::paths::{CONFIG_FILE, UserPaths, private_directory};
 
-/// Arguments of `mcp add`.
 #[derive(Args, Debug)]
 pub struct AddArgs {
-    /// What it is called: 1 to 32 of A-Z, a-z, 0-9, `_` and `-`, without `__`
+    /// The server's name: 1 to 32 of A-Z, a-z, 0-9, `_` and `-`, without `__`
     name: String,
-    /// Its address
+    /// The server's address
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     url: Option<String>,
-    /// It speaks HTTP+SSE of 2024
+    /// Use the HTTP+SSE transport of 2024
     #[arg(long, requires = "url")]
     sse: bool,
-    /// A header of each request; a secret is a reference, `Authorization=env:TOKEN`
+    /// A header of each request; write a secret as a reference, `Authorization=env:TOKEN`
     #[arg(long = "header", value_name = "NAME=VALUE", requires = "url")]
     headers: Vec<String>,
-    /// A variable of its environment; a secret is a reference
+    /// An environment variable of the program; write a secret as a reference
     #[arg(long = "env", value_name = "NAME=VALUE", requires = "command")]
     env: Vec<String>,
-    /// Believe the hints of its tools
+    /// Trust the annotations of its tools
     #[arg(long)]
     trusted: bool,
-    /// Write it into the folder's file, which has to be trusted anew then, and not into the user's
+    /// Write to the folder's file instead of the user's; the folder must then be trusted again
     #[arg(long)]
     folder: bool,
-    /// The working folder [default: here]
+    /// The working folder [default: the current directory]
     #[arg(long, value_name = "DIR", env = "WINDLASS_DIR", hide_env_values = true)]
     dir: Option<PathBuf>,
-    /// The program that is started and its arguments, after `--`
+    /// The program to start and its arguments, after `--`
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-/// Arguments of `mcp remove`.
 #[derive(Args, Debug)]
 pub struct RemoveArgs {
-    /// The server
+    /// The server's name
     name: String,
-    /// Take it out of the folder's file, and not of the user's
+    /// Remove it from the folder's file instead of the user's
     #[arg(long)]
     folder: bool,
-    /// The working folder [default: here]
+    /// The working folder [default: the current directory]
     #[arg(long, value_name = "DIR", env = "WINDLASS_DIR", hide_env_values = true)]
     dir: Option<PathBuf>,
 }
 
-/// Writes a server down.
+/// Adds a server to a configuration file.
 pub fn add(console: &Console, args: &AddArgs) -> Result<Exit, Trouble> {
     let (path, other) = files(args.folder, args.dir.as_deref())?;
     let name = &args.name;
@@ -99,7 +97,7 @@ pub fn add(console: &Console, args: &AddArgs) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-/// Takes a server out.
+/// Removes a server from a configuration file.
 pub fn remove(console: &Console, args: &RemoveArgs) -> Result<Exit, Trouble> {
     let (path, other) = files(args.folder, args.dir.as_deref())?;
     let name = &args.name;
@@ -121,7 +119,7 @@ pub fn remove(console: &Console, args: &RemoveArgs) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-/// The file that is meant, and the other one.
+/// The selected file, and the other one.
 fn files(of_folder: bool, dir: Option<&Path>) -> Result<(PathBuf, PathBuf), Trouble> {
     let user = UserPaths::find()?.config;
     let folder = dir.unwrap_or(Path::new(".")).join(CONFIG_FILE);

@@ -1,4 +1,4 @@
-//! `windlass policy explain`: what decided about each call of a run, and who answered, as the journal has it.
+//! `windlass policy explain`: prints from the journal what decided about each call of a run, and who answered.
 
 use std::collections::BTreeMap;
 
@@ -51,12 +51,12 @@ pub async fn run(
     Ok(Exit::Done)
 }
 
-/// A call's name for people: its step, and its place in it from 1.
+/// A call's name for people: its step and its position there, from 1.
 fn name(key: CallKey) -> String {
     format!("{}.{}", key.step, key.index + 1)
 }
 
-/// What the journal tells about a call, in its order.
+/// The recorded decisions about a call, in the journal's order.
 #[derive(Default)]
 struct Told {
     label: String,
@@ -191,7 +191,7 @@ impl Told {
     }
 }
 
-/// What decided, with a word of explanation where its name has none.
+/// Formats the deciding rule, and explains a built-in one.
 fn by_rule(rule: &str) -> String {
     match rule {
         "annotations" => "annotations (the tool's own hints; no rule, choice or grant)".to_owned(),

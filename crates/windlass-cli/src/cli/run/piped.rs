@@ -1,6 +1,7 @@
-//! Standard input beside a task, as an attachment of its message.
+//! Attaches standard input to the message of a task.
 //!
-//! Only a pipe or a regular file is read. A terminal, `/dev/null` and a closed stream are not, so that a run in the
+//! Only a pipe or a regular file is read. A terminal, `/dev/null` and a closed stream are ignored, so that a run in
+//! the
 //! background never waits for input that does not come.
 
 use std::io::Read;
@@ -13,13 +14,13 @@ use windlass_server::trouble::Trouble;
 use crate::console::Console;
 use crate::place::Place;
 
-/// The name that the model sees.
+/// The attachment's name, which the model sees.
 const NAME: &str = "stdin";
 
-/// After this time the command says what it waits for.
+/// Time without input until a note explains what the command waits for.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Reads what is piped in: at most `max_bytes`. `None` if nothing is.
+/// Reads piped input, at most `max_bytes`. Returns `None` if there is none.
 pub async fn read(console: &Console, max_bytes: u64) -> anyhow::Result<Option<Bytes>> {
     if !is_piped() {
         return Ok(None);
@@ -37,7 +38,7 @@ pub async fn read(console: &Console, max_bytes: u64) -> anyhow::Result<Option<By
     Ok((!bytes.is_empty()).then(|| bytes.into()))
 }
 
-/// Keeps the bytes and makes a block of them.
+/// Stores the bytes as an attachment and returns its block.
 pub async fn attach(console: &Console, place: &Place, bytes: Bytes) -> anyhow::Result<Block> {
     let size_bytes = bytes.len();
     let media_type = windlass::media_type(NAME, &bytes).unwrap_or("application/octet-stream");

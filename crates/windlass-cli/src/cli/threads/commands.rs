@@ -1,4 +1,4 @@
-//! `windlass threads commands`: what a conversation has at work in the background, in whichever process, and its end.
+//! `windlass threads commands`: lists and ends the background commands of a conversation, in all processes.
 
 use clap::Args;
 use windlass::BackgroundCommand;
@@ -10,25 +10,23 @@ use super::{age, open};
 use crate::cli::flags::PlaceFlags;
 use crate::console::Console;
 
-/// Characters of a command in the list.
+/// Maximum characters of a command in the list.
 const COMMAND_CHARS: usize = 60;
 
-/// Arguments of `threads commands`.
 #[derive(Args, Debug)]
 pub struct CommandsArgs {
-    /// The thread, or the end of its id [default: the newest]
+    /// The thread's id, or the end of it [default: the newest]
     thread: Option<String>,
-    /// End this one, with all that it has started
+    /// End this command and all processes that it has started
     #[arg(long, value_name = "ID")]
     end: Option<String>,
-    /// Print a line of JSON for each
+    /// Print one line of JSON per command
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     place: PlaceFlags,
 }
 
-/// Runs `threads commands`.
 pub async fn run(console: &Console, args: &CommandsArgs) -> anyhow::Result<()> {
     let place = open(console, &args.place).await?;
     let thread = place.find_thread(args.thread.as_deref()).await?;
@@ -43,7 +41,7 @@ pub async fn run(console: &Console, args: &CommandsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Finds a command by its name, with or without the process that runs it.
+/// Finds a command by its id, with or without the suffix for its process.
 fn named<'a>(commands: &'a [BackgroundCommand], id: &str) -> Result<&'a BackgroundCommand, Trouble> {
     let is_named = |it: &&BackgroundCommand| it.id == id || it.id.split('@').next() == Some(id);
     let mut found = commands.iter().filter(is_named);

@@ -1,7 +1,9 @@
-//! `windlass threads fork`: a conversation taken up again from an earlier place, with its files as they were there.
+//! `windlass threads fork`: continues a conversation from an earlier position in a new thread, with its files
+//! restored.
 //!
-//! A conversation with a folder of its own gives the new one a copy. One that works in a folder of the user's shares
-//! it: `--restore-files` puts that folder's files back, except those that another program has changed since.
+//! If the conversation has a separate folder, the fork works in a copy. If it works in a folder of the user, the fork
+//! shares
+//! that folder: `--restore-files` restores its files, except those that another program has changed since.
 
 use clap::Args;
 use windlass::machine::{Principal, Seq, ThreadId};
@@ -16,21 +18,20 @@ use crate::cli::flags::PlaceFlags;
 use crate::console::Console;
 use crate::place::Place;
 
-/// Arguments of `threads fork`.
 #[derive(Args, Debug)]
 pub struct ForkArgs {
-    /// The thread, or the end of its id [default: the newest]
+    /// The thread's id, or the end of it [default: the newest]
     thread: Option<String>,
-    /// The last event that the new thread has; `threads export` shows them [default: the last there is]
+    /// The last event that the fork contains; `threads export` shows the numbers [default: the newest event]
     #[arg(long, value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     at: Option<u64>,
-    /// Put the files that tools changed since then back as they were. A fork with a copied folder has them so anyway
+    /// Restore the files that tools have changed since then. A fork with a copied folder always does
     #[arg(long)]
     restore_files: bool,
-    /// Also those that somebody else has changed since
+    /// Also restore files that other programs have changed since
     #[arg(long, requires = "restore_files")]
     overwrite: bool,
-    /// Only say what would become of the files
+    /// Only show what would happen to the files
     #[arg(long, requires = "restore_files")]
     preview: bool,
     /// Print one line of JSON
@@ -40,7 +41,6 @@ pub struct ForkArgs {
     place: PlaceFlags,
 }
 
-/// Runs `threads fork`.
 pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
     let place = open(console, &args.place).await?;
     let thread = place.find_thread(args.thread.as_deref()).await?;
@@ -81,7 +81,7 @@ pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
     Ok(if left { Exit::Failed } else { Exit::Done })
 }
 
-/// Forks a conversation with a folder of its own, which the new one gets a copy of.
+/// Forks a conversation with a separate folder, of which the fork receives a copy.
 async fn copy(
     console: &Console,
     args: &ForkArgs,
