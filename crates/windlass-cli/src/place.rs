@@ -179,7 +179,7 @@ impl Ground {
         })
     }
 
-    /// The rules of all policy files in force, in order of precedence.
+    /// The rules of all policy files in force, the user's first.
     pub fn rules(&self) -> Vec<Rule> {
         self.policies.iter().flat_map(|file| file.rules.clone()).collect()
     }
@@ -199,7 +199,8 @@ impl Ground {
         Box::pin(self.open_with(used, Back::Page, finish)).await
     }
 
-    /// Opens the store for a server. The server drives every idle thread, and roles come from user accounts.
+    /// Opens the store for a server. The server drives every thread that no other process
+    /// drives. Roles come from user accounts.
     pub async fn open_server(
         self,
         used: &[ModelName],

@@ -119,7 +119,7 @@ impl Chat<'_> {
         let mut editor = Some(editor(&file)?);
         let mut interrupted = false;
         loop {
-            // The editor blocks a thread. The task returns it with the line.
+            // The editor blocks, so it runs in a blocking task, which returns it together with the line.
             let Some(mut asked) = editor.take() else { return Ok(Exit::Done) };
             let screen = Screen::now();
             let unsent = self.take_unsent(&mut asked, &file);

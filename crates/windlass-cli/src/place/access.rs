@@ -1,7 +1,8 @@
-//! How a model's provider is reached: `--base-url` and `--api-key-env`, or what a run has recorded of them.
+//! How a model's provider is reached: by `--base-url` and `--api-key-env`, or as recorded with a run.
 //!
 //! A run records references: the address without credentials, and the name of the variable with the key. The command
-//! that resumes it uses them, and no variable of another terminal. It never records or prints a key.
+//! that
+//! resumes it uses them, and no variable of another terminal. No key is recorded or printed.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +16,11 @@ use windlass_server::trouble::Trouble;
 use super::{Consent, Ground, Place};
 use crate::console::Console;
 
-/// Bytes of an address that is recorded; no real one is as long.
+/// Maximum bytes of a recorded address; real ones are shorter.
 const RECORDED_MAX_BYTES: usize = 2_048;
 
 impl Ground {
-    /// Applies `--base-url` and `--api-key-env` to the provider of a new run's model. Its runs record them.
+    /// Applies `--base-url` and `--api-key-env` to the provider of a new run's model. The run records them.
     pub fn reach(&mut self, console: &Console, model: &ModelName) -> Result<(), Trouble> {
         let flags = self.settings.beside(model, self.flags.clone(), &config::environment);
         self.apply(console, model, &flags)?;
@@ -29,8 +30,9 @@ impl Ground {
         Ok(())
     }
 
-    /// Makes the model of a recorded run reachable: by the flags of this command, else as the run recorded it, else by
-    /// the variables of this terminal.
+    /// Makes the model of a recorded run reachable. This command's flags take precedence, then the run's record, then
+    /// the
+    /// variables of this terminal.
     fn reach_again(
         &mut self,
         console: &Console,
@@ -47,20 +49,20 @@ impl Ground {
         let flags = self.flags_for(model, access)?;
         self.claim(model, &flags)?;
         self.apply(console, model, &flags)?;
-        // The run does not know what was typed for this command alone.
+        // Hints repeat flags that only this command has, because the run has not recorded them.
         let repeated = if own.is_some() { self.flags.clone() } else { flags };
         let shown = repeated.base_url.filter(|address| !without_secrets(address).1);
         (self.model.base_url, self.model.api_key_env) = (shown, repeated.api_key_env);
         Ok(())
     }
 
-    /// The first model's provider of a run that has switched to a fallback of another one, and may switch back.
+    /// Configures the provider of a run's first model. The run has switched to another provider and may switch back.
     fn reach_first(&mut self, console: &Console, access: &ModelAccess) {
         let first = ModelName::from(format!("{}/", access.provider));
         if let Ok(flags) = resumed(self.address(&first), access, &Flags::default(), &config::environment)
             && self.claim(&first, &flags).is_ok()
         {
-            // Without its key, only a switch back fails.
+            // Without the key, only a switch back fails.
             let _ = self.apply(&console.clone().muted(), &first, &flags);
         }
     }
@@ -72,11 +74,11 @@ impl Ground {
         }
     }
 
-    /// Whether a run's provider is reached as it is for the runs that were made ready before.
+    /// Whether a run reaches its provider in the same way as the runs prepared before.
     fn is_reached_alike(&self, model: &ModelName, access: Option<&ModelAccess>) -> bool {
         let is_alike = |provider: &str, flags: Result<Flags, Trouble>| {
             let known = self.reached.get(provider);
-            // What cannot be reached at all is for `reach_again` to say.
+            // `reach_again` reports an unreachable provider.
             known.is_none_or(|known| flags.map_or(true, |flags| *known == reached(&flags)))
         };
         let other = access.filter(|access| access.provider != provider_of(model));
@@ -88,7 +90,7 @@ impl Ground {
             })
     }
 
-    /// Refuses to reach one provider in two ways: all runs of this process would share the last one.
+    /// Returns an error if a provider would be reached in two ways: all runs of this process share the last one.
     fn claim(&mut self, model: &ModelName, flags: &Flags) -> Result<(), Trouble> {
         let now = reached(flags);
         let provider = provider_of(model).to_owned();
@@ -112,7 +114,7 @@ impl Ground {
         Ok(())
     }
 
-    /// What a run records: `None` if the settings alone say how its model is reached.
+    /// What a new run records. `None` if only the settings determine how its model is reached.
     fn recorded(&self, model: &ModelName, flags: &Flags) -> Option<ModelAccess> {
         if flags.base_url.is_none() && flags.api_key_env.is_none() {
             return None;
@@ -128,7 +130,7 @@ impl Ground {
         })
     }
 
-    /// The address of a model's provider by the settings.
+    /// The configured address of a model's provider.
     fn address(&self, model: &ModelName) -> Option<&str> {
         self.settings.providers.get(provider_of(model))?.base_url.as_deref()
     }
@@ -143,9 +145,9 @@ impl Ground {
     }
 }
 
-/// The flags that a resumed run stands for, where this command has none. `configured` is the provider's address by the
-/// settings. A recorded key goes to the recorded address and to no other: neither settings nor variables that have changed
-/// since redirect it.
+/// Resolves the flags of a resumed run from its record, unless this command sets them. `configured` is the provider's
+/// address in the settings. A recorded key is sent to the recorded address only: changed settings or variables do not
+/// redirect it.
 fn resumed(
     configured: Option<&str>,
     access: &ModelAccess,
@@ -181,7 +183,7 @@ fn not_set(name: &str) -> Trouble {
         .hint(format!("set {name} to the key, or name another variable with `--api-key-env NAME`"))
 }
 
-/// The address and the variable that flags stand for, to be compared.
+/// The address and variable in a comparable form.
 fn reached(flags: &Flags) -> (Option<String>, Option<String>) {
     (flags.base_url.as_deref().map(bare), flags.api_key_env.clone())
 }
@@ -194,7 +196,7 @@ fn not_sent(name: &str, address: Option<&str>) -> Trouble {
 }
 
 impl Place {
-    /// Makes a run's model callable before the run is resumed: a missing key must not end the run.
+    /// Makes a run's model callable before the run is resumed, so that a missing key does not end the run.
     pub async fn prepare(&mut self, console: &Console, row: &RunRow) -> anyhow::Result<()> {
         let model = &row.view.model;
         let access = self.recorded_access(row).await?;
@@ -208,24 +210,24 @@ impl Place {
         })
     }
 
-    /// Undoes [`Place::prepare`]: models are reached as this process's flags and settings say.
+    /// Undoes [`Place::prepare`]: models are reached by this process's flags and settings again.
     pub fn reach_own(&mut self, console: &Console, models: &[ModelName]) -> anyhow::Result<()> {
         let ground = &mut self.ground;
         ground.settings.providers.clone_from(&ground.configured);
         ground.reached.clear();
-        // What there is to say of it was said when the process started.
+        // Warnings were already printed when the process started.
         models.first().map_or(Ok(()), |model| ground.reach(&console.clone().muted(), model))?;
         self.models.replace(ground.settings.catalog(models)?);
         Ok(())
     }
 
-    /// Whether [`Place::prepare`] can make a run ready beside those that it has made ready.
+    /// Whether [`Place::prepare`] can prepare this run together with those prepared before.
     pub async fn reaches_alike(&self, row: &RunRow) -> Result<bool, EngineError> {
         let access = self.recorded_access(row).await?;
         Ok(self.ground.is_reached_alike(&row.view.model, access.as_ref()))
     }
 
-    /// Opens the same place once more, with no run made ready.
+    /// Opens the same place again, without any prepared run.
     pub async fn open_again(&self) -> anyhow::Result<Self> {
         let mut ground = self.ground.clone();
         ground.settings.providers.clone_from(&ground.configured);
@@ -243,7 +245,7 @@ impl Place {
     }
 }
 
-/// Whether the settings use the address that a run has recorded, and its key variable if it recorded one.
+/// Whether the settings use the address recorded with a run, and its key variable if it recorded one.
 pub fn is_own(providers: &BTreeMap<String, ProviderFile>, access: &ModelAccess) -> bool {
     let own = providers.get(&access.provider);
     let address = own.and_then(|own| own.base_url.as_deref());
@@ -253,8 +255,9 @@ pub fn is_own(providers: &BTreeMap<String, ProviderFile>, access: &ModelAccess) 
         && access.api_key_env.as_ref().is_none_or(is_own_key)
 }
 
-/// An address without the parts in which people put secrets: credentials, query and fragment; and whether it had any.
-/// What is no address is cut at the marks of these.
+/// Removes the parts of an address that may hold secrets: credentials, query and fragment. Also returns whether it
+/// had any.
+/// A text that is not a URL is cut at `@`, `?` and `#`.
 fn without_secrets(address: &str) -> (String, bool) {
     let Some(mut url) = Url::parse(address).ok().filter(Url::has_host) else {
         let bare = address.rsplit_once('@').map_or(address, |(_, rest)| rest);
@@ -273,7 +276,7 @@ fn without_secrets(address: &str) -> (String, bool) {
     (url.into(), true)
 }
 
-/// An address as it is compared and shown.
+/// The normalized address for comparison and display.
 fn bare(address: &str) -> String {
     without_secrets(address).0.trim_end_matches('/').to_owned()
 }
@@ -298,7 +301,7 @@ mod tests {
         }
     }
 
-    /// A run that recorded `base_url` and the variable `KEY`, resumed with the settings' address and flags.
+    /// Resumes a run that recorded `base_url` and the variable `KEY`, with the given settings and flags.
     fn again(base_url: Option<&str>, configured: Option<&str>, typed: [Option<&str>; 2]) -> String {
         let base_url = base_url.map(str::to_owned);
         let key = Some("KEY".to_owned());

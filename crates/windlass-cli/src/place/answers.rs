@@ -1,4 +1,4 @@
-//! Answers that a person gives at the terminal: submitted to the engine, and recorded in the audit log of the store.
+//! Submits answers from the terminal to the engine, and records them in the store's audit log.
 
 use windlass::machine::{Given, Grant, InterruptId, ThreadId};
 use windlass::{Accepted, EngineError, FoldedThread, GrantDraft};
@@ -10,14 +10,15 @@ use windlass_server::clock::clock;
 
 use super::Place;
 
-/// What entries name where others name a session or a key.
+/// The source of an audit entry, in the place of a session or key id.
 const TERMINAL: &str = "terminal";
 
 impl Place {
-    /// Answers interrupts of a thread and writes grants: all of it counts, or nothing. The answers count by the time they
-    /// are recorded, so a failure to record one is logged and not returned.
+    /// Answers interrupts of a thread and creates grants, all or none. The answers are in effect before the audit log
+    /// is
+    /// written, so a failure of the log is logged and not returned.
     ///
-    /// Returns what the answers led to and the grants that were written.
+    /// Returns the effect of the answers and the created grants.
     pub async fn answer(
         &self,
         thread: &ThreadId,
@@ -36,7 +37,7 @@ impl Place {
         Ok((accepted, grants))
     }
 
-    /// Leaves answers in a thread's inbox for the process that drives it, now or later.
+    /// Saves answers in a thread's inbox for the process that drives it, now or later.
     pub async fn leave_answers(&self, thread: &ThreadId, given: Vec<Given>) -> Result<(), EngineError> {
         let entries = entries(&self.engine.thread(thread).folded().await?, &given);
         self.engine.thread(thread).leave_answers(given, local()).await?;

@@ -1,6 +1,6 @@
-//! The tools that run commands, as the configuration has them.
+//! Builds the tools that run commands from the configuration.
 //!
-//! What holds a command is the library's; here stands what it is never to reach.
+//! The library isolates commands. This module lists the paths that no command may access.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use windlass_server::trouble::Trouble;
 use super::Ground;
 
 impl Ground {
-    /// The tools that run commands, where the configuration lets agents do so.
+    /// The tools that run commands, if the configuration enables them.
     #[cfg(target_os = "linux")]
     pub fn commands(&self) -> Result<Vec<Arc<dyn Tool>>, Trouble> {
         use std::path::Path;
@@ -23,7 +23,7 @@ impl Ground {
             return Ok(Vec::new());
         }
         let home = std::env::home_dir();
-        // What was approved, who is trusted and what was granted: nothing that a command could read, or forge.
+        // These paths hold approvals, trust decisions and grants, which a command must neither read nor forge.
         let own =
             [Some(self.store()), Some(self.user.data.clone()), self.user.config.parent().map(Path::to_owned)];
         let settings = bash.settings(home.as_deref(), own.into_iter().flatten().collect());
@@ -31,7 +31,7 @@ impl Ground {
         tools.map_err(|why| Trouble::usage(why).hint("`windlass doctor` tells what this kernel can do"))
     }
 
-    /// The tools that run commands are Linux's.
+    /// Commands are supported on Linux only.
     #[cfg(not(target_os = "linux"))]
     pub fn commands(&self) -> Result<Vec<Arc<dyn Tool>>, Trouble> {
         if self.settings.tools.bash.is_enabled() {

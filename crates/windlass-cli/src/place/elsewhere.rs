@@ -1,6 +1,7 @@
-//! A run is resumed in the folder that it works in, from wherever its id is typed.
+//! Resumes a run in its own working folder, wherever the user types its id.
 //!
-//! A folder named with `--dir` and a store named with `--store` count as they are. The files of another folder count
+//! A folder named with `--dir` or a store named with `--store` is used without a search. The files of another folder
+//! apply
 //! only if that folder is trusted.
 
 use std::path::PathBuf;
@@ -13,12 +14,13 @@ use super::PlaceFlags;
 use super::{Ask, Ground, Place};
 use crate::console::Console;
 
-/// What ids of runs begin with. Only a whole id is looked for in other folders' stores.
+/// Prefix of run ids. Only a complete id is searched in the stores of other folders.
 const RUN: &str = "run_";
 
 impl Ground {
-    /// Finds a run by its id or the end of it, the newest unfinished one without an id; and where it works. The place is
-    /// only for looking.
+    /// Finds a run and its working folder by the run's id or the end of it; without an id, the newest unfinished run.
+    /// The
+    /// returned place is open for reading only.
     pub async fn with_run(
         self,
         console: &Console,
@@ -50,14 +52,14 @@ impl Ground {
         Ok((Self::find(&console.clone().muted(), &place, &self.model, Ask::Never)?, looked, row))
     }
 
-    /// Looks for a run in the stores that the user's other folders have by default.
+    /// Searches the default stores of the user's other folders for a run.
     async fn in_other_stores(&self, id: Option<&str>) -> Option<(Place, RunRow)> {
         let is_placed = self.place.dir.is_some() || self.settings.store.is_some();
         let run = RunId::from(id.filter(|id| id.starts_with(RUN) && !is_placed)?);
         for store in self.user.stores() {
             let mut other = self.clone();
             other.settings.store = Some(store);
-            // A store that cannot be read hides no other.
+            // A store that cannot be read is skipped.
             let Ok(place) = Box::pin(other.open_store()).await else { continue };
             if let Ok(row) = place.engine.run(&run).row().await {
                 return Some((place, row));

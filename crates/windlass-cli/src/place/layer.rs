@@ -1,4 +1,4 @@
-//! The settings and rules of a folder, and the files in it that settings start or read.
+//! The settings and rules of a folder, and the files in it that settings execute or read.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,11 @@ use crate::paths::UserPaths;
 use crate::place::programs::{Program, named_in};
 use crate::place::trust::{FolderFiles, Standing, Trusted};
 
-/// What counts of a folder's files.
+/// The parts of a folder's files that are in force.
 pub(super) struct FolderLayer {
-    /// Its settings.
     pub(super) config: Option<ConfigFile>,
-    /// Its rules.
     pub(super) policy: Option<InForce>,
-    /// The files in it that settings which count start or read, the user's own among them.
+    /// Files in the folder that the settings in force execute or read, including the user's settings.
     pub(super) programs: Vec<PathBuf>,
 }
 
@@ -27,8 +25,9 @@ fn paths(programs: Vec<Program>) -> impl Iterator<Item = PathBuf> {
     programs.into_iter().map(|program| program.path)
 }
 
-/// Reads a folder's files: all of it counts where a person has trusted them or does so now, else only the rules that
-/// tighten.
+/// Reads a folder's files. If the user trusts them, now or before, all of their content applies; otherwise only rules
+/// that
+/// tighten the policy do.
 pub(super) fn read_layer(
     console: &Console,
     user: &UserPaths,

@@ -1,6 +1,6 @@
-//! Which run or conversation a person means: by its id, by the end of it, or none said.
+//! Resolves a run or conversation that the user names by its id, by the end of it, or not at all.
 //!
-//! It looks things up and changes nothing.
+//! Only reads the store.
 
 use windlass::EngineError;
 use windlass::machine::{RunId, ThreadId};
@@ -9,11 +9,11 @@ use windlass_server::trouble::Trouble;
 
 use super::Place;
 
-/// Rows read at a time. By a part of its id a run is found among the newest so many.
+/// Rows per page. A partial run id is searched among this many of the newest runs.
 const PAGE: usize = 1_000;
 
 impl Place {
-    /// Finds a run by its id or the end of it; without one, the newest that has not ended.
+    /// Finds a run by its id or the end of it; without an id, the newest unfinished run.
     pub async fn find_run(&self, id: Option<&str>) -> anyhow::Result<RunRow> {
         let Some(id) = id else {
             return self.newest_open().await?.ok_or_else(|| self.nothing_open().into());
@@ -31,7 +31,7 @@ impl Place {
         }
     }
 
-    /// Finds a run by its id or the end of it; without one, the newest that has begun, whether it has ended or not.
+    /// Finds a run by its id or the end of it; without an id, the newest run, finished or not.
     pub async fn find_any_run(&self, id: Option<&str>) -> anyhow::Result<RunRow> {
         if id.is_some() {
             return self.find_run(id).await;
@@ -43,7 +43,7 @@ impl Place {
         })
     }
 
-    /// The newest run that has not ended.
+    /// The newest unfinished run.
     async fn newest_open(&self) -> Result<Option<RunRow>, EngineError> {
         let open = RunQuery { active: Some(true), ..RunQuery::newest(1) };
         Ok(self.engine.runs(&open).await?.into_iter().next())
@@ -54,7 +54,7 @@ impl Place {
             .hint("`windlass threads list` shows what is here; `--dir` or `--store` name another place")
     }
 
-    /// The newest thread that works in this folder: a store may hold those of others.
+    /// The newest thread whose working folder is this one. A store may hold threads of other folders.
     pub async fn newest_thread_here(&self) -> anyhow::Result<ThreadId> {
         let newest = self.threads_here(1).await?.into_iter().next();
         newest.map(|row| row.thread).ok_or_else(|| {
@@ -63,7 +63,7 @@ impl Place {
         })
     }
 
-    /// Threads that work in this folder, newest first.
+    /// The threads whose working folder is this one, newest first.
     pub async fn threads_here(&self, limit: usize) -> anyhow::Result<Vec<ThreadRow>> {
         let mut query = ThreadQuery { limit: PAGE, ..ThreadQuery::default() };
         let mut found: Vec<ThreadRow> = Vec::new();
@@ -78,7 +78,7 @@ impl Place {
         Ok(found)
     }
 
-    /// Finds a thread by its id or the end of it; without one, the newest.
+    /// Finds a thread by its id or the end of it; without an id, the newest thread.
     pub async fn find_thread(&self, id: Option<&str>) -> anyhow::Result<ThreadId> {
         let Some(id) = id else {
             let newest = self.engine.threads(&ThreadQuery { limit: 1, ..ThreadQuery::default() }).await?;
@@ -109,7 +109,7 @@ fn several(what: &str, id: &str) -> Trouble {
     Trouble::usage(format!("`{id}` is the end of several {what}s' ids")).hint("give more of it")
 }
 
-/// Whether a text names an id: the whole, or its end.
+/// Whether a non-empty text equals an id or its end.
 fn names(text: &str, id: &str) -> bool {
     !text.is_empty() && id.ends_with(text)
 }

@@ -1,8 +1,10 @@
-//! The files in a folder that settings name: programs and scripts that they start, files and secrets that they read.
-//! Trust in the settings is trust in these, and file tools do not change them. A name without a file counts as one, so
-//! that a file which is created later was not trusted.
+//! The files in a folder that settings refer to: programs and scripts to execute, and files and secrets to read.
+//! Trusting
+//! the settings includes these files, and file tools do not change them. A missing file is included as well, because
+//! a file
+//! that is created later was never trusted.
 //!
-//! Files that well-known programs find by convention count as named. What a script loads by itself is not found.
+//! Files that well-known programs load by convention are included. Files that a script loads by itself are not found.
 
 mod convention;
 
@@ -14,26 +16,26 @@ use windlass::machine::Digest;
 
 use crate::place::programs::convention::found_by_name;
 
-/// Names that count: far more than settings have.
+/// Maximum number of files; real settings refer to far fewer.
 const FILES_MAX: usize = 1_024;
-/// Bytes that are digested of all of them. Of a file beyond, only the size counts.
+/// Maximum bytes hashed over all files. For a file beyond that, only the size is hashed.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Links that are followed to a name without a file. Linux follows as many (`path_resolution(7)`).
+/// Maximum links followed for a missing file, the same limit as in Linux (`path_resolution(7)`).
 const LINKS_MAX: u32 = 40;
 
-/// A file that settings name, as it is.
+/// A file that settings refer to, in its current state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its real path.
     pub path: PathBuf,
-    /// The path relative to the folder, for people.
+    /// The path relative to the folder, for display.
     pub name: String,
-    /// Of its bytes, or of its size if there are too many; `None` if there is no such file.
+    /// Digest of its bytes, or of its size if there are too many. `None` if the file does not exist.
     pub digest: Option<Digest>,
 }
 
-/// The files in a folder that settings name, in the order of their paths, then the names without a file. Settings that
-/// cannot be read name none.
+/// The files in a folder that settings refer to, ordered by path, followed by the missing ones. Returns none for
+/// invalid
+/// settings.
 pub fn named_in(folder: &Path, settings: &str) -> Vec<Program> {
     named_within(folder, settings, BYTES_MAX)
 }
@@ -63,7 +65,7 @@ fn named_within(folder: &Path, settings: &str, bytes_max: u64) -> Vec<Program> {
     secrets(&Value::Table(table), &mut named);
     words.extend(named.into_iter().map(|path| (root.clone(), path)));
     let found = words.into_iter().filter_map(|(base, word)| real_path(&base.join(word), LINKS_MAX));
-    // Files first: names without one, of which a script in an argument has many, displace none.
+    // Existing files come first, so that missing ones (a script in an argument yields many) never displace them.
     let inside: BTreeSet<(bool, PathBuf)> = found
         .filter(|path| path.starts_with(&root) && !path.is_dir())
         .map(|path| (!path.is_file(), path))
@@ -72,7 +74,7 @@ fn named_within(folder: &Path, settings: &str, bytes_max: u64) -> Vec<Program> {
     inside.into_iter().take(FILES_MAX).map(|(_, path)| program(&root, path, &mut left)).collect()
 }
 
-/// The real path of a name, also of one without a file. `None` if links form a loop.
+/// The real path of a file, which may be missing. Returns `None` if links form a loop.
 fn real_path(path: &Path, links: u32) -> Option<PathBuf> {
     if let Ok(real) = path.canonicalize() {
         return Some(real);
@@ -100,13 +102,13 @@ fn tables<'t>(table: &'t Table, name: &str) -> impl Iterator<Item = &'t Table> {
     table.get(name).and_then(Value::as_table).into_iter().flat_map(Table::values).filter_map(Value::as_table)
 }
 
-/// The parts of a word that may be paths: the whole word, and its pieces between blanks, commas, colons and `=`.
+/// The parts of an argument that may be paths: the whole text, and its pieces between spaces, commas, colons and `=`.
 fn parts(word: &str) -> impl Iterator<Item = &str> {
     let pieces = word.split(|c: char| c.is_whitespace() || "=,:".contains(c));
     std::iter::once(word).chain(pieces).filter(|part| !part.is_empty())
 }
 
-/// Paths of secrets, which are references wherever they stand.
+/// Collects the paths of secrets (`file:` references) at any depth.
 fn secrets(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => found.extend(text.strip_prefix("file:").map(str::to_owned)),

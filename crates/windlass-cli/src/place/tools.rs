@@ -1,6 +1,6 @@
-//! The tools of a place, with what the configuration says of them.
+//! Builds the tools of a place from the configuration.
 //!
-//! Their schemas are constants of the program, so that they are compiled at first use; the test here compiles them all.
+//! Schemas of tools are constants, so they are compiled on first use. The test here compiles all of them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use windlass::tool::builtin::{desk_tools, fetch_data, file_tools, request_human_
 use super::Ground;
 
 impl Ground {
-    /// The tools, with what the configuration says of them.
+    /// Registers the tools that the configuration enables.
     pub fn tools(&self) -> anyhow::Result<Registry> {
         let ask = request_human_approval(self.settings.question_timeout_ms);
         let registry = windlass::registry()
@@ -42,7 +42,7 @@ mod tests {
     use crate::paths::UserPaths;
     use crate::place::{ModelFlags, PlaceFlags, Starts};
 
-    /// Settings with every tool.
+    /// Settings that enable every tool.
     const EVERY_TOOL: &str = "
         [agent.offload]
         enabled = true
@@ -50,7 +50,7 @@ mod tests {
         base_url = 'https://api.example.com'
         ";
 
-    /// The tools that run commands are Linux's.
+    /// Commands are supported on Linux only.
     const COMMANDS: &str = "
         [tools.bash]
         enabled = true

@@ -1,7 +1,8 @@
-//! Which folders' `windlass.toml` and `windlass.policy.toml` a person has trusted, by one digest over both and over the
-//! files in the folder that the settings name. If one of them changes, none of them is trusted any more.
+//! Which folders' `windlass.toml` and `windlass.policy.toml` the user trusts. One digest covers both and all files in
+//! the
+//! folder that the settings refer to. If one of them changes, none of them is trusted any longer.
 //!
-//! The list lies in the user's data directory, where an agent's file tools never reach.
+//! The list is in the user's data directory, which an agent's file tools cannot access.
 
 pub mod prompt;
 
@@ -16,54 +17,49 @@ use windlass_server::trouble::Trouble;
 use crate::paths::{CONFIG_FILE, POLICY_FILE, UserPaths, private_directory};
 use crate::place::programs::{Program, named_in};
 
-/// A configuration file is read by people before they trust it: this is far more than they read.
+/// Maximum bytes of a file. Users review it before they trust it, so real files are much smaller.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// The list of trusted folders.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Trusted {
-    /// Folder to digest of its files.
+    /// Maps a folder's real path to the digest of its files.
     folders: BTreeMap<String, String>,
     #[serde(skip)]
     path: PathBuf,
 }
 
-/// A folder's files. At least one is there.
+/// The files of a folder; at least one of them exists.
 #[derive(Debug)]
 pub struct FolderFiles {
-    /// The folder as the list names it.
+    /// The folder's key in the list.
     pub folder: String,
-    /// The configuration.
     pub config: Option<FolderFile>,
-    /// The policy.
     pub policy: Option<FolderFile>,
-    /// The files in the folder that the configuration starts or reads, those that do not exist yet among them.
+    /// Files in the folder that the configuration executes or reads, including missing ones.
     pub programs: Vec<Program>,
     digest: String,
 }
 
-/// One of them.
 #[derive(Debug)]
 pub struct FolderFile {
-    /// The file.
     pub path: PathBuf,
-    /// Its text, which is what the digest is of.
+    /// The text, which the digest covers.
     pub text: String,
 }
 
-/// How a folder's files stand.
+/// Whether a folder's files are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// A person has trusted exactly these texts.
+    /// The user has trusted exactly these texts.
     Trusted,
-    /// A person has trusted other texts.
+    /// The user has trusted an earlier version.
     Changed,
-    /// Nobody has trusted them.
+    /// The user has never trusted them.
     Unknown,
 }
 
 impl FolderFiles {
-    /// Reads a folder's files once: what is judged is what is used. `None` where there are none.
+    /// Reads a folder's files once, so that the verified text is the text in use. Returns `None` if there are none.
     pub fn read(folder: &Path) -> Result<Option<Self>, Trouble> {
         let config = FolderFile::read(folder.join(CONFIG_FILE))?;
         let policy = FolderFile::read(folder.join(POLICY_FILE))?;
@@ -79,7 +75,7 @@ impl FolderFiles {
         Ok(Some(Self { folder: name(folder), config, policy, programs, digest: digest.to_string() }))
     }
 
-    /// Those that are there.
+    /// The files that exist.
     pub fn iter(&self) -> impl Iterator<Item = &FolderFile> {
         self.config.iter().chain(&self.policy)
     }
@@ -103,13 +99,12 @@ impl FolderFile {
     }
 }
 
-/// A folder's name in the list: its real path.
+/// A folder's key in the list: its real path.
 fn name(folder: &Path) -> String {
     folder.canonicalize().unwrap_or_else(|_| folder.to_owned()).display().to_string()
 }
 
 impl Trusted {
-    /// Reads the list.
     pub fn load(user: &UserPaths) -> Result<Self, Trouble> {
         Self::read(user.data.join("trusted.json"))
     }
@@ -129,7 +124,7 @@ impl Trusted {
         Ok(Self { path, ..list })
     }
 
-    /// How a folder's files stand.
+    /// Compares a folder's files with the list.
     pub fn standing(&self, files: &FolderFiles) -> Standing {
         match self.folders.get(&files.folder) {
             Some(digest) if *digest == files.digest => Standing::Trusted,
@@ -138,19 +133,20 @@ impl Trusted {
         }
     }
 
-    /// Notes a person's word.
+    /// Adds the folder to the list, or updates its digest.
     pub fn trust(&mut self, files: &FolderFiles) -> Result<(), Trouble> {
         self.change(|folders| folders.insert(files.folder.clone(), files.digest.clone())).map(drop)
     }
 
-    /// Takes it back; says whether there was any.
+    /// Removes a folder from the list. Returns whether it was there.
     pub fn revoke(&mut self, folder: &Path) -> Result<bool, Trouble> {
         let folder = name(folder);
         self.change(|folders| folders.remove(&folder).is_some())
     }
 
-    /// Changes the list as it is now, with nobody else at it: while a person was asked, another process may have
-    /// written it, and what was taken back then must stay so.
+    /// Changes the current list under a lock. Another process may have written it while the user was asked, and a
+    /// trust that it
+    /// revoked must stay revoked.
     fn change<T>(&mut self, change: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> Result<T, Trouble> {
         if let Some(directory) = self.path.parent() {
             private_directory(directory)?;
@@ -163,12 +159,11 @@ impl Trusted {
         Ok(changed)
     }
 
-    /// Every folder in the list.
     pub fn folders(&self) -> impl Iterator<Item = &str> {
         self.folders.keys().map(String::as_str)
     }
 
-    /// Replaces the list in one piece, so that a crash leaves the old one.
+    /// Replaces the file atomically, so that a crash leaves the old list.
     fn save(&self) -> Result<(), Trouble> {
         let failed = |error: std::io::Error| self.unwritten(&error);
         let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
@@ -212,7 +207,7 @@ mod tests {
         };
         let (old, new) = (file("old"), file("new"));
         Trusted::load(&user).unwrap().trust(&old).unwrap();
-        // One process asks about a folder, and meanwhile another one takes its trust in the other back.
+        // One process asks about a folder. Meanwhile another process revokes the trust in the other folder.
         let mut asking = Trusted::load(&user).unwrap();
         assert!(Trusted::load(&user).unwrap().revoke(&base.path().join("old")).unwrap());
         asking.trust(&new).unwrap();
@@ -234,7 +229,7 @@ mod tests {
         let standing = || Trusted::load(&user).unwrap().standing(&read());
         std::fs::write(folder.join("other.js"), "x").unwrap();
         assert_eq!(standing(), Standing::Trusted);
-        // A file that settings name and that did not exist is new code as well.
+        // A file that the settings name and that did not exist is new code as well.
         std::fs::write(folder.join("node"), "x").unwrap();
         assert_eq!(standing(), Standing::Changed);
         std::fs::remove_file(folder.join("node")).unwrap();

@@ -1,22 +1,22 @@
-//! Completes the word at the cursor: a `/command` at the beginning, or an `@file` of the working folder.
+//! Completes the word at the cursor: a `/command` at the start of the input, or an `@file` of the working folder.
 
 use std::path::Path;
 
-/// Entries of a folder that are read at most.
+/// Maximum entries read from a folder.
 const ENTRIES_MAX: usize = 2_000;
 
-/// What can stand in place of a part of the text.
+/// A completion of the word at the cursor.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// Where the completed word begins.
+    /// Index of the first byte of the word.
     pub from: usize,
-    /// What all candidates begin with, at least as long as what is typed.
+    /// The longest common prefix of all candidates, at least as long as the word.
     pub common: String,
     /// The candidates, if there are several.
     pub candidates: Vec<String>,
 }
 
-/// Completes what stands before the cursor; `None` if nothing fits.
+/// Completes the word before the cursor. Returns `None` without a match.
 pub fn complete(text: &str, cursor: usize, commands: &[&str], folder: &Path) -> Option<Completion> {
     let before = &text[..cursor];
     let from = before
@@ -37,17 +37,17 @@ pub fn complete(text: &str, cursor: usize, commands: &[&str], folder: &Path) -> 
     candidates.sort();
     let common = common(&candidates)?;
     if let [only] = candidates.as_slice() {
-        // After a folder the completion continues; any other name ends the word.
+        // A completed folder can be completed further; any other name ends the word.
         let end = if only.ends_with('/') { "" } else { " " };
         return Some(Completion { from, common: format!("{only}{end}"), candidates: Vec::new() });
     }
     Some(Completion { from, common, candidates })
 }
 
-/// Files and folders, relative to the working folder, whose path begins so. Hidden ones only if they are asked for.
+/// Files and folders with this path prefix, relative to the working folder. Hidden ones match only an explicit dot.
 fn files(folder: &Path, path: &str) -> Vec<String> {
     let (parent, begin) = path.rsplit_once('/').map_or(("", path), |(parent, begin)| (parent, begin));
-    // Completes names in the working folder only, and reads no other folder.
+    // Absolute paths and `..` are not completed, so that no other folder is read.
     if parent.starts_with('/') || parent.split('/').any(|part| part == "..") {
         return Vec::new();
     }
@@ -63,7 +63,7 @@ fn files(folder: &Path, path: &str) -> Vec<String> {
     named.collect()
 }
 
-/// What all begin with; `None` if there are none.
+/// The longest common prefix; `None` if there are no candidates.
 fn common(candidates: &[String]) -> Option<String> {
     let mut common = candidates.first()?.clone();
     for candidate in candidates {

@@ -1,18 +1,18 @@
-//! The text that a person types: keys in, text and actions out. It knows no terminal.
+//! A line editor without a terminal: takes keys, and returns its text and actions.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::key::KeyPress;
 
-/// Messages that Up and Down walk through.
+/// Maximum messages in the history for Up and Down.
 const HISTORY_MAX: usize = 1_000;
 
-/// What a key led to.
+/// The effect of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing but a change of the text or the cursor.
+    /// Changed at most the text or the cursor.
     Edited,
-    /// The text is to be sent; the input is empty again.
+    /// Send this text; the input is empty again.
     Submit(String),
     /// Ctrl-C in an empty input.
     Interrupt,
@@ -26,23 +26,23 @@ pub enum Action {
     Redraw,
 }
 
-/// A text with a cursor, and the texts before it.
+/// A text with a cursor and a history.
 #[derive(Debug, Default)]
 pub struct Editor {
     text: String,
-    /// The cursor's place in bytes, always between two clusters.
+    /// The cursor's byte index, always between two grapheme clusters.
     cursor: usize,
-    /// What Ctrl-U, Ctrl-K and Ctrl-W took last.
+    /// The text last removed by Ctrl-U, Ctrl-K or Ctrl-W.
     killed: String,
     history: Vec<String>,
-    /// The place in the history that is shown; `None`: the text that is being written.
+    /// Index of the displayed history entry; `None` while the draft is displayed.
     shown: Option<usize>,
-    /// The text that was being written when the history was entered.
+    /// The unsent draft, while a history entry is displayed.
     draft: String,
 }
 
 impl Editor {
-    /// An empty input with the messages of earlier times, oldest first.
+    /// Creates an empty input with a history, oldest message first.
     pub fn new(history: Vec<String>) -> Self {
         let mut editor = Self::default();
         history.into_iter().for_each(|text| editor.remember(&text));
@@ -57,20 +57,20 @@ impl Editor {
         self.cursor
     }
 
-    /// Puts a text before what is written, as one that was not sent.
+    /// Inserts an unsent text before the current one.
     pub fn put_back(&mut self, text: &str) {
         let after = std::mem::take(&mut self.text);
         let gap = if after.is_empty() { "" } else { "\n" };
         self.set(format!("{text}{gap}{after}"));
     }
 
-    /// Replaces a part of the text, and puts the cursor behind it.
+    /// Replaces the text between `from` and the cursor, and moves the cursor behind the replacement.
     pub fn replace(&mut self, from: usize, text: &str) {
         self.text.replace_range(from..self.cursor, text);
         self.cursor = from + text.len();
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyPress) -> Action {
         match key {
             KeyPress::Char(c) => self.insert(c.encode_utf8(&mut [0; 4])),
@@ -116,8 +116,7 @@ impl Editor {
         Action::Submit(text)
     }
 
-    /// Empties the input. Its text can be found again by Up and by Ctrl-Y. A text of the history gives way to the one that
-    /// was being written before.
+    /// Clears the input. Up and Ctrl-Y restore its text. If a history entry is displayed, the draft returns instead.
     fn abandon(&mut self) {
         let text = std::mem::take(&mut self.text);
         let was_shown = self.shown.is_some();
@@ -129,7 +128,7 @@ impl Editor {
         self.set(if was_shown { draft } else { String::new() });
     }
 
-    /// Keeps a text for Up. As in a shell, one that begins with a blank is not kept.
+    /// Adds a text to the history. As in a shell, a text that begins with a space is not added.
     pub fn remember(&mut self, text: &str) {
         if !text.starts_with(' ') {
             self.keep(text);
@@ -154,7 +153,7 @@ impl Editor {
         self.cursor += text.len();
     }
 
-    /// Deletes what is between the cursor and a place.
+    /// Deletes the text between the cursor and the index `to`.
     fn delete(&mut self, to: usize, is_killed: bool) {
         let (from, to) = (self.cursor.min(to), self.cursor.max(to));
         let gone: String = self.text.drain(from..to).collect();
@@ -191,12 +190,12 @@ impl Editor {
         self.text[self.cursor..].find('\n').map_or(self.text.len(), |at| self.cursor + at)
     }
 
-    /// Clusters between the line's beginning and the cursor.
+    /// Grapheme clusters between the start of the line and the cursor.
     fn column(&self) -> usize {
         self.text[self.line_begin()..self.cursor].graphemes(true).count()
     }
 
-    /// The place in the line that begins there.
+    /// The byte index of a column in the line that starts at `begin`.
     fn place(&self, begin: usize, column: usize) -> usize {
         let line = self.text[begin..].split('\n').next().unwrap_or_default();
         line.grapheme_indices(true).nth(column).map_or(begin + line.len(), |(at, _)| begin + at)
@@ -239,7 +238,7 @@ impl Editor {
     }
 }
 
-/// A pasted text without what would steer the screen; tabs become blanks.
+/// A pasted text without control characters; a tab becomes four spaces.
 fn printable(text: &str) -> String {
     text.replace('\t', "    ").chars().filter(|c| *c == '\n' || !c.is_control()).collect()
 }
@@ -249,7 +248,7 @@ mod tests {
     use super::super::key::Decoder;
     use super::*;
 
-    /// Types bytes as a terminal sends them; the text with `|` at the cursor, and what was not only editing.
+    /// Feeds bytes as a terminal sends them. Returns the text with `|` at the cursor, and all actions but `Edited`.
     fn typed(editor: &mut Editor, bytes: &str) -> (String, Vec<Action>) {
         let keys = Decoder::default().feed(bytes.as_bytes());
         let actions = keys.into_iter().map(|key| editor.key(key));
@@ -286,7 +285,7 @@ mod tests {
     fn a_text_that_is_abandoned_is_not_lost() {
         assert_eq!(check("  indented\x03\x1b[A").0, "  indented|");
         assert_eq!(check("  indented\x03\x19").0, "  indented|");
-        // From the history Ctrl-C returns to what was being written.
+        // In the history, Ctrl-C returns to the draft.
         assert_eq!(check("draft\x1b[A\x03").0, "draft|");
     }
 

@@ -7,10 +7,10 @@ use rustyline::history::{FileHistory, History as _};
 
 use crate::paths::private_directory;
 
-/// Messages that are kept.
+/// Maximum messages in the file.
 const MESSAGES: usize = 1_000;
 
-/// The messages of earlier chats, and where they are kept.
+/// The file with the messages of earlier chats.
 #[derive(Debug)]
 pub struct MessageFile {
     path: PathBuf,
@@ -18,22 +18,22 @@ pub struct MessageFile {
 }
 
 impl MessageFile {
-    /// The file in a user's folder of data, which is made if it is missing.
+    /// Opens the file in a user's data directory, which is created if it is missing.
     pub fn open(data: &Path) -> anyhow::Result<Self> {
         private_directory(data)?;
         let config = Config::builder().max_history_size(MESSAGES)?.history_ignore_space(true).build();
         Ok(Self { path: data.join("chat-history"), config })
     }
 
-    /// The configuration of the history.
+    /// The history configuration for the line editor.
     pub fn config(&self) -> Config {
         self.config.clone()
     }
 
-    /// The messages so far, the oldest first.
+    /// All messages, oldest first.
     pub fn messages(&self) -> Vec<String> {
         let mut history = FileHistory::with_config(&self.config);
-        // The file does not exist before the first message.
+        // Loading fails before the first message, because the file does not exist.
         let _ = history.load(&self.path);
         history.iter().cloned().collect()
     }

@@ -1,22 +1,19 @@
-//! Decodes what a terminal sends into keys. It reads nothing itself, so that every byte sequence can be tested.
+//! Decodes a terminal's input into keys. It performs no I/O, so that every byte sequence can be tested.
 
-/// The longest escape sequence that is waited for; a longer one is dropped.
+/// Maximum bytes of an escape sequence; a longer one is dropped.
 const SEQUENCE_MAX_BYTES: usize = 32;
 
-/// The longest pasted text; what goes beyond is dropped, as a terminal's line would.
+/// Maximum bytes of a pasted text; the rest is dropped.
 const PASTE_MAX_BYTES: usize = 1024 * 1024;
 
 const PASTE_BEGIN: &[u8] = b"\x1b[200~";
 const PASTE_END: &[u8] = b"\x1b[201~";
 
-/// A key, or a pasted text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyPress {
-    /// A character.
     Char(char),
-    /// Ctrl with a letter, in small.
+    /// Ctrl with a lower-case letter.
     Ctrl(char),
-    /// Alt with a character.
     Alt(char),
     Enter,
     /// Enter with Alt or Shift.
@@ -33,25 +30,25 @@ pub enum KeyPress {
     WordLeft,
     WordRight,
     Escape,
-    /// A text that was pasted as one.
+    /// A text from one bracketed paste.
     Paste(String),
 }
 
-/// Bytes that are not yet a whole key.
+/// Buffers bytes until a key is complete.
 #[derive(Debug, Default)]
 pub struct Decoder {
     bytes: Vec<u8>,
-    /// The text that is being pasted.
+    /// The paste in progress.
     paste: Option<Vec<u8>>,
-    /// How often nothing came since the paste's last byte.
+    /// Silent reads since the last byte of the paste.
     silent: u8,
 }
 
-/// After how many silent reads a paste ends whose end mark was lost: about a second.
+/// Silent reads after which a paste without an end mark ends: about a second.
 const PASTE_SILENT_READS: u8 = 20;
 
 impl Decoder {
-    /// Takes bytes and returns the keys that are complete.
+    /// Adds bytes and returns the complete keys.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<KeyPress> {
         self.bytes.extend_from_slice(bytes);
         self.silent = 0;
@@ -79,7 +76,7 @@ impl Decoder {
         }
     }
 
-    /// No byte has followed for a while: a lone escape is the key Esc, and the rest of a sequence never comes.
+    /// Handles a silent read: a lone escape byte is the key Esc, and an incomplete sequence is dropped.
     pub fn flush(&mut self) -> Option<KeyPress> {
         if self.paste.is_some() {
             self.silent += 1;
@@ -95,11 +92,11 @@ impl Decoder {
         is_escape.then_some(KeyPress::Escape)
     }
 
-    /// Moves bytes into the pasted text; returns it once its end has come.
+    /// Moves bytes into the paste. Returns its text when the end mark has arrived.
     fn pasted(&mut self) -> Option<String> {
         let paste = self.paste.get_or_insert_default();
         let end = self.bytes.windows(PASTE_END.len()).position(|window| window == PASTE_END);
-        // The end may be cut in two.
+        // The end mark may be split between two reads.
         let count = end.unwrap_or_else(|| self.bytes.len().saturating_sub(PASTE_END.len() - 1));
         let room = PASTE_MAX_BYTES.saturating_sub(paste.len());
         paste.extend(self.bytes.drain(..count).take(room));
@@ -114,13 +111,13 @@ fn pasted_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// What the beginning of some bytes is.
+/// The result of decoding the start of a buffer.
 enum Step {
     KeyPress(KeyPress, usize),
-    /// Bytes without a meaning here.
+    /// Bytes without a meaning, to be skipped.
     Skip(usize),
     Paste,
-    /// It is not complete.
+    /// The sequence is incomplete.
     More,
 }
 
@@ -140,7 +137,8 @@ fn step(bytes: &[u8]) -> Step {
     }
 }
 
-/// The first character of some bytes and its length; `None` while it is not complete, and no character if it is invalid.
+/// The first character of a buffer and its length. Returns `None` if it is incomplete, and no character if it is
+/// invalid.
 fn character(bytes: &[u8]) -> Option<(Option<char>, usize)> {
     let length = match bytes.first()? {
         0x00..=0x7f => 1,
@@ -151,7 +149,7 @@ fn character(bytes: &[u8]) -> Option<(Option<char>, usize)> {
     };
     let whole = match bytes.get(..length) {
         Some(whole) => whole,
-        // A byte that cannot continue it makes it invalid at once.
+        // A byte that cannot continue the character makes it invalid at once.
         None if bytes[1..].iter().all(|byte| byte & 0xc0 == 0x80) => return None,
         None => return Some((None, 1)),
     };
@@ -159,7 +157,7 @@ fn character(bytes: &[u8]) -> Option<(Option<char>, usize)> {
     Some(text.map_or((None, 1), |c| (Some(c), length)))
 }
 
-/// What follows an escape byte.
+/// Decodes the bytes after an escape byte.
 fn escape(rest: &[u8]) -> Step {
     match *rest {
         [] => Step::More,
@@ -179,7 +177,7 @@ fn escape(rest: &[u8]) -> Step {
     }
 }
 
-/// A control sequence after `ESC [`: numbers, and a letter or `~` at its end.
+/// Decodes a control sequence after `ESC [`: numbers, then a final letter or `~`.
 fn control(sequence: &[u8]) -> Step {
     let mut bytes = sequence.iter().take(SEQUENCE_MAX_BYTES);
     let Some(end) = bytes.position(|byte| (0x40..=0x7e).contains(byte)) else {
@@ -195,7 +193,7 @@ fn control(sequence: &[u8]) -> Step {
         (b'~', 1 | 7, ..) => Some(KeyPress::Home),
         (b'~', 4 | 8, ..) => Some(KeyPress::End),
         (b'~', 3, ..) => Some(KeyPress::Delete),
-        // Enter with a modifier, as xterm and as kitty send it.
+        // Enter with a modifier, as sent by xterm and by kitty.
         (b'~', 27, 2.., Some(13)) | (b'u', 13, 2.., _) => Some(KeyPress::NewLine),
         (b'u', 13, ..) => Some(KeyPress::Enter),
         (letter, _, modifier, _) => named(letter, modifier),
@@ -203,7 +201,7 @@ fn control(sequence: &[u8]) -> Step {
     key.map_or(Step::Skip(length), |key| Step::KeyPress(key, length))
 }
 
-/// A key by its letter; modifiers above 1 are Shift, Alt and Ctrl.
+/// Decodes a key by its final letter. A modifier above 1 means Shift, Alt or Ctrl.
 fn named(letter: u8, modifier: u32) -> Option<KeyPress> {
     Some(match (letter, modifier) {
         (b'A', _) => KeyPress::Up,

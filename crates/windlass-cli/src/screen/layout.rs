@@ -1,6 +1,6 @@
-//! What stands at the bottom of the terminal: the text that is not complete yet, the input and the status line.
+//! Lays out the bottom of the terminal: incomplete text, the input and the status line.
 //!
-//! It computes lines and writes nothing.
+//! It computes lines and performs no I/O.
 
 use std::borrow::Cow;
 
@@ -11,55 +11,52 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::wrap::{columns, cut, width, wrap};
 use crate::paint::Paint;
 
-/// What the input begins with; its further lines begin with as many blanks.
+/// The prompt before the input. Further lines are indented by its width.
 pub const PROMPT: &str = "› ";
 
-/// Lines of incomplete text that are shown; the rest follows once it is complete.
+/// Maximum lines of an incomplete block.
 const LIVE_LINES: usize = 10;
 
-/// Bytes of a line without its end that are laid out: more than any terminal shows of it.
+/// Maximum bytes of an incomplete line that are laid out; no terminal displays more.
 const PARTIAL_MAX_BYTES: usize = 16 * 1024;
 
-/// Candidates of a completion that are shown.
+/// Maximum completion candidates displayed.
 const MENU_LINES: usize = 6;
 
-/// The terminal's size in cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     pub columns: usize,
     pub rows: usize,
 }
 
-/// What is to be shown.
+/// The content to lay out.
 #[derive(Clone, Copy)]
 pub struct Bottom<'a> {
-    /// The block of a reply that is not complete.
+    /// The incomplete block of a reply.
     pub live: &'a str,
-    /// A line without its end, such as a question that waits for its answer.
+    /// An incomplete line, such as a question that waits for its answer.
     pub partial: &'a str,
-    /// What the run is doing.
+    /// The run's current activity.
     pub activity: &'a str,
-    /// The input's text.
     pub text: &'a str,
-    /// The cursor's place in it, in bytes.
+    /// The cursor's byte index in `text`.
     pub cursor: usize,
-    /// Candidates of a completion.
+    /// The completion candidates.
     pub menu: &'a [String],
     /// Model, mode, context and cost.
     pub status: &'a str,
 }
 
-/// The lines, and where the cursor stands in them.
+/// The laid-out lines, and the cursor's position in them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Drawing {
     pub lines: Vec<String>,
-    /// The cursor's line.
+    /// Index of the cursor's line.
     pub row: usize,
-    /// Its column.
     pub column: usize,
 }
 
-/// Lays out the bottom. No line is as wide as the terminal, and the lines fit its height.
+/// Lays out the bottom. Every line is narrower than the terminal, and all lines fit its height.
 pub fn lay_out(bottom: Bottom<'_>, size: Size, paint: Paint) -> Drawing {
     let limit = size.columns.saturating_sub(1).max(8);
     let input = input(bottom.text, bottom.cursor, limit);
@@ -69,7 +66,7 @@ pub fn lay_out(bottom: Bottom<'_>, size: Size, paint: Paint) -> Drawing {
         below.push(paint.dim(&cut(bottom.status, limit)).into_owned());
     }
     let rows = size.rows.saturating_sub(1).max(2);
-    // The input's lines around the cursor are kept in any case.
+    // The input's lines around the cursor are always kept.
     let room = rows.saturating_sub(below.len()).max(1).min((rows / 2).max(1));
     let skipped = input.row.saturating_sub(room - 1).min(input.lines.len().saturating_sub(room));
     let shown: Vec<String> = input.lines.into_iter().skip(skipped).take(room).collect();
@@ -86,7 +83,7 @@ pub fn lay_out(bottom: Bottom<'_>, size: Size, paint: Paint) -> Drawing {
 fn above(bottom: Bottom<'_>, limit: usize, paint: Paint) -> Vec<String> {
     let mut lines = Vec::new();
     if !bottom.live.is_empty() {
-        // Its last lines are enough: a long block costs no more than a short one.
+        // Only the last lines are visible, so only they are wrapped.
         let from = bottom.live.len().saturating_sub(limit * LIVE_LINES * 4);
         let from = (from..).find(|at| bottom.live.is_char_boundary(*at)).unwrap_or_default();
         lines.extend(wrap(bottom.live[from..].trim_end_matches('\n'), limit, ""));
@@ -102,14 +99,15 @@ fn above(bottom: Bottom<'_>, limit: usize, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// The input in lines that are broken at their ends, so that the cursor's place follows from its text alone.
+/// Breaks the input at the terminal's width instead of at words, so that the cursor's position depends on the text
+/// alone.
 fn input(text: &str, cursor: usize, limit: usize) -> Drawing {
     let begin = columns(PROMPT);
     let indent = " ".repeat(begin);
     let mut drawing = Drawing { lines: Vec::new(), row: 0, column: begin };
     let (mut line, mut column) = (PROMPT.to_owned(), begin);
     for (at, cluster) in text.grapheme_indices(true) {
-        // What came from elsewhere, such as the history, may hold control characters.
+        // Text from the history may contain control characters.
         let seen = match cluster {
             "\n" => Cow::Borrowed(cluster),
             "\t" => Cow::Borrowed("    "),

@@ -1,4 +1,4 @@
-//! Markdown as a terminal shows it: styled lines, wrapped at words. The text of a reply is rendered block by block.
+//! Renders Markdown for a terminal as styled lines, wrapped at words. Replies are rendered block by block.
 
 mod stream;
 mod table;
@@ -12,10 +12,10 @@ use windlass_server::text::{shown, shown_line};
 pub use stream::Stream;
 use table::Table;
 
-/// Columns of a rule at most.
+/// Maximum columns of a horizontal rule.
 const RULE_MAX: usize = 40;
 
-/// Renders a text. Lines of code are not wrapped, so that they can be copied.
+/// Renders a text. Code lines are not wrapped, so that they can be copied.
 pub fn render(source: &str, columns: usize, paint: Paint) -> Vec<String> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let source = shown(source);
@@ -27,33 +27,33 @@ pub fn render(source: &str, columns: usize, paint: Paint) -> Vec<String> {
     page.lines
 }
 
-/// What lines of a container begin with: its first one, and the others.
+/// The prefixes of a container's lines: of its first line, and of the others.
 struct Lead {
     first: String,
     rest: String,
     is_begun: bool,
 }
 
-/// What is rendered so far.
+/// The state of rendering.
 struct Rendering {
     columns: usize,
     paint: Paint,
     lines: Vec<String>,
-    /// The text of the paragraph, heading, item or cell that is open.
+    /// Text of the open paragraph, heading, item or cell.
     text: String,
     leads: Vec<Lead>,
-    /// Numbers of the next items; `None` for a list without numbers.
+    /// The next item number of each open list; `None` for a bulleted list.
     lists: Vec<Option<u64>>,
     strong: u32,
     emphasis: u32,
     strike: u32,
     heading: Option<HeadingLevel>,
-    /// The language of an open block of code.
+    /// The language of the open code block.
     code: Option<String>,
     table: Option<Table>,
-    /// Addresses of open links, and where their text begins.
+    /// Addresses of the open links, and the byte index at which their text begins.
     links: Vec<(String, usize)>,
-    /// Whether an empty line separates what comes next.
+    /// Whether an empty line precedes the next block.
     gap: bool,
 }
 
@@ -83,7 +83,7 @@ impl Rendering {
         match event {
             Event::Start(tag) => self.begin(tag),
             Event::End(tag) => self.end(tag),
-            // References such as `&#27;` are characters only now.
+            // The parser has resolved character references such as `&#27;`, so control characters are escaped again.
             Event::Text(text) if self.code.is_some() => self.code_lines(&shown(&text)),
             Event::Text(text) | Event::InlineHtml(text) => {
                 let styled = self.styled(&shown(&text));
@@ -213,7 +213,7 @@ impl Rendering {
         self.leads.push(Lead { first: marker, rest, is_begun: false });
     }
 
-    /// Says where a link leads, where its text does not.
+    /// Appends a link's address if its text does not contain it.
     fn end_link(&mut self) {
         let Some((address, from)) = self.links.pop() else { return };
         let text = self.text.get(from..).unwrap_or_default();
@@ -256,13 +256,13 @@ impl Rendering {
         }
     }
 
-    /// Columns beside what the containers put before a line.
+    /// Columns that remain beside the containers' prefixes.
     fn room(&self) -> usize {
         let taken: usize = self.leads.iter().map(|lead| columns(&lead.rest)).sum();
         self.columns.saturating_sub(taken).max(8)
     }
 
-    /// Separates a block from the one before it.
+    /// Separates a block from the previous one.
     fn open_block(&mut self) {
         if std::mem::take(&mut self.gap) {
             let begun = self.leads.iter().filter(|lead| lead.is_begun);
@@ -271,7 +271,7 @@ impl Rendering {
         }
     }
 
-    /// Writes the open text.
+    /// Writes the text of the open paragraph.
     fn paragraph(&mut self) {
         let text = std::mem::take(&mut self.text);
         if text.is_empty() {
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn a_text_cannot_steer_the_screen() {
         assert_eq!(check("a \x1b[2J `\x1b[2J`"), "a ␛[2J ␛[2J");
-        // Nor can a reference to a character, which is resolved only when the text is parsed.
+        // Character references are resolved only when the text is parsed.
         let referred = check("a &#27;[2J &#x9b;2J &#x202e; [x](b&#27;c)\n\n<b>&#27;</b>\n");
         assert!(referred.chars().all(|c| c == '\n' || !c.is_control()), "{referred:?}");
         assert!(!referred.contains('\u{202e}'), "{referred:?}");

@@ -1,23 +1,22 @@
-//! What tools returned in a chat, kept so that a person can ask for all of it.
+//! Keeps the outputs of tools in a chat for `/output`.
 
 use std::collections::VecDeque;
 
-/// Outputs that are kept.
+/// Maximum number of outputs.
 const OUTPUTS_MAX: usize = 100;
 
-/// Bytes of each that are kept.
+/// Maximum bytes kept of each output.
 const OUTPUT_MAX_BYTES: usize = 256 * 1024;
 
-/// The newest outputs, each with its call.
+/// The newest outputs, each with the label of its call.
 #[derive(Debug, Default)]
 pub struct Outputs {
     kept: VecDeque<(String, String)>,
-    /// How many were dropped before the first that is kept.
+    /// Number of outputs that were dropped before the first kept one.
     dropped: usize,
 }
 
 impl Outputs {
-    /// Keeps an output and returns its number.
     pub fn keep(&mut self, label: &str, text: &str) -> usize {
         let end = (0..=text.len().min(OUTPUT_MAX_BYTES)).rev().find(|at| text.is_char_boundary(*at));
         self.kept.push_back((label.to_owned(), text[..end.unwrap_or_default()].to_owned()));
@@ -28,7 +27,7 @@ impl Outputs {
         self.dropped + self.kept.len()
     }
 
-    /// An output by its number; without one, the newest.
+    /// Returns an output by its number; the newest one for `None`.
     pub fn get(&self, number: Option<usize>) -> Option<(String, String)> {
         match number {
             Some(number) => self.kept.get(number.checked_sub(self.dropped + 1)?).cloned(),

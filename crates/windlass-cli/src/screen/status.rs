@@ -1,24 +1,22 @@
-//! The status line of a chat: model, mode, how full the context is, and what the conversation has cost.
+//! The status line of a chat: model, mode, use of the context window, and cost of the conversation.
 
 use windlass::machine::{MicroUsd, Usage};
 use windlass_server::config::Dollars;
 use windlass_server::text::shown_line;
 
-/// What the status line shows.
 #[derive(Debug, Default)]
 pub struct ChatStatus {
     pub model: String,
     pub mode: String,
-    /// Tokens that the model's context holds; `None` if that is not known.
+    /// Size of the model's context window; `None` if it is unknown.
     pub context_tokens: Option<u64>,
-    /// Tokens of the last request and its reply.
     pub used_tokens: Option<u64>,
-    /// Known cost of the conversation.
+    /// Known cost of the conversation, in millionths of a dollar.
     pub cost: u64,
 }
 
 impl ChatStatus {
-    /// Adds a reply.
+    /// Adds the usage and cost of a reply.
     pub fn add(&mut self, usage: &Usage, cost: Option<MicroUsd>) {
         if let Some(input) = usage.input {
             self.used_tokens = Some(input + usage.output.unwrap_or_default());
@@ -26,7 +24,7 @@ impl ChatStatus {
         self.cost = self.cost.saturating_add(cost.map_or(0, |cost| cost.0));
     }
 
-    /// The line; empty while there is no model.
+    /// Formats the line; empty before a model is set.
     pub fn text(&self) -> String {
         if self.model.is_empty() {
             return String::new();

@@ -1,26 +1,26 @@
-//! The terminal's modes and its size, and the bytes that come from it.
+//! Terminal modes, size, and raw input.
 //!
-//! The modes are kept where a crash can restore them.
+//! The original modes are in a static, so that the panic hook can restore them.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use super::layout::Size;
 
-/// How long a read waits before it looks whether it is to stop, in milliseconds.
+/// Longest wait of a read, in milliseconds. The caller checks for a stop between reads.
 const NOTICE_MS: i32 = 50;
 
-/// How long a stop may take to reach the process, in milliseconds.
+/// Time for a stop signal to reach the process, in milliseconds.
 const STOP_MS: i32 = 100;
 
-/// Bytes read at a time.
+/// Maximum bytes per read.
 const CHUNK_BYTES: usize = 4096;
 
-/// Asks for marked pastes, and takes that back.
+/// Enables and disables bracketed paste. Disabling also shows the cursor.
 const PASTES_ON: &str = "\x1b[?2004h";
 const PASTES_OFF: &str = "\x1b[?2004l\x1b[?25h";
 
-/// The modes as they were found, while others are set.
+/// The original modes, while the chat has changed them.
 static FOUND: Mutex<Option<Modes>> = Mutex::new(None);
 
 #[cfg(unix)]
@@ -28,21 +28,21 @@ type Modes = libc::termios;
 #[cfg(not(unix))]
 type Modes = ();
 
-/// What a read brought.
+/// The result of a read.
 pub enum Read {
     Bytes(Vec<u8>),
-    /// Nothing came for a while.
+    /// No input within the wait.
     Nothing,
-    /// The terminal is gone: nothing will come again.
+    /// The terminal was closed.
     Gone,
 }
 
-/// Sets the terminal up for single keys: no echo, no lines, no signals by keys. Returns whether it could.
+/// Sets the terminal to raw mode: no echo, no line buffering, no signals from keys. Returns whether it succeeded.
 #[cfg(unix)]
 pub fn enter() -> bool {
     let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     let mut modes = std::mem::MaybeUninit::<libc::termios>::uninit();
-    // SAFETY: the pointer is valid for the call, and `modes` is read only where the call has filled it.
+    // SAFETY: the pointer is valid for the call, and `modes` is read only if the call has filled it.
     let modes = unsafe {
         if libc::tcgetattr(libc::STDIN_FILENO, modes.as_mut_ptr()) != 0 {
             return false;
@@ -57,26 +57,26 @@ pub fn enter() -> bool {
     if unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &raw) } != 0 {
         return false;
     }
-    // What is set already was found by an earlier call.
+    // A second call keeps the original modes that the first one saved.
     found.get_or_insert(modes);
     write(PASTES_ON);
     true
 }
 
-/// Sets the terminal up for single keys. Returns whether it could.
+/// Raw mode is not supported on this system.
 #[cfg(not(unix))]
 pub fn enter() -> bool {
     false
 }
 
-/// Restores the modes that were found; without any, it does nothing.
+/// Restores the original modes, if the chat has changed them.
 pub fn leave() {
-    // A crash may come while they are held.
+    // The panic hook may run while this thread holds the lock, so it must not block.
     let Ok(mut found) = FOUND.try_lock() else { return };
     let Some(modes) = found.take() else { return };
     write(PASTES_OFF);
     #[cfg(unix)]
-    // SAFETY: a plain system call with a valid pointer; if it fails, nothing can be done.
+    // SAFETY: a plain system call with a valid pointer. Its failure cannot be handled.
     unsafe {
         libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &modes);
     }
@@ -87,27 +87,28 @@ pub fn leave() {
 /// Stops the process as Ctrl-Z does, until it is continued.
 pub fn stop() {
     #[cfg(unix)]
-    // SAFETY: plain system calls; 0 is the process's own group, and no descriptor is polled.
+    // SAFETY: plain system calls; 0 is the process's group, and no descriptor is polled.
     unsafe {
         libc::kill(0, libc::SIGTSTP);
-        // The kernel may deliver the signal to another thread: this one must not take the terminal again before the
-        // process has stopped.
+        // The kernel may deliver the signal to another thread. This thread must not set raw mode again before the
+        // process has
+        // stopped.
         libc::poll(std::ptr::null_mut(), 0, STOP_MS);
     }
 }
 
-/// Writes to the terminal. An error means that it is gone, which the next read says.
+/// Writes to the terminal. Ignores errors: if the terminal was closed, the next read returns `Read::Gone`.
 pub fn write(text: &str) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// The terminal's size.
+/// The terminal's size, 80×24 if it is unknown.
 pub fn size() -> Size {
     #[cfg(unix)]
     {
         let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-        // SAFETY: the call fills the structure that the pointer leads to.
+        // SAFETY: the call fills the structure behind the pointer.
         let known = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
         if known && size.ws_col > 0 && size.ws_row > 0 {
             return Size { columns: size.ws_col.into(), rows: size.ws_row.into() };
@@ -116,11 +117,11 @@ pub fn size() -> Size {
     Size { columns: 80, rows: 24 }
 }
 
-/// Reads what has been typed, or waits a little for it.
+/// Reads available input, or waits up to `NOTICE_MS` for it.
 #[cfg(unix)]
 pub fn read() -> Read {
     let mut wanted = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one valid `pollfd`, and the count says one.
+    // SAFETY: the pointer is to one valid `pollfd`, and the count is 1.
     if unsafe { libc::poll(&mut wanted, 1, NOTICE_MS) } <= 0 {
         return Read::Nothing;
     }
@@ -143,7 +144,7 @@ pub fn read() -> Read {
     }
 }
 
-/// Reads what has been typed.
+/// Raw input is not supported on this system.
 #[cfg(not(unix))]
 pub fn read() -> Read {
     Read::Gone

@@ -1,26 +1,25 @@
-//! Measures and wraps texts with colours for a terminal of some width.
+//! Measures and wraps coloured text for a terminal of a given width.
 //!
-//! The only escape sequences in such a text are our own colours; what came from outside was made printable before.
+//! The only escape sequences in such a text are our own colours; untrusted text was escaped before.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 const RESET: &str = "\x1b[0m";
 
-/// A part of a text.
 enum Piece<'t> {
-    /// A colour, which takes no room.
+    /// A colour sequence, which takes no columns.
     Color(&'t str),
-    /// What stands in one place.
+    /// A grapheme cluster.
     Cluster(&'t str),
 }
 
-/// Columns that a text takes in one line.
+/// The width of a text in columns.
 pub fn columns(text: &str) -> usize {
     pieces(text).map(|piece| if let Piece::Cluster(cluster) = piece { width(cluster) } else { 0 }).sum()
 }
 
-/// Columns of a cluster.
+/// The width of a grapheme cluster in columns.
 pub fn width(cluster: &str) -> usize {
     match cluster {
         "\t" => 4,
@@ -38,7 +37,7 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
             return Some(Piece::Color(color));
         }
         let cluster = rest.graphemes(true).next()?;
-        // A colour may follow a letter directly, and is no part of it.
+        // A colour sequence may directly follow a character and does not belong to its cluster.
         let length = cluster.find('\x1b').filter(|at| *at > 0).unwrap_or(cluster.len());
         let (cluster, after) = rest.split_at(length);
         rest = after;
@@ -46,12 +45,12 @@ fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// Wraps a text at words, each of its lines by itself. Lines that continue another begin with `indent`.
+/// Wraps each line of a text at words. Continuation lines begin with `indent`.
 pub fn wrap<'t>(text: &'t str, columns: usize, indent: &'t str) -> Vec<String> {
     wrap_lines(text, columns, |_| indent)
 }
 
-/// Wraps notes: lines that continue another are indented as far as that one.
+/// Wraps notes. Continuation lines have the indentation of their first line.
 pub fn wrap_notes(text: &str, columns: usize) -> String {
     let blanks = |line: &str| line.len() - line.trim_start_matches(' ').len();
     let lines = wrap_lines(text, columns, |line| &line[..blanks(line).min(columns / 2)]);
@@ -69,7 +68,7 @@ fn wrap_lines<'t>(text: &'t str, columns: usize, indent: impl Fn(&'t str) -> &'t
     all
 }
 
-/// Where a line can be broken.
+/// A position at which the line can be broken.
 struct Break {
     bytes: usize,
     column: usize,
@@ -83,11 +82,11 @@ struct Wrapping<'i> {
     lines: Vec<String>,
     line: String,
     column: usize,
-    /// The column that the line's own text begins in.
+    /// The column at which the line's text begins, after the indent.
     begin: usize,
-    /// Whether nothing but blanks stands in the line, which is no place to break it.
+    /// Whether the line has only spaces, which must not be a break.
     is_blank: bool,
-    /// The colours that count at its end.
+    /// The colours in effect at the end of the line.
     color: String,
     last: Option<Break>,
 }
@@ -122,7 +121,7 @@ impl<'i> Wrapping<'i> {
             Piece::Cluster(cluster) => *cluster,
         };
         let wide = width(cluster);
-        // What follows a break may fill the next line as well, behind its indent.
+        // The text after a break may fill the next line as well, in addition to its indent.
         while self.column + wide > self.limit && self.column > self.begin {
             if cluster == " " {
                 self.next(None);
@@ -140,7 +139,7 @@ impl<'i> Wrapping<'i> {
         }
     }
 
-    /// Begins a line, at a place where the line can be broken or at its end.
+    /// Starts a new line at a break, or at the end of the line.
     fn next(&mut self, at: Option<Break>) {
         let end = Break { bytes: self.line.len(), column: self.column, color: self.color.clone() };
         let at = at.unwrap_or(end);
@@ -168,7 +167,7 @@ impl<'i> Wrapping<'i> {
     }
 }
 
-/// A text in one line that is cut at a column.
+/// Truncates a text to one line of `limit` columns.
 pub fn cut(text: &str, limit: usize) -> String {
     if columns(text) <= limit {
         return text.to_owned();

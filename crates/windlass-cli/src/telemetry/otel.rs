@@ -1,6 +1,6 @@
-//! Traces over OTLP: the spans of the library and of the server, as protobuf over HTTP.
+//! Traces over OTLP: exports the spans of the library and the server as protobuf over HTTP.
 //!
-//! The exporter reads the variables that OpenTelemetry defines; without an endpoint nothing is made and nothing sent.
+//! The exporter reads the variables that OpenTelemetry defines. Without an endpoint no exporter is created.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -18,18 +18,18 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::console::Console;
 
-/// Where spans go.
+/// The variables with the endpoint.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 
-/// How long the last spans may take to be sent.
+/// Time-out for sending the last spans.
 const LAST: Duration = Duration::from_secs(3);
 
-/// Spans of this level are exported, whatever the log shows: places, times and figures, no texts.
+/// The filter of exported spans, independent of the log filter. Spans hold places, times and figures, no texts.
 const EXPORTED: &str = "windlass=info";
 
 static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
 
-/// The layer that exports spans, where an endpoint is named.
+/// Creates the layer that exports spans, if an endpoint is set.
 pub fn layer<S>(console: &Console) -> Option<Box<dyn Layer<S> + Send + Sync>>
 where
     S: tracing::Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
@@ -67,7 +67,7 @@ fn provider() -> Result<SdkTracerProvider, HttpError> {
     Ok(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build())
 }
 
-/// Sends what is still to be sent.
+/// Sends the remaining spans.
 pub async fn finish() {
     let Some(provider) = PROVIDER.get() else { return };
     let last = tokio::task::spawn_blocking(|| provider.shutdown_with_timeout(LAST));
@@ -76,8 +76,9 @@ pub async fn finish() {
     }
 }
 
-/// The client that models are called with, on a runtime of its own: the exporter's thread calls it before the
-/// program's runtime exists, and waits for each answer.
+/// The HTTP client on a separate runtime. The exporter's thread calls it before the program's runtime exists, and
+/// blocks
+/// on each response.
 #[derive(Debug)]
 struct Client {
     http: reqwest::Client,

@@ -1,13 +1,13 @@
-//! A tool call in one line.
+//! Formats a tool call in one line.
 
 use serde_json::Value;
 use windlass::machine::Timestamp;
 use windlass_server::text::{first_line, shown, shown_line};
 
-/// Characters of a call's arguments in one line.
+/// Maximum characters of a call's arguments.
 const LABEL_CHARS: usize = 60;
 
-/// Names a call: the tool and what it is about.
+/// Formats a call's label: the tool, and its most telling argument.
 pub fn label(tool: &str, arguments: &str) -> String {
     let about = about(arguments);
     let about = shown(&about);
@@ -19,7 +19,7 @@ pub fn label(tool: &str, arguments: &str) -> String {
     shown(&label).into_owned()
 }
 
-/// A call's label with the tool server that the tool belongs to; the engine's own tools have none.
+/// Prefixes a call's label with the tool server; the engine's tools have none.
 pub fn of_server(server: Option<&str>, label: String) -> String {
     match server {
         Some(server) => format!("{}: {label}", shown_line(server)),
@@ -41,7 +41,7 @@ fn about(arguments: &str) -> String {
         )
 }
 
-/// A duration as people say it.
+/// Formats a duration, such as `1.5 s` or `2 min 3 s`.
 pub fn seconds(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{:.1} s", (ms as f64 / 1000.0).max(0.1)),
@@ -51,7 +51,7 @@ pub fn seconds(ms: u64) -> String {
     }
 }
 
-/// A length of time as people say it who only want to know how long about.
+/// Formats an approximate duration in one unit.
 pub fn span(ms: u64) -> String {
     let rounded = |unit: u64| (ms + unit / 2) / unit;
     match (rounded(60_000), rounded(3_600_000)) {

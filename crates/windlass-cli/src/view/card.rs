@@ -1,6 +1,6 @@
-//! An interrupt as a person judges it: what is asked, everything that it is about, and on what terms.
+//! Describes an interrupt for the person who answers it: the request, its content, and its terms.
 //!
-//! It only describes; what can be answered is the question's.
+//! It only describes; `view/question.rs` offers the choices.
 
 use std::path::Path;
 
@@ -14,31 +14,26 @@ use super::preview;
 use super::story::Background;
 use crate::paint::Paint;
 
-/// An interrupt in words.
 pub struct Card {
-    /// What kind of thing is asked.
+    /// The kind of request, in a word or two.
     pub word: &'static str,
-    /// What it is about, in one line.
+    /// The request in one line.
     pub title: String,
-    /// What is worth knowing beside it: why it is asked, what is missing, when it expires.
+    /// Additional facts: the reason, missing approvals, the expiry.
     pub notes: Vec<String>,
-    /// All that it is about.
+    /// The full content of the request.
     pub lines: Vec<String>,
 }
 
-/// What an interrupt is seen by.
+/// What a description depends on besides the interrupt.
 #[derive(Clone, Copy)]
 pub struct Light<'a> {
-    /// The working folder.
     pub folder: &'a Path,
-    /// The time.
     pub now: Timestamp,
-    /// Colours.
     pub paint: Paint,
 }
 
 impl Card {
-    /// Describes an interrupt.
     pub fn of(open: &OpenInterrupt, background: &Background, light: Light<'_>) -> Self {
         let tool = open.tool.as_deref().unwrap_or_default();
         let arguments = open.arguments.as_deref().unwrap_or_default();
@@ -96,7 +91,7 @@ impl Card {
     }
 }
 
-/// What kind of thing is asked, in a word or two.
+/// The displayed name of an interrupt's kind.
 pub fn word(kind: &InterruptKind) -> &'static str {
     match kind {
         InterruptKind::Approval { .. } | InterruptKind::Hook { .. } => "approve",
@@ -108,7 +103,7 @@ pub fn word(kind: &InterruptKind) -> &'static str {
     }
 }
 
-/// What an interrupt is about, in one line.
+/// An interrupt's title, in one line.
 pub fn title(open: &OpenInterrupt) -> String {
     title_of(open, open.server.as_deref())
 }
@@ -150,7 +145,7 @@ fn question_lines(question: &Question) -> Vec<String> {
     lines
 }
 
-/// Whose word is missing, and what silence means.
+/// Describes the missing approvals, and what happens at expiry.
 fn terms(open: &OpenInterrupt, now: Timestamp) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(needed) = needed(&open.terms) {
@@ -171,7 +166,7 @@ fn terms(open: &OpenInterrupt, now: Timestamp) -> Vec<String> {
     notes
 }
 
-/// Whose approvals are needed; `None` where one of anybody is enough.
+/// Describes the required approvals. Returns `None` if any single approval suffices.
 fn needed(terms: &Terms) -> Option<String> {
     if terms.quorums == Terms::default().quorums {
         return None;
@@ -184,7 +179,7 @@ fn needed(terms: &Terms) -> Option<String> {
     Some(format!("needs {}", each.collect::<Vec<_>>().join(" and ")))
 }
 
-/// A limit's name as people know it: that of its setting, or whose budget it is.
+/// A limit's displayed name: its setting, or the owner of the budget.
 fn limit_name(limit: &LimitAsked) -> String {
     let parts: Vec<&str> = limit.limit.split('/').collect();
     let name = match parts.as_slice() {
@@ -195,17 +190,17 @@ fn limit_name(limit: &LimitAsked) -> String {
     shown_line(&name.replace("  ", " ")).into_owned()
 }
 
-/// Whether a limit is a budget, in which others may make room: then it is worth trying again.
+/// Whether a limit is a budget. Other runs may free room in it, so a retry can succeed.
 pub fn is_budget(limit: &LimitAsked) -> bool {
     limit.next.is_some() && limit.limit.contains('/')
 }
 
-/// Whether a limit is one of money, which is counted in millionths of a dollar.
+/// Whether a limit is an amount of money, in millionths of a dollar.
 pub fn is_money(limit: &LimitAsked) -> bool {
     limit.limit.split('/').nth(3) == Some("usd")
 }
 
-/// An amount of what a limit is of.
+/// Formats an amount in the limit's unit.
 pub fn amount(limit: &LimitAsked, amount: u64) -> String {
     match is_money(limit) {
         true => format!("${}", windlass_server::config::Dollars(amount)),

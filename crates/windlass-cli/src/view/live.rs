@@ -1,7 +1,7 @@
-//! A run as a person watches it: text as it comes, calls in a line each, and what is waited for.
+//! Displays a run's progress: streamed text, one line per call, and open requests.
 //!
-//! On a terminal the text goes to standard output while it is generated; in a pipe only the answer does, whole,
-//! once it is recorded. What is shown of a reply that broke off is called void.
+//! On a terminal the text is streamed to standard output. In a pipe only the complete answer is printed, after it is
+//! recorded. Displayed text of a reply that was interrupted is marked as void.
 
 mod end;
 mod reply;
@@ -25,24 +25,24 @@ use super::call::{label, of_server, seconds};
 use super::story::servers;
 use crate::console::{Console, moves_cursor};
 
-/// Columns that the status line takes at most: it must not wrap, or it could not be erased.
+/// Maximum columns of the status line. It must not wrap, because it could not be erased then.
 const STATUS_COLUMNS: usize = 76;
 
-/// Characters of an error or a reason in one line.
+/// Maximum characters of an error or a reason.
 const REASON_CHARS: usize = 100;
 
-/// Where the text goes.
+/// The destination of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
-    /// To the screen, as it comes.
+    /// The terminal, streamed.
     Terminal,
-    /// The answer, once it is there.
+    /// Standard output, only the complete answer.
     Answer,
-    /// Nowhere: a program gets the outcome.
+    /// None: the caller prints the outcome for a program.
     Progress,
 }
 
-/// What is on the screen's last line.
+/// The content of the terminal's last line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     Empty,
@@ -51,40 +51,40 @@ enum Line {
     Status,
 }
 
-/// What the run is doing, for the status line.
+/// The run's activity, for the status line.
 enum Doing {
     Nothing,
     Asking { model: String, since_ms: u64 },
     Retrying { at: Timestamp },
 }
 
-/// Shows a run.
+/// Displays a run's updates on a console.
 pub struct Live {
     console: Console,
     clock: SystemClock,
     show: Show,
     line: Line,
     doing: Doing,
-    /// Text of the running reply that is on the screen.
+    /// Displayed text of the reply in progress.
     said: String,
-    /// Whether what is on the screen does not go on as the reply does.
+    /// Whether the displayed text is not a prefix of the reply.
     gap: bool,
-    /// Text since the last results, recorded and on the screen: what the answer is compared with.
+    /// Recorded and displayed text since the last results. It is compared with the answer, which is not printed
+    /// twice.
     answer: String,
     labels: BTreeMap<CallKey, String>,
-    /// On a chat's screen: the reply, as it is rendered.
+    /// The rendered reply, on a chat's screen only.
     reply: Option<ReplyText>,
-    /// On a chat's screen: tools and arguments of the calls.
+    /// Tool and arguments of each call, on a chat's screen only.
     calls: BTreeMap<CallKey, (String, String)>,
-    /// Calls that a person was asked about.
+    /// Calls whose approval the user was asked for.
     asked: BTreeSet<CallKey>,
     running: Vec<(CallKey, u64)>,
-    /// Messages that wait, so that they can be repeated when their turn comes.
+    /// Queued messages, which are printed again when they are sent.
     queued: BTreeMap<InputId, String>,
 }
 
 impl Live {
-    /// Shows a run on a console.
     pub fn new(console: &Console, show: Show) -> Self {
         Self {
             console: console.clone(),
@@ -104,7 +104,6 @@ impl Live {
         }
     }
 
-    /// Shows an update.
     pub async fn update(&mut self, engine: &Engine, update: &Update) -> Result<(), EngineError> {
         match update {
             Update::Event(recorded) => self.event(engine, &recorded.event).await?,
@@ -139,7 +138,7 @@ impl Live {
         }
     }
 
-    /// Shows what the screen lacks of the reply so far.
+    /// Prints the part of the reply so far that is not displayed yet.
     fn snapshot(&mut self, parts: &[Delta]) {
         if self.show != Show::Terminal {
             return;
@@ -154,7 +153,7 @@ impl Live {
                 self.text(rest);
                 self.said = whole;
             }
-            // The recorded reply will say what is to be there instead.
+            // The recorded reply replaces the displayed text later.
             None => self.gap = true,
         }
     }
@@ -243,7 +242,7 @@ impl Live {
         self.labels.get(&call).cloned().unwrap_or_else(|| format!("call {}.{}", call.step, call.index + 1))
     }
 
-    /// The whole reply is recorded: the screen gets what is missing of it.
+    /// Handles the complete recorded reply: prints the part that is not displayed yet.
     fn replied(&mut self, text: &str, has_calls: bool) {
         match self.show {
             Show::Terminal => match text.strip_prefix(self.said.as_str()) {
@@ -253,7 +252,7 @@ impl Live {
                     self.text(text);
                 }
             },
-            // What a model says beside its calls is progress.
+            // Text beside calls is progress.
             Show::Answer | Show::Progress if has_calls && !text.trim().is_empty() => {
                 self.note(&self.console.paint.dim(shown(text).trim()));
             }
@@ -306,7 +305,7 @@ impl Live {
         self.note(&format!("• {label}  {ended}"));
     }
 
-    /// On a chat's screen: what a call returned, in a few lines.
+    /// Prints a few lines of a call's output, on a chat's screen only.
     async fn show_output(
         &mut self,
         engine: &Engine,
@@ -332,7 +331,7 @@ impl Live {
         Ok(())
     }
 
-    /// Shows what was done before this process came, in short.
+    /// Prints a summary of an event from before this process followed the run.
     pub async fn past(&mut self, engine: &Engine, recorded: &Recorded) -> Result<(), EngineError> {
         match &recorded.event.fact {
             Fact::StepReplied { attempt, message, .. } => {
@@ -342,7 +341,7 @@ impl Live {
                 if !text.is_empty() {
                     self.note(&self.console.paint.dim(&format!("  {text}")));
                 }
-                // A part of it is on the screen: the whole is shown where it turns out to be the answer.
+                // The line is truncated, so the full text must still be printed if it is the answer.
                 self.answer.clear();
             }
             Fact::ToolFinished { call, outcome, content, error, duration_ms } => {
@@ -359,13 +358,11 @@ impl Live {
         self.note(&format!("? {label} is in doubt: {}", first_line(&shown(reason), REASON_CHARS)));
     }
 
-    /// Writes a line of progress.
     pub fn note(&mut self, text: &str) {
         self.start(Line::Empty);
         self.console.note(text);
     }
 
-    /// Writes the answer's text.
     fn text(&mut self, text: &str) {
         if text.is_empty() {
             return;
@@ -381,7 +378,7 @@ impl Live {
         }
     }
 
-    /// Makes the screen's last line one of a kind.
+    /// Ends the terminal's last line if it is of another kind, and sets its new kind.
     fn start(&mut self, line: Line) {
         match (self.line, line) {
             (Line::Status, _) => self.console.err("\r\x1b[2K"),
@@ -396,7 +393,7 @@ impl Live {
         self.line = line;
     }
 
-    /// Leaves the screen to somebody else.
+    /// Releases the terminal to other output.
     pub fn pause(&mut self) {
         self.start(Line::Empty);
         if let Some(screen) = self.console.screen() {
@@ -404,7 +401,7 @@ impl Live {
         }
     }
 
-    /// Draws the status line again; only on a terminal, and never behind text.
+    /// Redraws the status line, if the output is a terminal and the last line is not text.
     pub fn tick(&mut self) {
         if let Some(screen) = self.console.screen() {
             screen.show_activity(&self.status().unwrap_or_default());
@@ -446,7 +443,7 @@ fn seconds_whole(ms: u64) -> String {
     format!("{} s", ms / 1000)
 }
 
-/// The text that a reader sees of a message.
+/// The visible text of a message.
 pub async fn text_of(engine: &Engine, message: &Message) -> Result<String, EngineError> {
     let mut all = String::new();
     for block in &message.blocks {
@@ -457,7 +454,7 @@ pub async fn text_of(engine: &Engine, message: &Message) -> Result<String, Engin
     Ok(all)
 }
 
-/// What a call came to, in words; what the engine itself says to models stands in an object.
+/// A call's result as text. The engine encodes its own errors as an object; the error's text is extracted.
 fn plain(content: &[Block]) -> String {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]

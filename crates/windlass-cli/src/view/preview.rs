@@ -1,4 +1,4 @@
-//! A call as a person judges it: every argument, and for files what would change.
+//! A preview of a call for its approval: all arguments, and the changes to files.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use windlass_server::text::shown;
 
 use crate::paint::Paint;
 
-/// A larger file tells nothing of a lost call.
+/// Maximum bytes of a file that is compared with a lost call.
 const FILE_MAX_BYTES: u64 = 512 * 1024;
 
-/// What a tool has told of what a call would do, with the lines of a difference in their colours.
+/// Formats a tool's preview, with the lines of a diff coloured.
 pub fn told(preview: &str, paint: Paint) -> Vec<String> {
     let line = |line: &str| match line.as_bytes() {
         [b'+', ..] if !line.starts_with("+++") => paint.green(&shown(line)).into_owned(),
@@ -21,14 +21,13 @@ pub fn told(preview: &str, paint: Paint) -> Vec<String> {
     preview.lines().map(line).collect()
 }
 
-/// Whether what a tool tells of a call beforehand has all of its arguments in it: a whole difference, and not only that
-/// there is one.
+/// Whether a tool's preview contains all of the arguments: a complete diff, not just a summary.
 pub fn is_all(tool: &str, preview: &str) -> bool {
     let is_cut = preview.lines().next_back().is_some_and(|last| last.starts_with("[…"));
     matches!(tool, "Write" | "Edit") && preview.starts_with("--- ") && preview.contains("\n@@ ") && !is_cut
 }
 
-/// Lines of a call, nothing left out that it would do.
+/// The lines of a call, without any omission.
 pub fn lines(tool: &str, arguments: &str, paint: Paint) -> Vec<String> {
     let Ok(value) = serde_json::from_str::<Value>(arguments) else {
         return shown(arguments).lines().map(str::to_owned).collect();
@@ -49,7 +48,7 @@ pub fn lines(tool: &str, arguments: &str, paint: Paint) -> Vec<String> {
     }
 }
 
-/// What a call is about, in one line: whether a file is new, and how large it becomes.
+/// A call in one line; for a file, whether it is new and how large it will be.
 pub fn headline(tool: &str, arguments: &str, folder: &Path) -> String {
     let label = super::call::label(tool, arguments);
     let value = serde_json::from_str::<Value>(arguments).unwrap_or_default();
@@ -67,7 +66,7 @@ pub fn headline(tool: &str, arguments: &str, folder: &Path) -> String {
     }
 }
 
-/// What the working folder says of a call whose outcome was lost; nothing where it says nothing certain.
+/// Describes what the working folder shows about a lost call. Returns `None` if it proves nothing.
 pub fn evidence(tool: &str, arguments: &str, folder: &Path) -> Option<String> {
     let value = serde_json::from_str::<Value>(arguments).ok()?;
     let text = |key: &str| value.get(key).and_then(Value::as_str).map(|text| text.replace("\r\n", "\n"));
@@ -82,7 +81,7 @@ pub fn evidence(tool: &str, arguments: &str, folder: &Path) -> Option<String> {
             false => "no longer has the text that was to go",
         },
         ("Edit", Some(now), _, Some(old), Some(new)) => {
-            // The new text may hold the old one.
+            // The new text may contain the old one.
             match (now.contains(&new), now.replace(&new, "").contains(&old)) {
                 (true, false) => "has the new text",
                 (true, true) => "has the new text, and the old one too",
@@ -95,7 +94,7 @@ pub fn evidence(tool: &str, arguments: &str, folder: &Path) -> Option<String> {
     Some(format!("now: `{}` {found}", shown(&path)))
 }
 
-/// A word in its plural where there are several.
+/// The plural form of a word, unless `count` is 1.
 pub fn plural(count: usize, word: &str) -> String {
     if count == 1 { word.to_owned() } else { format!("{word}s") }
 }
@@ -109,7 +108,7 @@ fn exists(folder: &Path, path: &str) -> bool {
     open().is_some_and(|(folder, path)| folder.open_file(&path).is_ok())
 }
 
-/// The file as it is, read as carefully as the tool would.
+/// The current content of a file, read with the same restrictions as the file tools.
 fn existing(folder: &Path, path: &str) -> Option<String> {
     use std::io::Read;
     let folder = WorkingFolder::open(folder).ok()?;

@@ -1,7 +1,7 @@
-//! Asking a person about what a run waits for, line by line: what was typed either answers or leads to the next
-//! question.
+//! Prompts the user about a run's open interrupts, line by line. A typed line either answers or leads to the next
+//! prompt.
 //!
-//! It sends nothing. Only the listed words count: nothing is approved by accident.
+//! It submits nothing. Only the listed choices are accepted, so that nothing is approved by accident.
 
 mod edit;
 mod grant;
@@ -22,30 +22,30 @@ use crate::view::preview::plural;
 pub use edit::{pretty, read};
 pub use grant::GrantWish;
 
-/// Lines of an interrupt that are shown at once; `v` shows the rest.
+/// Lines of an interrupt displayed at once; `v` shows the rest.
 const LINES: usize = 40;
 
-/// Characters of an answer that are repeated.
+/// Maximum characters of an answer in its confirmation.
 const ECHO_CHARS: usize = 60;
 
-/// What is being asked about.
+/// A prompt for one or more interrupts.
 pub struct Asking {
     items: Vec<Item>,
-    /// Who is asked.
+    /// The user who is asked.
     party: Party,
-    /// Which one; `None`: the list of several.
+    /// Index of the current interrupt; `None` for the list of several.
     at: Option<usize>,
     stage: Stage,
 }
 
-/// An interrupt with its words.
+/// An interrupt with its description.
 struct Item {
     open: OpenInterrupt,
     card: Card,
     background: Background,
 }
 
-/// What the next line means.
+/// How the next line is interpreted.
 enum Stage {
     Choice,
     DenyReason,
@@ -56,28 +56,28 @@ enum Stage {
     GrantCount,
     GrantTime(GrantWish),
     GrantScope(GrantWish),
-    /// An edit did not do: this is the text as it was left.
+    /// A rejected edit, with its text.
     Faulty(String),
 }
 
-/// What a typed line led to.
+/// The effect of a typed line.
 pub enum Reply {
-    /// The answers, which count together, and how they are repeated.
+    /// The answers, which are submitted together, and their confirmation.
     Answers(Vec<Given>, String),
-    /// A grant, then the answer.
+    /// A grant, followed by the answer.
     Grant(GrantWish, Given),
-    /// This text is to be edited.
+    /// Open the editor on this text.
     Edit(String),
-    /// The run is to be stopped.
+    /// Cancel the run.
     Stop,
-    /// The next question was asked.
+    /// Another prompt was printed.
     Again,
-    /// The line answers nothing, and the question was asked again.
+    /// The line is no answer; the prompt was printed again.
     NoAnswer,
 }
 
 impl Asking {
-    /// Shows what a run waits for and asks. There is at least one.
+    /// Prints the interrupts and the first prompt. `open` must not be empty.
     pub fn start(
         console: &Console,
         open: Vec<OpenInterrupt>,
@@ -97,7 +97,6 @@ impl Asking {
         asking
     }
 
-    /// Whether it asks about an interrupt.
     pub fn is_about(&self, interrupt: &InterruptId) -> bool {
         self.items.iter().any(|item| item.open.interrupt == *interrupt)
     }
@@ -106,7 +105,7 @@ impl Asking {
         self.items.get(self.at?)
     }
 
-    /// The characters that answer by themselves; none while a text is asked for.
+    /// Characters that answer without Enter; none while a text is expected.
     fn answers(&self) -> String {
         let numbers =
             |count: usize| (1..=count.min(9)).filter_map(|number| char::from_digit(number as u32, 10));
@@ -117,11 +116,11 @@ impl Asking {
                     _ => 0, // tidy: nothing else has options
                 };
                 let several = self.items.len() > 1;
-                // Ending a run is not undone, so that a stray key must not do it.
+                // Cancelling a run cannot be undone, so a single key must not do it.
                 let choices = item.choices(&self.party, several).into_iter();
                 let choices = choices.filter(|choice| choice.means != Means::StopRun);
                 let letters = choices.filter_map(|choice| choice.word.chars().next());
-                // Of ten and more, a number has two digits.
+                // With ten or more options, a number may have two digits.
                 letters.chain(numbers(options).filter(|_| options < 10)).collect()
             }
             (Stage::Choice, None) => {
@@ -174,13 +173,13 @@ impl Asking {
         console.err(&format!("  {text}: "));
     }
 
-    /// Asks again.
+    /// Prints the prompt again.
     fn again(&mut self, console: &Console) -> Reply {
         self.prompt(console);
         Reply::Again
     }
 
-    /// Takes a line.
+    /// Handles a typed line.
     pub fn take(&mut self, console: &Console, line: &str) -> Reply {
         let text = line.trim();
         match std::mem::replace(&mut self.stage, Stage::Choice) {
@@ -206,7 +205,7 @@ impl Asking {
         }
     }
 
-    /// Answers what is asked about; all of it where the list is shown.
+    /// Answers the current interrupt, or all calls if the list is displayed.
     fn give(&self, answer: &Answer, said: &str) -> Reply {
         let items = match self.item() {
             Some(item) => std::slice::from_ref(item),
@@ -287,7 +286,7 @@ impl Asking {
     }
 }
 
-/// How much is shown.
+/// How much of an interrupt is displayed.
 #[derive(Clone, Copy)]
 enum Extent {
     Beginning,
@@ -295,7 +294,7 @@ enum Extent {
 }
 
 impl Extent {
-    /// Lines of each of several.
+    /// Displayed lines of each of `several` interrupts.
     fn lines(self, several: usize) -> usize {
         match self {
             Self::Beginning => (LINES / several.max(1)).max(4),
@@ -304,9 +303,9 @@ impl Extent {
     }
 }
 
-/// What may be typed.
+/// A choice in a prompt.
 struct Choice {
-    /// Its first letter is enough.
+    /// The first letter suffices as input.
     word: &'static str,
     means: Means,
 }
@@ -328,7 +327,7 @@ enum Means {
     StopRun,
 }
 
-/// Choices as they are offered.
+/// Formats the choices for the prompt.
 fn choices(choices: &[Choice]) -> String {
     let all: Vec<String> =
         choices.iter().map(|choice| format!("[{}]{}", &choice.word[..1], &choice.word[1..])).collect();
@@ -336,7 +335,7 @@ fn choices(choices: &[Choice]) -> String {
 }
 
 impl Item {
-    /// Whether it asks if a call may run.
+    /// Whether it requests approval of a call.
     fn is_call(&self) -> bool {
         matches!(self.open.kind, InterruptKind::Approval { .. } | InterruptKind::Hook { .. })
     }
@@ -353,7 +352,7 @@ impl Item {
         }
     }
 
-    /// The answer, bound to what is on the screen.
+    /// Builds the answer, bound to the displayed approval digest.
     fn given(&self, answer: Answer) -> Given {
         let approval = match &self.open.kind {
             InterruptKind::Approval { approval, .. } => Some(*approval),
@@ -409,7 +408,7 @@ impl Item {
             .collect()
     }
 
-    /// A rule that asks is stronger than any grant.
+    /// A grant is offered only if no rule asks, because a rule takes precedence over grants.
     fn may_be_granted(&self) -> bool {
         matches!(self.open.kind, InterruptKind::Approval { .. }) && self.background.asking_rule().is_none()
     }
@@ -442,7 +441,7 @@ impl Item {
     }
 }
 
-/// Twice a limit's figure, as a suggestion.
+/// Suggests twice the limit.
 fn doubled(limit: &windlass::machine::LimitAsked) -> String {
     let twice = limit.figure.max(limit.used).saturating_mul(2).max(1);
     amount(limit, twice).trim_start_matches('$').to_owned()

@@ -1,4 +1,4 @@
-//! What the journal tells about the calls that people are asked about: what asked, and what was started when.
+//! Reads from the journal the background of open requests: what caused the request, and when its call started.
 
 use std::collections::BTreeMap;
 
@@ -6,36 +6,35 @@ use windlass::machine::{CallKey, EffectId, Event, Fact, InterruptId, Seq, Thread
 use windlass::port::journal::RunQuery;
 use windlass::{Engine, EngineError, OfferedTool};
 
-/// Events read at a time.
+/// Events per page.
 const PAGE: usize = 512;
 
-/// What the journal tells about an interrupt.
+/// The journal's background of an interrupt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Background {
-    /// What decided that somebody is asked: a rule's name, or what it was without one.
+    /// What decided to ask: a rule's name, or a built-in reason.
     pub rule: Option<String>,
-    /// The call's effect, where it was started.
+    /// The call's effect, if it was started.
     pub effect: Option<EffectId>,
-    /// When it was last started.
     pub started_at: Option<Timestamp>,
-    /// The tool server that its tool belongs to; absent for the engine's own tools.
+    /// The tool server of its tool; `None` for the engine's tools.
     pub server: Option<String>,
 }
 
-/// The tool servers of the tools that come from one, by tool.
+/// Maps each tool of a tool server to that server.
 pub fn servers(engine: &Engine) -> BTreeMap<ToolName, String> {
     let of = |tool: OfferedTool| tool.server.map(|server| (tool.spec.name, server));
     engine.tools().list().into_iter().filter_map(of).collect()
 }
 
 impl Background {
-    /// The rule that asks; a grant does not change that.
+    /// The rule that asks; a grant does not override it. `None` if the tool's annotations decided.
     pub fn asking_rule(&self) -> Option<&str> {
         self.rule.as_deref().filter(|rule| *rule != "annotations")
     }
 }
 
-/// Reads what there is to know of what the thread's newest run has asked.
+/// Reads the backgrounds of the interrupts of the thread's newest run.
 pub async fn backgrounds(
     engine: &Engine,
     thread: &ThreadId,

@@ -1,4 +1,4 @@
-//! A conversation as people read it afterwards, from its events.
+//! Formats a conversation for reading, from its events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,32 +14,29 @@ use super::call::{label, seconds};
 use super::live::text_of;
 use crate::console::Console;
 
-/// Events read at a time.
+/// Events per page.
 const PAGE: usize = 512;
 
-/// Characters of an answer's reason in one line.
+/// Maximum characters of an answer's reason.
 const REASON_CHARS: usize = 100;
 
-/// How a transcript is written.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// For a terminal or a pager.
     Plain,
-    /// Markdown.
     Markdown,
 }
 
-/// A part of a transcript.
 enum Part {
-    /// Somebody says something.
+    /// A message.
     Said { who: &'static str, text: String },
-    /// A tool was called.
+    /// A finished tool call.
     Call { label: String, ended: String, result: String },
-    /// What else happened.
+    /// Any other event.
     Note(String),
 }
 
-/// Reads every event of a thread, page by page.
+/// Reads all events of a thread, page by page.
 pub async fn events(engine: &Engine, thread: &ThreadId) -> Result<Vec<Recorded>, EngineError> {
     let (mut all, mut after) = (Vec::new(), Seq::default());
     loop {
@@ -50,7 +47,7 @@ pub async fn events(engine: &Engine, thread: &ThreadId) -> Result<Vec<Recorded>,
     }
 }
 
-/// Writes a conversation.
+/// Formats a conversation.
 pub async fn write(
     console: &Console,
     engine: &Engine,
@@ -73,7 +70,7 @@ pub async fn write(
     Ok(text)
 }
 
-/// What later events refer to.
+/// Data from earlier events that later ones refer to.
 #[derive(Default)]
 struct Known {
     labels: BTreeMap<(String, CallKey), String>,
@@ -160,7 +157,7 @@ impl Part {
     }
 }
 
-/// How a call came to its result, in words.
+/// The displayed name of a call's outcome.
 pub fn ended(outcome: CallOutcome, error: bool, duration_ms: u64) -> String {
     match (outcome, error) {
         (CallOutcome::Returned, false) => format!("✓ {}", seconds(duration_ms)),
@@ -175,7 +172,7 @@ pub fn ended(outcome: CallOutcome, error: bool, duration_ms: u64) -> String {
     }
 }
 
-/// An answer in words; nothing where nobody gave one.
+/// Describes an answer. Returns `None` if there was no answer by a person.
 pub fn answered(answer: &Answer) -> Option<String> {
     let with = |word: &str, reason: &Option<String>| match reason {
         Some(reason) => format!("{word} ({})", first_line(reason, REASON_CHARS)),
@@ -223,7 +220,7 @@ fn render(console: &Console, form: Form, part: &Part) -> String {
     }
 }
 
-/// A fence longer than any in the text.
+/// A code fence longer than any in the text.
 fn fence(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     "`".repeat(longest.max(2) + 1)

@@ -64,7 +64,7 @@ pub async fn restore(console: &Console, ground: Ground, args: &RestoreArgs) -> a
         None => Vault::unsaved()?,
     };
     let place = ground.open_store().await?;
-    // Done first: if a later step fails, the store exists and is not restored a second time.
+    // First: if the rest fails or is cut short, the store is there, and is not restored again.
     if !args.keep_sessions {
         end_sessions(console, &place, vault).await?;
     }

@@ -25,7 +25,7 @@ pub(super) async fn servers(ground: &Ground) -> Vec<Check> {
 }
 
 async fn reached(ground: &Ground) -> anyhow::Result<Vec<Check>> {
-    // A store that cannot be opened has a check of its own.
+    // The check of the store reports a store that cannot be opened.
     let Ok(place) = ground.clone().open_store().await else { return Ok(Vec::new()) };
     if !servers::are_any(&ground.settings, &**place.engine.records()).await? {
         return Ok(Vec::new());

@@ -1,5 +1,5 @@
-//! Files that well-known programs load by convention although the settings do not name them: `npm` reads `package.json`,
-//! `python -m server` runs `server/__main__.py`.
+//! Files that well-known programs load by convention although the settings do not name them. For example, `npm` reads
+//! `package.json`, and `python -m server` runs `server/__main__.py`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The question whether a folder's files are trusted, asked on a terminal.
+//! The terminal prompt that asks whether to trust a folder's files.
 
 use std::io::BufRead;
 
@@ -8,7 +8,7 @@ use crate::console::Console;
 use crate::place::trust::FolderFiles;
 use crate::place::trust::Standing;
 
-/// Shows the files whole and asks. Anything but `y` is a no.
+/// Prints the files in full and asks. Any input but `y` means no.
 pub fn ask(console: &Console, files: &FolderFiles, standing: Standing) -> bool {
     let why = match standing {
         Standing::Changed if files.iter().count() > 1 => {

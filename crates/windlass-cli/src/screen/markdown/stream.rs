@@ -1,21 +1,21 @@
-//! A Markdown text that arrives in pieces: says which blocks are complete.
+//! Splits a Markdown text that arrives in pieces into complete blocks.
 
-/// The text of which no complete block has been taken.
+/// The text after the last complete block.
 #[derive(Debug, Default)]
 pub struct Stream {
     text: String,
-    /// Where the first line begins that has not ended yet.
+    /// Byte index of the start of the incomplete line.
     line: usize,
-    /// The fence of an open block of code: its character and length.
+    /// The fence of the open code block: its character and length.
     fence: Option<(char, usize)>,
-    /// Whether the line before is empty.
+    /// Whether the previous line is empty.
     is_after_blank: bool,
 }
 
 impl Stream {
-    /// Adds a piece. Returns the blocks that are complete by now.
+    /// Adds a piece. Returns the blocks that it completes.
     ///
-    /// A block ends where a line that is not indented follows an empty one; within code nothing ends.
+    /// A block ends at an unindented line that follows an empty one, except inside a code block.
     pub fn push(&mut self, piece: &str) -> Option<String> {
         self.text.push_str(piece);
         let mut end = None;
@@ -37,18 +37,18 @@ impl Stream {
         Some(self.text.drain(..end).collect())
     }
 
-    /// The text of the block that is not complete.
+    /// The text of the incomplete block.
     pub fn rest(&self) -> &str {
         &self.text
     }
 
-    /// Ends the text and returns what is left of it.
+    /// Ends the text and returns the rest of it.
     pub fn finish(&mut self) -> String {
         std::mem::take(self).text
     }
 }
 
-/// The open fence after a line.
+/// The open fence after this line.
 fn fence(open: Option<(char, usize)>, line: &str) -> Option<(char, usize)> {
     let line = line.trim_start();
     let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'));
@@ -67,7 +67,7 @@ fn fence(open: Option<(char, usize)>, line: &str) -> Option<(char, usize)> {
 mod tests {
     use super::*;
 
-    /// Pushes a text letter by letter; the blocks, the last one too.
+    /// Pushes a text character by character. Returns all blocks, including the last one.
     fn check(text: &str) -> Vec<String> {
         let mut stream = Stream::default();
         let mut blocks: Vec<String> =

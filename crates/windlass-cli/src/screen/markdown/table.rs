@@ -1,17 +1,17 @@
-//! A table: columns as wide as their cells, or narrower so that the table fits.
+//! Renders a table. Columns are as wide as their cells, or narrower to fit the terminal.
 
 use pulldown_cmark::Alignment;
 
 use crate::paint::Paint;
 use crate::screen::wrap::{columns, wrap};
 
-/// A column is not made narrower than this.
+/// Minimum width of a shrunk column.
 const COLUMN_MIN: usize = 6;
 
-/// What stands between two columns.
+/// The separator between two columns.
 const BAR: &str = " │ ";
 
-/// The rows so far; the first one is the head.
+/// The rows of a table; the first one is the header.
 pub struct Table {
     alignments: Vec<Alignment>,
     rows: Vec<Vec<String>>,
@@ -64,7 +64,7 @@ impl Table {
         format!("{}{text}{}", " ".repeat(before), " ".repeat(missing - before))
     }
 
-    /// The widest columns give way until the table fits, or all are at their least.
+    /// Computes column widths. The widest columns shrink until the table fits or all have the minimum width.
     fn widths(&self, room: usize) -> Vec<usize> {
         let count = self.rows.iter().map(Vec::len).max().unwrap_or_default();
         let cell = |row: &Vec<String>, column: usize| row.get(column).map_or(0, |cell| columns(cell.trim()));

@@ -1,4 +1,4 @@
-//! How a run ended: its answer, its error with what to do about it, and its figures.
+//! Prints how a run ended: its answer, or its error with hints, and its figures.
 
 use windlass::{Figures, Outcome, Status};
 use windlass_server::text::shown;
@@ -8,7 +8,7 @@ use crate::view::call::seconds;
 use crate::view::preview::plural;
 
 impl Live {
-    /// Shows how the run stands at the end.
+    /// Prints the final outcome of the run.
     pub fn end(&mut self, outcome: &Outcome) {
         let paint = self.console.paint;
         let text = outcome.output.as_deref().unwrap_or_default();

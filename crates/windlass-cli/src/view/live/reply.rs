@@ -1,4 +1,5 @@
-//! A reply on a chat's screen: blocks that are complete are rendered and printed, the rest stands above the input.
+//! A streamed reply on a chat's screen. Complete blocks are rendered and printed; the rest is displayed above the
+//! input.
 
 use std::sync::Arc;
 
@@ -9,30 +10,29 @@ use crate::paint::Paint;
 use crate::screen::ChatScreen;
 use crate::screen::markdown::{Stream, render};
 
-/// The text of a reply.
 pub struct ReplyText {
     screen: Arc<ChatScreen>,
     paint: Paint,
     stream: Stream,
-    /// Whether a block of it is printed already, from which an empty line separates the next.
+    /// Whether a block was printed, which an empty line separates from the next.
     has_block: bool,
 }
 
 impl ReplyText {
-    /// A text on the console's screen; `None` if it has none.
+    /// Creates a reply on the console's screen. Returns `None` if it has none.
     pub fn on(console: &Console) -> Option<Self> {
         let (screen, paint) = (console.screen()?.clone(), console.out_paint);
         Some(Self { screen, paint, stream: Stream::default(), has_block: false })
     }
 
-    /// Adds a piece.
+    /// Adds a piece of text.
     pub fn push(&mut self, piece: &str) {
         let complete = self.stream.push(piece);
         let lines = complete.map_or(String::new(), |blocks| self.rendered(&blocks));
         self.screen.print_blocks(&lines, &shown(self.stream.rest()));
     }
 
-    /// Prints what is left.
+    /// Prints the remaining text.
     pub fn finish(&mut self) {
         let rest = self.stream.finish();
         let lines = self.rendered(&rest);

@@ -1,5 +1,4 @@
-//! What a call did, in a few lines under it, on a chat's screen: the last lines of its output, a difference, or a list
-//! of tasks.
+//! The result of a call in a few lines on a chat's screen: the last lines of its output, a diff, or a task list.
 
 use serde_json::Value;
 use windlass_server::text::{first_line, shown};
@@ -7,40 +6,39 @@ use windlass_server::text::{first_line, shown};
 use crate::paint::Paint;
 use crate::view::preview::{self, plural};
 
-/// Lines of an output that are shown: the last ones, where a command says what became of it.
+/// Displayed lines of an output. They are the last ones, in which commands usually report success or failure.
 const OUTPUT_LINES: usize = 5;
 
-/// Lines of a difference that are shown.
+/// Displayed lines of a diff.
 const DIFFERENCE_LINES: usize = 12;
 
-/// Characters of a line that are shown.
+/// Displayed characters of a line.
 const LINE_CHARS: usize = 200;
 
-/// Tools that only look: how much they found is enough.
+/// Read-only tools, for which the number of lines suffices.
 const LOOKING: &[&str] = &["Read", "Glob", "FetchData", "read_todos", "WebFetch", "WebSearch"];
 
-/// A call that has ended.
+/// A finished call.
 pub struct EndedCall<'a> {
     pub tool: &'a str,
     pub arguments: &'a str,
-    /// What it returned.
     pub text: &'a str,
-    /// The number by which `/output` shows all of it.
+    /// The number of the output for `/output`.
     pub number: usize,
-    /// Whether a person has seen before what it does.
+    /// Whether the user has already seen the change in a request for approval.
     pub was_asked: bool,
-    /// Whether it failed. The first line of its output stands beside the call already.
+    /// Whether it failed. The first line of its output is already displayed beside the call.
     pub has_failed: bool,
 }
 
-/// The lines under a call.
+/// The lines below a call.
 pub fn lines(call: &EndedCall<'_>, paint: Paint) -> Vec<String> {
     if call.has_failed {
         return if call.text.trim().lines().count() > 1 { output(call, paint) } else { Vec::new() };
     }
     match call.tool {
         "write_todos" => todos(call.arguments, paint),
-        // It was shown when it was asked.
+        // The change was displayed in the request for approval.
         "Write" | "Edit" if call.was_asked => Vec::new(),
         "Write" | "Edit" => difference(call, paint),
         tool if LOOKING.contains(&tool) => {
@@ -76,7 +74,7 @@ fn output(call: &EndedCall<'_>, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// A line that is cut where it is too long, its indentation kept.
+/// Truncates a long line, and keeps its indentation.
 fn first_line_whole(line: &str) -> String {
     let blanks = line.len() - line.trim_start().len();
     format!("{}{}", &line[..blanks], first_line(&line[blanks..], LINE_CHARS))
@@ -119,7 +117,7 @@ mod tests {
             ["Compiling", "error: x", "Exit code 101"]
         );
         assert_eq!(failed("Edit", "one\ntwo"), ["one", "two"]);
-        // One line stands beside the call.
+        // A single line is displayed beside the call.
         assert!(failed("Bash", "no such file\n").is_empty());
     }
 

@@ -1,6 +1,6 @@
-//! What a person changed in an editor: arguments of a call, or the values of a question.
+//! Handles edited arguments of a call and edited values of a question.
 //!
-//! The editor itself is opened elsewhere.
+//! The caller opens the editor.
 
 use serde_json::{Map, Value};
 use windlass::machine::{Answer, Content, InterruptKind, Reply as QuestionReply};
@@ -10,7 +10,7 @@ use super::{Asking, Item, Reply, Stage};
 use crate::console::Console;
 
 impl Asking {
-    /// Has the call's arguments or the question's values edited.
+    /// Requests editing of the call's arguments or the question's values.
     pub(super) fn edit(&mut self, console: &Console) -> Reply {
         match self.item() {
             Some(item) => Reply::Edit(item.to_edit()),
@@ -18,7 +18,7 @@ impl Asking {
         }
     }
 
-    /// Takes what came back from the editor.
+    /// Handles the edited text.
     pub fn edited(&mut self, console: &Console, text: String) -> Reply {
         let Some(item) = self.item() else { return self.again(console) };
         match read(&text) {
@@ -35,14 +35,14 @@ impl Asking {
         }
     }
 
-    /// Says why an edit does not do, and asks whether to go on with it.
+    /// Prints why an edit was rejected, and asks whether to edit again.
     pub fn fault(&mut self, console: &Console, fault: &str, text: String) -> Reply {
         console.note(&format!("  {}", shown(fault)));
         self.stage = Stage::Faulty(text);
         self.again(console)
     }
 
-    /// The text of an edit that was sent just now, for the case that it is refused.
+    /// The text of an edit that was just submitted, to be edited again if it is rejected.
     pub fn sent_edit(&self) -> Option<String> {
         match &self.stage {
             Stage::Faulty(text) => Some(text.clone()),
@@ -74,7 +74,7 @@ impl Item {
             return Answer::Edit { arguments: Content::Inline(value.to_string()) };
         };
         let values = match (&question.params, value) {
-            // Only what is to be different.
+            // Only changed values are sent.
             (Some(Value::Object(known)), Value::Object(mut values)) => {
                 values.retain(|name, value| known.get(name) != Some(value));
                 Value::Object(values)
@@ -86,13 +86,13 @@ impl Item {
     }
 }
 
-/// JSON as a person edits it; what is no JSON stays as it is.
+/// Formats JSON for editing. Text that is not valid JSON is returned unchanged.
 pub fn pretty(text: &str) -> String {
     let value = serde_json::from_str::<Value>(text).ok();
     value.and_then(|value| serde_json::to_string_pretty(&value).ok()).unwrap_or_else(|| text.to_owned())
 }
 
-/// Reads what a person wrote.
+/// Parses the edited text.
 pub fn read(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("this is no JSON: {error}"))
 }

@@ -1,4 +1,4 @@
-//! The limits of a grant, asked for one after the other.
+//! Prompts for the limits of a grant, one after the other.
 
 use windlass::machine::{Answer, Condition, Predicate, Timestamp, ToolName};
 use windlass_server::policy::Length;
@@ -8,26 +8,24 @@ use crate::console::Console;
 use crate::view::call::span;
 use crate::view::preview::plural;
 
-/// A grant as a person wants it.
+/// A grant that the user requests.
 #[derive(Clone, Debug)]
 pub struct GrantWish {
-    /// The tool.
     pub tool: ToolName,
-    /// What has to hold of the arguments.
+    /// Conditions on the arguments; empty for any.
     pub arguments: Vec<Condition>,
-    /// How many calls; `None`: any number.
+    /// Maximum number of calls; `None` is unlimited.
     pub count: Option<u32>,
-    /// For how long; `None`: for ever.
+    /// Duration; `None` is unlimited.
     pub lasts: Option<Length>,
 }
 
 impl GrantWish {
-    /// When it no longer counts.
     pub fn expires_at(&self, now: Timestamp) -> Option<Timestamp> {
         self.lasts.map(|lasts| now.plus_ms(lasts.0))
     }
 
-    /// The wish in words.
+    /// Describes the grant in one line.
     pub fn said(&self) -> String {
         let count = match self.count {
             Some(count) => format!("{count} {}", plural(count as usize, "call")),
@@ -67,7 +65,7 @@ impl Asking {
         GrantWish { tool: ToolName::from(tool), arguments: Vec::new(), count, lasts: None }
     }
 
-    /// The condition that the arguments are those of the call, whole.
+    /// A condition that requires exactly the call's arguments.
     fn exactly(&self) -> Vec<Condition> {
         let text = self.item().and_then(|item| item.open.arguments.as_deref()).unwrap_or_default();
         let value = serde_json::from_str(text).unwrap_or_default();

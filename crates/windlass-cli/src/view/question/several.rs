@@ -1,4 +1,4 @@
-//! Several interrupts at once: a numbered list, and one answer for all calls.
+//! Prompts for several interrupts: a numbered list, and one answer for all calls.
 
 use windlass::machine::Answer;
 use windlass_server::text::{first_line, shown};
@@ -14,7 +14,7 @@ impl Asking {
         }
     }
 
-    /// How many calls may be approved together: those that ask for nothing else, and for this person's word.
+    /// Number of calls that this user may approve together.
     fn approvable(&self) -> usize {
         let mine = |item: &&Item| {
             item.is_call() && item.open.terms.may_approve(&self.party.principal, &self.party.roles)

@@ -1,4 +1,4 @@
-//! What can be typed to each kind of question, and what comes of it.
+//! The choices for each kind of question, and the answers that they lead to.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn open(kind: InterruptKind) -> OpenInterrupt {
     }
 }
 
-/// What can be typed, and what comes of lines that are typed one after the other.
+/// Lists the choices, then the effect of each typed line.
 fn check(kind: InterruptKind, typed: &[&str]) -> String {
     let console = Console::new(ColorChoice::Never).muted();
     let light = Light { folder: Path::new("."), now: Timestamp(0), paint: Paint::Plain };
