@@ -1,4 +1,4 @@
-//! AG-UI as its own client uses it: golden exchanges with the real binary, the protocol's packages, and cut streams.
+//! The AG-UI dialect: golden exchanges with the real binary, the protocol's own packages, and interrupted streams.
 
 mod cuts;
 pub mod play;
@@ -12,7 +12,7 @@ use super::skyflo::scripted;
 use super::{Server, answer};
 use crate::cli::{TASK, lines};
 
-/// A server whose administrator has said hello in `t1`, and has put the file there that the demo model reads.
+/// A server with a conversation `t1` of the administrator, whose folder has the demo model's input file.
 async fn with_data() -> Server {
     let server = Server::start(&[]);
     let ann = server.admin();
@@ -66,14 +66,14 @@ async fn its_own_client_reads_a_run_and_answers_it() {
         .map(|message| message["role"].as_str().unwrap())
         .collect();
     assert_eq!((roles[0], roles.last()), ("user", Some(&"assistant")), "{told:#}");
-    // What the client has put together is what the server has.
+    // The client's messages equal the server's.
     let request = server.request(Method::GET, "/agui/threads/t1").bearer_auth(&ann.key);
     let stream = events(&request.send().await.unwrap().text().await.unwrap());
     let said = |messages: &Value| -> Vec<Value> {
         let all = messages.as_array().unwrap().iter();
         let mut all: Vec<_> =
             all.map(|message| json!([message["id"], message["content"], message["toolCalls"]])).collect();
-        // The client puts what it was shown later behind what it had.
+        // The client appends messages that it received later.
         all.sort_by_key(|message| message[0].to_string());
         all
     };
@@ -96,7 +96,7 @@ async fn a_run_that_is_stopped_is_cancelled_and_what_waits_behind_it_is_told_so(
     }
     let journal = lines(&server.user.run(&["threads", "export"]).exits(0).out);
     let run = journal.iter().find(|event| event["type"] == "run.started").unwrap()["run"].as_str().unwrap();
-    // A message that comes meanwhile waits for its own run, and is not sent where the one before was stopped.
+    // A message sent during a run is queued, and is not sent if that run is cancelled.
     let waiting = post(&ann, &input("r2", "m2")).await;
     ann.post(&format!("/runs/{run}/cancel"), json!({})).await;
     seen.push_str(&stream.text().await.unwrap());

@@ -1,4 +1,4 @@
-//! Approvals given through every interface: what is written down of them, and that none counts for another call.
+//! Approvals through every interface: their audit entries, and that none applies to another call.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::client::Client;
 use super::interrupts::{of_two, of_two_with};
 use super::{Answer, Server, answer};
 
-/// The call that an interrupt is about, as Skyflo and Zeus name it.
+/// The id of an interrupt's call in Skyflo and Zeus.
 fn call_of(interrupt: &str) -> String {
     let parts: Vec<&str> = interrupt.rsplitn(4, '.').collect();
     format!("{}-{}-{}", parts[3], parts[2], parts[1])
@@ -80,7 +80,7 @@ async fn an_approval_of_a_call_that_was_edited_meanwhile_counts_for_nothing() {
     let (ann, _) = server.member("ann");
     let admin = server.admin();
     let (thread, run, interrupt) = ann.asked().await;
-    // The administrator has this call on the screen.
+    // The id of the call that the administrator sees.
     let seen = call_of(&interrupt);
     let other = json!({"file_path": "insights.md", "content": "EVIL"});
     let open = ann.get(&format!("/interrupts/{interrupt}")).await.is(StatusCode::OK).body;
@@ -144,7 +144,7 @@ async fn an_account_that_was_made_or_taken_after_a_run_began_has_no_second_vote(
     let path = format!("/interrupts/{interrupt}/answer");
     let approve = json!({"answer": {"kind": "approve"}, "approval": open["approval"]});
     admin.post(&path, approve.clone()).await.is(StatusCode::OK);
-    // The administrator takes Bob's account, and makes another one.
+    // The administrator takes over Bob's account and creates another one.
     let link = admin.post(&format!("/team/members/{bob_id}/reset"), json!({})).await.is(StatusCode::CREATED);
     let body = json!({"token": link.body["token"], "password": PASSWORD});
     let taken = admin.post("/auth/password/reset", body).await.is(StatusCode::OK);

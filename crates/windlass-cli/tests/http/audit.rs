@@ -1,4 +1,4 @@
-//! Who did what: written with what was done, and checked without the server.
+//! The audit log: written together with each action, and verified without the server.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -37,9 +37,9 @@ async fn what_people_do_is_in_the_log() {
     assert_eq!(
         actions,
         [
-            "member.add", // the local administrator's own account
-            "link.add",   // what the server printed
-            "link.add",   // by which the administrator came
+            "member.add", // the local administrator's account
+            "link.add",   // the link that the server printed
+            "link.add",   // the administrator's sign-in link
             "login",
             "link.add", // Ann's invitation
             "register",
@@ -64,7 +64,7 @@ async fn what_people_do_is_in_the_log() {
 async fn an_export_is_checked_without_the_store() {
     let server = Server::start(&[]);
     let mut admin = administrator(&server).await;
-    // Several processes write at once: each entry follows one other.
+    // Several processes write concurrently: each entry has exactly one predecessor.
     let invites = (0..20).map(|_| async {
         let mut admin = admin.clone();
         admin.post("/api/v1/team/invites", json!({})).await.is(StatusCode::CREATED)
@@ -86,7 +86,7 @@ async fn an_export_is_checked_without_the_store() {
     let (count, hash) = noted.trim().split_once(' ').unwrap();
     assert_eq!(count, (lines(&text).len() - 1).to_string());
 
-    // Somewhere else, where no store is.
+    // On a machine without the store.
     let auditor = crate::cli::User::new();
     let file = auditor.folder().join("audit.ndjson");
     let check = |text: &str, head: &[&str], code: i32| {

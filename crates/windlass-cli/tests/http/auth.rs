@@ -1,4 +1,4 @@
-//! Signing in and out, as browsers and programs do it.
+//! Signing in and out, from browsers and programs.
 
 use std::io::{BufRead, BufReader};
 
@@ -16,7 +16,7 @@ pub fn token(link: &str) -> &str {
     link.trim().split_once("?token=").unwrap_or_else(|| panic!("no link: {link}")).1
 }
 
-/// A browser in which the local administrator has signed in by a link of the terminal.
+/// A browser in which the local administrator has signed in with a link from the terminal.
 pub async fn administrator(server: &Server) -> Browser<'_> {
     let said = server.user.run(&["admin", "link", "--address", &server.address]).exits(0);
     assert!(said.out.starts_with(&format!("{}/auth/link?token=", server.address)), "{said:#?}");
@@ -25,7 +25,7 @@ pub async fn administrator(server: &Server) -> Browser<'_> {
     browser
 }
 
-/// A browser in which somebody has registered by an invitation.
+/// A browser in which a user has registered by invitation.
 pub async fn member<'s>(admin: &mut Browser<'s>, server: &'s Server, email: &str, role: &str) -> Browser<'s> {
     let invite = json!({"role": role, "email": email});
     let invite = admin.post("/api/v1/team/invites", invite).await.is(StatusCode::CREATED);
@@ -65,14 +65,14 @@ async fn a_link_is_used_up_by_its_button_and_not_by_looking() {
     assert!(other.cookies.is_empty());
 }
 
-/// What `serve` prints on its way, and the running server.
+/// The first lines of output of `serve`, and the running server.
 fn start_and_read(user: User, lines: usize) -> (Vec<String>, std::process::Child, User) {
     let mut process = user.start(&["serve", "--listen", "127.0.0.1:0"]);
     let out = BufReader::new(process.stdout.take().unwrap()).lines();
     (out.take(lines).map(Result::unwrap).collect(), process, user)
 }
 
-/// The link in the file that a server names where it does not write to a terminal: logs keep what it prints.
+/// The link in the file that a server without a terminal names in its output, because logs would keep a printed link.
 pub fn first_link(said: &str) -> String {
     let file = std::path::Path::new(said.trim());
     assert_eq!(crate::cli::mode(file), 0o600, "{said}");
@@ -88,7 +88,7 @@ async fn the_first_start_prints_a_link_until_somebody_has_registered() {
     let link = first_link(&said[2]).strip_prefix(&address).unwrap().to_owned();
     process.kill().unwrap();
     process.wait().unwrap();
-    // The next start prints another one, and the first no longer counts.
+    // The next start prints another link, and the first one is no longer valid.
     let (said, mut process, user) = start_and_read(user, 3);
     let address = said[0].rsplit_once(' ').unwrap().1.to_owned();
     let newer = first_link(&said[2]).strip_prefix(&address).unwrap().to_owned();
@@ -104,7 +104,7 @@ async fn the_first_start_prints_a_link_until_somebody_has_registered() {
     let signed_in = post("/api/v1/auth/link", json!({"token": token(&newer)}), "").await;
     assert_eq!(signed_in.status(), 200);
     let body: Value = signed_in.json().await.unwrap();
-    // Programs use the access token of the body.
+    // Programs use the access token in the body.
     let bearer = body["access_token"].as_str().unwrap();
     let me = client.patch(format!("{address}/api/v1/auth/me")).bearer_auth(bearer);
     assert_eq!(me.json(&json!({"email": "Me@Example.com"})).send().await.unwrap().status(), 200);
@@ -163,7 +163,7 @@ async fn registered_signed_in_refreshed_and_out_again() {
     let stolen = other.clone();
     other.send(Method::POST, "/api/v1/auth/logout", None).await.is(StatusCode::NO_CONTENT);
     assert!(other.cookies.is_empty());
-    // The access token would have counted for a quarter of an hour.
+    // The access token was revoked before its expiry of a quarter of an hour.
     answer(stolen.bare(Method::GET, "/api/v1/auth/me")).await.is_problem(401, "unauthenticated");
     let refused = stolen.clone().send(Method::POST, "/api/v1/auth/refresh", None).await;
     refused.is_problem(401, "unauthenticated");
@@ -187,7 +187,7 @@ async fn a_cookie_changes_nothing_for_pages_elsewhere() {
     for path in ["/api/v1/auth/refresh", "/api/v1/auth/logout"] {
         answer(admin.bare(Method::POST, path)).await.is_problem(403, "cross_site");
     }
-    // What is said aloud counts before the cookie.
+    // An explicit `Authorization` header takes precedence over the cookie.
     let both = admin.bare(Method::GET, "/api/v1/auth/me").bearer_auth("wls_nobody");
     answer(both).await.is_problem(401, "unauthenticated");
 }
@@ -237,7 +237,7 @@ async fn a_password_is_changed_by_whoever_knows_it_or_has_a_link() {
     browser.get("/api/v1/auth/me").await.is_problem(401, "unauthenticated");
     login(&mut browser, "a@example.com", "a third horse").await.is(StatusCode::OK);
     browser.submit(&form("a+fourth+horse")).await.is(StatusCode::GONE);
-    // From the terminal too.
+    // A link from the terminal works as well.
     let said = server.user.run(&["admin", "reset", "a@example.com", "--address", &server.address]).exits(0);
     let body = json!({"token": token(&said.out), "password": "a fifth horse"});
     browser.post("/api/v1/auth/password/reset", body).await.is(StatusCode::OK);
@@ -250,7 +250,7 @@ async fn who_may_register_is_configured() {
     let server = Server::start_for(open, &[]);
     let body = |email: &str| json!({"email": email, "password": PASSWORD});
     let mut browser = Browser::new(&server);
-    // Nobody wins a race for the first account.
+    // Registration is closed until an administrator exists, so no client can win a race for the first account.
     browser.post("/api/v1/auth/register", body("a@example.com")).await.is_problem(403, "forbidden");
     let mut admin = administrator(&server).await;
     member(&mut admin, &server, "first@example.com", "admin").await;

@@ -1,4 +1,4 @@
-//! A copy of a store in use, and what becomes of it.
+//! A backup of a store in use, and its restoration.
 
 use std::path::Path;
 
@@ -29,13 +29,13 @@ fn a_copy_under_load_goes_on_elsewhere() {
     assert!(said.out.starts_with("copied 1 threads, "), "{said:#?}");
     assert!(count(&user.events(), "run.finished") == 0, "the server was at work meanwhile");
     assert_eq!((mode(&copy), mode(&copy.join("windlass.db"))), (0o700, 0o600));
-    // The same folder is not written over.
+    // An existing backup is not overwritten.
     let again = user.run(&["admin", "backup", text(&copy)]).exits(2);
     assert!(again.err.contains("is not empty"), "{again:#?}");
     until("it has ended", || count(&user.events(), "run.finished") == 1);
     let whole = user.events();
 
-    // A store that is in use is not written over either.
+    // A store in use is not overwritten either.
     let live = user.run(&["admin", "restore", text(&copy)]).exits(2);
     assert!(live.err.contains("is a store that 1 live processes use"), "{live:#?}");
 
@@ -51,7 +51,7 @@ fn a_copy_under_load_goes_on_elsewhere() {
     let full = other.run(&["admin", "restore", text(&copy)]).exits(2);
     assert!(full.err.contains("is not empty"), "{full:#?}");
     let resumed = command(&other, &models, MODEL, &["resume", "--yes"]).output().unwrap();
-    // A call that was under way at the moment of the copy is asked about, as after a crash.
+    // A call that was running at the time of the backup is in doubt, as after a crash.
     assert!([Some(0), Some(3)].contains(&resumed.status.code()), "{resumed:?}");
     let after = other.events();
     assert!(after.starts_with(&before) && after.len() > before.len(), "{after:#?}");
@@ -79,12 +79,12 @@ async fn a_restored_store_knows_no_session_of_the_copy_unless_told_so() {
     }
 }
 
-/// The store is there by then, so that nothing would end them later.
+/// The store exists by then, so no later step would end them.
 #[tokio::test]
 async fn sessions_of_a_copy_end_also_if_the_copy_is_damaged() {
     let server = Server::start(&[]);
     let browser = administrator(&server).await;
-    // Long enough to be kept apart from the events, which a restore looks at before it makes a store.
+    // Long enough to be stored outside of the events. A restore checks the events before it creates the store.
     let long = format!("hello {} needle", "y".repeat(20_000));
     let admin = server.admin();
     let sent = admin.post("/runs", serde_json::json!({ "message": long })).await.is(StatusCode::CREATED);
@@ -124,7 +124,7 @@ fn a_restored_store_has_the_key_that_it_is_given_or_none() {
     std::fs::write(&short, "short").unwrap();
     let refused = restore(&other, &["--vault-key", text(&short)]);
     assert!(refused.err.contains("has 5 bytes and not 32"), "{refused:#?}");
-    // Nothing was made: the store can still be restored.
+    // The failed restore created nothing, so a second one succeeds.
     let said = restore(&other, &["--vault-key", text(&key)]).exits(0);
     assert!(!said.err.contains("is missing"), "{said:#?}");
     let placed = other.store().join("vault.key");
@@ -149,7 +149,7 @@ async fn a_signing_key_is_rotated_while_the_server_runs() {
 #[test]
 fn a_copy_has_large_blobs_and_a_damaged_one_is_refused() {
     let user = User::new();
-    // Far beyond what is kept in the database.
+    // Larger than any value in the database.
     let large = "all work and no play\n".repeat(80_000);
     user.configure(&format!("[agent]\ninstructions = '''{large}'''\n"));
     user.run(&["run", "--yes", crate::cli::TASK]).exits(0);
@@ -173,7 +173,7 @@ fn a_copy_has_large_blobs_and_a_damaged_one_is_refused() {
     std::fs::write(copy.join("unfinished"), "").unwrap();
     let refused = third.run(&["admin", "restore", text(&copy)]).exits(2);
     assert!(refused.err.contains("is no finished backup"), "{refused:#?}");
-    // Nothing of it stays behind.
+    // A failed restore leaves nothing behind.
     third.run(&["admin", "restore", text(&user.home().join("nothing"))]).exits(2);
     assert_eq!(third.run(&["threads", "list", "--json"]).exits(0).out, "");
 }

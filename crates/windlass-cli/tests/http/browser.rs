@@ -1,4 +1,4 @@
-//! A browser as the server sees one: it keeps cookies, says from which page it sends, and follows nothing.
+//! A simulated browser: it keeps cookies, sends the `Origin` header, and follows no redirects.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ impl<'s> Browser<'s> {
         Self { server, cookies: BTreeMap::new() }
     }
 
-    /// A request with the cookies, from nowhere in particular.
+    /// A request with the cookies but without an origin.
     pub fn bare(&self, method: Method, path: &str) -> RequestBuilder {
         let cookies: Vec<String> =
             self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -27,7 +27,7 @@ impl<'s> Browser<'s> {
         if cookies.is_empty() { request } else { request.header("cookie", cookies.join("; ")) }
     }
 
-    /// Sends a request from one of the server's own pages.
+    /// Sends a request from one of the server's pages.
     pub async fn send(&mut self, method: Method, path: &str, body: Option<Value>) -> Answer {
         let mut request = self.bare(method, path).header("origin", &self.server.address);
         if let Some(body) = body {
@@ -45,7 +45,7 @@ impl<'s> Browser<'s> {
         self.send(Method::POST, path, Some(body)).await
     }
 
-    /// Fills in the form of a one-time link.
+    /// Submits the form of a one-time link.
     pub async fn submit(&mut self, fields: &str) -> Answer {
         let request = self.bare(Method::POST, "/auth/link").header("origin", &self.server.address);
         let request = request.header("content-type", "application/x-www-form-urlencoded");

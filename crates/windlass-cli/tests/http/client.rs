@@ -1,4 +1,4 @@
-//! Whoever has a key: requests in a word, and the few ways in which tests wait.
+//! A client with an API key: short forms of requests, and the few ways in which tests wait.
 
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 use super::{Answer, Server, answer};
 use crate::cli::TASK;
 
-/// Somebody with a key.
+/// A user's API key.
 pub struct Client<'a> {
     pub server: &'a Server,
     pub key: String,
 }
 
 impl Server {
-    /// The local administrator.
+    /// A client with a key of the local administrator.
     pub fn admin(&self) -> Client<'_> {
         Client { server: self, key: self.key(&[]) }
     }
 
-    /// A new member.
+    /// A client with a key of a new member, and the member's id.
     pub fn member(&self, name: &str) -> (Client<'_>, String) {
         let id = self.add_user(&format!("{name}@example.com"), &[]);
         (Client { server: self, key: self.key(&["--user", &id]) }, id)
@@ -26,7 +26,7 @@ impl Server {
 }
 
 impl Client<'_> {
-    /// A request that may be added to.
+    /// A request builder for a path of the API.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.server.request(method, &format!("/api/v1{path}")).bearer_auth(&self.key)
     }
@@ -51,7 +51,7 @@ impl Client<'_> {
         answer(self.request(Method::DELETE, path)).await
     }
 
-    /// Starts a run that says one sentence, and waits for its end. Returns its thread.
+    /// Starts a run with a short reply, and waits for its end. Returns its thread.
     pub async fn small_talk(&self) -> String {
         let sent = self.post("/runs", json!({"message": "hello"})).await.is(StatusCode::CREATED);
         let run = sent.body["run"].as_str().unwrap();
@@ -60,7 +60,7 @@ impl Client<'_> {
         sent.body["thread"].as_str().unwrap().to_owned()
     }
 
-    /// A conversation in whose folder the file of the task lies.
+    /// A conversation whose folder has the task's input file.
     pub async fn prepared(&self) -> String {
         let thread = self.small_talk().await;
         let path = format!("/threads/{thread}/files/content?path=data.csv");
@@ -69,14 +69,14 @@ impl Client<'_> {
         thread
     }
 
-    /// Starts the task in a conversation, and waits until it asks or has ended. Returns its outcome.
+    /// Starts the task in a conversation, and waits until it is paused or has ended. Returns its outcome.
     pub async fn task(&self, thread: &str) -> Value {
         let body = json!({"message": TASK});
         let sent = self.post(&format!("/threads/{thread}/messages"), body).await.is(StatusCode::CREATED);
         self.wait(sent.body["run"].as_str().unwrap()).await
     }
 
-    /// Starts the run that asks before it writes a file, and waits until it does. Returns thread, run and interrupt.
+    /// Starts the task, and waits until it requests approval of its write. Returns thread, run and interrupt.
     pub async fn asked(&self) -> (String, String, String) {
         let thread = self.prepared().await;
         let paused = self.task(&thread).await;
@@ -90,12 +90,12 @@ impl Client<'_> {
         self.get(&format!("/threads/{thread}/files/content?path={name}")).await.is(StatusCode::OK).body
     }
 
-    /// How a run stands once it has ended or asks.
+    /// Waits until a run is paused or has ended. Returns its outcome.
     pub async fn wait(&self, run: &str) -> Value {
         self.get(&format!("/runs/{run}/wait")).await.is(StatusCode::OK).body
     }
 
-    /// Every row of a list, page by page.
+    /// All rows of a list, page by page.
     pub async fn all(&self, path: &str, limit: usize) -> Vec<Value> {
         let mut rows = Vec::new();
         let mut cursor = String::new();

@@ -1,4 +1,4 @@
-//! Commands in the background: seen and ended over HTTP and on the command line, and ended with the server.
+//! Background commands: listed and ended over HTTP and on the command line, and ended with the server.
 
 use std::io::Read;
 
@@ -10,7 +10,7 @@ use super::client::each;
 use crate::cli::User;
 use crate::cli::model::{Model, Turn};
 
-/// Processes of this machine whose command line holds a text.
+/// Number of processes on this machine whose command line contains a text.
 fn alive(marker: &str) -> usize {
     let of = |entry: &std::fs::DirEntry| {
         let mut line = String::new();
@@ -21,7 +21,7 @@ fn alive(marker: &str) -> usize {
     std::fs::read_dir("/proc").unwrap().flatten().filter(of).count()
 }
 
-/// Until nobody with the marker is left: one that was killed takes a moment to go.
+/// Waits until no process has the marker: a killed process takes a moment to disappear.
 fn gone(marker: &str) {
     while alive(marker) > 0 {
         std::thread::yield_now();
@@ -29,7 +29,7 @@ fn gone(marker: &str) {
 }
 
 // rows: LM-T1
-// Commands are waited for while a server answers them.
+// The test blocks on commands while the server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_are_seen_and_ended_over_http_on_the_command_line_and_with_the_server() {
     let user = User::new();
@@ -59,7 +59,7 @@ async fn commands_are_seen_and_ended_over_http_on_the_command_line_and_with_the_
     ann.delete(&format!("{path}/{one}")).await.is_problem(404, "not_found");
     assert_eq!(each(&list().await, "id"), [*two, *three]);
 
-    // Another process sees them once they are written down, which is done each second.
+    // Another process sees the commands after their records are written, once a second.
     let told = loop {
         let told = server.user.run(&["threads", "commands", &thread]).exits(0);
         if told.out.contains(&format!("{two}@")) && told.out.contains(&format!("{three}@")) {

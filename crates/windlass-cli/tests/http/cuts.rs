@@ -1,8 +1,9 @@
-//! Clients whose streams are cut at random moments, while the server is killed and started again: whatever happens on
-//! the way, each ends up with the journal's events and the journal's texts, and is told nothing twice.
+//! Clients whose streams are interrupted at random moments, while the server is killed and restarted. Each client
+//! ends with
+//! the journal's events and texts, and receives nothing twice.
 //!
-//! Half of the runs are driven by processes of their own, which the server only listens to; the others are left to it.
-//! `WINDLASS_SEED` repeats the cuts of a failure, as far as time allows.
+//! Half of the runs are driven by other processes, and the server only relays them. The server drives the others.
+//! `WINDLASS_SEED` repeats the interruptions of a failure, as far as timing allows.
 
 use std::collections::HashSet;
 use std::process::{Child, Command};
@@ -20,22 +21,22 @@ use super::stream::{Events, Told};
 use crate::cli::{User, lines};
 use crate::kill::{Dice, Seed, number_of};
 
-/// A text of 200 tokens, three seconds long.
+/// A text of 200 tokens, streamed for three seconds.
 pub const MODEL: &str = "openai-chat/stream-200-delay15ms";
 
 const RUNS: usize = 8;
 const CLIENTS_OF_A_RUN: u64 = 8;
 
-/// Streams that have to be opened at the least.
+/// Minimum number of opened streams.
 const STREAMS: u64 = 500;
 
-/// A client reads fewer events than this before it is cut off.
+/// Upper bound of events that a client reads before its stream is interrupted.
 const EVENTS_MAX: u64 = 40;
 
-/// When the server is killed, after the last time that it came up.
+/// Time from each start of the server to the next kill.
 const KILLS_AFTER_MS: [u64; 3] = [1_000, 2_000, 1_500];
 
-/// What all clients share.
+/// State shared by all clients.
 struct Setting {
     client: Client,
     address: watch::Receiver<String>,
@@ -45,13 +46,13 @@ struct Setting {
     whole: AtomicU64,
 }
 
-/// What one client has been told.
+/// The data that one client has received.
 #[derive(Default)]
 struct Heard {
     ids: HashSet<String>,
     last: Option<String>,
     events: Vec<Value>,
-    /// The reply that is being generated: its number of fragments and its text.
+    /// The reply in progress: its number of deltas and its text.
     reply: (u64, String),
     has_ended: bool,
 }
@@ -61,13 +62,13 @@ fn in_setting(mut command: Command, base_url: &str) -> Command {
     command
 }
 
-/// A server whose model tells [`MODEL`].
+/// A server whose model streams [`MODEL`].
 pub fn serve(user: User, base_url: &str) -> Server {
     let command = in_setting(user.command(&["serve", "--listen", "127.0.0.1:0"]), base_url);
     Server::spawn(user, command)
 }
 
-/// The threads, once each of them has a step that is under way.
+/// The threads, after each of them has an active step.
 fn threads(user: &User) -> Vec<String> {
     loop {
         let rows = lines(&user.run(&["threads", "list", "--json"]).exits(0).out);
@@ -80,7 +81,7 @@ fn threads(user: &User) -> Vec<String> {
 }
 
 impl Setting {
-    /// Reads a thread until its run has ended, through as many streams as it takes.
+    /// Reads a thread through several streams until its run has ended.
     async fn read(&self, thread: &str, mut dice: Dice) -> Vec<Value> {
         let mut heard = Heard::default();
         while !heard.has_ended {
@@ -92,7 +93,7 @@ impl Setting {
             }
             let response = match request.send().await {
                 Ok(response) => response,
-                // The server is dead; the next one is on its way.
+                // The server was killed; the next one is starting.
                 Err(_) => {
                     tokio::time::sleep(Duration::from_millis(20)).await; // tidy: sleep a dead server says nothing; the next one is asked in a moment
                     continue;
@@ -147,7 +148,7 @@ impl Setting {
     }
 }
 
-/// Kills the server and starts it again, several times; returns the last one.
+/// Kills and restarts the server several times. Returns the last one.
 pub async fn kill_and_start(mut server: Server, base_url: String, address: watch::Sender<String>) -> Server {
     for after_ms in KILLS_AFTER_MS {
         tokio::time::sleep(Duration::from_millis(after_ms)).await; // tidy: sleep the kills are to come at some time, not at some event
@@ -171,7 +172,7 @@ async fn however_often_a_stream_is_cut_its_client_ends_up_with_the_journal() {
     let seed = Seed(number_of("WINDLASS_SEED").unwrap_or(u64::from(std::process::id()) * 1000));
     let model = ModelServer::start(0).await.unwrap();
     let user = User::new();
-    // All clients come from one address, with one key, and some come back the moment that they are cut off.
+    // All clients use one address and one key, and some reconnect immediately.
     user.configure("[server.limits]\nrequests_per_minute = 1000000\n");
     let server = serve(user, &model.base_url());
     let run = || in_setting(server.user.command(&["run", "--yes", "-m", MODEL, "go"]), &model.base_url());

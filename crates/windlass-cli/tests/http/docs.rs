@@ -1,4 +1,4 @@
-//! The description of the API, and the page that shows it.
+//! The OpenAPI document, and the page that displays it.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ async fn tags_are_declared_and_a_key_is_listed_where_a_post_happens_once() {
     let declared: BTreeSet<String> =
         document["tags"].as_array().unwrap().iter().map(|tag| text(&tag["name"])).collect();
     let mut used = BTreeSet::new();
-    // Answers with a secret are kept for nobody's second try.
+    // Responses with a secret are not stored for a repeated request.
     let mut never = BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {

@@ -1,9 +1,11 @@
-//! Golden exchanges of a dialect: `DIALECT/golden/*.txt`. A line that begins with `> ` is a request, and what follows is
-//! the answer.
+//! Golden exchanges of a dialect: `DIALECT/golden/*.txt`. A line that begins with `> ` is a request, and the
+//! following
+//! lines are the response.
 //!
-//! Ids and times are replaced by names, and fragments of a text are put together: how a text is cut depends on the
-//! machine. `{call}` stands for the newest id of a call that was seen, and `{call1}` for the one that is called so; sessions
-//! and checkpoints likewise. `UPDATE=1` rewrites the answers.
+//! Ids and times are replaced by names. Deltas of a text are joined, because their boundaries depend on timing.
+//! `{call}` is
+//! the newest observed call id, and `{call1}` the call with that name; the same holds for sessions and checkpoints.
+//! `UPDATE=1` rewrites the responses.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -14,10 +16,10 @@ use serde_json::Value;
 
 use super::{Server, answer};
 
-/// Members whose values are times.
+/// Fields with times.
 const TIMES: &[&str] = &["created_at", "updated_at", "last_message_at", "committed_at"];
 
-/// Members whose values are ids, what stands for the newest in a request, and what they are called.
+/// Fields with ids, their placeholder for the newest id in a request, and their prefix in responses.
 const IDS: &[(&str, &str, &str)] = &[
     ("tool_call_id", "{call}", "call"),
     ("checkpoint_id", "{checkpoint}", "checkpoint"),
@@ -27,7 +29,7 @@ const IDS: &[(&str, &str, &str)] = &[
     ("id", "{id}", "id"),
 ];
 
-/// Events that come in fragments, with the member that is cut.
+/// Events with deltas, and the field with the delta.
 const FRAGMENTS: &[(&str, &str)] =
     &[("text", "content"), ("message_chunk", "content"), ("token", "token"), ("tool_call_chunk", "args")];
 
@@ -58,7 +60,7 @@ pub async fn check(server: &Server, dialect: &str, name: &str) {
     }
 }
 
-/// The frames of a stream: names and data, fragments put together.
+/// The frames of a stream, as names and data, with deltas joined.
 pub fn frames(stream: &str) -> Vec<(String, Value)> {
     let mut told: Vec<(String, Value)> = Vec::new();
     for frame in stream.split_terminator("\n\n").filter(|frame| !frame.starts_with(':')) {
@@ -76,7 +78,7 @@ pub fn frames(stream: &str) -> Vec<(String, Value)> {
             _ => told.push((name.to_owned(), data)),
         }
     }
-    // What calls would do is looked up for all at once: they ask in any order.
+    // Previews are computed for all calls concurrently, so their requests for approval arrive in any order.
     for beside in told.chunk_by_mut(|(one, _), (other, _)| one == "tool_call" && other == "tool_call") {
         beside.sort_by_key(|(_, data)| data["tool_call_id"].to_string());
     }
@@ -89,12 +91,12 @@ struct Player<'a> {
     keys: HashMap<String, String>,
     /// The newest value of each placeholder.
     seen: HashMap<&'static str, String>,
-    /// Ids in the order in which they came.
+    /// Ids in the order of their first occurrence.
     names: Vec<(String, String)>,
 }
 
 impl Player<'_> {
-    /// `METHOD PATH [as USER] [BODY]`.
+    /// Sends `METHOD PATH [as USER] [BODY]`.
     async fn request(&mut self, line: &str) -> String {
         let mut line = line.to_owned();
         for (name, value) in &self.seen {
@@ -123,7 +125,7 @@ impl Player<'_> {
             Value::String(stream) => {
                 let media = answer.headers["content-type"].to_str().unwrap();
                 writeln!(out, "{} {media}", answer.status).unwrap();
-                // Fragments of calls are live only: a reply that comes at once is there before them.
+                // Deltas of calls are live only, and a fast reply is recorded before they are sent.
                 for (name, mut data) in
                     frames(&stream).into_iter().filter(|(name, _)| name != "tool_call_chunk")
                 {
@@ -150,7 +152,7 @@ impl Player<'_> {
         key.clone()
     }
 
-    /// Takes note of ids, and takes times out.
+    /// Records ids, and removes times.
     fn tidy(&mut self, value: &mut Value) {
         match value {
             Value::Array(values) => values.iter_mut().for_each(|value| self.tidy(value)),
@@ -171,7 +173,7 @@ impl Player<'_> {
         }
     }
 
-    /// Names an id, unless the exchange itself has chosen it.
+    /// Assigns a name to an id, unless the script itself contains the id.
     fn name(&mut self, id: String, kind: &str) {
         let is_chosen = self.script.contains(&format!("\"{id}\""));
         if !is_chosen && !self.names.iter().any(|(known, _)| *known == id) {

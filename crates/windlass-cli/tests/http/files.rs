@@ -1,4 +1,4 @@
-//! Uploads: what people send comes back as it was, to them alone, and as a download.
+//! Uploads: returned unchanged, to their owner only, and as a download.
 
 use std::io::{Read, Write};
 
@@ -48,9 +48,9 @@ async fn names_sizes_and_kinds_have_limits() {
     put(&server, "/api/v1/files/a.txt", &key, &[b'x'; 1001]).await.is_problem(413, "too_large");
     put(&server, "/api/v1/files/a.txt", &key, &[b'x'; 1000]).await.is(StatusCode::CREATED);
     put(&server, "/api/v1/files/b.txt", &key, &[b'x'; 501]).await.is_problem(507, "no_room");
-    // In place of itself it fits.
+    // The limit permits replacing the file.
     put(&server, "/api/v1/files/a.txt", &key, &[b'y'; 999]).await.is(StatusCode::CREATED);
-    // What lies in conversations counts as well.
+    // Files of conversations count as well.
     let sent = server.post("/api/v1/runs", &key, &json!({"message": "hello"})).await.is(StatusCode::CREATED);
     let path = format!("/api/v1/threads/{}/files/content?path=b.txt", sent.body["thread"].as_str().unwrap());
     put(&server, &path, &key, &[b'x'; 502]).await.is_problem(507, "no_room");
@@ -72,20 +72,20 @@ async fn slow_uploads_of_one_person_leave_room_for_others() {
     };
     let begun = |key: &str, n: usize| {
         let mut stream = begin(key, n);
-        // The server says so once the upload has its place.
+        // The server sends this status after it has admitted the upload.
         let mut said = [0; 12];
         stream.read_exact(&mut said).unwrap();
         assert_eq!(&said, b"HTTP/1.1 100", "{n}");
         stream
     };
-    // Five of the eight places are taken, then Ann takes her two: her third upload leaves the last place free.
+    // Five of the eight slots are taken, then Ann takes her two: her third upload leaves the last slot free.
     let (ann, _) = server.member("ann");
     let (bob, _) = server.member("bob");
     let others = ["cat", "dan", "eve"].map(|name| server.member(name).0.key);
     let mut slow: Vec<_> = (0..5).map(|n| begun(&others[n / 2], n)).collect();
     slow.extend([begun(&ann.key, 5), begun(&ann.key, 6)]);
     let mut third = begin(&ann.key, 7);
-    // By then it has been received.
+    // The server has received the third upload by then.
     server.get("/api/v1/files", &ann.key).await.is(StatusCode::OK);
     put(&server, "/api/v1/files/b.txt", &bob.key, b"x").await.is(StatusCode::CREATED);
     third.set_nonblocking(true).unwrap();
@@ -99,7 +99,7 @@ async fn no_other_user_of_the_machine_reads_what_people_keep() {
     use std::os::unix::fs::PermissionsExt;
     let user = crate::cli::User::new();
     user.run(&["admin", "link"]).exits(0);
-    // As it is where the store's folder was there before, or an earlier version made it.
+    // The permissions if the store's folder existed before, or if an earlier version created it.
     let files = user.store().join("files");
     std::fs::create_dir_all(&files).unwrap();
     for folder in [&user.store(), &files] {
@@ -124,7 +124,7 @@ async fn a_viewer_uploads_nothing() {
     let viewer = server.add_user("v@example.com", &["--role", "viewer"]);
     let key = server.key(&["--user", &viewer]);
     put(&server, "/api/v1/files/a.txt", &key, b"x").await.is_problem(403, "forbidden");
-    // The answer comes before the body: nothing of it is held for somebody who may not send it.
+    // The server responds before the body: it buffers nothing for a caller without permission.
     let body = reqwest::Body::wrap_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>());
     let refused = server.request(Method::PUT, "/api/v1/files/a.txt").bearer_auth(&key).body(body);
     answer(refused).await.is_problem(403, "forbidden");
@@ -149,7 +149,7 @@ async fn a_conversations_folder_is_seen_and_never_left() {
         let refused = server.get(&format!("{path}/content?path={outside}"), &key).await;
         assert!((400..500).contains(&refused.status), "{outside}: {refused:#?}");
     }
-    // The folder that the operator works in is read and not written.
+    // The operator's working folder can be read but not written.
     put(&server, &format!("{path}/content?path=new.txt"), &key, b"new").await.is_problem(403, "forbidden");
     let restore = async |mode: &str| {
         server.post(&format!("{path}/restore"), &key, &serde_json::json!({ "at": 1, "mode": mode })).await
@@ -190,7 +190,7 @@ async fn a_file_goes_with_a_message_by_name_or_by_mention() {
     assert_eq!(kinds, ["text", "image", "file"], "{message:#}");
     assert_eq!(blocks[2]["name"], "notes.txt");
     assert_eq!(blocks[2]["blob"]["media_type"], "text/plain");
-    // Said once more, it has the files of then, each once.
+    // A repeated message has the files from that time, each once.
     put(&server, "/api/v1/files/notes.txt", &key, b"the sum is 43").await.is(StatusCode::CREATED);
     let again = json!({
         "message": "what is the sum in @notes.txt and @seen.bin? and @notes.txt?",
@@ -213,7 +213,7 @@ async fn a_file_goes_with_a_message_by_name_or_by_mention() {
     assert_eq!(said["data"][0]["blocks"][1]["blob"]["media_type"], "text/csv", "{said:#}");
     let missing = json!({"message": "x", "attachments": [{"upload": "gone.txt"}]});
     server.post("/api/v1/runs", &key, &missing).await.is_problem(404, "not_found");
-    // The tools of a conversation see its own folder and nothing else.
+    // The tools of a conversation see only its folder.
     let created = events.iter().find(|event| event["type"] == "thread.created").unwrap();
     assert_eq!(created["folder"], "home:default/local");
 }

@@ -1,5 +1,6 @@
-//! Forks over the route that retry, edit and roll back of the pages use: whose files they begin with, and what is
-//! refused.
+//! Forks over the route that the pages use to retry, edit and roll back: which files a fork contains, and which
+//! requests
+//! are rejected.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ async fn files(client: &Client<'_>, thread: &str) -> Vec<String> {
     each(listed["data"].as_array().unwrap(), "name").into_iter().map(str::to_owned).collect()
 }
 
-/// Where the first run of a conversation ended.
+/// The position at which the first run of a conversation ended.
 async fn first_end(client: &Client<'_>, thread: &str) -> Value {
     let events = client.get(&format!("/threads/{thread}/events?limit=500")).await.is(StatusCode::OK).body;
     let end = |event: &&Value| event["type"] == "run.finished";
@@ -50,7 +51,7 @@ async fn a_fork_has_the_files_of_then_and_the_other_folder_stays() {
     assert_eq!(preview["files"], back["files"]);
     assert_eq!(back["files"]["folder"], "copied");
     assert_eq!(back["files"]["restored"], json!([{"path": "insights.md", "fate": "removed"}]));
-    // It was uploaded after the event, and stays.
+    // The file was uploaded after the event, and stays.
     let named = &back["files"]["not_restored"];
     assert_eq!((&named[0]["path"], &named[0]["reason"]), (&json!("data.csv"), &json!("changed_unrecorded")));
     let back = back["id"].as_str().unwrap().to_owned();
@@ -59,12 +60,12 @@ async fn a_fork_has_the_files_of_then_and_the_other_folder_stays() {
         (vec!["data.csv".into()], all.map(String::from).to_vec())
     );
 
-    // At the end of the conversation the fork has all of it, with nothing to report.
+    // A fork at the end of the conversation has all files, with nothing to report.
     let end = ann.post(&fork, json!({})).await.is(StatusCode::CREATED).body;
     assert_eq!((&end["files"]["restored"], &end["files"]["not_restored_total"]), (&json!([]), &json!(0)));
     assert_eq!(files(&ann, end["id"].as_str().unwrap()).await, all);
 
-    // What is done in the fork is done there alone; it does the task again from its own files.
+    // Changes in the fork affect only the fork. It repeats the task with its own files.
     let paused = ann.task(&back).await;
     let open = paused["meta"]["interrupts"][0]["interrupt"].as_str().unwrap();
     approve(&ann, open, paused["runId"].as_str().unwrap()).await;
@@ -197,16 +198,16 @@ async fn a_folder_that_conversations_share_stays_shared() {
     let made = local.post(&fork, json!({})).await.is(StatusCode::CREATED).body;
     assert_eq!(made["files"]["folder"], "empty");
     assert_eq!(files(&local, made["id"].as_str().unwrap()).await, [""; 0]);
-    // A fork that ends takes nothing along.
+    // Deleting the original does not delete the shared files.
     ann.delete(&format!("/threads/{thread}")).await.is(StatusCode::NO_CONTENT);
     let second = ann.small_talk().await;
     assert_eq!(files(&ann, &second).await, ["data.csv"]);
 }
 
-/// Files of the folder whose copy is cut short: many enough that a copy takes a moment.
+/// Number of files in the folder whose copy is interrupted: enough for a copy to take a moment.
 const FILES: usize = 3_000;
 
-/// The folders of the administrator's conversations, but one.
+/// The folders of the administrator's conversations, except one.
 fn others(workspace: &Path, thread: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(workspace).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.file_name().unwrap() != thread).collect()
@@ -216,7 +217,7 @@ fn count(folder: &Path) -> usize {
     fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
-/// Begins a fork, and kills the server when the copy has its first files. Returns the user and the new folder.
+/// Starts a fork, and kills the server when the copy has its first files. Returns the user and the new folder.
 async fn cut_short(server: Server, thread: &str) -> (User, PathBuf) {
     let workspace = server.user.store().join("files/default/local/workspace");
     let fork = server.admin().request(Method::POST, &format!("/threads/{thread}/fork")).json(&json!({}));
@@ -247,7 +248,7 @@ async fn a_server_killed_in_the_middle_of_a_copy_leaves_no_half_of_a_conversatio
     let copied = count(&copy);
     assert!((1..FILES).contains(&copied), "{copied} files were copied when the server was killed");
 
-    // The conversation and its folder are as they were, and the copy belongs to none.
+    // The conversation and its folder are unchanged, and the copy belongs to no conversation.
     let server = Server::start_for(user, &[]);
     let ann = server.admin();
     assert_eq!(each(&ann.all("/threads", 100).await, "id"), [&thread]);
@@ -259,7 +260,7 @@ async fn a_server_killed_in_the_middle_of_a_copy_leaves_no_half_of_a_conversatio
         fs::read_to_string(whole.join(format!("{number}.txt"))).unwrap() == format!("file {number}")
     }));
 
-    // Once it is old enough to be nobody's work, the next start deletes it.
+    // After the copy is too old to be in progress, the next start deletes it.
     let past = UNIX_EPOCH + Duration::from_secs(1);
     fs::File::open(&copy).unwrap().set_modified(past).unwrap();
     let server = Server::start_for(server.kill(), &[]);

@@ -1,4 +1,4 @@
-//! Grants, allow lists and modes: one's own, and for administrators everybody's in their workspace.
+//! Grants, allow lists and auto-run: of the caller, and for administrators of every member of their workspace.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -18,7 +18,7 @@ async fn modes_and_allow_lists_are_kept_for_each_user() {
     assert_eq!(chosen.body, json!({"auto_run": "allowlist", "effective": "allowlist"}));
     assert_eq!(admin.get(&of_ann).await.body, chosen.body);
     bob.get(&of_ann).await.is_problem(404, "not_found");
-    // An administrator's key for one's own affairs is none for other people's.
+    // A key with narrow scopes manages its user's own settings, but not those of others, even for an administrator.
     let narrow = Client { server: &server, key: server.key(&["--scope", "approve", "--scope", "read"]) };
     narrow.get("/auto-run").await.is(StatusCode::OK);
     narrow.get(&of_ann).await.is_problem(403, "forbidden");
@@ -27,7 +27,7 @@ async fn modes_and_allow_lists_are_kept_for_each_user() {
     ann.put("/auto-run", json!({"auto_run": "all"})).await.is_problem(422, "invalid");
     let stale = ann.request(Method::PUT, "/auto-run").header("if-match", "\"old\"");
     answer(stale.json(&json!({"auto_run": "ask"}))).await.is_problem(412, "changed");
-    // Of several who have seen the same, one is the first.
+    // Of several concurrent writes with the same ETag, exactly one succeeds.
     let seen = ann.get("/auto-run").await.headers["etag"].clone();
     let chooses = (0..16).map(|nth| {
         let choice = if nth % 2 == 0 { "ask" } else { "everything" };
@@ -46,11 +46,11 @@ async fn modes_and_allow_lists_are_kept_for_each_user() {
     assert_eq!(unknown.body["hint"], "did you mean `Write`?");
     assert_eq!(ann.get("/allowlist").await.body, json!({"data": ["Write"]}));
     assert_eq!(bob.get("/allowlist").await.body, json!({"data": []}));
-    // What is on the list runs without asking.
+    // A tool on the list runs without asking.
     let thread = ann.prepared().await;
     let done = ann.task(&thread).await;
     assert_eq!((&done["status"], &done["meta"]["toolCalls"]), (&json!("done"), &json!(3)));
-    // A conversation's own mode wins.
+    // A conversation's own setting takes precedence.
     let mode = format!("/threads/{thread}/auto-run");
     assert_eq!(ann.get(&mode).await.body, json!({"auto_run": null, "effective": "allowlist"}));
     bob.get(&mode).await.is_problem(404, "not_found");
@@ -88,7 +88,7 @@ async fn grants_are_written_listed_and_revoked_by_whom_they_concern() {
     assert_eq!(bob.all("/grants", 50).await.len(), 0);
     assert_eq!(ann.all("/grants", 1).await.len(), 2);
     assert_eq!(each(&admin.all("/grants?all=true", 1).await, "user"), [&*id, &*id]);
-    // It is good for the one call that it names.
+    // The grant covers exactly the call that it names.
     let done = ann.task(&ann.prepared().await).await;
     assert_eq!((&done["status"], &done["meta"]["toolCalls"]), (&json!("done"), &json!(3)));
     admin

@@ -1,4 +1,4 @@
-//! Clients that mean harm or are broken: each is bounded, gets a problem where it listens, and one line in the log.
+//! Malicious or broken clients: each is limited, gets a problem response if it reads one, and causes one log line.
 
 use std::io::Write;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::Server;
 use super::operate::until;
 use super::raw::{connect, head, log, logs, problem, rest, say, with_limits};
 
-/// What a server may take at most while all this goes on, in MiB.
+/// Maximum memory of a server during these tests, in MiB.
 #[cfg(target_os = "linux")]
 const MEMORY_MIB: u64 = 200;
 
@@ -22,7 +22,7 @@ fn check_memory(server: &Server) {
 #[cfg(not(target_os = "linux"))]
 fn check_memory(_: &Server) {}
 
-/// Whether a line of the log tells of a request that never was one.
+/// Whether a log line reports a request that could not be parsed.
 fn refused(code: &'static str) -> impl Fn(&Value) -> bool {
     move |line| line["problem"] == code
 }
@@ -32,7 +32,7 @@ fn a_head_without_end_is_refused() {
     let server = with_limits("");
     let large = format!("{}x-large: {}\r\n\r\n", head(&server, "GET /"), "a".repeat(1 << 20));
     assert_eq!(problem(&say(&server, large.as_bytes())), (431, "head_too_large".into()));
-    // The library's buffer would take it, in one read or in several.
+    // The library's buffer would accept this header, in one read or in several.
     let beyond =
         format!("{}x-large: {}\r\nconnection: close\r\n\r\n", head(&server, "GET /"), "a".repeat(70_000));
     assert_eq!(problem(&say(&server, beyond.as_bytes())), (431, "head_too_large".into()));
@@ -66,7 +66,7 @@ fn what_is_no_request_is_refused() {
         assert_eq!(problem(&answer), (400, "bad_request".into()), "{}", String::from_utf8_lossy(bytes));
     }
     logs(&server.user, 7, |line| line["message"] == "a connection was refused");
-    // Somebody else's name, and none at all.
+    // A foreign host name, and a missing one.
     let foreign = say(&server, b"GET / HTTP/1.1\r\nhost: evil.example.com\r\nconnection: close\r\n\r\n");
     assert_eq!(problem(&foreign), (421, "unknown_host".into()));
     let none = say(&server, b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n");
@@ -90,7 +90,7 @@ fn a_client_that_brings_its_head_slowly_is_cut_off() {
     for stream in &mut slow {
         assert_eq!(problem(&rest(stream)), (408, "slow_head".into()));
     }
-    // An idle connection is closed by the same time; so is one that never said anything.
+    // An idle connection is closed after the same time, including one that never sent anything.
     let mut idle = connect(&server);
     idle.write_all((begin + "\r\n").as_bytes()).unwrap();
     assert!(rest(&mut idle).starts_with("HTTP/1.1 200 OK"));
@@ -111,7 +111,7 @@ fn a_reader_that_never_reads_is_dropped() {
         line["message"] == "a connection was dropped" && error.contains("error writing")
     });
     check_memory(&server);
-    // The others are served as before.
+    // Other clients are still served.
     let close = head(&server, "GET /api/v1/health") + "connection: close\r\n\r\n";
     assert!(say(&server, close.as_bytes()).starts_with("HTTP/1.1 200"));
 }
@@ -128,7 +128,7 @@ fn encoded_bodies_are_refused() {
 #[test]
 fn a_body_that_nobody_wants_is_not_read_to_its_end() {
     let server = with_limits("");
-    // 100 MB to a route that takes none: the answer comes at once, and the rest is left.
+    // 100 MB to a route without a body: the server responds at once, and ignores the rest.
     let post = head(&server, "POST /api/v1/health") + "content-length: 100000000\r\n\r\n";
     let mut stream = connect(&server);
     stream.write_all(post.as_bytes()).unwrap();
@@ -154,7 +154,7 @@ fn cross_site_posts_do_nothing() {
     logs(&server.user, 3, refused("forbidden"));
 }
 
-/// The head of a post that is let in, up to its body.
+/// The head of an authorized post, up to its body.
 fn post(server: &Server, more: &str) -> String {
     let key = server.key(&[]);
     format!(
@@ -190,7 +190,7 @@ fn a_hundred_megabytes_are_refused_before_they_are_read() {
     let server = with_limits("");
     let told = post(&server, "content-length: 100000000\r\n");
     assert_eq!(problem(&say(&server, told.as_bytes())), (413, "too_large".into()));
-    // Where no length is told, it is read as far as it may be.
+    // Without a declared length, the body is read up to the limit.
     let mut untold = post(&server, "transfer-encoding: chunked\r\n").into_bytes();
     for _ in 0..1_600 {
         untold.extend_from_slice(b"10000\r\n");

@@ -1,4 +1,4 @@
-//! A request that is sent twice happens once, also across a crash.
+//! A request that is sent twice takes effect once, even across a crash.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -26,14 +26,14 @@ async fn the_same_key_gives_the_first_answer() {
     assert_eq!((&again.body, &again.headers["location"]), (&first.body, &first.headers["location"]));
     assert_eq!((again.headers["idempotency-replayed"].to_str().unwrap(), threads(&ann).await), ("true", 1));
     send(&ann, "k1", "/runs", &json!({"message": "other"})).await.is_problem(422, "key_reused");
-    // Another wish, another path, another person.
+    // Another key, another path, another user.
     send(&ann, "k2", "/runs", &body).await.is(StatusCode::CREATED);
     send(&bob, "k1", "/runs", &body).await.is(StatusCode::CREATED);
     let path = format!("/threads/{}/messages", first.body["thread"].as_str().unwrap());
     let more = send(&ann, "k1", &path, &body).await;
     assert!(more.status == 201 || more.status == 202, "{more:#?}");
     assert_eq!((threads(&ann).await, threads(&bob).await), (2, 1));
-    // What was refused stays refused; who may not ask is judged anew.
+    // A rejection is repeated; authorization is checked again on each request.
     let nothing = json!({"message": ""});
     send(&ann, "k3", "/runs", &nothing).await.is_problem(422, "invalid");
     send(&ann, "k3", "/runs", &nothing).await.is_problem(422, "invalid");
@@ -73,7 +73,7 @@ async fn a_crash_between_claim_and_answer_makes_nothing_twice() {
     assert_eq!((&again.body, threads(&ann).await), (&first.body, 1));
 }
 
-/// Leaves the claims as they stand before their answers are kept, and old enough to be taken over.
+/// Removes the stored responses from the claims, and makes the claims old enough to be taken over.
 async fn forget_answers(store: &std::path::Path) {
     let url = format!("sqlite://{}", store.join("windlass.db").display());
     let pool = sqlx::SqlitePool::connect(&url).await.unwrap();

@@ -1,4 +1,4 @@
-//! Integrations: one for each provider, managed by administrators, and their credentials never come out.
+//! Integrations: one per provider, managed by administrators, with credentials that are never returned.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -33,7 +33,7 @@ async fn an_integration_is_made_changed_and_forgotten() {
     assert!(!listed.body.to_string().contains(SENTINEL));
     answer(server.request(Method::DELETE, &path).bearer_auth(&key)).await.is(StatusCode::NO_CONTENT);
     assert_eq!(server.get(PATH, &key).await.body, json!({"data": []}));
-    // Nothing readable of a credential ever reached the disk.
+    // No plain text of a credential was written to disk.
     let store = server.user.store();
     for file in
         std::fs::read_dir(store).unwrap().map(|file| file.unwrap().path()).filter(|path| path.is_file())
@@ -58,7 +58,7 @@ async fn only_known_systems_and_administrators() {
     server.post(PATH, &member, &good).await.is_problem(403, "forbidden");
     server.get(PATH, &member).await.is(StatusCode::OK);
     server.post(PATH, &key, &good).await.is(StatusCode::CREATED);
-    // Another workspace sees nothing of it.
+    // Another workspace sees none of it.
     let elsewhere = server.add_user("b@example.com", &["--role", "admin", "--workspace", "b"]);
     assert_eq!(server.get(PATH, &server.key(&["--user", &elsewhere])).await.body, json!({"data": []}));
 }
@@ -113,7 +113,7 @@ async fn credentials_go_nowhere_but_to_the_system_that_they_were_given_for() {
     }
     let made = server.post(PATH, &key, &draft("https://127.0.0.1:1/")).await.is(StatusCode::CREATED).body;
     let path = format!("{PATH}/{}", made["id"].as_str().unwrap());
-    // What is inside is not called, and what came of it is not told.
+    // An internal address is not called, and the response of a check is not disclosed.
     let checked = server.post(&format!("{path}/check"), &key, &json!({})).await.is(StatusCode::OK).body;
     assert_eq!((&checked["said"], checked.as_object().unwrap().len()), (&json!("unreachable"), 3));
     let patch = |body| answer(server.request(Method::PATCH, &path).bearer_auth(&key).json(&body));

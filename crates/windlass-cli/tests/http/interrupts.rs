@@ -1,4 +1,4 @@
-//! The inbox: what waits for a person, seen and answered by those who may.
+//! The inbox: open interrupts, visible to and answered by authorized users.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ async fn a_denial_and_an_edit_reach_the_model_and_the_file() {
     let edit =
         json!({"answer": {"kind": "edit", "arguments": {"file_path": "insights.md", "content": "mine\n"}}});
     answered(&ann, &interrupt, edit).await.is(StatusCode::OK);
-    // What the changed call would do is shown before it runs.
+    // The preview for the changed call must be approved before it runs.
     let again = ann.wait(&run).await["meta"]["interrupts"][0].clone();
     assert!(again["preview"].as_str().unwrap().contains("mine"), "{again:#}");
     let approve = json!({"answer": {"kind": "approve"}});
@@ -125,7 +125,7 @@ async fn a_grant_beside_an_approval_lets_the_next_call_run() {
     assert_eq!(ann.wait(&run).await["status"], "done");
     let again = ann.task(&thread).await;
     assert_eq!((&again["status"], &again["meta"]["toolCalls"]), (&json!("done"), &json!(3)));
-    // Two calls were all that it was good for.
+    // The grant was limited to two calls.
     assert_eq!(ann.task(&thread).await["status"], "paused");
 }
 
@@ -135,7 +135,7 @@ async fn a_grant_is_only_given_by_whom_the_run_works_for_and_administrators() {
     let (ann, id) = server.member("ann");
     let admin = server.admin();
     let thread = ann.prepared().await;
-    // In Ann's conversation, and for the administrator.
+    // In Ann's conversation, but for a run of the administrator.
     let paused = admin.task(&thread).await;
     let interrupt = paused["meta"]["interrupts"][0]["interrupt"].as_str().unwrap().to_owned();
     let body = json!({"answer": {"kind": "approve"}, "grant": {}});
@@ -144,7 +144,7 @@ async fn a_grant_is_only_given_by_whom_the_run_works_for_and_administrators() {
     assert_eq!(admin.all("/grants?all=true", 50).await.len(), 0);
     let granted = answered(&admin, &interrupt, body.clone()).await.is(StatusCode::OK).body;
     assert_eq!(granted["grant"]["user"], "local");
-    // The administrator may for Ann, and the answer and its grant are one.
+    // The administrator may grant on behalf of Ann, and the answer and its grant are atomic.
     let (_, _, interrupt) = ann.asked().await;
     let mut stale = body.clone();
     stale["approval"] = json!("0".repeat(64));
@@ -154,12 +154,12 @@ async fn a_grant_is_only_given_by_whom_the_run_works_for_and_administrators() {
     assert_eq!((&granted["grant"]["user"], &granted["grant"]["by"]), (&json!(id), &json!("local")));
 }
 
-/// A server whose policy wants two people's word for a file.
+/// A server whose policy requires two approvals for a file.
 pub fn of_two() -> Server {
     of_two_with("")
 }
 
-/// The same with some more settings.
+/// The same server with additional settings.
 pub fn of_two_with(settings: &str) -> Server {
     let user = User::new();
     user.configure(settings);
@@ -190,7 +190,7 @@ async fn whose_run_asks_is_told_to_all_and_its_title_to_whoever_may_read_it() {
     let known = json!(["Accounts of May", owner, true]);
     assert_eq!(setting(&ann).await, known);
     assert_eq!(setting(&server.admin()).await, known);
-    // A rule names Bob, and the conversation is Ann's alone until she shares it.
+    // A rule names Bob, but only Ann can see the conversation until she shares it.
     assert_eq!(setting(&bob).await, json!([null, owner, false]));
     ann.put(&format!("{path}/share"), json!({})).await.is(StatusCode::OK);
     assert_eq!(setting(&bob).await, known);
@@ -204,7 +204,7 @@ async fn two_people_and_those_whom_a_rule_names_are_asked() {
     let (_, run, interrupt) = ann.asked().await;
     let open = ann.get(&format!("/interrupts/{interrupt}")).await.is(StatusCode::OK).body;
     let approve = json!({"answer": {"kind": "approve"}, "approval": open["approval"]});
-    // Bob sees what he may decide, and not the conversation.
+    // Bob sees the interrupt that he may answer, but not the conversation.
     assert_eq!(ids(&bob).await, [&*interrupt]);
     bob.get(&format!("/runs/{run}")).await.is_problem(404, "not_found");
     let first = answered(&ann, &interrupt, approve.clone()).await.is(StatusCode::OK).body;

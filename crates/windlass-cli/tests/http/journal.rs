@@ -1,4 +1,4 @@
-//! A conversation as it was recorded: its messages, prompts, the whole as a file, and a fork of it.
+//! A recorded conversation: its messages, prompts, export and fork.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ async fn messages_come_newest_page_first() {
     let long = "so ".repeat(10_000);
     ann.post(&path, json!({"message": long})).await.is(StatusCode::ACCEPTED);
     let all = ann.get(&path).await.is(StatusCode::OK).body["data"].as_array().unwrap().clone();
-    // Behind the small talk.
+    // Skips the messages of the first run.
     let whole = &all[2..];
     assert_eq!(each(whole, "role"), ["user", "assistant", "tool", "assistant", "tool", "assistant", "user"]);
     assert_eq!(each(&whole[5..], "status"), ["complete", "queued"]);

@@ -1,4 +1,4 @@
-//! API keys: shown once, narrower than whoever makes them, gone at once.
+//! API keys: shown once, no broader than their creator's permissions, and revoked at once.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -13,7 +13,7 @@ async fn a_key_is_shown_once_and_gone_at_once() {
     let server = Server::start(&[]);
     let mut admin = administrator(&server).await;
     let mut ann = member(&mut admin, &server, "ann@example.com", "member").await;
-    // A session alone makes none: a key would outlive it.
+    // A session alone cannot create a key, because the key would outlive it.
     ann.post(KEYS, json!({"name": "script"})).await.is_problem(400, "wrong_password");
     let guess = json!({"name": "script", "password": "wrong horse"});
     ann.post(KEYS, guess).await.is_problem(400, "wrong_password");
@@ -30,7 +30,7 @@ async fn a_key_is_shown_once_and_gone_at_once() {
     let over = json!({"name": "x", "expires_at": 1, "password": PASSWORD});
     ann.post(KEYS, over).await.is_problem(422, "invalid");
     server.post(KEYS, &secret, &body).await.is_problem(403, "forbidden");
-    // Somebody else's are theirs, and their administrator's.
+    // Only the owner and an administrator of the workspace can revoke a key.
     let id = made.body["id"].as_str().unwrap();
     let ann_id = made.body["user"].as_str().unwrap();
     admin.send(Method::DELETE, &format!("{KEYS}/{id}"), None).await.is_problem(404, "not_found");
@@ -52,14 +52,14 @@ async fn a_key_makes_none_that_covers_more() {
     let child = child.body["secret"].as_str().unwrap();
     server.get("/api/v1/team/members", child).await.is_problem(403, "forbidden");
     server.get("/api/v1/team/members", &parent).await.is(StatusCode::OK);
-    // Nor one that lasts longer.
+    // Nor can a key create one with a later expiry.
     let soon = made_at(&server, &parent).await + 3_600_000;
     let body = json!({"name": "short", "scopes": ["admin"], "expires_at": soon});
     let short = server.post(KEYS, &parent, &body).await.is(StatusCode::CREATED);
     let body = json!({"name": "long", "scopes": ["admin"], "expires_at": soon * 2});
     let long = server.post(KEYS, short.body["secret"].as_str().unwrap(), &body).await.is(StatusCode::CREATED);
     assert_eq!(long.body["expires_at"], soon);
-    // A password is for people.
+    // API keys cannot change a password.
     let password = server.request(Method::PUT, "/api/v1/auth/password").bearer_auth(&parent);
     let password = password.json(&json!({"new_password": "correct horse"}));
     super::answer(password).await.is_problem(403, "forbidden");

@@ -1,4 +1,4 @@
-//! Who may what: every route of the API against everybody who may come. A route that is missing here fails.
+//! Authorization: every route of the API against every kind of caller. A route that is missing here fails the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,10 +13,13 @@ use super::pictures::DOT;
 use super::{Answer, Server, answer};
 use crate::cli::User;
 
-/// Each route with whom it is for, and a body that it takes.
+/// Each route with its required caller, and a valid body.
 ///
-/// `open`: everybody. `token`: whoever has one of its own kind. `login`: whoever has signed in, and no key. `any`: whoever is known. `member`, `admin`: from that role on. `operator`: administrators of the first workspace. `ann's`: hers, which for others
-/// is not there; administrators of her workspace see it too.
+/// `open`: any caller. `token`: a caller with a token of the route's own kind. `login`: a signed-in user, but no API
+/// key.
+/// `any`: any authenticated caller. `member`, `admin`: that role or a higher one. `operator`: an administrator of the
+/// first
+/// workspace. `ann's`: Ann and administrators of her workspace; for others the object does not exist.
 const ROUTES: &str = r#"
 get    /health                                  open
 get    /health/ready                            open
@@ -153,7 +156,7 @@ fn routes() -> Vec<Route> {
     let mut routes = Vec::new();
     for line in ROUTES.lines().filter(|line| !line.is_empty()) {
         let (head, body) = line.find('{').map_or((line, None), |_| {
-            // A body begins after the route's words; the path has braces too.
+            // A body begins after a space; the path contains braces too.
             let at = line.find(" {").map_or(line.len(), |at| at + 1);
             (&line[..at], Some(&line[at..]).filter(|body| !body.is_empty()))
         });
@@ -186,19 +189,19 @@ async fn every_route_is_in_the_table() {
     assert_eq!(known, found);
 }
 
-/// A world in which everything that a route names is Ann's.
+/// A server on which every object in a route belongs to Ann.
 struct World {
     server: Server,
-    /// Everybody, by name, with the key that they come with.
+    /// The API key of each caller, by name.
     keys: BTreeMap<&'static str, Option<String>>,
-    /// What stands for each part of a path.
+    /// The values of path parameters.
     parts: BTreeMap<&'static str, String>,
     asked: AtomicU32,
 }
 
 impl World {
     async fn new() -> Self {
-        // Each request comes from an address of its own: those that guess are held back by theirs.
+        // Each request uses a different client address, because addresses with failed attempts are throttled.
         let user = User::new();
         user.configure("[server]\nproxies = [\"127.0.0.0/8\"]\n");
         let server = Server::start_for(user, &[]);
@@ -289,7 +292,7 @@ impl World {
         if let Some(body) = &route.body {
             request = request.json(body);
         }
-        // A stream that is let in does not end by itself.
+        // An authorized stream does not end by itself.
         if route.path.ends_with("/stream") {
             let response = request.send().await.unwrap();
             let (status, headers) = (response.status().as_u16(), response.headers().clone());
@@ -305,7 +308,7 @@ fn now_ms() -> u64 {
     SystemClock::new().now().0
 }
 
-/// What somebody gets from a route: `401`, `403` or `404`, or that they are let in.
+/// The verdict on a request: `401`, `403`, `404`, or `in` if the caller was authorized.
 fn verdict(answer: &Answer) -> &'static str {
     assert!(answer.status < 500, "{answer:#?}");
     match (answer.status, answer.body["code"].as_str()) {
@@ -318,23 +321,23 @@ fn verdict(answer: &Answer) -> &'static str {
 
 fn wanted(route: &Route, who: &str) -> &'static [&'static str] {
     let known = !["nobody", "garbage", "revoked", "expired"].contains(&who);
-    // What a prompt is filled with is in a body.
+    // The arguments of a prompt are in a body.
     let reads = route.role == "any" && (route.method == Method::GET || route.path.ends_with("/{prompt}"));
     match (route.role.as_str(), who) {
         ("open", _) => &["in", "404", "403"],
         ("token", _) => &["401"],
         (_, _) if !known => &["401"],
         ("login", _) => &["403"],
-        // A key for reading alone changes nothing; its user's own settings and keys are no exception.
+        // A read-only key changes nothing, including its user's own settings and keys.
         (_, "reader") if !reads => &["403"],
         ("member", "viewer") => &["403", "404"],
-        // What all workspaces share is for the administrators of the first one.
+        // Objects shared by all workspaces require an administrator of the first one.
         ("operator", "viewer" | "bob" | "ann" | "reader" | "elsewhere") => &["403"],
         ("admin", "viewer" | "bob" | "ann" | "reader") => &["403"],
         (_, "viewer" | "bob" | "elsewhere") if route.is_anns => &["404"],
-        // An account of another workspace is not there.
+        // An account of another workspace does not exist for the caller.
         ("admin", "elsewhere") if route.path.contains('{') => &["404"],
-        // What the path names may not be there for those who may look.
+        // The object in the path may be missing even for an authorized caller.
         _ => &["in", "404"],
     }
 }
@@ -350,12 +353,12 @@ async fn everybody_gets_what_is_theirs_and_nothing_else() {
         is_anns: false,
         body: None,
     };
-    // The key's time is over within half a second.
+    // The key expires within half a second.
     while verdict(&world.ask(&expired, "expired").await) == "in" {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await; // tidy: sleep the key's time has to pass
     }
     let mut wrong = Vec::new();
-    // Those who are let in change things: they come last.
+    // Authorized callers change state, so they come last.
     for who in
         ["nobody", "garbage", "revoked", "expired", "viewer", "bob", "elsewhere", "reader", "ann", "boss"]
     {
@@ -374,7 +377,7 @@ async fn everybody_gets_what_is_theirs_and_nothing_else() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What whoever reads a shared conversation may ask of it.
+/// The routes of a shared conversation that its readers may use.
 const OF_READERS: &[&str] = &[
     "/threads/{thread}",
     "/threads/{thread}/events",

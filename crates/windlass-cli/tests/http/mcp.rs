@@ -1,4 +1,4 @@
-//! Tool servers as people manage them: how they are, signing in, adding, and what a restart keeps.
+//! Administration of tool servers: status, sign-in, adding, and persistence across a restart.
 
 pub mod far;
 pub mod prompts;
@@ -21,12 +21,12 @@ const PATH: &str = "/api/v1/mcp/servers";
 const CALLBACK: &str = "/api/v1/mcp/callback";
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// A model that calls the server's tool, and then says so.
+/// A model that calls the server's tool and then replies.
 fn model() -> Model {
     Model::start(vec![Turn::Call(vec![("once", json!({"text": "x"}))]), Turn::Say("It is done.")])
 }
 
-/// A server over a user's store, at an address that stays: browsers come back to it.
+/// A server over a user's store at a fixed address, to which browsers are redirected.
 fn serve(model: &Model, user: User, port: u16) -> Server {
     let command = model.command(&user, &["serve", "--listen", &format!("127.0.0.1:{port}")]);
     Server::spawn(user, command)
@@ -58,8 +58,7 @@ async fn come_back(server: &Server, key: &str, brought: &str) -> Answer {
     server.get(&format!("{CALLBACK}?{brought}"), key).await
 }
 
-/// Presses the button of the page that a browser came back to.
-/// Presses the button of the page that a browser comes back to.
+/// Confirms the sign-in on the page that a browser was redirected to.
 pub async fn confirm(server: &Server, key: &str, brought: &str) -> Answer {
     let request = server.request(Method::POST, CALLBACK).bearer_auth(key);
     answer(request.header("content-type", FORM).body(brought.to_owned())).await
@@ -69,7 +68,7 @@ async fn wait(server: &Server, key: &str, run: &str) -> Value {
     server.get(&format!("/api/v1/runs/{run}/wait"), key).await.is(StatusCode::OK).body
 }
 
-/// Has somebody sign in, so that the tool is known, and takes it back again.
+/// Signs in so that the tool becomes known, and then revokes the sign-in.
 async fn known_by_now(server: &Server, key: &str, far: &Far) {
     state(server, key, "guarded", "needs_sign_in").await;
     let page = begin(server, key).await;
@@ -78,14 +77,14 @@ async fn known_by_now(server: &Server, key: &str, far: &Far) {
     far.takes_back();
 }
 
-/// Where a terminal says that somebody is to sign in, and before it where a browser comes back to from there.
+/// The sign-in address that a terminal prints, preceded by its redirect address.
 fn offered(login: &mut Child) -> (String, String) {
     let mut lines = BufReader::new(login.stdout.take().unwrap()).lines();
     let page = lines.find_map(|line| line.ok().filter(|line| line.contains("/authorize?"))).unwrap();
     (value(&page, "redirect_uri").replace("%3A", ":").replace("%2F", "/"), page)
 }
 
-/// No file of a store has a secret in it.
+/// Asserts that no file of a store contains a secret.
 fn nothing_readable(user: &User) {
     for file in std::fs::read_dir(user.store()).unwrap().map(|file| file.unwrap().path()) {
         let bytes = if file.is_file() { std::fs::read(&file).unwrap() } else { Vec::new() };
@@ -94,14 +93,14 @@ fn nothing_readable(user: &User) {
     }
 }
 
-/// Whoever has configured a server that wants people to sign in.
+/// A user with a configured server that requires a sign-in.
 pub fn guarded(far: &Far) -> User {
     let user = User::new();
     user.configure(&format!("[mcp.guarded]\nurl = '{}/mcp'\ntrusted = true\n", far.base));
     user
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_waits_for_a_sign_in_goes_on_when_somebody_has_signed_in() {
     let (far, model, port) = (Far::guarded().await, model(), free_port());
@@ -110,7 +109,7 @@ async fn a_run_that_waits_for_a_sign_in_goes_on_when_somebody_has_signed_in() {
     let bob = server.key(&["--user", &server.add_user("bob@example.com", &["--role", "admin"])]);
     state(&server, &boss, "guarded", "needs_sign_in").await;
     let page = begin(&server, &boss).await;
-    // What one has begun nobody else ends, and it counts once.
+    // Only the user who began a sign-in can complete it, and only once.
     come_back(&server, &bob, &far.back(&page)).await.is_problem(403, "forbidden");
     confirm(&server, &bob, &far.back(&page)).await.is_problem(403, "forbidden");
     come_back(&server, &boss, "error=access_denied").await.is_problem(422, "invalid");
@@ -126,7 +125,7 @@ async fn a_run_that_waits_for_a_sign_in_goes_on_when_somebody_has_signed_in() {
         (&json!("once"), &json!("2026-07-28"))
     );
 
-    // All of it is taken back: the next call finds nobody signed in.
+    // All tokens are revoked: the next call finds no valid sign-in.
     far.takes_back();
     let sent =
         server.post("/api/v1/runs", &boss, &json!({"message": "do it"})).await.is(StatusCode::CREATED).body;
@@ -136,7 +135,7 @@ async fn a_run_that_waits_for_a_sign_in_goes_on_when_somebody_has_signed_in() {
     assert_eq!(asked["server"], "guarded", "{paused:#}");
     let page = asked["url"].as_str().unwrap().to_owned();
 
-    // The process dies; another one knows the tool, the run and the sign-in that has begun.
+    // The process is killed. Another one knows the tool, the run and the pending sign-in.
     let server = serve(&model, server.kill(), port);
     let ann = server.key(&["--user", &server.add_user("ann@example.com", &[])]);
     let known = state(&server, &boss, "guarded", "needs_sign_in").await;
@@ -160,7 +159,7 @@ async fn a_run_that_waits_for_a_sign_in_goes_on_when_somebody_has_signed_in() {
     nothing_readable(&server.user);
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_link_that_somebody_follows_signs_nobody_in() {
     let (far, model) = (Far::guarded().await, model());
@@ -173,7 +172,7 @@ async fn a_link_that_somebody_follows_signs_nobody_in() {
     let run = sent["run"].as_str().unwrap().to_owned();
     let paused = wait(&server, &ann, &run).await;
     let asked = &paused["meta"]["interrupts"][0]["kind"]["sign_in"];
-    // She has signed in there with an account of hers, and has an administrator follow where that leads.
+    // An attacker has signed in with her own account, and lures an administrator to the redirect address.
     let brought = far.back(asked["url"].as_str().unwrap());
     let admin = administrator(&server).await;
     let page = answer(admin.bare(Method::GET, &format!("{CALLBACK}?{brought}"))).await.is(StatusCode::OK);
@@ -186,12 +185,12 @@ async fn a_link_that_somebody_follows_signs_nobody_in() {
     answer(post().header("origin", "https://evil.example.com")).await.is_problem(403, "forbidden");
     assert_eq!(far.given(), 1);
     state(&server, &boss, "guarded", "needs_sign_in").await;
-    // The page's own button is another thing.
+    // A confirmation from the server's own page is accepted.
     answer(post().header("origin", &server.address)).await.is(StatusCode::OK);
     assert_eq!(wait(&server, &ann, &run).await["status"], "done");
 }
 
-/// Signs in at the terminal; returns the scopes that were asked for.
+/// Signs in at the terminal. Returns the requested scopes.
 async fn log_in(user: &User, far: &Far) -> String {
     let mut login = user.start(&["mcp", "login", "guarded", "--timeout", "60"]);
     let (back, page) = offered(&mut login);
@@ -200,7 +199,7 @@ async fn log_in(user: &User, far: &Far) -> String {
     value(&page, "scope").to_owned()
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sign_in_at_the_terminal_asks_for_the_scope_that_a_waiting_call_needs() {
     let (far, model) = (Far::guarded().await, model());
@@ -216,7 +215,7 @@ async fn a_sign_in_at_the_terminal_asks_for_the_scope_that_a_waiting_call_needs(
     assert!(again.err.contains("nobody has to sign in"), "{again:?}");
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_goes_on_after_a_sign_in_that_no_server_saw() {
     let (far, model, port) = (Far::guarded().await, model(), free_port());
@@ -231,7 +230,7 @@ async fn a_call_goes_on_after_a_sign_in_that_no_server_saw() {
     let user = server.kill();
     let mut login = user.start(&["mcp", "login", "guarded", "--timeout", "60"]);
     let (back, page) = offered(&mut login);
-    // What any page can have a browser ask for ends nothing.
+    // Forged redirects do not end the sign-in.
     for brought in ["error=access_denied", "error=access_denied&state=x", "code=bad&state=x"] {
         let said = reqwest::get(format!("{back}?{brought}")).await.unwrap();
         assert_eq!(said.status(), StatusCode::CONFLICT);
@@ -239,7 +238,7 @@ async fn a_call_goes_on_after_a_sign_in_that_no_server_saw() {
     assert!(reqwest::get(format!("{back}?{}", far.back(&page))).await.unwrap().status().is_success());
     assert_eq!(login.wait().unwrap().code(), Some(0));
     let server = serve(&model, user, port);
-    // It waits until the server has looked.
+    // The run waits until the server has detected the sign-in.
     state(&server, &boss, "guarded", "connected").await;
     let mut done = wait(&server, &boss, &run).await;
     for _ in 0..600 {
@@ -252,7 +251,7 @@ async fn a_call_goes_on_after_a_sign_in_that_no_server_saw() {
     assert_eq!((&done["status"], &done["data"]), (&json!("done"), &json!("It is done.")), "{done:#}");
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_are_added_and_taken_out_by_those_who_run_the_store() {
     let far = Far::open().await;
@@ -285,7 +284,7 @@ async fn servers_are_added_and_taken_out_by_those_who_run_the_store() {
         ),
         (json!({"name": "a"}), (422, "invalid")),
         (json!({"name": "kept", "url": "https://a.example.com"}), (409, "duplicate")),
-        // A program would run on this machine.
+        // A command would execute a program on this machine.
         (json!({"name": "a", "command": "sh"}), (403, "forbidden")),
     ] {
         server.post(PATH, &boss, &wrong).await.is_problem(code.0, code.1);
@@ -311,7 +310,7 @@ async fn servers_are_added_and_taken_out_by_those_who_run_the_store() {
 }
 
 // rows: SK-R3, SK-R11
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_down_at_a_start_shows_its_tools_as_they_were() {
     let far = Far::open().await;
@@ -333,7 +332,7 @@ async fn a_server_that_is_down_at_a_start_shows_its_tools_as_they_were() {
     let server = Server::start_for(user, &[]);
     let down = state(&server, &boss, "far", "down").await;
     assert!(down["last_error"].is_string() && down["retry_at"].is_u64(), "{down:#}");
-    // What an error says of the network is for the operator.
+    // Network details of an error are only for the operator.
     let (ann, _) = server.member("ann");
     let seen = state(&server, &ann.key, "far", "down").await;
     assert_eq!(seen["last_error"], "the server cannot be reached");
@@ -349,7 +348,7 @@ async fn a_server_that_is_down_at_a_start_shows_its_tools_as_they_were() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_reaches_so_many_servers_of_its_own_at_a_time() {
-    // These servers take connections and say nothing.
+    // These servers accept connections and never respond.
     let mut silent = Vec::new();
     for _ in 0..3 {
         silent.push(tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap());
@@ -371,14 +370,14 @@ async fn a_client_reaches_so_many_servers_of_its_own_at_a_time() {
         waiting.push((silent[at].accept().await.unwrap(), sent));
     }
     answer(invoke(&ann, ports[2])).await.is_problem(429, "busy");
-    // Another user's request gets as far as its server.
+    // Another user's request reaches its server.
     let sent = tokio::spawn(invoke(&bob, ports[2]).send());
     waiting.push((silent[2].accept().await.unwrap(), sent));
     waiting.iter().for_each(|(_, sent)| sent.abort());
 }
 
 // rows: ZE-E13
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_brings_a_server_along_for_one_run() {
     let far = Far::open().await;
@@ -395,9 +394,9 @@ async fn a_client_brings_a_server_along_for_one_run() {
         server.request(Method::POST, "/zeus/api/agent/invoke").bearer_auth(&boss).json(&body)
     };
     let invoke = |port: u16, key: &str| invoke_in("own", port, key);
-    // What the settings let nobody call is not called for a client either.
+    // An address that the settings do not permit is not called for a client either.
     answer(invoke(1, "x")).await.is_problem(422, "invalid");
-    // A client's key goes to no stranger in clear.
+    // A client's key is not sent to a foreign host without TLS.
     let clear = format!("http://crm.example.com:{}/mcp", far.port);
     let tool = json!({"name": "crm", "base_url": clear, "headers": {"X-Key": "SENTINEL"}});
     let body = json!({"message": "do it", "session_id": "clear", "tools": [tool], "llm_config": {}});
@@ -414,7 +413,7 @@ async fn a_client_brings_a_server_along_for_one_run() {
     let paused = wait(&server, &boss, &run).await;
     let asked = &paused["meta"]["interrupts"][0];
     assert_eq!(asked["tool"], "once", "{paused:#}");
-    // Where there is no room for a run, nobody is called for it.
+    // If the user has too many runs, the client's server is not called.
     let before = far.asked();
     answer(invoke_in("another", far.port, "x")).await.is_problem(429, "too_many_runs");
     assert_eq!(far.asked(), before);
@@ -423,19 +422,19 @@ async fn a_client_brings_a_server_along_for_one_run() {
     let done = wait(&server, &boss, &run).await;
     assert_eq!(done["status"], "done", "{done:#}");
     assert_eq!(far.calls(), ["Bearer SENTINEL"]);
-    // It was that run's alone.
+    // The server was available to that run only.
     server.get("/api/v1/tools/once", &boss).await.is_problem(404, "not_found");
     nothing_readable(&server.user);
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn people_sign_in_from_a_terminal() {
     let far = Far::guarded().await;
     let user = guarded(&far);
     let tested = user.run(&["mcp", "test"]).exits(1).out;
     assert!(tested.contains("windlass mcp login guarded"), "{tested}");
-    // Nothing starts without one that is required; signing in there does.
+    // No command starts without a required server, except its sign-in.
     user.configure(&format!("[mcp.guarded]\nurl = '{}/mcp'\ntrusted = true\nrequired = true\n", far.base));
     let refused = user.run(&["run", "hello"]).exits(2).err;
     assert!(refused.contains("windlass mcp login guarded"), "{refused}");

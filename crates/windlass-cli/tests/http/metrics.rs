@@ -1,4 +1,4 @@
-//! What the server tells those who watch it: figures, lines and spans; and nothing secret.
+//! The server's metrics, logs and spans, which contain no secrets.
 
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::cli::{User, count};
 
 const MODEL: &str = "openai-chat/files-4";
 
-/// A server over a run that it has driven to its end.
+/// A server that has driven one run to its end.
 fn after_a_run(models: &super::operate::Models, dressed: impl FnOnce(&mut std::process::Command)) -> Server {
     let user = abandoned(models, "openai-chat/files-4-ttft300ms");
     let server = logged(user, &[], |command| {
@@ -73,7 +73,7 @@ async fn figures_are_for_this_machine_for_administrators_and_for_whoever_has_the
     let mut command = user.command(&["serve", "--listen", "127.0.0.1:0"]);
     command.env("SCRAPE", "scr4pe");
     let server = Server::spawn(user, command);
-    // Through a proxy nobody is local.
+    // A request through a proxy is never local.
     let ask = || server.request(Method::GET, "/metrics").header("x-forwarded-for", "203.0.113.1");
     answer(ask()).await.is_problem(401, "unauthenticated");
     answer(ask().bearer_auth("scr4pe2")).await.is_problem(401, "unauthenticated");
@@ -82,7 +82,7 @@ async fn figures_are_for_this_machine_for_administrators_and_for_whoever_has_the
     let member = server.add_user("m@example.com", &[]);
     answer(ask().bearer_auth(server.key(&["--user", &member]))).await.is_problem(403, "forbidden");
 
-    // A proxy on this machine that says nothing of itself hands on either name.
+    // A local proxy without forwarding headers may forward either host name.
     let known = Server::start(&["--public-url", "http://agents.example.com"]);
     let beside = known.request(Method::GET, "/metrics").header("host", "agents.example.com");
     answer(beside).await.is_problem(401, "unauthenticated");

@@ -1,4 +1,4 @@
-//! The server as clients use it: the real binary on a port of its own, spoken to over HTTP.
+//! The server as clients use it: the real binary on a free port, over HTTP.
 
 mod agui;
 mod approvals;
@@ -58,7 +58,7 @@ use serde_json::Value;
 
 use crate::cli::User;
 
-/// A running server with a store of its own. Its process ends with it.
+/// A running server with a temporary store. Dropping it kills the process.
 pub struct Server {
     pub user: User,
     process: Child,
@@ -67,7 +67,7 @@ pub struct Server {
     client: reqwest::Client,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -76,7 +76,7 @@ pub struct Answer {
 }
 
 impl Server {
-    /// Starts a server that the demo model answers in, or whatever the arguments name.
+    /// Starts a server with the demo model, or with the model named in the arguments.
     pub fn start(arguments: &[&str]) -> Self {
         Self::start_for(User::new(), arguments)
     }
@@ -88,7 +88,7 @@ impl Server {
         Self::spawn(user, command)
     }
 
-    /// Starts a server by a command that was made for it.
+    /// Starts a server with the given command.
     pub fn spawn(user: User, mut command: Command) -> Self {
         let mut process = command.spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
@@ -96,7 +96,7 @@ impl Server {
             let line = line.ok()?;
             line.split_whitespace().find(|word| word.starts_with("http")).map(str::to_owned)
         });
-        // Whatever else it prints must find a reader.
+        // A reader must consume the remaining output.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         let Some(address) = address else {
             let said = crate::cli::said(process.wait_with_output().unwrap());
@@ -110,14 +110,14 @@ impl Server {
         Self { user, process, address, client }
     }
 
-    /// An API key of the local administrator.
+    /// Creates an API key of the local administrator.
     pub fn key(&self, arguments: &[&str]) -> String {
         let mut all = vec!["admin", "add-key", "test"];
         all.extend(arguments);
         self.user.run(&all).exits(0).out.trim().to_owned()
     }
 
-    /// Adds a user; returns its id.
+    /// Adds a user. Returns its id.
     pub fn add_user(&self, email: &str, arguments: &[&str]) -> String {
         let mut all = vec!["admin", "add-user", email];
         all.extend(arguments);
@@ -129,41 +129,41 @@ impl Server {
         self.client.request(method, format!("{}{path}", self.address))
     }
 
-    /// What a path answers to whoever has the key.
+    /// Gets a path with a key.
     pub async fn get(&self, path: &str, key: &str) -> Answer {
         answer(self.request(Method::GET, path).bearer_auth(key)).await
     }
 
-    /// What a path answers to a body.
+    /// Posts a JSON body to a path with a key.
     pub async fn post(&self, path: &str, key: &str, body: &Value) -> Answer {
         answer(self.request(Method::POST, path).bearer_auth(key).json(body)).await
     }
 
-    /// Starts a server over a user's store that speaks TLS.
+    /// Starts a server with TLS over a user's store.
     pub fn start_tls(user: User) -> Self {
         let server = Self::start_for(user, &[]);
         assert!(server.address.starts_with("https://"), "{}", server.address);
         server
     }
 
-    /// The process.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Sends a signal and waits for the end; gives the user back, and the exit code.
+    /// Sends a signal and waits for the process to end. Returns the user and the exit code.
     pub fn end(self, number: i32) -> (User, Option<i32>) {
         operate::signal(self.id(), number);
         self.wait()
     }
 
-    /// Waits for the end; gives the user back, and the exit code.
+    /// Waits for the process to end. Returns the user and the exit code.
     pub fn wait(mut self) -> (User, Option<i32>) {
         let code = self.process.wait().unwrap().code();
         (std::mem::replace(&mut self.user, User::new()), code)
     }
 
-    /// Kills the server, as a crash does, and gives the user back.
+    /// Kills the server, as a crash does. Returns the user.
     pub fn kill(mut self) -> User {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -178,7 +178,7 @@ impl Drop for Server {
     }
 }
 
-/// Sends a request and reads the whole answer.
+/// Sends a request and reads the complete response.
 pub async fn answer(request: RequestBuilder) -> Answer {
     let response = request.send().await.unwrap();
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
@@ -192,13 +192,13 @@ pub async fn answer(request: RequestBuilder) -> Answer {
 }
 
 impl Answer {
-    /// Checks the status and, on a failure, shows everything.
+    /// Asserts the status. A failure prints the whole response.
     pub fn is(self, status: StatusCode) -> Self {
         assert_eq!(self.status, status.as_u16(), "{self:#?}");
         self
     }
 
-    /// Checks that it is a problem of this status and code.
+    /// Asserts that the response is a problem with this status and code.
     pub fn is_problem(&self, status: u16, code: &str) {
         let found = (self.status, self.body["code"].as_str(), self.body["status"].as_u64());
         assert_eq!(found, (status, Some(code), Some(status.into())), "{self:#?}");

@@ -1,4 +1,4 @@
-//! Sign-in by a provider elsewhere, with a provider that really signs.
+//! Sign-in through an OpenID provider that issues real signatures.
 
 mod provider;
 
@@ -11,7 +11,7 @@ use super::browser::Browser;
 use super::{Answer, Server};
 use crate::cli::User;
 
-/// A server that knows a provider, with more said of it.
+/// A server with a configured provider and additional settings.
 fn server(provider: &Provider, more: &str) -> Server {
     let user = User::new();
     let secret = user.folder().join("../secret");
@@ -26,7 +26,7 @@ fn server(provider: &Provider, more: &str) -> Server {
 
 const BEGIN: &str = "/api/v1/auth/oidc/corp";
 
-/// Goes to the provider and consents there; returns the way back.
+/// Consents at the provider. Returns the redirect back to the server.
 async fn go(
     browser: &mut Browser<'_>,
     provider: &Provider,
@@ -61,7 +61,7 @@ async fn a_person_signs_in_and_is_known_the_next_time() {
     let me = browser.get("/api/v1/auth/me").await.is(StatusCode::OK).body;
     let known = (&me["email"], &me["name"], &me["role"], &me["has_password"]);
     assert_eq!(known, (&json!("ann@example.com"), &json!("Ann"), &json!("member"), &json!(false)));
-    // Another address and another signature: still the same person. And the provider may change its keys.
+    // A changed address or signature algorithm does not change the account, and the provider may rotate its keys.
     let mut other = Browser::new(&server);
     let moved = |claims: &mut Value| claims["email"] = "moved@example.com".into();
     sign_in(&mut other, &provider, Signed::Es256, moved).await.is(StatusCode::SEE_OTHER);
@@ -72,7 +72,7 @@ async fn a_person_signs_in_and_is_known_the_next_time() {
         sign_in(&mut third, &provider, signed, |_| {}).await.is(StatusCode::SEE_OTHER);
         assert_eq!(third.get("/api/v1/auth/me").await.body["id"], me["id"]);
     }
-    // Deactivated here, whatever the provider says.
+    // A deactivated account cannot sign in, regardless of the provider.
     let mut admin = administrator(&server).await;
     let place = format!("/api/v1/team/members/{}", me["id"].as_str().unwrap());
     admin.send(Method::DELETE, &place, None).await.is(StatusCode::NO_CONTENT);
@@ -123,18 +123,18 @@ async fn a_sign_in_is_finished_once_and_where_it_was_begun() {
     let mut browser = Browser::new(&server);
     let back = go(&mut browser, &provider, Signed::Rs256, |_| {}).await;
     let begun = browser.clone();
-    // A way back that somebody slips another person signs nobody in.
+    // A redirect that an attacker gives to a victim does not sign the victim in.
     let mut victim = Browser::new(&server);
     victim.get(&back).await.is(StatusCode::FORBIDDEN);
     go(&mut victim, &provider, Signed::Rs256, |_| {}).await;
     victim.get(&back).await.is(StatusCode::FORBIDDEN);
     assert!(victim.cookies.is_empty());
-    // Nor does a cookie that we sign for something else.
+    // A cookie that the server signed for another purpose is rejected too.
     browser.get(&back).await.is(StatusCode::SEE_OTHER);
     let mut confused = begun.clone();
     confused.cookies.insert("windlass_oidc".into(), browser.cookies["windlass_auth"].clone());
     confused.get(&back).await.is(StatusCode::FORBIDDEN);
-    // The same way back with the same cookie, and a code that would still be good.
+    // A replayed redirect with the same cookie, and a code that the provider would still accept.
     let mut replayed = begun.clone();
     replayed.get(&back).await.is(StatusCode::FORBIDDEN);
     assert!(!replayed.cookies.contains_key("windlass_auth"));
@@ -162,7 +162,7 @@ async fn who_gets_an_account_is_configured() {
         let elsewhere = |claims: &mut Value| claims["email"] = "ann@evil-example.com".into();
         sign_in(&mut browser, &provider, Signed::Rs256, elsewhere).await.is(StatusCode::FORBIDDEN);
         sign_in(&mut browser, &provider, Signed::Rs256, unverified).await.is(StatusCode::FORBIDDEN);
-        // The address of an account is not the account.
+        // An equal address does not link to an existing account.
         let mut admin = administrator(&server).await;
         let mut ann = member(&mut admin, &server, "ann@example.com", "admin").await;
         sign_in(&mut browser, &provider, Signed::Rs256, |_| {}).await.is(StatusCode::CONFLICT);
@@ -170,7 +170,7 @@ async fn who_gets_an_account_is_configured() {
         sign_in(&mut browser, &provider, Signed::Rs256, bob).await.is(StatusCode::SEE_OTHER);
         assert_eq!(browser.get("/api/v1/auth/me").await.body["role"], "viewer");
         ann.get("/api/v1/auth/me").await.is(StatusCode::OK);
-        // One that she only typed is its owner's when they come.
+        // An unverified address of an account does not block its real owner.
         for email in ["else@example.com", "ann@example.com"] {
             let typed = Some(json!({"email": email, "password": PASSWORD}));
             ann.send(Method::PATCH, "/api/v1/auth/me", typed).await.is(StatusCode::OK);
@@ -185,7 +185,7 @@ async fn who_gets_an_account_is_configured() {
     let mut ann = member(&mut admin, &server, "ann@example.com", "member").await;
     let mut browser = Browser::new(&server);
     sign_in(&mut browser, &provider, Signed::Rs256, unverified).await.is(StatusCode::FORBIDDEN);
-    // Who has typed an address does not wait there for its owner; whom an administrator knows by it is that person.
+    // An unverified address is not linked, unlike one that an administrator has entered.
     let typed = |email: &str| Some(json!({"email": email, "password": PASSWORD}));
     let me = "/api/v1/auth/me";
     ann.send(Method::PATCH, me, typed("else@example.com")).await.is(StatusCode::OK);

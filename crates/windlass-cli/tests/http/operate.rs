@@ -1,4 +1,4 @@
-//! Running a server: told to end, reached through proxies, asked too often, and what it leaves to the next process.
+//! Operation of a server: shutdown, proxies, rate limits, and hand-over to the next process.
 
 use std::io::{Read, Write};
 use std::process::Child;
@@ -12,10 +12,10 @@ use super::raw::{connect, head, logged, logs, rest, with_limits};
 use super::{Server, answer};
 use crate::cli::{User, count};
 
-/// Twenty steps that write files; each takes long enough to be interrupted in.
+/// Twenty steps that write files, each long enough to be interrupted.
 const MODEL: &str = "openai-chat/files-20-ttft150ms";
 
-/// Waits for something that will be.
+/// Waits until a condition holds.
 pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     for _ in 0..1_200 {
         if is() {
@@ -32,7 +32,7 @@ pub fn signal(process: u32, signal: i32) {
     assert_eq!(unsafe { libc::kill(i32::try_from(process).unwrap(), signal) }, 0);
 }
 
-/// A model server, for as long as the value lives.
+/// A model server, which stops when this is dropped.
 pub struct Models {
     _runtime: tokio::runtime::Runtime,
     pub server: ModelServer,
@@ -44,7 +44,7 @@ pub fn models() -> Models {
     Models { _runtime: runtime, server }
 }
 
-/// A user whose store has a run that has begun and that nobody drives; it may write without asking.
+/// A user whose store has an unfinished run without a driver; the run may write without asking.
 pub fn abandoned(models: &Models, model: &str) -> User {
     let user = User::new();
     user.run(&["auto-run", "everything"]).exits(0);
@@ -59,7 +59,7 @@ pub fn abandoned(models: &Models, model: &str) -> User {
     user
 }
 
-/// A command against the model server.
+/// A command that uses the model server.
 pub fn command(user: &User, models: &Models, model: &str, arguments: &[&str]) -> std::process::Command {
     let mut command = user.command(arguments);
     dress(&mut command, models, model);
@@ -75,7 +75,7 @@ fn replies(user: &User) -> usize {
     count(&user.events(), "step.replied")
 }
 
-/// What the script writes, each line once.
+/// Asserts that the log has each line of the script once.
 pub fn check_log(user: &User) {
     let lines = (1..19).filter(|turn| turn % 3 != 0).map(|turn| format!("line {turn}\n"));
     assert_eq!(user.read("log.txt"), lines.collect::<String>() + "END\n");
@@ -112,7 +112,7 @@ fn a_client_that_does_not_read_holds_an_end_up_only_until_the_second_signal() {
     let mut stream = connect(&server);
     stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
     let ask = head(&server, "GET /api/v1/openapi.json") + "\r\n";
-    // Until nothing fits any more: every buffer on the way is full of answers.
+    // Writes until all buffers on the way are full of responses.
     while stream.write_all(ask.as_bytes()).is_ok() {}
     signal(server.id(), libc::SIGTERM);
     logs(&server.user, 1, |line| line["message"] == "the server is told to end");
@@ -159,14 +159,14 @@ async fn requests_are_counted_by_user_key_and_address() {
         anonymous().await.is(StatusCode::OK);
     }
     anonymous().await.is_problem(429, "rate_limited");
-    // A cookie or a key that is none is nobody's; one that counts is somebody's at any address.
+    // An invalid cookie or key counts as anonymous. A valid key is limited by its user instead of the address.
     for (name, value) in [("cookie", "windlass_auth=x; auth_token=y"), ("authorization", "Bearer wls_x")] {
         let dressed = server.request(Method::GET, "/api/v1/version").header(name, value);
         answer(dressed).await.is_problem(429, "rate_limited");
     }
     let third = server.add_user("third@example.com", &[]);
     server.get("/api/v1/version", &server.key(&["--user", &third])).await.is(StatusCode::OK);
-    // Balancers ask this without end.
+    // Health checks are not limited.
     answer(server.request(Method::GET, "/api/v1/health")).await.is(StatusCode::OK);
     logs(&server.user, 4, |line| line["problem"] == "rate_limited");
 }
@@ -180,11 +180,11 @@ async fn keys_cannot_be_tried_without_end() {
     }
     let mut guess = server.get("/api/v1/threads/t", "wls_guess").await;
     while guess.status == 401 {
-        // Every two seconds one more may be tried.
+        // One more attempt is allowed every two seconds.
         guess = server.get("/api/v1/threads/t", "wls_guess").await;
     }
     guess.is_problem(429, "rate_limited");
-    // Whoever has one that counts is let in all the same, wherever others guess.
+    // A valid key is accepted even if other clients guess keys from the same address.
     server.get("/api/v1/threads/t", &known).await.is_problem(404, "not_found");
 }
 
@@ -193,7 +193,7 @@ fn one_address_does_not_take_all_connections() {
     let server = with_limits("connections_per_address = 3");
     let ask = head(&server, "GET /api/v1/health") + "connection: close\r\n\r\n";
     let held: Vec<_> = (0..3).map(|_| connect(&server)).collect();
-    // Accepted in order: what comes after the three is closed without a word.
+    // Connections are accepted in order, so later ones are closed without a response.
     for _ in 0..5 {
         assert_eq!(super::raw::say(&server, ask.as_bytes()), "");
     }
@@ -214,7 +214,7 @@ async fn a_proxy_that_is_trusted_names_the_client() {
     from("203.0.113.1").await.is(StatusCode::OK);
     from("203.0.113.2").await.is(StatusCode::OK);
     from("203.0.113.1").await.is_problem(429, "rate_limited");
-    // What the client itself put before it does not count.
+    // An address that the client itself prepended is ignored.
     from("198.51.100.7, 203.0.113.1").await.is_problem(429, "rate_limited");
 
     let user = User::new();
@@ -266,7 +266,7 @@ async fn a_user_has_so_many_streams_at_a_time() {
         let open = || user.request(Method::GET, &path).header("accept", format).send();
         let streams = [open().await.unwrap(), open().await.unwrap()];
         assert!(streams.iter().all(|stream| stream.status() == StatusCode::OK), "{streams:#?}");
-        // An answer that is no refusal would have no end.
+        // A response that is not a rejection would never end.
         let refuse = async |what: &str, request: reqwest::RequestBuilder| {
             let refused = request.send().await.unwrap();
             assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS, "{what}");
@@ -274,7 +274,7 @@ async fn a_user_has_so_many_streams_at_a_time() {
         for format in ["text/event-stream", "application/x-ndjson"] {
             refuse(format, user.request(Method::GET, &path).header("accept", format)).await;
         }
-        // A request that is refused cancels, starts and answers nothing.
+        // A rejected request does not cancel, start or answer anything.
         let leaves = format!("/runs/{run}/stream?on_leave=cancel");
         refuse(&leaves, user.request(Method::GET, &leaves)).await;
         for (path, body) in &dialects {
@@ -283,7 +283,7 @@ async fn a_user_has_so_many_streams_at_a_time() {
         assert_eq!(user.wait(&run).await["status"], "paused", "{format}");
         let runs = user.get("/runs").await.is(StatusCode::OK).body;
         assert_eq!(runs["data"].as_array().unwrap().len(), 2, "{runs:#}");
-        // Others are not concerned.
+        // Other users are not limited.
         let own = bob.small_talk().await;
         let path = format!("/threads/{own}/stream");
         assert_eq!(bob.request(Method::GET, &path).send().await.unwrap().status(), StatusCode::OK);
@@ -298,7 +298,7 @@ async fn a_user_has_so_many_runs_at_a_time() {
     let first = ann.post("/runs", task.clone()).await.is(StatusCode::CREATED);
     ann.post("/runs", task.clone()).await.is_problem(429, "too_many_runs");
     bob.post("/runs", task).await.is(StatusCode::CREATED);
-    // A message into the thread of the one that there is begins none.
+    // A message to an existing thread does not start another run.
     let more = format!("/threads/{}/messages", first.body["thread"].as_str().unwrap());
     ann.post(&more, serde_json::json!({"message": "and faster"})).await.is(StatusCode::ACCEPTED);
     let cancel = format!("/runs/{}/cancel", first.body["run"].as_str().unwrap());

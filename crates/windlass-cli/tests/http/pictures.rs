@@ -1,4 +1,4 @@
-//! Pictures of a conversation: shown to whoever may read it, and nothing else that is stored apart.
+//! Pictures of a conversation: readable by its readers; no other blob is served.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -7,12 +7,12 @@ use windlass::machine::Digest;
 use super::client::Client;
 use super::{Server, answer};
 
-/// A red picture of 48 by 32 points.
+/// A red picture of 48 by 32 pixels.
 pub const DOT: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x30\0\0\0\x20\x08\x02\0\0\0\xdb\xb6lK\0\0\0\x31IDAT\x78\xda\
     \xed\xceA\x09\0\0\x08\x04\xb0\x8bc\x08\xfb\x63,[\x88\x8f\xc1\x02,\xd3\xf5J\x84\x84\x84\x84\x84\x84\x84\x84\x84\x84\
     \x84\x84\x84\x84\x84\x84\x84.-\x0e`\x08j\xca\xac@\x3c\0\0\0\0IEND\xaeB`\x82";
 
-/// Sends a message with these files, and waits for the answer. Returns the thread and the digests of the files.
+/// Sends a message with these files, and waits for the reply. Returns the thread and the digests of the files.
 async fn sent(client: &Client<'_>, files: &[(&str, &[u8])]) -> (String, Vec<String>) {
     for (name, bytes) in files {
         let put = client.request(Method::PUT, &format!("/files/{name}")).body(bytes.to_vec());
@@ -51,7 +51,7 @@ async fn a_picture_is_shown_to_whoever_reads_the_conversation() {
     }
     let tag = shown.headers()["etag"].clone();
     assert_eq!(shown.bytes().await.unwrap(), DOT);
-    // It is asked for each time, by whoever sits there then, and sent once.
+    // The browser revalidates each time, because its user may have changed; the bytes are sent once.
     let again = |client: &Client<'_>| {
         client.request(Method::GET, &path(&digests[0])).header("if-none-match", &tag).send()
     };
@@ -62,7 +62,7 @@ async fn a_picture_is_shown_to_whoever_reads_the_conversation() {
     let elsewhere = format!("/threads/{}/pictures/{}", ann.small_talk().await, digests[0]);
     let elsewhere = ann.request(Method::GET, &elsewhere).header("if-none-match", &tag).send().await.unwrap();
     assert_eq!(elsewhere.status(), StatusCode::NOT_FOUND);
-    // Its bytes say what it is, whatever its name says.
+    // The bytes determine the type, not the file's name.
     let shown = ann.request(Method::GET, &path(&digests[1])).send().await.unwrap();
     assert_eq!(shown.headers()["content-type"], "image/gif");
 
@@ -92,7 +92,7 @@ async fn the_files_of_a_message_go_with_another_one() {
     let again = |message: &Value| json!({"message": "again", "attachments": [{"thread": thread, "message": message["seq"]}]});
     let run = ann.post("/runs", again(asked)).await.is(StatusCode::CREATED).body;
     ann.wait(run["run"].as_str().unwrap()).await;
-    // What was sent anew stays, whatever becomes of the conversation that it comes from.
+    // A resent attachment remains if its original conversation is deleted.
     ann.delete(&format!("/threads/{thread}")).await.is(StatusCode::NO_CONTENT);
     let other = run["thread"].as_str().unwrap();
     let there = ann.get(&format!("/threads/{other}/messages")).await.is(StatusCode::OK).body;
@@ -127,7 +127,7 @@ async fn what_is_no_picture_of_the_conversation_is_not_there() {
         ann.get(&format!("/threads/{thread}/pictures/{digest}")).await.is_problem(404, "not_found");
     }
     ann.get(&format!("/threads/thr_none/pictures/{}", pictures[0])).await.is_problem(404, "not_found");
-    // A fork has what the original said.
+    // A fork has the messages of the original.
     let messages = ann.get(&format!("/threads/{other}/events")).await.is(StatusCode::OK).body;
     let head = messages["data"].as_array().unwrap().last().unwrap()["seq"].clone();
     let fork = ann.post(&format!("/threads/{other}/fork"), json!({ "at": head })).await;

@@ -1,4 +1,4 @@
-//! The policy as people see, check and try it, and nothing of that changes it.
+//! The policy over HTTP: shown, checked and tested without a change.
 
 use reqwest::StatusCode;
 use serde_json::json;
@@ -27,7 +27,7 @@ async fn the_policy_is_shown_as_it_counts() {
     assert_eq!((&own["text"], &own["whole"]), (&json!(RULES), &json!(true)));
     assert_eq!(each(own["rules"].as_array().unwrap(), "name"), ["no secrets"]);
     assert!(own["path"].as_str().unwrap().ends_with("windlass/policy.toml"));
-    // Nobody has trusted the folder: what loosens does not count.
+    // The folder is not trusted, so its loosening rules are not in force.
     assert_eq!(
         (&folder["text"], &folder["whole"], &folder["rules"]),
         (&json!(LOOSE), &json!(false), &json!([]))
@@ -69,10 +69,10 @@ async fn the_gate_says_what_it_would_say_and_nothing_is_called() {
     assert_eq!(test(write.clone()).await, said("ask", "annotations", true));
     let with = |rules: &str| json!({"tool": "Write", "arguments": {}, "policy": rules});
     assert_eq!(test(with(LOOSE)).await, said("allow", "free", true));
-    // Whose word counts is said too.
+    // The verdict names the required approvers.
     let two = "[[rule]]\nname = 'ops'\nverdict = 'ask'\napprovers = ['role:admin']\n";
     assert_eq!(test(with(two)).await, said("ask", "ops", false));
-    // What people have chosen counts.
+    // Grants apply as well.
     ann.post("/grants", json!({"tool": "Write"})).await.is(StatusCode::CREATED);
     let granted = test(write.clone()).await;
     assert!(granted.0 == "allow" && granted.1.starts_with("grant "), "{granted:?}");
@@ -86,7 +86,7 @@ async fn the_gate_says_what_it_would_say_and_nothing_is_called() {
     let hers = json!({"tool": "Write", "user": ann_id});
     let said = server.admin().post("/policy/test", hers).await.is(StatusCode::OK).body;
     assert_eq!(said["verdict"], "allow", "{said:#}");
-    // Nothing was written, and no conversation was made.
+    // Nothing was written, and no conversation was created.
     assert_eq!(ann.all("/threads", 10).await, Vec::<serde_json::Value>::new());
     let files = ann.get("/files").await.is(StatusCode::OK).body;
     assert!(!files.to_string().contains("a.md"), "{files:#}");

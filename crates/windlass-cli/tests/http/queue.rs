@@ -1,4 +1,4 @@
-//! Messages that wait: read, changed, taken back and sent before their turn.
+//! Queued messages: read, changed, withdrawn, and sent early.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Tasks given, waited for and stopped; what happens to a message while a run is active.
+//! Runs: started, awaited and cancelled, and messages during an active run.
 
 use std::time::Duration;
 
@@ -37,14 +37,14 @@ async fn a_run_is_started_waited_for_and_told_in_one_flat_shape() {
     assert_eq!(told(one.body), told(done));
     let same = answer(ann.request(Method::GET, &path).header("if-none-match", &tag)).await;
     assert_eq!(same.status, 304);
-    // Who has read it from an earlier build, which told less of it, reads it anew.
+    // A client with a response from an older build, which had fewer fields, reads it again.
     let end = ann.get("/runs").await.is(StatusCode::OK).body["data"][0]["finished_at"].as_u64().unwrap();
     for (tag, status) in
         [(etag(&("run", 2, run, end)), StatusCode::NOT_MODIFIED), (etag(&("run", run, end)), StatusCode::OK)]
     {
         answer(ann.request(Method::GET, &path).header("if-none-match", format!("W/{tag}"))).await.is(status);
     }
-    // In the same conversation, and by its own words.
+    // Waits for a run in the same conversation, with the header `Prefer`.
     let more = format!("/threads/{}/messages", sent.body["thread"].as_str().unwrap());
     let second = ann.post(&more, json!({"message": "again"})).await.is(StatusCode::CREATED);
     let patient = ann.request(Method::GET, &format!("/runs/{}", second.body["run"].as_str().unwrap()));
@@ -112,7 +112,7 @@ async fn what_happens_to_a_message_while_a_run_is_active_is_the_senders_choice()
     assert_eq!((&replaced["status"], &replaced["meta"]["cancelled"]), (&json!("cancelled"), &json!(true)));
 }
 
-// Commands are waited for while the model speaks.
+// The test blocks on commands while the model streams.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_stopped_run_had_said_is_told_once() {
     let user = User::new();
@@ -151,7 +151,7 @@ async fn a_run_is_stopped_by_its_owner_and_nobody_else() {
     ann.post(&cancel, json!({})).await.is(StatusCode::ACCEPTED);
     assert_eq!(ann.wait(&run).await["status"], "cancelled");
     ann.post(&cancel, json!({})).await.is_problem(409, "closed");
-    // Whoever may only look starts nothing.
+    // A viewer cannot start runs.
     let viewer = server.add_user("eve@example.com", &["--role", "viewer"]);
     let key = server.key(&["--user", &viewer]);
     let body = json!({"message": TASK});
@@ -166,7 +166,7 @@ async fn agents_models_and_tools_are_listed() {
     let agents = ann.get("/agents").await.is(StatusCode::OK).body;
     let agent = &agents["data"][0];
     assert!(agent["instructions"].is_array() && agent["mode"].is_string(), "{agent}");
-    // A key that starts no runs is not told what they are told, whoever it belongs to.
+    // A key that cannot start runs does not see the agent's instructions, even if its user can.
     let reads = Client { server: &server, key: server.key(&["--scope", "read"]) };
     let told = reads.get("/agents/default").await.is(StatusCode::OK).body;
     assert_eq!(

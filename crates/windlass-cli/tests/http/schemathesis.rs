@@ -1,7 +1,8 @@
-//! The server against its own description: a fuzzer sends what the description allows and what it forbids, and every
-//! answer has to be one that it names.
+//! Tests the server against its OpenAPI document: a fuzzer sends valid and invalid requests, and every response must
+//! match
+//! the document.
 //!
-//! The fuzzer is a program of its own, which `cargo xtask test` installs into `target/schemathesis`.
+//! The fuzzer is a separate program, which `cargo xtask test` installs into `target/schemathesis`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,14 +12,13 @@ use serde_json::json;
 
 use super::Server;
 
-/// What has to hold of every answer. Left out: that everything the description allows is also taken, because ids that
-/// the fuzzer makes up name nothing; and that credentials are asked for, because one who tries many in vain is shut out,
-/// which a test of its own has.
+/// The checks of every response. Two are omitted. Valid requests may be rejected, because invented ids name nothing.
+/// Authentication has a separate test, because a client with many failed attempts is locked out.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
     response_headers_conformance,response_schema_conformance,negative_data_rejection,unsupported_method,\
     allow_header_conformance,use_after_free";
 
-/// Tries for each operation: all of them take about a minute.
+/// Requests for each operation. All of them together take about a minute.
 const EXAMPLES: &str = "8";
 
 fn fuzzer() -> PathBuf {
@@ -36,7 +36,7 @@ async fn every_answer_is_one_that_the_description_names() {
     );
     let server = Server::start_for(user, &[]);
     let ann = server.admin();
-    // Something of each kind is there to be found.
+    // One object of each kind exists.
     let thread = ann.small_talk().await;
     let (waiting, _, interrupt) = ann.asked().await;
     ann.post(&format!("/threads/{waiting}/messages"), json!({"message": "later"}))
@@ -51,8 +51,8 @@ async fn every_answer_is_one_that_the_description_names() {
         .args(["--header", &format!("Authorization: Bearer {}", ann.key)])
         .args(["--checks", CHECKS, "--max-examples", EXAMPLES])
         .args(["--phases", "coverage,fuzzing", "--workers", "1", "--request-timeout", "20"])
-        // Waits are tested by name; here they would take up the time. Sign-ins that fail would close the server to
-        // everything else from this address, as they should.
+        // Long waits have separate tests and would consume the time. Failed sign-ins would lock this address out, as
+        // intended.
         .args(["--exclude-path-regex", "/(wait|stream|updates|login|refresh)$"])
         .args(["--generation-deterministic", "--no-color"])
         .current_dir(folder.path())

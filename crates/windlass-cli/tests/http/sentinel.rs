@@ -1,8 +1,11 @@
-//! Secrets of every kind, planted and echoed in every form: they get to where they are for, and are found nowhere else.
+//! Secrets of every kind, echoed by far systems in every form. They must reach their destination, and must not occur
+//! anywhere else.
 //!
-//! What is searched: prompts, the journal, blobs and everything else in the store, streams, logs at their loudest,
-//! outcomes, what a terminal shows, and traces (`traces.rs`). What a crash says is `crash.rs`'s test in the program, and
-//! what a program gives for single requests the library's (`tests/mcp/secrets.rs`).
+//! The test searches prompts, the journal, blobs and everything else in the store, streams, logs at `trace`,
+//! outcomes,
+//! terminal output, and traces (`traces.rs`). `crash.rs` of the program tests panic reports. `tests/mcp/secrets.rs`
+//! of the
+//! library tests secrets for single requests.
 
 mod echo;
 
@@ -20,7 +23,7 @@ use super::mcp::far::value;
 use crate::cli::User;
 use crate::cli::model::{Model, Turn};
 
-/// One for each place that a secret may come from; those of a sign-in are the far side's to give.
+/// One secret for each source; the far server issues those of a sign-in.
 const SECRETS: [&str; 5] = [
     "sentinel-api/7f+31a",
     "sentinel-env/9c+02b",
@@ -29,7 +32,7 @@ const SECRETS: [&str; 5] = [
     "sentinel-hdr/6a+99f",
 ];
 
-/// A tool server that says all that it was given, in every form and in pieces, also on its standard error.
+/// A tool server that returns everything it received, in every form and in pieces, also on standard error.
 const TOOLS: &str = r#"
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 echo "started with $SECRET" >&2
@@ -49,7 +52,7 @@ while read -r line; do
 done
 "#;
 
-/// A system over HTTP that echoes the head of each request, in pieces of five bytes.
+/// An HTTP server that echoes the head of each request, in pieces of five bytes.
 fn system() -> (std::net::SocketAddr, Arc<Mutex<String>>) {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
@@ -74,12 +77,12 @@ fn system() -> (std::net::SocketAddr, Arc<Mutex<String>>) {
     (address, heard)
 }
 
-/// The forms in which a secret would be recognised.
+/// The forms in which a secret would be recognized.
 fn forms(secret: &str) -> Vec<String> {
     let percent: String = secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let odd = secret.replace('/', "%2F").replace('+', "%2B");
     let packed = STANDARD.encode(secret);
-    // What base64 makes of the middle, whatever stands before it.
+    // The base64 form of the middle, for any preceding bytes.
     let inner = |before: &str| STANDARD.encode(format!("{before}{secret}"))[4..20].to_owned();
     vec![secret.into(), percent, odd, packed[..20].into(), inner("b"), inner("bo"), secret[..13].into()]
 }
@@ -99,7 +102,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
         match entry.metadata().unwrap() {
             it if it.is_dir() => files(&entry, found),
             it if it.is_file() => found.push(entry),
-            // A socket of the store.
+            // A socket in the store's folder.
             _ => {}
         }
     }
@@ -125,7 +128,7 @@ fn configured(user: &User, system: std::net::SocketAddr, echo: &Echo, secrets: &
     given
 }
 
-/// Signs in at the server that says everything back.
+/// Signs in at the server that echoes everything.
 async fn sign_in(user: &User) {
     use std::io::{BufRead, BufReader};
     let mut login = user.start(&["mcp", "login", "echo", "--timeout", "60"]);
@@ -138,7 +141,7 @@ async fn sign_in(user: &User) {
     assert_eq!(login.wait().unwrap().code(), Some(0));
 }
 
-/// A run whose tools say back, in every way that there is, whatever they were given.
+/// A run whose tools echo everything that they received, through every channel.
 fn leaky() -> Model {
     let echo = |way: &str| ("echo", json!({"text": way}));
     Model::start(vec![
@@ -151,12 +154,13 @@ fn leaky() -> Model {
             ("ListMcpResources", json!({"server": "echo"})),
             ("ReadMcpResource", json!({"server": "echo", "uri": "note://1"})),
         ]),
-        // What people are asked is answered by nobody.
+        // No user answers the questions.
         Turn::Call(vec![echo("asking task"), echo("ask")]),
     ])
 }
 
-/// The same run, with whatever the environment says; what it told, and whether the far side was told everything.
+/// The same run with additional environment variables. Returns its output, and checks that the far side received
+/// everything.
 #[cfg(feature = "otel")]
 pub async fn run_with(variables: &[(&str, &str)]) -> crate::cli::Said {
     let root = tempfile::tempdir().unwrap();
@@ -173,7 +177,7 @@ pub async fn run_with(variables: &[(&str, &str)]) -> crate::cli::Said {
 }
 
 // rows: SK-A13, SK-P14, LM-I6
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
     let root = tempfile::tempdir().unwrap();
@@ -193,7 +197,7 @@ async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
     let listed = names().await;
     assert!(listed.contains("deploy") && !listed.contains("credentials_ref"), "{listed}");
 
-    // A run by the command line, over the same store, as loud as it gets.
+    // A run on the command line over the same store, with the most verbose log.
     let model = leaky();
     let loud = |arguments: &[&str]| {
         let mut command = model.command(&server.user, arguments);
@@ -209,7 +213,7 @@ async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
     for wanted in [SECRETS[4], GIVEN[1], GIVEN[2], &encoded(GIVEN[0]), &encoded(GIVEN[3])] {
         assert!(echoed.contains(wanted), "{wanted} in {echoed}");
     }
-    // Every way to say something was gone.
+    // Every channel was used.
     for way in [
         "resources/list",
         "resources/read",
@@ -245,7 +249,7 @@ async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
         assert_none(&file.display().to_string(), &std::fs::read(&file).unwrap());
     }
 
-    // Switched off, its tools are gone, and a call by name is told so.
+    // After the integration is disabled, its tools are gone, and a call by name gets an error.
     let path = format!("/api/v1/integrations/{}", made["id"].as_str().unwrap());
     let off =
         server.request(reqwest::Method::PATCH, &path).bearer_auth(&key).json(&json!({"status": "disabled"}));
@@ -263,7 +267,7 @@ async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
 }
 
 // rows: SK-P14
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_waited_is_filled_in_by_whoever_approves_it() {
     let root = tempfile::tempdir().unwrap();

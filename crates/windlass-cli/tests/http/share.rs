@@ -1,4 +1,4 @@
-//! Conversations that are shared: who reads them, until when, and what is known of it.
+//! Shared conversations: who can read them, until when, and which data is visible.
 
 use std::time::Duration;
 
@@ -25,14 +25,14 @@ async fn a_shared_conversation_is_read_and_listed_until_that_is_taken_back() {
     bob.put(&share, json!({})).await.is_problem(404, "not_found");
 
     let made = ann.put(&share, json!({})).await.is(StatusCode::OK).body;
-    // To say it again changes nothing.
+    // Sharing again changes nothing.
     assert_eq!(ann.put(&share, json!({})).await.is(StatusCode::OK).body, made);
     assert_eq!((&made["shared"], &made["by"]["id"]), (&json!(true), &json!(ann_id)));
     assert_eq!(bob.get(&place).await.is(StatusCode::OK).body["owner"], ann_id);
     assert_eq!(bob.get(&share).await.is(StatusCode::OK).body, made);
     let said = bob.get(&format!("{place}/messages")).await.is(StatusCode::OK).body;
     assert!(said["data"].as_array().unwrap().len() > 1, "{said:#}");
-    // It is read by whoever has its link, and stands in nobody else's list.
+    // Any member with the link can read it, but it is in no other user's list.
     assert_eq!(bob.all("/threads", 10).await, Vec::<Value>::new());
     assert_eq!(each(&ann.all("/shares", 1).await, "thread"), [&*thread]);
     assert_eq!(bob.all("/shares", 1).await, Vec::<Value>::new());
@@ -69,7 +69,7 @@ async fn a_conversation_that_is_deleted_is_shared_no_more() {
     let (ann, _) = server.member("ann");
     let thread = ann.small_talk().await;
     ann.put(&format!("/threads/{thread}/share"), json!({})).await.is(StatusCode::OK);
-    // An administrator takes it back as well as its owner.
+    // An administrator can end sharing, as can the owner.
     let boss = server.admin();
     boss.delete(&format!("/threads/{thread}/share")).await.is(StatusCode::NO_CONTENT);
     assert_eq!(ann.all("/shares", 1).await, Vec::<Value>::new());

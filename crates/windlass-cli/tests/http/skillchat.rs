@@ -1,4 +1,4 @@
-//! The skills-chat interface: golden exchanges with the real binary, and what they cannot show.
+//! The skills-chat interface: golden exchanges with the real binary, and tests that those cannot express.
 
 mod sign_in;
 
@@ -44,7 +44,7 @@ async fn a_chat_and_its_session() {
 #[tokio::test]
 async fn questions_one_after_another() {
     let write = ("Write", json!({"file_path": "a.md", "content": "x"}));
-    // The calls that stand behind a question run after its answer.
+    // The calls after a question run after its answer.
     let server = scripted(vec![Turn::Call(vec![ask("one"), write, ask("two")]), Turn::Say("All done.")]);
     check(&server, "skillchat", "questions_one_after_another").await;
     let told = server.user.run(&["threads", "export"]).exits(0).out;
@@ -85,7 +85,7 @@ async fn a_question_that_has_expired_is_not_answered() {
         server.post(CHAT, &key, &json!({"message": "go", "session_id": "s"})).await.is(StatusCode::OK);
     let runs = server.get("/api/v1/runs", &key).await.is(StatusCode::OK).body;
     let run = runs["data"][0]["id"].as_str().unwrap_or_else(|| panic!("{runs:#}"));
-    // Its time runs out by itself, and the run goes on.
+    // The question expires, and the run continues.
     while server.get(&format!("/api/v1/runs/{run}/wait"), &key).await.body["status"] == "paused" {
         tokio::time::sleep(std::time::Duration::from_millis(25)).await; // tidy: sleep it waits for the thing itself
     }
@@ -142,7 +142,7 @@ async fn out_of_steps_there_is_a_plain_answer() {
     let server = Server::start(&["--model", model, "--base-url", &url, "--max-steps", "2"]);
     let key = server.key(&[]);
     let mut said = server.post(CHAT, &key, &json!({"message": "go", "session_id": "s"})).await.body;
-    // Each of its two steps makes a call that asks.
+    // Each of its two steps makes a call that requires approval.
     for _ in 0..2 {
         let checkpoint = &said["hitl"]["checkpoint_id"];
         let yes = json!({"session_id": "s", "checkpoint_id": checkpoint, "response": {"approved": true}});
@@ -154,7 +154,7 @@ async fn out_of_steps_there_is_a_plain_answer() {
 
 async fn chat_in(server: &Server, zone: &str) -> Answer {
     let request = server.request(Method::POST, CHAT).bearer_auth(server.key(&[]));
-    // What a body says of the time zone does not count.
+    // A time zone in the body is ignored.
     let body = json!({"message": "what time is it?", "user_timezone": "Asia/Tokyo"});
     answer(request.header("x-user-timezone", zone).json(&body)).await
 }
@@ -199,7 +199,7 @@ async fn fragments_come_as_the_model_says_them_and_the_run_outlives_its_stream()
 }
 
 impl Server {
-    /// Starts a server over a user's store that asks this model.
+    /// Starts a server with this model over a user's store.
     fn spawn_with(model: &Model, user: User) -> Self {
         let command = model.command(&user, &["serve", "--listen", "127.0.0.1:0"]);
         Self::spawn(user, command)

@@ -1,4 +1,6 @@
-//! The Skyflo interface as its Command Center uses it: golden exchanges with the real binary, and what they cannot show.
+//! The Skyflo interface as used by its Command Center: golden exchanges with the real binary, and tests that those
+//! cannot
+//! express.
 
 mod accounts;
 mod play;
@@ -14,7 +16,7 @@ use crate::cli::{TASK, User};
 
 const CONVERSATION: &str = "7f1b2c3d-0000-4000-8000-000000000001";
 
-/// A server whose conversation has the file that the demo model reads in its folder.
+/// A server with a conversation whose folder has the demo model's input file.
 fn with_data() -> Server {
     let server = Server::start(&[]);
     let folder = server.user.store().join("files/default/local/workspace").join(CONVERSATION);
@@ -110,7 +112,7 @@ pub async fn scripted(model: &str, configuration: &str) -> (ModelServer, Server)
     (models, Server::spawn(user, command))
 }
 
-/// One whose runs take some seconds.
+/// A server whose runs take some seconds.
 async fn slow() -> (ModelServer, Server) {
     scripted("openai-chat/text-400-delay20ms", "").await
 }
@@ -119,7 +121,7 @@ fn chat(text: &str) -> Value {
     json!({"conversation_id": CONVERSATION, "messages": [{"role": "user", "content": text}]})
 }
 
-/// Reads a stream up to an event of this name; returns all of it so far.
+/// Reads a stream up to an event with this name. Returns everything read so far.
 async fn read_to(response: &mut reqwest::Response, name: &str) -> String {
     let mut seen = String::new();
     while !seen.contains(&format!("event: {name}\n")) {
@@ -152,7 +154,7 @@ async fn a_run_is_stopped_by_the_id_that_ready_gave() {
     let last = rest.trim_end().rsplit("\n\n").next().unwrap();
     assert!(last.starts_with("event: workflow_complete\n"), "{rest}");
     assert!(last.contains(r#""result":{"done":true},"status":"stopped""#), "{rest}");
-    // One that has ended stays as it is, and one of elsewhere is not known.
+    // Stopping a finished run changes nothing, and an unknown run is rejected.
     server.post(&format!("{API}/agent/stop"), &key, &stop).await.is(StatusCode::OK);
     let other = json!({"conversation_id": CONVERSATION, "run_id": "run_none"});
     server.post(&format!("{API}/agent/stop"), &key, &other).await.is_problem(404, "not_found");
@@ -167,7 +169,7 @@ async fn a_run_goes_on_without_its_stream() {
     let mut stream = request.json(&chat(TASK)).send().await.unwrap();
     let run = run_id(&read_to(&mut stream, "generation.start").await);
     drop(stream);
-    // What is said now goes into the same run, and its stream tells how that goes on.
+    // A message at this moment joins the same run, and its stream continues that run.
     let path = format!("{API}/agent/chat");
     let beside = server.post(&path, &key, &chat("Are you done?")).await.is(StatusCode::OK).body;
     let beside = beside.as_str().unwrap();

@@ -1,4 +1,4 @@
-//! Starting, and what every answer has.
+//! The start of a server, and headers of every response.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;

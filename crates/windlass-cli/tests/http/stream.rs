@@ -1,4 +1,4 @@
-//! Streams of a thread and of a run: where they begin and end, what they carry, and who may read them.
+//! Streams of a thread and of a run: their start, end, content, and authorization.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::cli::{TASK, User};
 /// One event of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
-    /// Empty where a client does not go on from it.
+    /// Empty if a client cannot resume after this event.
     pub id: String,
     pub name: String,
     pub data: Value,
 }
 
-/// A client's end of a stream of server-sent events.
+/// The client side of a server-sent event stream.
 pub struct Events {
     response: Response,
     rest: Vec<u8>,
@@ -33,12 +33,12 @@ impl Events {
         Self::of(response)
     }
 
-    /// Reads a stream that was opened.
+    /// Reads an open stream.
     pub fn of(response: Response) -> Self {
         Self { response, rest: Vec::new() }
     }
 
-    /// The next event; `None` where the stream has ended or was torn off. What was cut short is no event.
+    /// The next event. Returns `None` after the stream has ended or was interrupted; a truncated event is dropped.
     pub async fn next(&mut self) -> Option<Told> {
         loop {
             if let Some(end) = self.rest.windows(2).position(|two| two == b"\n\n") {
@@ -68,7 +68,7 @@ fn told(block: &str) -> Told {
     Told { id: field("id"), name: field("event"), data: serde_json::from_str(&field("data")).unwrap() }
 }
 
-/// A server in whose store the demo model has done its task, a key, the thread and the run.
+/// A server whose store has a finished run of the demo task, with a key, the thread and the run.
 async fn done() -> (Arc<Server>, String, String, String) {
     let server = Server::start(&[]);
     let outcome = server.user.run(&["run", "--yes", "--json", TASK]).exits(0).json();
@@ -79,7 +79,7 @@ async fn done() -> (Arc<Server>, String, String, String) {
 }
 
 impl Server {
-    /// Tells the server to stop.
+    /// Sends SIGTERM to the server.
     fn stop(&self) {
         // SAFETY: a plain system call about a child that has not been waited for.
         let sent = unsafe { libc::kill(i32::try_from(self.process.id()).unwrap(), libc::SIGTERM) };
@@ -107,7 +107,7 @@ async fn a_run_that_has_ended_is_told_from_any_position_to_its_outcome() {
     for (at, told) in all.iter().enumerate().filter(|(_, told)| !told.id.is_empty()) {
         assert_eq!(told.id, format!("{}.0", told.data["seq"]));
         assert_eq!(told.name, told.data["type"]);
-        // The header counts before the query.
+        // The header takes precedence over the query.
         let back = server.stream(&format!("{path}?after=0"), &key).header("last-event-id", &told.id);
         if told.data["seq"] == recorded.len() as u64 {
             assert_eq!(back.send().await.unwrap().status(), StatusCode::NO_CONTENT);
@@ -178,7 +178,7 @@ async fn lines_of_json_say_the_same() {
     assert_eq!(lines, all.iter().map(as_line).collect::<Vec<_>>());
 }
 
-/// An outcome says when it was asked for.
+/// Removes the outcome's timestamp, which is the time of the request.
 fn without_time(mut line: Value) -> Value {
     if let Some(outcome) = line.get_mut("outcome") {
         outcome["timestamp"] = Value::Null;
@@ -195,7 +195,7 @@ async fn who_cannot_hold_a_stream_open_asks_again_and_again() {
     assert_eq!(first.body, json!({"updates": recorded, "next": format!("{}.0", recorded.len())}));
     let rest = server.get(&format!("{path}?after=3"), &key).await.is(StatusCode::OK);
     assert_eq!(rest.body["updates"], json!(recorded[3..]));
-    // At the end there is nothing, and it does not wait unless it is asked to.
+    // After the last event the list is empty, and the request waits only with a parameter.
     let next = format!("{path}?after={}", recorded.len());
     let none = server.get(&next, &key).await.is(StatusCode::OK);
     assert_eq!(none.body, json!({"updates": [], "next": format!("{}.0", recorded.len())}));
@@ -215,7 +215,7 @@ async fn who_asks_before_something_happens_waits_for_it() {
     let (told, ()) = tokio::join!(server.get(&path, &key), cancel);
     let told = told.is(StatusCode::OK);
     assert_eq!(told.body["updates"][0]["seq"], head as u64 + 1, "{told:?}");
-    // A run that waits ends its stream too.
+    // The stream of a waiting run ends too.
     let server = Server::start(&[]);
     let outcome = server.user.run(&["run", "--json", TASK]).json();
     let path = format!("/api/v1/runs/{}/stream", outcome["runId"].as_str().unwrap());
@@ -247,7 +247,7 @@ async fn a_client_that_goes_away_leaves_the_run_alone_unless_it_says_otherwise()
         drop(events);
         let ended = server.get(&format!("{path}/wait"), &key).await.is(StatusCode::OK).body;
         assert_eq!(ended["status"], status, "{query}");
-        // A stream of a run that has ended stops nothing when it ends.
+        // Closing the stream of a finished run has no effect.
         let told = Events::open(server.stream(&format!("{path}/stream{query}"), &key)).await.all().await;
         assert_eq!(told.last().unwrap().name, "outcome");
     }

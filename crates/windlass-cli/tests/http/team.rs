@@ -1,4 +1,4 @@
-//! The people of a workspace, as its administrators manage them.
+//! The members of a workspace, managed by its administrators.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -28,7 +28,7 @@ async fn members_are_added_changed_deactivated_and_come_back() {
     ann.get(MEMBERS).await.is_problem(403, "forbidden");
     let promoted = admin.send(Method::PATCH, &place, Some(json!({"role": "admin"}))).await;
     assert_eq!(promoted.is(StatusCode::OK).body["role"], "admin");
-    // At once, with the same token.
+    // Effective at once, with the same token.
     let list = ann.get(MEMBERS).await.is(StatusCode::OK);
     let ids: Vec<&str> =
         list.body["data"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
@@ -92,7 +92,7 @@ async fn nobody_sees_into_another_workspace() {
     }
     let keys = north.get(&format!("/api/v1/keys?user={ann}")).await;
     keys.is_problem(404, "not_found");
-    // An address is in the server once.
+    // An address is unique on the server.
     let taken = json!({"email": "n@example.com", "password": PASSWORD});
     admin.post(MEMBERS, taken).await.is_problem(409, "email_taken");
     let log = north.get("/api/v1/audit").await.is(StatusCode::OK);

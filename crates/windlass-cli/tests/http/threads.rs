@@ -1,4 +1,4 @@
-//! Conversations: listed, searched, renamed, read and deleted, by those whose they are.
+//! Conversations: listed, searched, renamed, read and deleted by their owners.
 
 use reqwest::{Method, StatusCode};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use windlass::machine::Digest;
 use super::client::each;
 use super::{Server, answer};
 
-/// The tag of a thing that is told by these, as `http/etag.rs` makes it.
+/// The ETag of a version, computed as in `http/etag.rs`.
 pub fn etag(version: &impl Serialize) -> String {
     format!("\"{}\"", &Digest::default().chain(version).to_string()[..24])
 }
@@ -32,7 +32,7 @@ async fn threads_come_in_pages_newest_first_to_their_owner() {
     assert_eq!(admin.all("/threads", 50).await.len(), 0);
     assert_eq!(admin.all("/threads?all=true", 4).await.len(), 6);
     ann.get("/threads?all=true").await.is_problem(403, "forbidden");
-    // The last one has another title now, and the newest activity.
+    // The last thread gets a new title, which makes it the most recently active.
     let last = &made[4];
     let path = format!("/threads/{last}");
     ann.patch(&path, json!({"title": "Über Windlass"})).await.is(StatusCode::OK);
@@ -67,7 +67,7 @@ async fn a_change_is_made_to_the_version_that_was_read() {
         (again.status, &again.headers["etag"], &again.body),
         (304, &read.headers["etag"], &json!(null))
     );
-    // Who has read it from an earlier build, which told less of it, reads it anew.
+    // A client with a response from an older build, which had fewer fields, reads it again.
     let (id, created, head) = (&read.body["id"], &read.body["created_at"], &read.body["head"]);
     let now = etag(&("thread", 2, id, created, head));
     let before = etag(&("thread", id, created, head));
@@ -137,7 +137,7 @@ async fn a_thread_is_deleted_once_nothing_runs_in_it() {
     ann.get(&format!("/runs/{run}")).await.is_problem(404, "not_found");
 }
 
-/// A conversation of the server's is none of this folder's.
+/// Conversations of the server do not belong to the folder of the command line.
 #[tokio::test]
 async fn a_chat_continues_no_conversation_of_the_server() {
     let server = Server::start(&[]);

@@ -1,4 +1,4 @@
-//! TLS by the server itself, with certificates that are renewed while it runs.
+//! The server's own TLS, with certificates that are renewed while it runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn certificate(name: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(fixture(name)).unwrap()
 }
 
-/// What a client sees: the certificate, the protocol that was agreed on, and the answer.
+/// Returns the server's certificate, the negotiated protocol and the response.
 async fn visit(
     server: &Server,
     versions: &[&'static SupportedProtocolVersion],
@@ -41,7 +41,7 @@ async fn visit(
     let ask = format!("GET /api/v1/health HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
     stream.write_all(ask.as_bytes()).await?;
     let mut answer = Vec::new();
-    // Some bytes are an answer, however the connection ends.
+    // A response may be complete although the connection ends with an error.
     let _ = stream.read_to_end(&mut answer).await;
     Ok((seen, agreed, String::from_utf8(answer).unwrap()))
 }
@@ -64,7 +64,7 @@ async fn a_certificate_is_renewed_without_a_restart() {
         assert_eq!((seen, agreed.as_deref()), (certificate("one.pem"), Some(&b"http/1.1"[..])));
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     }
-    // Rubbish changes nothing.
+    // Invalid files are ignored.
     std::fs::write(&pem, "rubbish").unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(1_100)).await; // tidy: sleep the files are looked at once a second
     assert_eq!(visit(&server, &all).await.unwrap().0, certificate("one.pem"));
@@ -78,7 +78,7 @@ async fn a_certificate_is_renewed_without_a_restart() {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await; // tidy: sleep it waits for the thing itself
     }
     assert!(renewed);
-    // Whoever speaks in clear is let go.
+    // A client without TLS is disconnected.
     let mut clear = TcpStream::connect(server.address.split_once("//").unwrap().1).await.unwrap();
     clear.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     let mut said = Vec::new();

@@ -1,4 +1,4 @@
-//! `/tools` and `/toolsets`: what there is, and trial calls of it.
+//! `/tools` and `/toolsets`: lists of tools, and trial calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use windlass::testing::mcp::{introduction, reading_tool};
 use super::{Server, answer};
 use crate::cli::User;
 
-/// A server of one tool, each of whose calls waits until it is let go on.
+/// A server with one tool, whose calls wait until the test releases them.
 async fn slow() -> (User, Arc<Semaphore>) {
     let goes_on = Arc::new(Semaphore::new(0));
     let gate = goes_on.clone();
@@ -40,7 +40,7 @@ async fn slow() -> (User, Arc<Semaphore>) {
     (user, goes_on)
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trial_call_whose_caller_hangs_up_keeps_its_room_and_is_noted() {
     let (user, goes_on) = slow().await;
@@ -121,7 +121,7 @@ async fn a_trial_call_goes_by_the_rules_and_stands_in_the_audit_log() {
     assert_eq!((&read["error"], &read["by"]), (&json!(false), &json!("annotations")));
     let content = &read["content"][0];
     assert!(content["type"] == "text" && content["data"].as_str().unwrap().contains("Rome,3"), "{read}");
-    // Another one's files are not there.
+    // The files of another user do not exist for the caller.
     let other =
         call("Read", &boss, json!({"arguments": {"file_path": "data.csv"}})).await.is(StatusCode::OK).body;
     assert_eq!((&other["error"], &other["content"][0]["type"]), (&json!(true), &json!("error")));
@@ -129,9 +129,9 @@ async fn a_trial_call_goes_by_the_rules_and_stands_in_the_audit_log() {
     call("Write", &runs, write.clone()).await.is_problem(409, "asks");
     let mut approved = write;
     approved["approve"] = json!(true);
-    // A key that may not approve lets nothing run.
+    // A key without the scope `approve` cannot approve a call.
     call("Write", &runs, approved.clone()).await.is_problem(403, "forbidden");
-    // Whoever was shown something else than what it would do is asked again.
+    // If the submitted preview differs from the current one, approval is requested again.
     approved["preview"] = json!("nothing");
     let asks = call("Write", &whole, approved.clone()).await;
     asks.is_problem(409, "asks");
@@ -173,7 +173,7 @@ async fn what_a_trial_call_writes_keeps_to_its_callers_room() {
     assert!(refused.contains("900 of 1000 bytes are taken; 101 more do not fit"), "{refused}");
     let listed = server.get("/api/v1/files", &key).await.is(StatusCode::OK).body;
     assert_eq!(listed["data"].as_array().unwrap().len(), 1, "{listed}");
-    // What it takes the place of makes room, and what grows smaller always fits.
+    // Replacing a file frees its space, and a smaller file always fits.
     assert_eq!(write("a.txt", 1000).await, None);
     assert_eq!(write("a.txt", 10).await, None);
 }

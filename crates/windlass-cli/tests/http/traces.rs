@@ -1,4 +1,4 @@
-//! Traces as a collector gets them: protobuf over HTTP, decoded field by field.
+//! Traces as received by a collector: protobuf over HTTP, decoded field by field.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,13 +11,13 @@ use super::operate::until;
 use super::raw::logged;
 use crate::cli::{TASK, User};
 
-/// A collector that keeps what it is sent.
+/// A collector that keeps the received requests.
 struct Collector {
     address: String,
     bodies: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-/// A span, as far as the tests look.
+/// The tested fields of a span.
 #[derive(Debug, Default)]
 struct Span {
     name: String,
@@ -51,7 +51,7 @@ impl Collector {
     }
 }
 
-/// Answers requests on a connection, and keeps their bodies.
+/// Responds to requests on a connection, and keeps their bodies.
 fn keep(mut stream: TcpStream, kept: &Mutex<Vec<Vec<u8>>>) {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 65536]);
     while let Ok(read @ 1..) = stream.read(&mut buffer) {
@@ -71,7 +71,7 @@ fn keep(mut stream: TcpStream, kept: &Mutex<Vec<Vec<u8>>>) {
     }
 }
 
-/// The values of a message's fields of one number, where they have a length.
+/// The values of a message's length-delimited fields with this number.
 fn parts(message: &[u8], wanted: u64) -> Vec<&[u8]> {
     let (mut rest, mut found) = (message, Vec::new());
     while !rest.is_empty() {
@@ -151,8 +151,8 @@ fn a_run_is_a_trace_in_the_words_of_the_conventions() {
     assert!(!all.contains("insights"), "no text is exported: {spans:#?}");
 }
 
-/// All that a run's tools were given, and have said back in every form, is in no trace.
-// Commands are waited for while the far side answers them.
+/// No trace contains a secret that a run's tools received and echoed in any form.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_secret_is_in_a_trace() {
     let collector = Collector::start();

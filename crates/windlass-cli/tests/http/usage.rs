@@ -1,4 +1,4 @@
-//! Usage: what runs used, for those who may know.
+//! Usage of runs, for authorized users.
 
 use reqwest::StatusCode;
 use serde_json::json;
@@ -32,14 +32,15 @@ async fn what_a_run_used_is_told_to_its_owner_and_to_administrators() {
     let of = format!("/api/v1/usage?thread={thread}");
     let own = server.get(&of, &key).await.is(StatusCode::OK).body;
     assert_eq!(&own["totals"], totals);
-    // The conversation is listed a moment after its first event, by the wall clock; rounding may put the thread's own
-    // time a millisecond ahead of it.
+    // The conversation is listed a moment after its first event, by the wall clock. Rounding may put the thread's own
+    // time a
+    // millisecond ahead of it.
     assert!(own["from"].as_u64().unwrap() <= begun.as_u64().unwrap() + 1, "{own:#} {begun}");
     let begun = own["from"].as_u64().unwrap();
     let before = format!("{of}&from={}&until={begun}", begun - 1);
     assert_eq!(server.get(&before, &key).await.is(StatusCode::OK).body["totals"]["runs"], json!(0));
     server.get(&of, &member).await.is_problem(404, "not_found");
-    // Whoever may read it may know what it cost.
+    // Every reader of a conversation may see its cost.
     let share = server.request(reqwest::Method::PUT, &format!("/api/v1/threads/{thread}/share"));
     super::answer(share.bearer_auth(&key).json(&json!({}))).await.is(StatusCode::OK);
     let shared = server.get(&of, &member).await.is(StatusCode::OK).body;

@@ -1,4 +1,5 @@
-//! The Zeus interface as its frontend uses it: golden exchanges with the real binary, and what they cannot show.
+//! The Zeus interface as used by its frontend: golden exchanges with the real binary, and tests that those cannot
+//! express.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use crate::cli::model::{Model, Turn};
 const INVOKE: &str = "/zeus/api/agent/invoke";
 const RESUME: &str = "/zeus/api/agent/resume";
 
-/// A server whose model says what a test tells it to.
+/// A server with a scripted model.
 fn scripted(turns: Vec<Turn>) -> Server {
     let user = User::new();
     let command = Model::start(turns).command(&user, &["serve", "--listen", "127.0.0.1:0"]);
@@ -24,7 +25,7 @@ fn write(path: &str) -> (&'static str, Value) {
     ("Write", json!({"file_path": path, "content": "x"}))
 }
 
-/// A run that writes two files, asking for each, and then says so.
+/// A run that requests approval of two file writes and then replies.
 fn writer() -> Server {
     scripted(vec![Turn::Call(vec![write("a.md"), write("b.md")]), Turn::Say("Both are written.")])
 }
@@ -60,7 +61,7 @@ async fn the_names_of_the_reference() {
 async fn what_cannot_be_had_is_refused_by_name() {
     let server = Server::start(&[]);
     check(&server, "zeus", "what_cannot_be_had_is_refused_by_name").await;
-    // Nothing of it was recorded, secrets least of all.
+    // Nothing of the rejected requests was recorded, in particular no secret.
     let rows = server.get("/api/v1/threads", &server.key(&[])).await.is(StatusCode::OK).body;
     assert_eq!(rows["data"], json!([]));
 }
@@ -135,7 +136,7 @@ async fn without_credit_nothing_is_sent() {
     nobody.is_problem(401, "unauthenticated");
 }
 
-/// Reads a stream until it has told an event of this name.
+/// Reads a stream up to an event with this name.
 async fn read_to(response: &mut reqwest::Response, name: &str) -> String {
     let mut seen = String::new();
     while !seen.contains(&format!("event: {name}\n")) {
@@ -157,7 +158,7 @@ async fn a_run_outlives_its_stream_and_the_next_message_waits_for_it() {
     let run = first.headers()["x-run-id"].to_str().unwrap().to_owned();
     read_to(&mut first, "text").await;
     drop(first);
-    // The stream of what was said meanwhile tells of its own run alone.
+    // The stream of the queued message contains its own run only.
     let said = invoke(&server, &key, json!({"message": "two", "session_id": "s"})).await;
     let names: Vec<&str> = said.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["text", "token_usage", "complete"], "{said:#?}");

@@ -1,6 +1,6 @@
-//! Clients whose streams are cut at random moments, while the server is killed and started again: whatever they have
-//! seen, each ends up with the journal's text. What a client knows is not streamed to it again, and no event has the
-//! same id twice.
+//! Clients whose streams are interrupted at random moments, while the server is killed and restarted. Each client
+//! ends with
+//! the journal's text. Content that a client already has is not streamed again, and no event id occurs twice.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::kill::{Dice, Seed, number_of};
 
 const RUNS: u64 = 4;
 const CLIENTS_OF_A_RUN: u64 = 4;
-/// Streams that have to be opened at the least.
+/// Minimum number of opened streams.
 const STREAMS: u64 = 100;
-/// A client reads fewer frames than this before it is cut off.
+/// Upper bound of frames that a client reads before its stream is interrupted.
 const FRAMES_MAX: u64 = 30;
 
 struct Setting {
@@ -30,7 +30,7 @@ struct Setting {
     streams: AtomicU64,
 }
 
-/// What one client has.
+/// The data that one client has received.
 #[derive(Default)]
 struct Heard {
     ids: HashSet<String>,
@@ -38,9 +38,9 @@ struct Heard {
     messages: HashMap<String, String>,
     /// Messages that are open in this stream.
     open: HashSet<String>,
-    /// Messages that this stream's snapshots had.
+    /// Messages in the snapshots of this stream.
     shown: HashSet<String>,
-    /// Messages that have ended. A server that dies makes void what was told of the others.
+    /// Complete messages. If the server is killed, the received text of the other messages is void.
     whole: HashSet<String>,
     has_ended: bool,
 }
@@ -93,8 +93,8 @@ impl Heard {
 }
 
 impl Setting {
-    /// Reads a run to its end, through as many streams as it takes: the first by starting it, the others by coming back
-    /// in either way.
+    /// Reads a run to its end through several streams. The first one starts the run, and the others reconnect in
+    /// either way.
     async fn read(&self, number: u64, mut dice: Dice) -> HashMap<String, String> {
         let mut heard = Heard::default();
         let (thread, run) = (format!("t{number}"), format!("r{number}"));

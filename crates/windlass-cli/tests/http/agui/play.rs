@@ -1,8 +1,9 @@
-//! Golden exchanges: `golden/*.txt`. A line that begins with `> ` is a request, and what follows is the answer.
+//! Golden exchanges: `golden/*.txt`. A line that begins with `> ` is a request, and the following lines are the
+//! response.
 //!
-//! Ids are replaced by names; fragments of a text are put together, because how a text is cut depends on the machine.
-//! `{interrupt}` stands for the newest one that was seen. `UPDATE=1` rewrites the answers. Every stream is also read
-//! with AG-UI's own schemas.
+//! Ids are replaced by names. Deltas of a text are joined, because their boundaries depend on timing. `{interrupt}`
+//! is the
+//! newest observed interrupt. `UPDATE=1` rewrites the responses. AG-UI's own schemas also validate every stream.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -22,7 +23,7 @@ pub fn events(stream: &str) -> Vec<Value> {
     data.map(|data| serde_json::from_str(data).unwrap()).collect()
 }
 
-/// Runs the script that has AG-UI's packages; returns what it prints.
+/// Runs the script with AG-UI's packages. Returns its output.
 pub fn script(arguments: &[&str]) -> Value {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let packages = root.join("target/ag-ui");
@@ -40,7 +41,7 @@ pub fn script(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Reads streams with AG-UI's schemas and its check of their order; returns the types that there were.
+/// Validates streams with AG-UI's schemas and its order check. Returns the event types that occurred.
 pub fn check_schemas(streams: &[Vec<Value>]) -> Vec<String> {
     if streams.is_empty() {
         return Vec::new();
@@ -76,12 +77,12 @@ struct Player<'a> {
     server: &'a Server,
     keys: HashMap<String, String>,
     interrupt: String,
-    /// Ids in the order in which they came.
+    /// Ids in the order of their first occurrence.
     names: Vec<(String, String)>,
 }
 
 impl Player<'_> {
-    /// `METHOD PATH as USER [BODY]`.
+    /// Sends `METHOD PATH as USER [BODY]`.
     async fn request(&mut self, line: &str, streams: &mut Vec<Vec<Value>>) -> String {
         let line = line.replace("{interrupt}", &self.interrupt);
         let mut words = line.splitn(5, ' ');
@@ -121,7 +122,7 @@ impl Player<'_> {
         key.clone()
     }
 
-    /// An event with names for its ids, and without times.
+    /// An event with its ids replaced by names, and without times.
     fn named(&mut self, mut event: Value) -> String {
         for interrupt in
             event.pointer_mut("/outcome/interrupts").and_then(Value::as_array_mut).into_iter().flatten()
@@ -137,7 +138,7 @@ impl Player<'_> {
 
     fn with_names(&mut self, mut text: String) -> String {
         while let Some(at) = text.find("run_") {
-            // A run's id, or that of a reply, with its place in the journal.
+            // A run's id, or a reply's id with its position in the journal.
             let digits = |rest: &str| rest.bytes().take_while(u8::is_ascii_digit).count();
             let place = text[at + 20..].strip_prefix('-').map_or(0, |rest| 1 + digits(rest));
             let id = text[at..at + 20 + place].to_owned();
@@ -153,7 +154,7 @@ impl Player<'_> {
     }
 }
 
-/// Events with the fragments of a text as one.
+/// Joins consecutive deltas of a text into one event.
 fn joined(events: &[Value]) -> Vec<Value> {
     let mut joined: Vec<Value> = Vec::new();
     for event in events {

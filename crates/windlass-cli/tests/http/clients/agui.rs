@@ -1,4 +1,4 @@
-//! AG-UI's own client. The protocol has no sign-in of its own: the client sends a header, here an API key.
+//! AG-UI's own client. The protocol defines no authentication: the client sends a header, here with an API key.
 
 use reqwest::StatusCode;
 use serde_json::json;

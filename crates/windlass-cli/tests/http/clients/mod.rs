@@ -1,7 +1,8 @@
-//! Other products' clients as they come: the requests that they send, in their order, from the first registration to a
-//! finished, approved run. The server has no other configuration than the dialects' tables.
+//! The unmodified requests of other products' clients, in their order, from the first registration to a finished,
+//! approved
+//! run. The server's configuration has only the dialects' tables.
 //!
-//! What single answers look like in full is shown beside each dialect.
+//! The tests of each dialect compare complete responses.
 
 mod agui;
 mod skillchat;
@@ -16,44 +17,44 @@ use super::{Server, answer};
 use crate::cli::User;
 use crate::cli::model::{Model, Turn};
 
-/// A server with this configuration, whose agent asks a model that says what a test tells it to.
+/// A server with this configuration and a scripted model.
 fn server(configuration: &str, model: &Model) -> Server {
     let user = User::new();
     user.configure(configuration);
     start(user, model)
 }
 
-/// The same over a store that there is.
+/// A server over an existing store.
 fn start(user: User, model: &Model) -> Server {
     let command = model.command(&user, &["serve", "--listen", "127.0.0.1:0"]);
     Server::spawn(user, command)
 }
 
-/// A model that writes a file, which has to be approved, and says so.
+/// A model that writes a file, which requires approval, and then replies.
 fn writer() -> Model {
     let write = json!({"file_path": "a.md", "content": "x"});
     Model::start(vec![Turn::Call(vec![("Write", write)]), Turn::Say("It is written.")])
 }
 
-/// Sends a request that is answered by a stream; returns its events.
+/// Sends a request with a streamed response. Returns its events.
 async fn stream(request: RequestBuilder) -> Vec<(String, Value)> {
     let answer = answer(request).await.is(StatusCode::OK);
     assert_eq!(answer.headers["content-type"], "text/event-stream; charset=utf-8");
     frames(answer.body.as_str().unwrap_or_default())
 }
 
-/// The names of events, in their order.
+/// The names of events, in order.
 fn names(events: &[(String, Value)]) -> Vec<&str> {
     events.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-/// The first event of a name.
+/// The first event with a name.
 fn event<'a>(events: &'a [(String, Value)], name: &str) -> &'a Value {
     let found = events.iter().find(|(known, _)| known == name);
     &found.unwrap_or_else(|| panic!("no {name}: {events:#?}")).1
 }
 
-/// Whether a text stands in any file of a store.
+/// Whether any file of a store contains a text.
 fn is_kept(server: &Server, text: &str) -> bool {
     let mut open = vec![server.user.store()];
     while let Some(folder) = open.pop() {

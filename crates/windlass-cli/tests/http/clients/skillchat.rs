@@ -1,4 +1,4 @@
-//! The skills chat's page: it sends no credential, keeps the cookie of a guest, and asks for what it always asks for.
+//! The skills chat's page: it sends no credential, keeps a guest's cookie, and sends its usual requests.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};

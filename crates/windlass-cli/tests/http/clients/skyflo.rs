@@ -1,4 +1,4 @@
-//! The Skyflo Command Center: its pages and its own server send these requests.
+//! The Skyflo Command Center: the requests of its pages and of its own server.
 
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn request(server: &Server, method: Method, path: &str) -> RequestBuilder {
     server.request(method, &format!("{API}{path}"))
 }
 
-/// The form for the first account, and the sign-in after it.
+/// Submits the form for the first account.
 async fn register(server: &Server, email: &str) -> Answer {
     let account = json!({"full_name": "Ann", "email": email, "password": "correct horse"});
     answer(request(server, Method::POST, "/auth/register/register/").json(&account)).await
@@ -34,7 +34,7 @@ async fn is_admin_user(server: &Server) -> Value {
         .clone()
 }
 
-/// A message or an answer, with the headers of the page.
+/// A request with a message or an answer, with the page's headers.
 fn sent(server: &Server, token: &str, path: &str, body: &Value) -> RequestBuilder {
     request(server, Method::POST, path)
         .bearer_auth(token)
@@ -60,7 +60,7 @@ async fn from_the_first_registration_to_an_approved_run() {
     let refresh = answer(issued).await.is(StatusCode::OK).body["refresh_token"].as_str().unwrap().to_owned();
     let me = server.get(&format!("{API}/auth/me"), &token).await.is(StatusCode::OK).body;
     assert_eq!((&me["email"], &me["full_name"]), (&json!("ann@example.com"), &json!("Ann")));
-    // The pages' lists are empty, and there.
+    // The lists of the pages exist and are empty.
     for path in
         ["/conversations?limit=25", "/integrations", "/team/members", "/analytics/metrics?last_n_days=7"]
     {
@@ -113,7 +113,7 @@ async fn one_account_is_the_first_and_others_are_invited() {
     let server = server(FIRST, &writer());
     register(&server, "ann@example.com").await.is(StatusCode::CREATED);
     register(&server, "bob@example.com").await.is_problem(403, "forbidden");
-    // The link of the terminal is of no use any more.
+    // The link from the terminal is no longer valid.
     let link = std::fs::read_to_string(server.user.store().join("first-link")).unwrap();
     let token = super::super::auth::token(&link).to_owned();
     let used = server.request(Method::POST, "/api/v1/auth/link").json(&json!({"token": token}));
@@ -173,7 +173,8 @@ async fn the_integrations_page_connects_a_system() {
     let change = json!({"metadata": {"api_url": "https://ci.example.com"}, "status": "disabled"});
     let changed = answer(server.request(Method::PATCH, &one).bearer_auth(&token).json(&change)).await;
     assert_eq!(changed.is(StatusCode::OK).body["status"], "disabled");
-    // Everybody sees them, and administrators alone change them; both are the server's own integrations.
+    // All members can read them, but only administrators can change them. Both lists are the server's own
+    // integrations.
     let member = server.key(&["--user", &server.add_user("m@example.com", &[])]);
     let listed = server.get(&format!("{path}?provider=Jenkins"), &member).await.is(StatusCode::OK).body;
     assert_eq!((listed.as_array().unwrap().len(), &listed[0]["id"]), (1, &made["id"]));

@@ -1,4 +1,4 @@
-//! The Zeus frontend and programs that call its backend: the bodies that its API reference publishes.
+//! The Zeus frontend and programs that call its backend: the request bodies that its API reference publishes.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ const INVOKE: &str = "/zeus/api/agent/invoke";
 const RESUME: &str = "/zeus/api/agent/resume";
 const KEY: &str = "sk-sentinel-91b7";
 
-/// The model as the reference has it: everything is required there.
+/// The model configuration as in the reference, where all fields are required.
 fn llm(model: &Model, name: &str) -> Value {
     json!({"baseUrl": model.url(), "apiKey": KEY, "modelName": name, "temperature": 0.7})
 }
@@ -40,9 +40,9 @@ fn resume(llm: &Value, call: &str, decision: Value) -> Value {
     json!({"session_id": "session_0123456789ab", "llm_config": llm, "tool_call_results": [result]})
 }
 
-/// What a program is given for the link that the server has printed: the bearer token of the first account.
+/// Exchanges the link that the server has printed for the bearer token of the first account.
 async fn bearer(server: &Server) -> String {
-    // The link is there before the first answer is.
+    // The link exists before the first response is sent.
     answer(server.request(Method::GET, "/api/v1/health")).await.is(StatusCode::OK);
     let link = std::fs::read_to_string(server.user.store().join("first-link")).unwrap();
     let token = super::super::auth::token(&link).to_owned();
@@ -64,7 +64,7 @@ async fn the_published_bodies_run_and_are_approved() {
     let model = writer();
     let server = server("[server.dialect.zeus]\nenabled = true\n", &model);
     let token = bearer(&server).await;
-    // The address is that of a configured provider: its own key goes there, and the client's is discarded.
+    // The address is that of a configured provider. The server sends its own key there, and discards the client's.
     let llm = llm(&model, "scripted");
     let events = post(&server, &token, INVOKE, &invoke(&llm)).await;
     assert_eq!(event(&events, "tool_call")["requires_approval"], true, "{events:#?}");
@@ -89,7 +89,7 @@ async fn a_browser_comes_by_its_cookie() {
     let done = browser.post(RESUME, resume(&llm, &call, json!({"decision": "approved"}))).await;
     let events = frames(done.is(StatusCode::OK).body.as_str().unwrap());
     assert_eq!(names(&events).last(), Some(&"complete"), "{events:#?}");
-    // Pages of elsewhere are not let in by it.
+    // Requests from other sites are rejected despite the cookie.
     let elsewhere = browser.bare(Method::POST, INVOKE).header("sec-fetch-site", "cross-site");
     assert_eq!(answer(elsewhere.json(&invoke(&llm))).await.status, 403);
 }
@@ -112,12 +112,12 @@ async fn a_modified_call_runs_with_its_new_parameters_without_being_asked_again(
         (&json!("b.md"), Some(&*first))
     );
     assert_eq!(event(&events, "tool_call_result")["tool_call_id"].as_str(), Some(&*first));
-    // Both words of the caller are in the record: what they edited, and that it may run.
+    // The journal has both actions of the caller: the edit and the approval.
     let told = server.user.run(&["threads", "export"]).exits(0).out;
     assert!(told.contains("call.edited") && told.contains("interrupt.closed"), "{told}");
 }
 
-/// Lets clients choose an endpoint at a model's address.
+/// Settings that let clients choose an endpoint at a model's address.
 fn open_to(model: &Model) -> String {
     let port = model.url().rsplit_once(':').unwrap().1.split('/').next().unwrap();
     format!(
@@ -139,7 +139,7 @@ async fn with_the_switch_a_run_calls_the_clients_endpoint_with_its_key() {
         (first.authorization.as_str(), &first.body["model"]),
         (&*format!("Bearer {KEY}"), &json!("vendor/own-model"))
     );
-    // A server that is started again knows the endpoint by the next request.
+    // After a restart, the server learns the endpoint from the next request.
     server = start(server.kill(), &configured);
     let events = post(&server, &key, RESUME, &resume(&llm, &call, json!({"decision": "approved"}))).await;
     assert_eq!(names(&events).last(), Some(&"complete"), "{events:#?}");
@@ -176,7 +176,7 @@ async fn a_run_may_take_as_many_steps_as_the_dialect_says() {
     let look = |nth: usize| Turn::Call(vec![("Glob", json!({"pattern": format!("{nth}*")}))]);
     let turns = (0..30).map(look).chain([Turn::Say("Done.")]).collect();
     let model = Model::start(turns);
-    // The model counts its own replies, so that it has to see all of them.
+    // The model counts its own replies, so the request must contain all of them.
     let server =
         server("[server.dialect.zeus]\nmax_steps = 999\n[agent.limits]\nwindow_messages = 0\n", &model);
     let events = post(&server, &server.key(&[]), INVOKE, &json!({"message": "go"})).await;

@@ -1,5 +1,4 @@
-//! A server of tools with a sign-in beside it, on loopback: it counts what it was asked, and takes back what it has given
-//! out when a test says so.
+//! A tool server with OAuth sign-in on loopback. It counts requests, and revokes its tokens on request of a test.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use windlass::testing::mcp::{introduction, reading_tool};
 
-/// The server. It ends with it.
+/// The server. Dropping it stops the server.
 pub struct Far {
     /// `http://127.0.0.1:PORT`.
     pub base: String,
@@ -26,25 +25,25 @@ pub struct Far {
 #[derive(Default)]
 struct World {
     base: Mutex<String>,
-    /// The credentials that count now; none: everybody's.
+    /// The valid credentials; `None` admits every client.
     counts: Mutex<Option<String>>,
-    /// `Authorization` of each call of a tool.
+    /// The header `Authorization` of each tool call.
     calls: Mutex<Vec<String>>,
-    /// The scope that a call of a tool needs, beside a token.
+    /// The scope that a tool call requires, in addition to a token.
     call_scope: Mutex<Option<String>>,
-    /// The scopes that people were last asked to grant.
+    /// The scopes of the last authorization request.
     scopes: Mutex<String>,
     given: Mutex<u32>,
     asked: Mutex<u32>,
 }
 
 impl Far {
-    /// A server that wants people to sign in.
+    /// A server that requires a sign-in.
     pub async fn guarded() -> Self {
         Self::start(Some("nobody yet".into())).await
     }
 
-    /// A server that lets everybody in.
+    /// A server without authentication.
     pub async fn open() -> Self {
         Self::start(None).await
     }
@@ -71,32 +70,32 @@ impl Far {
         Self { base, port, world, serving }
     }
 
-    /// Everything that was given out counts no more, and is not renewed.
+    /// Revokes all tokens, including refresh tokens.
     pub fn takes_back(&self) {
         *self.world.counts.lock().unwrap() = Some("nobody any more".into());
     }
 
-    /// From now on a call of a tool needs a token with this scope.
+    /// From now on a tool call requires a token with this scope.
     pub fn requires_for_calls(&self, scope: &str) {
         *self.world.call_scope.lock().unwrap() = Some(scope.to_owned());
     }
 
-    /// `Authorization` of each call of a tool.
+    /// The header `Authorization` of each tool call.
     pub fn calls(&self) -> Vec<String> {
         self.world.calls.lock().unwrap().clone()
     }
 
-    /// How often it was asked anything.
+    /// Number of requests.
     pub fn asked(&self) -> u32 {
         *self.world.asked.lock().unwrap()
     }
 
-    /// How many tokens were given out.
+    /// Number of issued tokens.
     pub fn given(&self) -> u32 {
         *self.world.given.lock().unwrap()
     }
 
-    /// What a browser is sent back with from a page of the sign-in: the path and query for the address that it names.
+    /// The query of the redirect from an authorization page.
     pub fn back(&self, page: &str) -> String {
         let state = value(page, "state");
         *self.world.scopes.lock().unwrap() = value(page, "scope").replace('+', " ").replace("%20", " ");
@@ -104,7 +103,7 @@ impl Far {
     }
 }
 
-/// A value of an address's query, as it stands there.
+/// A raw value of an address's query.
 pub fn value<'a>(url: &'a str, name: &str) -> &'a str {
     let (_, query) = url.split_once('?').unwrap();
     let found = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
@@ -150,7 +149,7 @@ async fn register(body: Bytes) -> Response {
     )
 }
 
-/// What a person is asked in a browser; what they press takes them back.
+/// The authorization page, whose button redirects back.
 async fn authorize(
     State(world): State<Arc<World>>,
     Query(asked): Query<HashMap<String, String>>,

@@ -1,4 +1,4 @@
-//! Prompts of a server: listed and filled in, over HTTP and on the command line.
+//! Prompts of a server: listed and expanded, over HTTP and on the command line.
 
 use axum::body::Bytes;
 use axum::response::{IntoResponse, Response};
@@ -13,7 +13,7 @@ use super::{PATH, state};
 use crate::cli::{User, lines};
 use crate::http::Server;
 
-/// A server that has texts ready. It ends with it.
+/// A server that offers prompts. Dropping it stops the server.
 pub struct Stage {
     url: String,
     serving: JoinHandle<()>,
@@ -28,7 +28,7 @@ impl Stage {
         Self { url, serving }
     }
 
-    /// Whoever uses it, and a server beside it that is not there.
+    /// A user with this server, and with another one that is unreachable.
     pub fn user(&self) -> User {
         let user = User::new();
         user.configure(&format!(
@@ -87,7 +87,7 @@ async fn mcp(body: Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
-// Commands are waited for while the server answers them.
+// The test blocks on commands while the server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn prompts_are_listed_and_filled_in_by_whoever_sees_the_tools() {
     let stage = Stage::start().await;
@@ -140,7 +140,7 @@ async fn prompts_are_listed_and_filled_in_by_whoever_sees_the_tools() {
     server.get(&format!("{PATH}/none/prompts"), &viewer).await.is_problem(404, "not_found");
 }
 
-// Commands are waited for while the server answers them.
+// The test blocks on commands while the server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn prompts_are_listed_and_filled_in_on_the_command_line() {
     let stage = Stage::start().await;

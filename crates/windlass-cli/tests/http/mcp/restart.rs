@@ -1,5 +1,6 @@
-//! Calls of a server's tools in the middle of which the real process is killed: over what its store has, another one
-//! completes the same call.
+//! Calls of a server's tools during which the real process is killed. Another process completes the same call from
+//! the
+//! store.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,14 +21,14 @@ use crate::cli::model::{Model, Turn};
 use crate::cli::{User, count, lines};
 use crate::http::{Server, answer};
 
-/// What the server wants back, byte for byte.
+/// The state that the server expects back, byte for byte.
 const STATE: &str = "v1.\u{0}é\"\\ 🦀 {\"n\": 1.50,\"b\":2}\n==";
 
-/// What the server asks before it buys.
+/// The server's question during the call of `buy`.
 const FORM: &str = r#"{"method":"elicitation/create","params":{"message":"How many?","requestedSchema":
     {"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}}"#;
 
-/// A server of the newer revision whose one tool, which nobody may call twice, takes more than one request.
+/// A server of the newer revision. Its only tool is not repeatable and takes more than one request.
 struct Stage {
     base: String,
     world: Arc<World>,
@@ -35,19 +36,17 @@ struct Stage {
 }
 
 struct World {
-    /// The tool.
     tool: &'static str,
-    /// What was asked of the tool and of its task, in this order.
+    /// The requests for the tool and its task, in order.
     asked: watch::Sender<Vec<Value>>,
-    /// How the task stands.
     task: Mutex<Task>,
 }
 
-/// What a look after the task comes to.
+/// The response to a poll of the task.
 #[derive(Clone, Copy, PartialEq)]
 enum Task {
     Working,
-    /// No answer, as long as whoever looks is there.
+    /// No response as long as the client is connected.
     Silent,
     Completed,
 }
@@ -67,13 +66,13 @@ impl Stage {
         *self.world.task.lock().unwrap() = task;
     }
 
-    /// The parameters of all requests of a method.
+    /// The parameters of all requests with a method.
     fn asked(&self, method: &str) -> Vec<Value> {
         let asked = self.world.asked.borrow();
         asked.iter().filter(|asked| asked["method"] == method).map(|asked| asked["params"].clone()).collect()
     }
 
-    /// Waits until so much was asked with this method.
+    /// Waits until a method was requested `times` times.
     async fn until(&self, method: &str, times: usize) {
         let mut asked = self.world.asked.subscribe();
         let enough = async {
@@ -85,7 +84,7 @@ impl Stage {
         waited.unwrap_or_else(|_| panic!("{method} was not asked {times} times: {:?}", self.world.asked));
     }
 
-    /// Whoever uses this server, and has said that its calls need nobody's word.
+    /// A user with this server, and with rules that allow its calls.
     async fn used(&self, model: &Model) -> (Server, String) {
         let user = User::new();
         user.configure(&format!("[mcp.shop]\nurl = '{}/mcp'\ntrusted = true\n", self.base));
@@ -155,7 +154,7 @@ fn serve(model: &Model, user: User) -> Server {
     Server::spawn(user, command)
 }
 
-/// A model that calls the tool once, and then says so.
+/// A model that calls the tool once and then replies.
 fn model(tool: &'static str) -> Model {
     Model::start(vec![Turn::Call(vec![(tool, json!({}))]), Turn::Say("It is done.")])
 }
@@ -170,7 +169,7 @@ async fn wait(server: &Server, key: &str, run: &str) -> Value {
     server.get(&format!("/api/v1/runs/{run}/wait"), key).await.is(StatusCode::OK).body
 }
 
-/// Waits until a run that sleeps now and then has ended.
+/// Waits until a run with deferred calls has ended.
 async fn ended(server: &Server, key: &str, run: &str) -> Value {
     for _ in 0..600 {
         let outcome = wait(server, key, run).await;
@@ -182,7 +181,7 @@ async fn ended(server: &Server, key: &str, run: &str) -> Value {
     panic!("it never ends: {:#}", wait(server, key, run).await);
 }
 
-/// Waits until the newest thread's call was put off so often.
+/// Waits until the newest thread's call was deferred `times` times.
 async fn put_off(server: &Server, key: &str, times: usize) {
     let threads = server.get("/api/v1/threads", key).await.is(StatusCode::OK).body;
     let path = format!("/api/v1/threads/{}/events", threads["data"][0]["id"].as_str().unwrap());
@@ -196,7 +195,7 @@ async fn put_off(server: &Server, key: &str, times: usize) {
     panic!("it was not put off {times} times");
 }
 
-/// Checks that a store has one call, with this as its one result, in one run that is done.
+/// Checks that the store has one call with this single result, in one completed run.
 fn ended_with(user: &User, text: &str) {
     let events = lines(&user.run(&["threads", "export"]).exits(0).out);
     let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).collect::<Vec<_>>();
@@ -205,7 +204,7 @@ fn ended_with(user: &User, text: &str) {
     assert_eq!((of("tool.in_doubt").len(), of("run.finished").len()), (0, 1), "{events:#?}");
 }
 
-// Commands are waited for while the server answers them.
+// The test blocks on commands while the server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_whose_process_was_killed_while_its_server_asks_completes_with_the_exact_state() {
     for over_http in [true, false] {
@@ -229,7 +228,7 @@ async fn a_call_whose_process_was_killed_while_its_server_asks_completes_with_th
             server.post(&path, &boss, &reply).await.is(StatusCode::OK);
             let done = wait(&server, &boss, &run).await;
             assert_eq!((&done["status"], &done["data"]), (&json!("done"), &json!("It is done.")), "{done:#}");
-            // Answered is answered.
+            // A second answer is rejected.
             server.post(&path, &boss, &reply).await.is_problem(409, "closed");
             server.kill()
         } else {
@@ -246,20 +245,20 @@ async fn a_call_whose_process_was_killed_while_its_server_asks_completes_with_th
     }
 }
 
-// Commands are waited for while the server answers them.
+// The test blocks on commands while the server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_whose_process_was_killed_while_its_server_works_gets_the_tasks_result() {
     for served in [true, false] {
         let (stage, model) = (Stage::start("build").await, model("build"));
         let (server, boss) = stage.used(&model).await;
         let run = begin(&server, &boss).await;
-        // Between two looks: the call was put off when its task began, and by the first look.
+        // Between two polls: the call was deferred when its task began, and by the first poll.
         put_off(&server, &boss, 2).await;
         let user = server.kill();
         let before = stage.asked("tasks/get").len();
         stage.is(Task::Silent);
         let server = serve(&model, user);
-        // In the middle of one.
+        // During a poll.
         stage.until("tasks/get", before + 1).await;
         let user = server.kill();
         stage.is(Task::Completed);

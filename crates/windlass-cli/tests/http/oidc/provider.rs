@@ -1,5 +1,4 @@
-//! A provider of identities: discovery, keys, codes and signed tokens over real HTTP, with whatever a test wants it to
-//! get wrong.
+//! An OpenID provider: discovery, keys, codes and signed tokens over real HTTP, with errors that a test selects.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -21,14 +20,13 @@ use serde_json::{Value, json};
 pub const CLIENT: &str = "windlass-test";
 pub const SECRET: &str = "a client's secret: with + & signs";
 
-/// How a token is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signed {
     Rs256,
     Es256,
-    /// With the secret that the client has too.
+    /// With the client secret as the key.
     Hs256,
-    /// With the right algorithm and other keys than those that are published.
+    /// With the right algorithm, but with unpublished keys.
     Wrongly,
     Not,
 }
@@ -58,7 +56,7 @@ impl Keys {
     }
 }
 
-/// Modulus and exponent of a key as DER has it: `SEQUENCE { INTEGER, INTEGER }`, of 2,048 bits and 65,537.
+/// Modulus and exponent from a key in DER, `SEQUENCE { INTEGER, INTEGER }`, with 2,048 bits and 65,537.
 fn parts(key: &PublicKey) -> (&[u8], &[u8]) {
     let der = key.as_ref();
     assert_eq!((&der[..2], &der[4..9]), (&[0x30, 0x82][..], &[2, 0x82, 1, 1, 0][..]), "{der:x?}");
@@ -112,13 +110,12 @@ impl Provider {
         Self { address, inside }
     }
 
-    /// The provider publishes and uses new keys from now on.
+    /// Rotates the provider's keys.
     pub fn change_keys(&self) {
         self.inside.lock().unwrap().keys = Keys::new("2");
     }
 
-    /// Somebody consents to what an address asks for; `change` edits what will be said of them. Returns where the
-    /// browser is sent, without the address of the server.
+    /// Consents to an authorization request; `change` edits the claims. Returns the redirect's path and query.
     pub fn consent(&self, asked: &str, signed: Signed, change: impl FnOnce(&mut Value)) -> String {
         let asked = reqwest::Url::parse(asked).unwrap();
         assert!(asked.as_str().starts_with(&format!("{}/authorize?", self.address)), "{asked}");
@@ -152,7 +149,7 @@ async fn describe(State(inside): Shared) -> Json<Value> {
     }))
 }
 
-/// The codes stay good, so that only the client's own care keeps one from being used twice.
+/// The provider accepts a code repeatedly, so only the client prevents its reuse.
 async fn exchange(
     State(inside): Shared,
     headers: HeaderMap,

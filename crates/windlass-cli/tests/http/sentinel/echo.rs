@@ -1,6 +1,8 @@
-//! A tool server with a sign-in beside it, on loopback, that says back all that anybody has given it or got from it: in
-//! every form, in pieces of five bytes, as results, pictures, files, schemas, resources, tasks, questions, completions,
-//! progress, log lines and errors.
+//! A tool server with OAuth sign-in on loopback that returns every secret it received or issued. It uses every form,
+//! in
+//! pieces of five bytes: results, pictures, files, schemas, resources, tasks, questions, completions, progress, log
+//! lines
+//! and errors.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,11 +17,11 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-/// What the sign-in gives out: a client's secret, the first token, the one after it, and what renews them.
+/// The secrets that the sign-in issues: a client secret, the first token, its successor, and the refresh token.
 pub const GIVEN: [&str; 4] =
     ["sentinel-cli/2a+31a", "sentinel-old/7b+02b", "sentinel-acc/5f+88e", "sentinel-ref/3c+55c"];
 
-/// The server. It ends with it.
+/// The server. Dropping it stops the server.
 pub struct Echo {
     pub base: String,
     heard: Arc<Mutex<String>>,
@@ -48,7 +50,7 @@ impl Echo {
         Self { base, heard, serving }
     }
 
-    /// The heads and bodies that it was sent.
+    /// The heads and bodies of received requests.
     pub fn heard(&self) -> String {
         self.heard.lock().unwrap().clone()
     }
@@ -109,7 +111,7 @@ async fn mcp(State(world): State<World>, headers: HeaderMap, body: Bytes) -> Res
     let has = |token: &str| {
         headers.get(header::AUTHORIZATION).is_some_and(|value| *value == format!("Bearer {token}"))
     };
-    // The first token counts until a tool is called.
+    // The first token is valid until a tool is called.
     if !has(GIVEN[2]) && (method == "tools/call" || !has(GIVEN[1])) {
         let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", world.base);
         let mut refused = said(401, &json!({ "error": everything(&world, &headers) }));
@@ -156,7 +158,7 @@ async fn mcp(State(world): State<World>, headers: HeaderMap, body: Bytes) -> Res
     said(200, &json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result }))
 }
 
-/// A form that says everything.
+/// A form that contains everything in every text.
 fn form(all: &str) -> Value {
     json!({ "type": "object", "properties": {
         "text": { "type": "string", "title": all, "description": all, "default": all },
@@ -179,9 +181,9 @@ fn task(status: &str, more: &Value) -> Value {
     task
 }
 
-/// All that it was given or has given out by now, in every form: nobody can mask what only the far side knows.
+/// All secrets received or issued so far, in every form.
 fn everything(world: &World, headers: &HeaderMap) -> String {
-    // A token that counts no more is not known to processes that begin later.
+    // A process that starts later does not know the invalidated token, so it cannot mask it.
     let is_renewed = world.heard.lock().unwrap().contains("grant_type=refresh_token");
     let other = GIVEN[if is_renewed { 1 } else { 2 }];
     let key = headers.get("x-api-key").map(|value| value.to_str().unwrap()).unwrap_or_default();

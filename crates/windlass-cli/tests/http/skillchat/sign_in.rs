@@ -1,4 +1,4 @@
-//! Who chats: accounts that sign in, guests, and cookies that count for nothing.
+//! Users of the chat: signed-in accounts, guests, and invalid cookies.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -35,7 +35,7 @@ async fn somebody_registers_signs_in_chats_and_signs_out() {
     let mut page = Browser::new(&server);
     let login = json!({"email": "ann@example.com", "password": PASSWORD});
     let register = json!({"email": "ann@example.com", "password": PASSWORD, "display_name": "Ann"});
-    // The first account is the administrator's, also here.
+    // The first account is reserved for the administrator, as in the native interface.
     let early = page.post(&format!("{API}/auth/register"), register.clone()).await;
     assert_eq!((early.status, &early.body["detail"]["code"]), (403, &json!("forbidden")));
     let mut admin = administrator(&server).await;
@@ -46,7 +46,7 @@ async fn somebody_registers_signs_in_chats_and_signs_out() {
     assert_eq!((&made["token_type"], &made["profile"]["display_name"]), (&json!("bearer"), &json!("Ann")));
     assert_eq!(made["profile"]["email"], "ann@example.com");
     chat(&mut page).await.is(StatusCode::OK);
-    // Programs use the token of the body. It counts for a day, and ends with the session.
+    // Programs use the token in the body. It is valid for a day, and ends with the session.
     let token = made["access_token"].as_str().unwrap();
     server.get(&format!("{API}/sessions/s"), token).await.is(StatusCode::OK);
     page.post(&format!("{API}/auth/logout"), json!({})).await.is(StatusCode::OK);
@@ -73,11 +73,11 @@ async fn a_guest_is_a_member_of_this_dialect_alone() {
     chat(&mut page).await.is(StatusCode::OK);
     assert_eq!(page.cookies[COOKIE], cookie, "the same guest");
     page.get(&format!("{API}/sessions/s")).await.is(StatusCode::OK);
-    // Another browser is another guest, who sees nothing of the first.
+    // Another browser is another guest, who sees nothing of the first one.
     let mut other = Browser::new(&server);
     other.post(&format!("{API}/ai/initial-greeting"), json!({})).await.is(StatusCode::OK);
     assert_eq!(other.get(&format!("{API}/sessions/s")).await.status, 404);
-    // Nowhere else does the cookie or its token count.
+    // The guest's cookie and token are invalid outside of the dialect.
     assert_eq!(page.get("/api/v1/threads").await.status, 401);
     for path in ["/api/v1/threads", "/api/v1/keys", "/api/v1/auth/me", "/skyflo/api/v1/conversations"] {
         assert_eq!(server.get(path, &cookie).await.status, 403, "{path}");
@@ -109,7 +109,7 @@ async fn a_guest_is_admitted_where_one_chats_and_nowhere_else() {
         let refused = status(method, path).await;
         assert!(refused.status >= 400 && !refused.headers.contains_key("set-cookie"), "{path}: {refused:#?}");
     }
-    // What would be rejected takes no place.
+    // A rejected request does not consume a guest's slot.
     for (body, code) in [
         (json!({"message": ""}), 400),
         (json!({"message": 7}), 400),
@@ -124,14 +124,14 @@ async fn a_guest_is_admitted_where_one_chats_and_nowhere_else() {
         }
     }
     assert!(status(Method::POST, "/ai/initial-greeting").await.headers.contains_key("set-cookie"));
-    // A page elsewhere gets no guest, and neither does whatever comes by a proxy.
+    // Neither a page of another site nor a request through a proxy gets a guest account.
     let forward = |name: &'static str, value: &'static str| {
         let request = server.request(Method::POST, &format!("{API}/ai/chat")).json(&json!({"message": "hi"}));
         answer(request.header(name, value))
     };
     assert_eq!(forward("origin", "https://evil.example").await.status, 403);
     assert_eq!(forward("x-forwarded-for", "203.0.113.7").await.status, 401);
-    // A wrong credential makes no guest.
+    // An invalid credential does not create a guest.
     assert_eq!(forward("authorization", "Bearer wrong").await.status, 401);
 }
 
@@ -153,7 +153,7 @@ async fn cookies_of_other_programs_are_no_credential() {
     chat(&mut page).await.is(StatusCode::OK);
     assert_ne!(page.cookies[COOKIE], "eyJhbGciOiJIUzI1NiJ9.e30.x");
     page.get(&format!("{API}/sessions/s")).await.is(StatusCode::OK);
-    // A neighbour on the same machine cannot use the cookie for a page of its own.
+    // A page on another port of the same machine cannot use the cookie.
     let path = format!("{API}/ai/chat");
     let neighbour = page.bare(Method::POST, &path).header("sec-fetch-site", "same-site");
     let refused = answer(neighbour.json(&json!({"message": "hi"}))).await;

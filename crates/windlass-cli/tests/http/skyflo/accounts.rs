@@ -1,4 +1,4 @@
-//! Accounts through the Skyflo interface: signing in, tokens and cookies, one's own profile, the team.
+//! Accounts through the Skyflo interface: sign-in, tokens and cookies, profiles, and the team.
 
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ async fn token(server: &Server, password: &str) -> String {
     signed_in["access_token"].as_str().unwrap().to_owned()
 }
 
-/// The value of a cookie that an answer sets.
+/// The value of a cookie that a response sets.
 fn cookie(answer: &Answer, name: &str) -> Option<String> {
     let set = answer.headers.get_all("set-cookie").iter().map(|value| value.to_str().unwrap());
     let mut of = set.filter_map(|set| set.strip_prefix(name)?.strip_prefix('='));
@@ -55,7 +55,7 @@ async fn whoever_signs_in_is_given_tokens_and_the_next_ones() {
         (&me["email"], &me["role"], &me["is_superuser"]),
         (&json!(EMAIL), &json!("member"), &json!(false))
     );
-    // The access token counts in the cookie, too; nothing counts for a page of elsewhere.
+    // The access token is also valid in the cookie, but not for requests from other sites.
     let by_cookie =
         || request(&server, Method::GET, "/conversations").header("cookie", format!("auth_token={access}"));
     answer(by_cookie()).await.is(StatusCode::OK);
@@ -166,7 +166,7 @@ async fn whoever_registers_becomes_a_member_under_either_path() {
         let account = json!({"email": email, "password": PASSWORD, "full_name": "Ann", "role": "admin"});
         answer(request(&server, Method::POST, path).json(&account)).await
     };
-    // Nobody wins a race for the first account, which is the administrator's.
+    // Registration is closed until an administrator exists, so no client can win a race for the first account.
     assert_eq!(is_first().await, json!(false));
     assert_eq!(register("/auth/register", EMAIL).await.status, 403);
     add(&server, &server.key(&[]), "first@example.com", PASSWORD).await.is(StatusCode::CREATED);

@@ -1,7 +1,9 @@
-//! Golden exchanges: `golden/*.txt`. A line that begins with `> ` is a request, and what follows is the answer.
+//! Golden exchanges: `golden/*.txt`. A line that begins with `> ` is a request, and the following lines are the
+//! response.
 //!
-//! Ids and times are replaced by names; fragments of a text are put together, because how a text is cut depends on the
-//! machine. `{call}`, `{run}` and `{cursor}` stand for the newest ones that were seen. `UPDATE=1` rewrites the answers.
+//! Ids and times are replaced by names. Deltas of a text are joined, because their boundaries depend on timing.
+//! `{call}`,
+//! `{run}` and `{cursor}` are the newest observed ids. `UPDATE=1` rewrites the responses.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -12,14 +14,14 @@ use serde_json::Value;
 
 use crate::http::{Server, answer};
 
-/// Where the interface is.
+/// Path of the interface.
 pub const API: &str = "/skyflo/api/v1";
 
-/// Members whose values are times or durations.
+/// Fields with times or durations.
 const TIMES: &[&str] =
     &["timestamp", "duration", "duration_ms", "durationMs", "ttft_ms", "ttr_ms", "created_at", "updated_at"];
 
-/// Members whose values change with the tools that are offered.
+/// Fields whose values change with the offered tools.
 const COUNTS: &[&str] = &["tools_available", "prompt_tokens", "total_tokens"];
 
 /// Plays an exchange against a server.
@@ -46,12 +48,12 @@ struct Player<'a> {
     keys: HashMap<String, String>,
     /// The newest value of each placeholder.
     seen: HashMap<&'static str, String>,
-    /// Ids in the order in which they came.
+    /// Ids in the order of their first occurrence.
     names: Vec<(String, String)>,
 }
 
 impl Player<'_> {
-    /// `METHOD PATH [as USER] [BODY]`.
+    /// Sends `METHOD PATH [as USER] [BODY]`.
     async fn request(&mut self, line: &str) -> String {
         let mut line = line.to_owned();
         for (name, value) in &self.seen {
@@ -121,7 +123,7 @@ impl Player<'_> {
         }
         for (name, mut data) in told {
             self.tidy(&mut data);
-            // How many fragments a text came in depends on the machine, too.
+            // The number of deltas of a text depends on timing as well.
             if let Some(data) = data.as_object_mut().filter(|data| data.contains_key("tokens_generated")) {
                 data.insert("tokens_generated".into(), "N".into());
             }
@@ -129,7 +131,7 @@ impl Player<'_> {
         }
     }
 
-    /// Takes note of ids, and takes times out.
+    /// Records ids, and removes times.
     fn tidy(&mut self, value: &mut Value) {
         match value {
             Value::Array(values) => values.iter_mut().for_each(|value| self.tidy(value)),
