@@ -1,9 +1,9 @@
-//! The documents of the repository: every link within it leads to a file, and to a heading of that.
+//! The repository's documents: every internal link points to an existing file and heading.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The documents that people read.
+/// The documents to check.
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let named = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "bench/README.md", "fuzz/README.md"];
@@ -14,7 +14,7 @@ fn documents() -> Vec<PathBuf> {
     named.iter().map(|name| root.join(name)).chain(docs).collect()
 }
 
-/// A document's lines without its examples.
+/// A document's lines without its code blocks.
 fn prose(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut in_example = false;
@@ -26,7 +26,7 @@ fn prose(path: &Path) -> Vec<String> {
     text.lines().filter(is_said).map(str::to_owned).collect()
 }
 
-/// The name by which a link finds a heading.
+/// The anchor of a heading.
 fn anchor(heading: &str) -> String {
     let words = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = words.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));

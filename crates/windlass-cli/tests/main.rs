@@ -7,7 +7,7 @@ mod fault;
 #[cfg(unix)]
 mod http;
 #[cfg(unix)]
-// Real processes die at real moments: these tests need the machine's own clock.
+// Real processes are killed at real moments, so these tests need the real clock.
 #[allow(clippy::disallowed_methods)]
 mod kill;
 #[cfg(target_os = "linux")]

@@ -33,9 +33,8 @@ pub struct Program {
     pub digest: Option<Digest>,
 }
 
-/// The files in a folder that settings refer to, ordered by path, followed by the missing ones. Returns none for
-/// invalid
-/// settings.
+/// The files in a folder that settings refer to, ordered by path, followed by the missing ones. Empty if the settings
+/// are invalid.
 pub fn named_in(folder: &Path, settings: &str) -> Vec<Program> {
     named_within(folder, settings, BYTES_MAX)
 }

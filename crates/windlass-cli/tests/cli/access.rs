@@ -1,4 +1,4 @@
-//! A run is resumed with the address and the variable that it was started with, from any terminal; no key is recorded.
+//! Resuming a run with the recorded address and key variable, from any terminal; no key is recorded.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::http::Server;
 
 const NAME: &str = "openai-compatible/scripted";
 
-/// A key that must stand nowhere on the disk.
+/// A key that must not be written to disk.
 const SENTINEL: &str = "sk-sentinel-4711";
 
 fn model() -> Model {
@@ -40,7 +40,7 @@ fn access(user: &User) -> Value {
     started["options"]["access"].clone()
 }
 
-/// Files below a directory that hold a text.
+/// The files below a directory that contain a text.
 fn holding(directory: &Path, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
@@ -61,7 +61,7 @@ fn a_resumed_run_needs_no_flags_and_no_secret_is_recorded() {
     let recorded =
         json!({ "provider": "openai-compatible", "base_url": model.url(), "api_key_env": "GATEWAY_KEY" });
     assert_eq!(access(&user), recorded);
-    // Another terminal, which is set up for another gateway.
+    // Another terminal, which is configured for another gateway.
     let elsewhere = Model::start(vec![]);
     let mut resume = user.command(&["resume", "--yes"]);
     resume.env("GATEWAY_KEY", SENTINEL).env("WINDLASS_BASE_URL", elsewhere.url()).env("WINDLASS_MODEL", NAME);
@@ -81,7 +81,7 @@ fn variables_of_the_first_terminal_are_recorded_too() {
     assert_eq!(access(&user), json!({ "provider": "openai-compatible", "base_url": model.url() }));
     user.run(&["approvals", "approve"]).exits(0);
     assert_eq!(user.read("a.txt"), "x");
-    // Nothing is recorded where the settings alone say how a model is reached.
+    // Nothing is recorded if only the settings determine how the model is reached.
     user.configure(&format!("[providers.openai-compatible]\nbase_url = '{}'\n", model.url()));
     user.run(&["run", "-m", NAME, "go"]);
     assert_eq!(access(&user), Value::Null);
@@ -96,7 +96,7 @@ fn a_variable_that_is_missing_is_named_and_leaves_the_run_as_it_is() {
         hint: set GATEWAY_KEY to the key, or name another variable with `--api-key-env NAME`\n\
         hint: the run is left as it is\n";
     assert!(missing.err.contains(wanted), "{missing:#?}");
-    // What is typed now counts instead, for the recorded address.
+    // A variable named on this command line takes precedence, for the recorded address.
     let mut other = user.command(&["resume", "--yes", "--api-key-env", "OTHER_KEY"]);
     done(other.env("OTHER_KEY", "sk-other")).exits(0);
     assert_eq!(model.keys(), [SENTINEL, "sk-other"]);
@@ -191,7 +191,7 @@ async fn a_server_leaves_a_run_to_the_terminal_that_knows_its_address() {
     let user = &server.user;
     let said = with_key(user, &["approvals", "approve"]).exits(0);
     assert_eq!(user.read("a.txt"), "x", "{said:#?}");
-    // A run that is not reached can be stopped.
+    // A run whose model is unreachable can be cancelled.
     let waits = started(user, &model);
     let open = server.get("/api/v1/interrupts", &key).await.is(StatusCode::OK).body;
     let run = open["data"][0]["run"].as_str().unwrap_or_else(|| panic!("{open:#}, {waits:#?}")).to_owned();

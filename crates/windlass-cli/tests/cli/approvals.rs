@@ -1,17 +1,17 @@
-//! `approvals`: an inbox over all threads, answered from other processes and on other days.
+//! `approvals`: an inbox over all threads, answered by other processes and at any later time.
 
 use serde_json::{Value, json};
 
 use super::model::{Model, Turn};
 use super::{INSIGHTS, TASK, User, count, lines};
 
-/// The ids of what waits, in the list's order.
+/// The ids of the open requests, in the list's order.
 fn waiting(user: &User) -> Vec<String> {
     let listed = lines(&user.run(&["approvals", "list", "--json"]).exits(0).out);
     listed.iter().map(|row| row["interrupt"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Takes out what differs from run to run.
+/// Replaces the parts that differ between runs.
 fn plain(text: &str, ids: &[&str]) -> String {
     let mut plain = text.to_owned();
     for (nth, id) in ids.iter().enumerate() {
@@ -72,7 +72,7 @@ fn an_approval_on_another_day_drives_the_run_to_its_end() {
     let user = User::new();
     user.run(&["run", TASK]).exits(3);
     let ids = waiting(&user);
-    // An end that names no run is nobody's.
+    // An ending without part of the run's id is rejected.
     user.run(&["approvals", "approve", &ids[0][ids[0].len() - 6..]]).exits(2);
     let end = &ids[0][ids[0].len() - 10..];
     let said = user.run(&["approvals", "approve", end]).exits(0);
@@ -81,7 +81,7 @@ fn an_approval_on_another_day_drives_the_run_to_its_end() {
     assert_eq!(waiting(&user), Vec::<String>::new());
 }
 
-/// What the audit log says of answers: verdict, tool, and how the actor came.
+/// The audit log's entries on answers: verdict, tool, and source of the actor.
 pub fn audited(user: &User) -> Value {
     let log = lines(&user.run(&["admin", "audit", "export"]).exits(0).out);
     let answered = log.iter().filter(|entry| entry["action"] == "interrupt.answered");
@@ -151,7 +151,7 @@ fn answers_of_several_threads_are_given_to_each() {
     let user = User::new();
     let model = Model::start(vec![Turn::Call(vec![write("a")])]);
     model.run(&user, &["run", "go"]).exits(3);
-    // Another file: what one call writes changes what the other would do.
+    // A different file, because the first write changes the preview of a second one.
     Model::start(vec![Turn::Call(vec![write("b")])]).run(&user, &["run", "go"]).exits(3);
     let ids = waiting(&user);
     let said = model.run(&user, &["approvals", "approve", &ids[0], &ids[1]]).exits(0);
@@ -173,7 +173,7 @@ fn arguments_are_edited_from_the_command_line() {
     assert_eq!(count(&user.events(), "interrupt.closed"), 0);
     std::fs::write(user.folder().join("new.json"), r#"{"file_path": "mine.md", "content": "own"}"#).unwrap();
     edit("@new.json").exits(3);
-    // What the other arguments would do is shown before they count.
+    // The preview for the edited arguments must be approved first.
     user.run(&["approvals", "approve", &waiting(&user).remove(0)]).exits(0);
     assert_eq!((user.read("mine.md"), user.read("insights.md")), ("own".into(), String::new()));
 }
@@ -241,7 +241,7 @@ fn a_thread_that_cannot_be_read_hides_no_other() {
         &user.store(),
         "UPDATE events SET checksum = NULL, body = '{' WHERE position = (SELECT max(position) FROM events)",
     );
-    // Rows say what threads ask; no journal is read for the list.
+    // The list reads requests from rows, not from journals.
     assert_eq!(waiting(&user), all);
     crate::fault::newer::execute(&user.store(), "UPDATE threads SET asks = NULL");
     let said = user.run(&["approvals", "list", "--json"]).exits(0);

@@ -1,4 +1,4 @@
-//! Questions on a terminal: every kind of thing that a run can wait for, asked and answered inline.
+//! Prompts on a terminal: every kind of interrupt is displayed and answered inline.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -12,12 +12,12 @@ fn write(path: &str, content: &str) -> (&'static str, Value) {
     ("Write", json!({ "file_path": path, "content": content }))
 }
 
-/// Starts `run` on a terminal with a model that does this.
+/// Starts `run` on a terminal with a scripted model.
 fn start(user: &User, turns: Vec<Turn>) -> Terminal {
     Terminal::open(Model::start(turns).command(user, &["run", "go"]))
 }
 
-/// Makes an editor: a script that gets the file's path as its first argument.
+/// Creates an editor: a script that gets the file's path as its first argument.
 fn editor(user: &User, script: &str) -> String {
     let path = user.home().join("editor");
     std::fs::create_dir_all(user.home()).unwrap();
@@ -42,7 +42,7 @@ fn a_person_edits_the_arguments_and_what_they_left_is_sent() {
     command.env("EDITOR", editor).env("PATH", "/usr/bin:/bin");
     let mut terminal = Terminal::open(command);
     terminal.until(APPROVE).enter("e\n").until("edited");
-    // What the other arguments would do is shown before they count.
+    // The preview for the edited arguments must be approved first.
     terminal.until("+++ b/other.md").until(APPROVE).enter("a\n").until("approved once").until("Done.");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!((user.read("insights.md"), user.read("other.md")), (String::new(), INSIGHTS.to_owned()));
@@ -63,7 +63,7 @@ fn a_person_edits_the_arguments_and_what_they_left_is_sent() {
 #[test]
 fn an_edit_that_does_not_do_is_told_and_edited_again_or_given_up() {
     let user = User::new();
-    // No JSON, then JSON that the tool's schema refuses, then the same as before.
+    // First invalid JSON, then JSON that the tool's schema rejects, then the original text.
     let script = "n=$(cat tries 2>/dev/null || echo 0); echo $((n + 1)) > tries\n\
         case $n in 0) cp \"$1\" first; echo '{ nonsense' > \"$1\";; 1) echo '{\"file_path\": 5}' > \"$1\";;\n\
         2) cp first \"$1\";; 3) exit 1;; esac";
@@ -95,7 +95,7 @@ fn a_grant_lets_the_next_calls_run_until_it_is_used_up() {
     terminal.until("• Write a  ").until("• Write b  ").until("Write c (new file").until(APPROVE);
     terminal.enter("a\n").until("Done.");
     assert_eq!(terminal.end().0, Some(0));
-    // The first was approved by the answer itself.
+    // The answer itself approved the first call.
     assert_eq!(count(&user.events(), "grant.used"), 1);
     let listed = user.run(&["grants", "list"]).exits(0).out;
     assert!(
@@ -144,12 +144,12 @@ fn several_calls_are_answered_together() {
         .map(|event| event["seq"].as_u64().unwrap())
         .collect();
     assert_eq!((closed[1] - closed[0], closed[2] - closed[1]), (1, 1), "one batch: {events:#?}");
-    // One is denied by itself, the rest together with a reason.
+    // One call is denied separately, the others together with a reason.
     let user = User::new();
     let mut terminal = start(&user, calls());
     terminal.until(all).enter("3\n").until("Write c").until(": ").enter("a\n").until("approved once");
     let rest = "1 to 2: one of them, [a]pprove all, [d]eny all, [v]iew all, [s]top the run: ";
-    // What came of the first is shown before the others are asked about.
+    // The result of the first call is printed before the prompt for the others.
     terminal.until("? 1 approve").until(rest).enter("d\n").until("why?").enter("not these\n");
     terminal.until("2 calls denied: not these").until("Done.");
     assert_eq!(terminal.end().0, Some(0));
@@ -276,7 +276,7 @@ fn an_answer_to_a_run_that_another_process_holds_is_taken_there() {
     let user = User::new();
     user.configure("");
     let policy = user.home().join("config/windlass/policy.toml");
-    // With a time to wait for, the process that asks keeps the run.
+    // With a timer to wait for, the prompting process keeps driving the run.
     std::fs::write(&policy, "[[rule]]\nverdict = 'ask'\ntools = ['Write']\ntimeout = '3h'\n").unwrap();
     let mut terminal = Terminal::start(&user, &["run", TASK]);
     terminal.until("[s]top the run: ");

@@ -1,11 +1,11 @@
-//! Commands that agents run: off, on, held, and out of reach of the store.
+//! Commands of agents: off by default, enabled, sandboxed, and without access to the store.
 
 use serde_json::json;
 
 use super::model::{Model, Turn};
 use super::{User, count};
 
-/// A model that runs a command and says what it was told.
+/// A model that runs a command and then ends the run.
 fn model(command: &str) -> Model {
     Model::start(vec![Turn::Call(vec![("Bash", json!({"command": command}))]), Turn::Say("done")])
 }
@@ -49,7 +49,7 @@ fn a_command_asks_and_runs_where_it_is_let() {
     assert!(doctor.contains("commands       on; this kernel holds them"), "{doctor}");
 }
 
-/// What a folder says of commands is nothing as long as nobody has trusted it.
+/// A folder's settings for commands have no effect until the user trusts the folder.
 #[test]
 fn a_folder_does_not_turn_commands_on_by_itself() {
     let user = User::new();
@@ -71,7 +71,7 @@ fn a_store_that_commands_would_see_is_refused() {
     assert!(told.contains("which commands see; keep the store elsewhere"), "{told}");
 }
 
-/// A command of an earlier run may have put it there.
+/// A command of an earlier run may have created the link.
 #[test]
 fn a_path_that_goes_through_a_link_opens_nothing_and_doctor_says_so() {
     let user = User::new();

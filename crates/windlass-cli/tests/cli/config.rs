@@ -1,8 +1,8 @@
-//! Settings: layers, mistakes, trust, models that do not fit, and where the store may lie.
+//! Settings: precedence, errors, trust, unsuitable models, and where the store may be.
 
 use super::{TASK, User, mode};
 
-/// Runs a command that fails, and shows its whole message with the temporary paths named.
+/// Runs a command that fails. Returns its complete message, with temporary paths replaced by names.
 fn check(user: &User, arguments: &[&str]) -> String {
     let said = user.run(arguments).exits(2);
     assert_eq!(said.out, "");
@@ -54,7 +54,7 @@ fn file_tools_do_not_change_what_trusted_settings_start() {
         let said = user.run(&["tools", "call", "Write", &arguments, "--yes"]);
         format!("{}{}", said.out, said.err).contains("is protected: file tools do not write it")
     };
-    // One that does not exist yet would be started as well.
+    // A missing file is protected as well, because it would be executed once it exists.
     assert_eq!([write("server.js"), write("later.js"), write("other.js")], [true, true, false]);
 }
 
@@ -70,7 +70,7 @@ fn a_folders_file_counts_only_once_a_person_has_trusted_it() {
         "{said:#?}"
     );
     assert!(said.err.contains("with demo/script"), "{said:#?}");
-    // Without a terminal nobody can give their word.
+    // Without a terminal, trust cannot be given.
     let error = check(&user, &["trust"]);
     assert!(error.starts_with("error: trust is a person's word, given on a terminal"), "{error}");
     assert!(user.run(&["trust", "--list"]).exits(0).err.contains("no folder is trusted"));
@@ -152,7 +152,7 @@ fn the_home_directory_is_a_working_folder_like_any_other() {
     user.run(&["run", "--yes", "--dir", &home, TASK]).exits(0);
     assert!(user.home().join("insights.md").exists());
     assert!(user.run(&["threads", "list", "--dir", &home]).exits(0).out.contains("Read data.csv"));
-    // Elsewhere below it the tools could reach the store.
+    // Elsewhere below the folder, file tools could access the store.
     let error = check(&user, &["run", "--dir", &home, "--store", &format!("{home}/kept"), TASK]);
     assert!(error.contains("lies inside the working folder"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Processes that die, and what `resume` makes of it.
+//! Processes that are killed, and the runs that `resume` continues.
 
 use std::io::{BufRead, BufReader};
 use std::process::Child;
@@ -29,7 +29,7 @@ fn end(child: Child) -> Said {
     super::said(child.wait_with_output().unwrap())
 }
 
-/// Kills a run at a moment, and goes on with it.
+/// Kills a run at a given moment, and resumes it.
 fn check(moment: impl Fn(&Value) -> bool) {
     let user = User::new();
     let mut child = user.start(&["run", "--yes", "--stream-json", TASK]);

@@ -1,4 +1,4 @@
-//! Grants, modes, the allow list, and what decided about a call.
+//! Grants, modes, the allow list, and explanations of decisions.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ fn modes_and_the_list_say_which_calls_run_without_asking() {
     assert_eq!(user.run(&["allow", "--remove", "Write"]).exits(0).out, "Edit\n");
     assert_eq!(user.run(&["allow", "--list", "--json"]).exits(0).json(), json!(["Edit"]));
     user.run(&["run", TASK]).exits(3);
-    // A thread's own mode is stronger than the user's.
+    // A thread's setting takes precedence over the user's.
     let mode =
         |arguments: &[&str]| user.run(&[&["auto-run", "--thread", &thread], arguments].concat()).exits(0).out;
     assert_eq!((mode(&[]), mode(&["everything"])), ("allowlist\n".into(), "everything\n".into()));
@@ -102,7 +102,7 @@ fn what_decided_about_each_call_is_explained() {
     let grant = grant["grant"]["id"].as_str().unwrap();
     let plain = |text: &str| {
         let lines = text.lines().map(|line| match line.split_once(" UTC (") {
-            // The day of the test is no part of it.
+            // The date of the test varies.
             Some((before, after)) => format!("{}DAY ({after}", &before[..before.len() - 16]),
             None => line.to_owned(),
         });
@@ -156,7 +156,7 @@ fn tools_budgets_and_limits_are_set_in_the_configuration() {
     user.configure("[[budget]]\nper = 'user'\nwindow = 'day'\nunit = 'steps'\ncap = 2\n");
     let said = Model::start(turns()).run(&user, &["run", "--yes", "go"]).exits(1);
     assert!(said.err.contains("`ERR_LIMIT`"), "{said:#?}");
-    // Money without a price is refused and not guessed.
+    // A budget in money rejects a model without a known price.
     user.configure("[[budget]]\nper = 'run'\nunit = 'usd'\ncap = 0.05\n");
     let said = Model::start(turns()).run(&user, &["run", "--yes", "go"]).exits(1);
     assert!(said.err.contains("`ERR_CONFIG`"), "{said:#?}");
@@ -165,7 +165,7 @@ fn tools_budgets_and_limits_are_set_in_the_configuration() {
     assert!(said.err.contains("a budget of steps takes a whole number"), "{said:#?}");
 }
 
-/// Ten thousand copies of the one thread of a store, which waits. A thread is inserted idle, as the store does it.
+/// Copies the only thread of a store, which waits, ten thousand times. As in the store, a thread is inserted idle.
 const COPIES: &str = "
     WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 10098)
     INSERT INTO threads (number, thread, epoch, head, batch, created_at, updated_at, minute,

@@ -1,5 +1,6 @@
-//! The rows of the table of hostile inputs (`docs/security.md`) that are about the program itself: folders of somebody
-//! else's, and what reaches a terminal.
+//! The rows of the table of hostile inputs (`docs/security.md`) about the program itself: untrusted folders, and
+//! output to
+//! a terminal.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +13,7 @@ use super::terminal::Terminal;
 
 const TABLE: &str = include_str!("../../../../docs/security.md");
 
-/// The rows of a section: what is fed in, and what is expected.
+/// The rows of a section: the input and the expected result.
 fn rows(section: &str) -> Vec<(String, String)> {
     let start = TABLE.find(&format!("### {section}\n")).unwrap_or_else(|| panic!("no section `{section}`"));
     let rest = &TABLE[start + 4..];
@@ -24,7 +25,7 @@ fn rows(section: &str) -> Vec<(String, String)> {
     rows.collect()
 }
 
-/// Puts what a row says into a folder: a file with its text, a pipe, a link or a directory.
+/// Creates a row's input in a folder: a file with its text, a pipe, a link or a directory.
 fn put(user: &User, fed: &str) {
     let at = |name: &str| user.folder().join(name);
     match fed.split_once(' ') {
@@ -47,7 +48,7 @@ fn put(user: &User, fed: &str) {
     }
 }
 
-/// How often it is looked whether a start that reads what is hostile has ended: 30 s together.
+/// Maximum polls for the end of a process that reads hostile input: 30 s in total.
 const LOOKS: u32 = 1_500;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

@@ -1,10 +1,10 @@
-//! Tool servers of the settings: listed, tested, required, and used by a run.
+//! Configured tool servers: listed, tested, required, and used by a run.
 
 use serde_json::Value;
 
 use super::{TASK, User, lines};
 
-/// A server in a few lines of shell.
+/// A minimal tool server as a shell script.
 const SERVER: &str = r#"while read -r line; do id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p'); case "$line" in
 *'"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id" ;;
 *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}}\n' "$id" ;;
@@ -44,7 +44,7 @@ fn whoever_only_looks_at_servers_makes_no_store_and_is_told_where_there_are_none
     let prompts = user.run(&["mcp", "prompts"]).exits(0);
     assert!(prompts.out.is_empty() && prompts.err.contains("no servers are configured"), "{prompts:?}");
     assert!(prompts.err.contains(hint), "{prompts:?}");
-    // A store that is there is looked into, and nothing is put there either.
+    // An existing store is read, but not written.
     let user = configured("");
     user.run(&["threads", "list"]).exits(0);
     let listed = user.run(&["mcp", "list"]).exits(0).out;
@@ -85,7 +85,7 @@ fn a_call_of_a_servers_tool_asks_with_the_servers_name() {
     terminal.until("? approve").until("sh: echo hi").until(APPROVE).enter("d\n").until("why?").enter("\n");
     terminal.until("• sh: echo hi  ").until("Done.");
     assert_eq!(terminal.end().0, Some(0));
-    // Also if no server runs that could tell.
+    // The server's name is also printed if no server is running.
     let calls = vec![Turn::Call(vec![("echo", serde_json::json!({ "text": "hi" }))])];
     Model::start(calls).run(&user, &["run", "go"]).exits(3);
     let listed = user.run(&["approvals", "list"]).exits(0).out;
@@ -94,7 +94,7 @@ fn a_call_of_a_servers_tool_asks_with_the_servers_name() {
     assert!(shown.contains("sh: echo hi"), "{shown}");
 }
 
-/// A word for a name alone would be one for any server that takes the name.
+/// A grant for the bare name would apply to any server that takes the name.
 #[test]
 fn a_grant_is_for_the_tool_of_its_server_and_for_one_that_is_there() {
     let user = configured("");
@@ -152,7 +152,7 @@ fn what_needs_no_server_is_done_without_one_that_is_required() {
     assert!(refused.contains("the server `gone` is required"), "{refused}");
 }
 
-/// The other servers may take seconds to start, or not answer at all.
+/// Other servers may take seconds to start, or never answer.
 #[test]
 fn a_call_of_a_servers_tool_starts_this_server_alone() {
     let user = User::new();
@@ -169,7 +169,7 @@ fn a_call_of_a_servers_tool_starts_this_server_alone() {
     };
     servers("");
     let call = ["tools", "call", "--yes", "sh__Read"];
-    // Before any process has seen the tools of `sh`, all of them are asked.
+    // Until a process has seen the tools of `sh`, all servers are started.
     assert_eq!(user.run(&call).exits(0).out, "it is read\n");
     std::fs::remove_file(&started).unwrap();
     assert_eq!(user.run(&call).exits(0).out, "it is read\n");
@@ -214,7 +214,7 @@ fn a_server_is_written_down_and_taken_out_and_the_rest_stays_as_it_is() {
     let file = user.home().join("config/windlass/windlass.toml");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{mine}{added}"));
     user.run(&["mcp", "add", "files", "--env", "TOKEN=env:X", "--", "mcp-files", "--root", "a b"]).exits(0);
-    // Only what is started needs its secrets.
+    // Only a server that is started needs its secrets.
     let listed = user.run(&["mcp", "list"]).exits(0).out;
     assert!(listed.contains("files  mcp-files\n"), "{listed}");
     let tested = user.run(&["mcp", "test", "old"]).exits(1).out;

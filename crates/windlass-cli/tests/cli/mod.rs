@@ -1,4 +1,4 @@
-//! The command line as people and programs use it, without any key and in folders of its own.
+//! The command line as people and programs use it, without API keys and in temporary folders.
 
 mod access;
 mod approvals;
@@ -32,21 +32,21 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// The task that the demo model does.
+/// The task of the demo model.
 pub const TASK: &str = "Read data.csv in this folder and write three insights to insights.md";
 
-/// What it writes.
+/// The file that the demo model writes.
 pub const INSIGHTS: &str = "# Insights from data.csv\n\n\
     - `data.csv` has 2 rows and 2 columns: city, people\n\
     - `people` goes from 1 to 3, with a mean of 2\n\
     - the largest `people` is in the row `Rome`\n";
 
-/// A user with a home and a working folder of their own.
+/// A user with a temporary home directory and working folder.
 pub struct User {
     root: tempfile::TempDir,
 }
 
-/// What a command said.
+/// The exit code and output of a command.
 #[derive(Debug)]
 pub struct Said {
     pub code: Option<i32>,
@@ -70,14 +70,14 @@ impl User {
         self.root.path().join("home")
     }
 
-    /// Writes the user's own configuration.
+    /// Writes the user's configuration file.
     pub fn configure(&self, text: &str) {
         let directory = self.home().join("config/windlass");
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join("windlass.toml"), text).unwrap();
     }
 
-    /// A command in the folder, with nothing of this process's environment.
+    /// A command in the folder, with an empty environment.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command
@@ -87,7 +87,7 @@ impl User {
             .env("HOME", self.home())
             .env("XDG_CONFIG_HOME", self.home().join("config"))
             .env("XDG_DATA_HOME", self.home().join("data"))
-            // A script's lines are for its run.
+            // A title request would consume a line of the script.
             .env("WINDLASS_TITLE_MODEL", "none")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -103,12 +103,12 @@ impl User {
         self.command(arguments).spawn().unwrap()
     }
 
-    /// Every event of the newest thread.
+    /// All events of the newest thread.
     pub fn events(&self) -> Vec<Value> {
         lines(&self.run(&["threads", "export"]).exits(0).out)
     }
 
-    /// Where the folder's threads are kept by default.
+    /// The default store of the folder.
     pub fn store(&self) -> PathBuf {
         let stores = std::fs::read_dir(self.home().join("data/windlass")).unwrap();
         let mut stores =
@@ -129,7 +129,7 @@ pub fn said(output: Output) -> Said {
 }
 
 impl Said {
-    /// Checks the exit code and, on a failure, shows everything.
+    /// Asserts the exit code. A failure prints the whole output.
     pub fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:#?}");
         self
@@ -140,14 +140,14 @@ impl Said {
     }
 }
 
-/// Lines of JSON.
+/// Parses lines of JSON.
 pub fn lines(text: &str) -> Vec<Value> {
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .collect()
 }
 
-/// How often each event of a type is there, by call where it has one.
+/// Number of events of a type.
 pub fn count(events: &[Value], kind: &str) -> usize {
     events.iter().filter(|event| event["type"] == kind).count()
 }

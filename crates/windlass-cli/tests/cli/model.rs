@@ -1,6 +1,6 @@
-//! A model that says what a test tells it to: a server on the chat wire, which plays one list of replies to everybody.
+//! A scripted model: a server for the chat-completions API that plays one list of replies to every client.
 //!
-//! It remembers nothing: which reply comes next is told by the replies that stand in the request.
+//! It is stateless: the number of replies in the request selects the next one.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,30 +18,29 @@ pub struct Model {
     heard: Arc<Mutex<Vec<Heard>>>,
 }
 
-/// A request that came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Heard {
-    /// Its header `authorization`; empty where it had none.
+    /// The header `authorization`; empty if it is missing.
     pub authorization: String,
-    /// Its body.
     pub body: Value,
 }
 
-/// What the model says at one turn.
+/// The model's reply in one step.
 pub enum Turn {
     Say(&'static str),
-    /// Calls of tools, by name, with their arguments.
+    /// Tool calls, by name, with their arguments.
     Call(Vec<(&'static str, Value)>),
-    /// Fragments as the wire has them, so far apart. Whoever comes late catches up.
+    /// Deltas in the wire format with a fixed interval. A late client receives the overdue ones at once.
     Slowly(Duration, Vec<Value>),
-    /// Fragments of which the last is said once the test lets it go.
+    /// Deltas, the last of which is sent after the test releases it.
     Held(Arc<OnceLock<()>>, Vec<Value>),
-    /// An error in these words, which trying again does not change.
+    /// A non-retryable error with this message.
     Refuse(&'static str),
 }
 
 impl Turn {
-    /// A text in fragments of so many characters.
+    /// Streams a text in chunks of `characters` characters.
     pub fn spoken(apart: Duration, text: &str, characters: usize) -> Self {
         let all: Vec<char> = text.chars().collect();
         let said = all.chunks(characters).map(|some| json!({ "content": String::from_iter(some) }));
@@ -58,20 +57,20 @@ impl Model {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (turns, hears) = (turns.clone(), hears.clone());
-                // A client that was killed ends its connection with an error.
+                // A killed client closes its connection with an error.
                 std::thread::spawn(move || serve(&stream, &turns, &hears).ok());
             }
         });
         Self { url, heard }
     }
 
-    /// The requests of steps so far: a title is asked for without tools.
+    /// The received requests for steps. Requests for titles have no tools and are excluded.
     pub fn steps(&self) -> Vec<Heard> {
         let heard = self.heard.lock().unwrap();
         heard.iter().filter(|heard| heard.body["tools"].is_array()).cloned().collect()
     }
 
-    /// The keys of the requests so far, in lower case.
+    /// The API keys of all requests, in lower case.
     pub fn keys(&self) -> Vec<String> {
         let heard = self.heard.lock().unwrap();
         let key = |heard: &Heard| {
@@ -80,12 +79,12 @@ impl Model {
         heard.iter().filter_map(key).collect()
     }
 
-    /// Where it is.
+    /// The base URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// A command that asks this model.
+    /// A command that uses this model.
     pub fn command(&self, user: &User, arguments: &[&str]) -> Command {
         let mut command = user.command(arguments);
         command.env("WINDLASS_MODEL", "openai-compatible/scripted").env("WINDLASS_BASE_URL", &self.url);
@@ -139,16 +138,16 @@ fn serve(stream: &TcpStream, turns: &[Turn], heard: &Mutex<Vec<Heard>>) -> std::
     }
 }
 
-/// A reply on the wire.
+/// A reply as frames of the wire format.
 struct Frames<'a> {
     apart: Duration,
-    /// What the end waits for: the last fragment, and the two frames behind it.
+    /// The release that the end waits for: the last delta and the two frames after it.
     held: Option<&'a OnceLock<()>>,
     all: Vec<String>,
 }
 
 impl Frames<'_> {
-    // Another process is spoken to at a rate: this needs the machine's own clock.
+    // Timing toward another process needs the real clock.
     #[allow(clippy::disallowed_methods)]
     fn play(&self, out: &mut impl Write) -> std::io::Result<()> {
         let begin = Instant::now();

@@ -1,10 +1,10 @@
-//! Output that cannot be written: a script must not take what is there for all of it.
+//! Output that cannot be written: a script must not mistake partial output for all of it.
 
 use std::fs::File;
 
 use super::{Said, User, lines, said};
 
-/// A command whose output goes to a full disk.
+/// Runs a command with its output on a full disk.
 fn full(user: &User, arguments: &[&str]) -> Said {
     let full = File::options().write(true).open("/dev/full").unwrap();
     said(user.command(arguments).stdout(full).output().unwrap()).exits(6)
@@ -26,7 +26,7 @@ fn output_that_cannot_be_written_is_an_error_of_its_own() {
         let wanted = "error: not all of the output could be written: No space left on device";
         assert!(lost.contains(wanted), "{arguments:?}: {lost}");
     }
-    // A reader that has seen enough is no fault.
+    // A reader that closes the pipe is not an error.
     let mut export = user.start(&["threads", "export"]);
     drop(export.stdout.take());
     let ended = said(export.wait_with_output().unwrap()).exits(0);

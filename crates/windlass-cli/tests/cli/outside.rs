@@ -1,4 +1,4 @@
-//! Services, pages and searches as settings have them, by the binary that people run.
+//! Configured services, pages and searches, used by the real binary.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::User;
 use super::model::{Model, Turn};
 
-/// A system that notes what it is asked and echoes the head.
+/// A server that records requests and echoes their headers.
 fn system() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -106,7 +106,8 @@ fn a_folder_that_nobody_trusts_names_no_host_and_no_secret() {
         Turn::Call(vec![("ApiCall", json!({"service": "a", "method": "GET", "path": "/"}))]),
         Turn::Call(vec![fetch]),
     ]);
-    // An unknown tool is told to the model; a page of an unknown host is asked about, and refused when it is called.
+    // The model gets an error for an unknown tool. A page of an unknown host requires approval, and is refused when
+    // it is called.
     model.run(&user, &["run", "go"]).exits(3);
     model.run(&user, &["run", "--yes", "go"]).exits(0);
     assert!(asked.lock().unwrap().is_empty());

@@ -1,4 +1,4 @@
-//! What is piped into `run` beside a task goes along as a file.
+//! Input that is piped into `run` beside a task is attached as a file.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -20,7 +20,7 @@ fn piped_into(user: &User, arguments: &[&str], bytes: &[u8]) -> Said {
     said(child.wait_with_output().unwrap())
 }
 
-/// The blocks of the last message that was sent.
+/// The blocks of the last received message.
 fn blocks(user: &User) -> Vec<Value> {
     let events = user.events();
     let message = events.iter().rfind(|event| event["type"] == "message.received").unwrap();
@@ -56,7 +56,7 @@ fn a_file_on_standard_input_is_attached_and_nothing_else_is_read() {
         assert!(!said.err.contains("standard input"), "{said:#?}");
         assert_eq!(blocks(&user).len(), 1);
     }
-    // As a service manager or a program may leave it.
+    // A service manager or a program may start the command with a closed standard input.
     let mut closed = Command::new("/bin/sh");
     let run = user.command(&["run", "what is in this?"]);
     closed.args(["-c", "exec \"$0\" \"$@\" <&-"]).arg(run.get_program()).args(run.get_args());

@@ -1,10 +1,10 @@
-//! Policy files: checked, tried, and counted only as far as a person has trusted them.
+//! Policy files: checked, tested, and in force only as far as the user trusts them.
 
 #[cfg(unix)]
 use super::terminal::Terminal;
 use super::{Said, TASK, User};
 
-/// What a command prints, with the temporary paths named.
+/// A command's output, with temporary paths replaced by names.
 fn shown(user: &User, said: &Said) -> String {
     format!("{}{}", said.out, said.err)
         .replace(&user.folder().canonicalize().unwrap().display().to_string(), "FOLDER")
@@ -141,7 +141,7 @@ fn a_test_judges_calls_and_says_what_is_not_as_expected() {
             "case": "case #2 (`drop_all`)", "ok": false, "verdict": "deny", "by": "rules.toml #3"
         })
     );
-    // Other rules in place of those that the file names.
+    // Other rules replace those that the file names.
     put(&user, "none.toml", "");
     let said = user.run(&["policy", "test", "bad.toml", "--policy", "none.toml"]).exits(1);
     assert!(said.out.contains("ask by `annotations`; expected: allow"), "{said:#?}");
@@ -156,7 +156,7 @@ fn a_test_judges_calls_and_says_what_is_not_as_expected() {
 const LOOSE: &str = "[[rule]]\nname = 'free'\ntools = ['Write']\nverdict = 'allow'\n\
                      [[rule]]\nname = 'stop'\ntools = ['Edit']\nverdict = 'deny'\n";
 
-/// What counts here of [`LOOSE`]: the verdicts on `Write` and `Edit`.
+/// The part of [`LOOSE`] that is in force: the verdicts on `Write` and `Edit`.
 fn counts(user: &User) -> (String, Said) {
     put(
         user,
@@ -178,7 +178,7 @@ fn a_folders_rules_only_tighten_until_a_person_has_trusted_them() {
     assert_eq!(verdicts, "ask deny");
     let warned = "windlass.policy.toml` is not trusted yet: only its rules that deny or ask count\nhint: read it, then";
     assert!(said.err.contains(warned), "{said:#?}");
-    // The user's own are the administrator's word.
+    // The user's own policy file is always trusted.
     users_policy(&user, LOOSE);
     assert_eq!(counts(&user).0, "allow deny");
 }
@@ -196,7 +196,7 @@ fn a_person_trusts_a_folders_rules_until_they_change() {
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(counts(&user).0, "allow deny");
     assert!(user.run(&["doctor"]).out.contains("2 rules count"));
-    // A change of either takes the trust in both.
+    // A change of either file revokes the trust in both.
     put(&user, "windlass.toml", "[agent]\nname = 'other'\n");
     let (verdicts, said) = counts(&user);
     assert_eq!(verdicts, "ask deny");

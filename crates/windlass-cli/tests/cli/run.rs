@@ -1,4 +1,4 @@
-//! `run` and `chat` from the first word to the last, and what they print.
+//! Complete sessions of `run` and `chat`, and their output.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ fn the_demo_writes_a_file_and_says_that_it_is_a_script() {
     assert_eq!(user.read("insights.md"), INSIGHTS);
     assert!(said.err.contains("which is a script and no AI"), "{said:#?}");
     assert!(said.err.contains("• Write insights.md  ✓"), "{said:#?}");
-    // In a pipe, standard output is the answer and nothing else, as it was recorded.
+    // In a pipe, standard output is exactly the recorded answer.
     let events = user.events();
     let last = events.iter().rfind(|event| event["type"] == "step.replied").unwrap();
     let text = last["message"]["blocks"][0]["text"].as_str().unwrap();

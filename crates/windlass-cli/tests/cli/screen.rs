@@ -1,4 +1,5 @@
-//! What a chat's screen shows: a terminal emulator reads what the program writes, and each test waits for what a person
+//! A chat's screen: a terminal emulator interprets the program's output, and each test waits for the text that a
+//! person
 //! would wait for.
 
 use std::process::Command;
@@ -11,10 +12,10 @@ use super::model::{Model, Turn};
 use super::terminal::Terminal;
 use super::{INSIGHTS, TASK, User, count};
 
-/// High enough that nothing scrolls away which a test counts.
+/// High enough that no counted row scrolls out.
 const ROWS: u16 = 70;
 
-/// A terminal with a screen that can be read.
+/// A terminal with an emulated screen.
 struct Screen {
     terminal: Terminal,
     emulator: vt100::Parser,
@@ -26,14 +27,14 @@ impl Screen {
         Self { terminal: Terminal::sized(command, columns, ROWS), emulator }
     }
 
-    /// The rows that are not empty, without the blanks at their ends.
+    /// The non-empty rows, without trailing spaces.
     fn rows(&self) -> Vec<String> {
         let (_, columns) = self.emulator.screen().size();
         let rows = self.emulator.screen().rows(0, columns);
         rows.map(|row| row.trim_end().to_owned()).filter(|row| !row.is_empty()).collect()
     }
 
-    /// Waits until the rows are as they should be.
+    /// Waits until the rows satisfy a condition.
     fn until(&mut self, what: &str, is_so: impl Fn(&[String]) -> bool) -> &mut Self {
         loop {
             let rows = self.rows();
@@ -45,21 +46,21 @@ impl Screen {
         }
     }
 
-    /// Waits until a text is on the screen, wherever its lines are broken.
+    /// Waits until a text is on the screen, regardless of line breaks.
     fn shows(&mut self, text: &str) -> &mut Self {
         self.until(text, |rows| words(rows).contains(text))
     }
 
-    /// Waits until the input holds a text.
+    /// Waits until the input contains a text.
     fn input(&mut self, text: &str) -> &mut Self {
         let wanted = format!("› {text}").trim_end().to_owned();
         self.until(&wanted, |rows| {
-            // The status line is the last one, and the input stands above it.
+            // The status line is the last one, and the input is above it.
             rows.len() > 1 && rows[rows.len() - 2] == wanted
         })
     }
 
-    /// Waits until so many runs have ended.
+    /// Waits until this many runs have ended.
     fn ended(&mut self, runs: usize) -> &mut Self {
         self.until("the runs' figures", |rows| {
             rows.iter().filter(|row| row.contains(" step · ") || row.contains(" steps · ")).count() >= runs
@@ -84,7 +85,7 @@ impl Screen {
     }
 }
 
-/// All words of some rows.
+/// The text of some rows, with whitespace normalized.
 fn words(rows: &[String]) -> String {
     let words: Vec<&str> = rows.iter().flat_map(|row| row.split_whitespace()).collect();
     words.join(" ")
@@ -94,7 +95,7 @@ fn chat(user: &User, columns: u16) -> Screen {
     Screen::start(user.command(&["chat"]), columns)
 }
 
-/// A model that says the beginning of a reply, and its end once it is let go.
+/// A model that sends the beginning of a reply, and its end once it is released.
 fn held(begin: &str, end: &str) -> (Arc<OnceLock<()>>, Model) {
     let held = Arc::new(OnceLock::new());
     let said = vec![json!({ "content": begin }), json!({ "content": end })];
@@ -161,7 +162,7 @@ fn what_is_typed_while_text_streams_stays_in_the_input_and_is_sent_after_it() {
     assert_eq!(screen.quit(), Some(0));
     let events = user.events();
     assert_eq!((count(&events, "message.queued"), count(&events, "run.finished")), (1, 2));
-    // Later chats have it at hand.
+    // Later chats share the history.
     let mut later = Screen::start(model.command(&user, &["chat"]), 80);
     later
         .input("")
@@ -235,7 +236,7 @@ fn ctrl_c_at_a_question_leaves_the_run_waiting_and_a_single_key_answers_it() {
         .input("/continue")
         .keys("\r")
         .until("asked again", |rows| words(rows).matches("[s]top the run:").count() == 2);
-    // A key that is none of the answers is text.
+    // A key that is not a choice is ordinary text.
     screen
         .input("")
         .keys("x")
@@ -318,7 +319,7 @@ fn the_output_of_a_call_is_shown_in_short_and_whole_on_demand() {
     std::fs::write(user.folder().join("long.txt"), "first\nsecond\nlast\n").unwrap();
     let todos = json!({ "todos": [{ "content": "look", "status": "completed" },
         { "content": "tell", "status": "in_progress" }] });
-    // One after the other, so that their outputs have known numbers.
+    // One call per step, so that the numbers of their outputs are known.
     let read = ("Read", json!({ "file_path": "long.txt" }));
     let load = ("load_toolset", json!({ "toolset": "planning", "include_write_tools": true }));
     let turns = [read, load, ("write_todos", todos)];
@@ -371,7 +372,7 @@ fn a_line_that_answers_nothing_returns_to_the_input() {
     let mut screen = chat(&user, 100);
     screen.input("").keys(&format!("{TASK}\r")).shows("[a]pprove once").shows("one key answers");
     screen.keys("hello there\r").shows("`hello there` is none of the answers").input("hello there");
-    // Ending the run takes more than one stray key.
+    // A single key must not cancel the run.
     screen.keys("\x15").input("").keys("s").input("s");
     screen
         .keys("\x15")

@@ -1,4 +1,4 @@
-//! What a person sees and types, on a terminal of its own.
+//! A command on a pseudo-terminal, with a person's input and output.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -14,10 +14,10 @@ use super::approvals::audited;
 use super::model::{Model, Turn};
 use super::{INSIGHTS, TASK, User, count, mode};
 
-/// How long a text may take to appear: a busy machine is slow, and a question that is not asked never comes.
+/// Time-out for a text to appear. It is long, because a busy machine is slow.
 const PATIENCE_MS: i32 = 60_000;
 
-/// A command on a terminal.
+/// A command on a pseudo-terminal.
 pub struct Terminal {
     screen: File,
     child: Child,
@@ -30,28 +30,28 @@ impl Terminal {
         Self::open(user.command(arguments))
     }
 
-    /// Starts a chat that reads lines.
+    /// Starts a chat in line mode.
     pub fn plain(mut command: Command) -> Self {
         command.arg("--lines").env("NO_COLOR", "1");
         Self::open(command)
     }
 
-    /// Starts a command on a terminal of its own, whose width is unknown.
+    /// Starts a command on a terminal without a known width.
     pub fn open(command: Command) -> Self {
         Self::sized(command, 0, 0)
     }
 
-    /// Starts a command on a terminal of some size.
+    /// Starts a command on a terminal of a given size.
     pub fn sized(mut command: Command, columns: u16, rows: u16) -> Self {
         let (mut outer, mut inner) = (0, 0);
         let none = std::ptr::null_mut();
         let mut size = size(columns, rows);
-        // SAFETY: the two numbers are filled by the call; the size is valid, and the other pointers may be null.
+        // SAFETY: the call fills the two numbers; the size is valid, and the other pointers may be null.
         let made = unsafe { libc::openpty(&mut outer, &mut inner, none, none.cast(), &raw mut size) };
         assert_eq!(made, 0);
-        // SAFETY: both were just opened and belong to nobody else.
+        // SAFETY: both descriptors were just opened and have no other owner.
         let (outer, inner) = unsafe { (OwnedFd::from_raw_fd(outer), OwnedFd::from_raw_fd(inner)) };
-        // A process that holds its own terminal's other end never sees it go.
+        // A process that inherits the outer end would never see the terminal close.
         // SAFETY: plain system calls about open descriptors.
         unsafe {
             libc::fcntl(outer.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC);
@@ -62,8 +62,9 @@ impl Terminal {
         if command.get_envs().all(|(name, _)| name != "TERM") {
             command.env("TERM", "xterm");
         }
-        // SAFETY: only system calls that are allowed between fork and exec; the terminal becomes the process's own,
-        // so that Ctrl-C reaches it as a signal.
+        // SAFETY: only system calls that are allowed between fork and exec. The terminal becomes the controlling
+        // terminal, so
+        // that Ctrl-C arrives as a signal.
         unsafe {
             command.pre_exec(|| {
                 libc::setsid();
@@ -75,7 +76,7 @@ impl Terminal {
         Self { screen: File::from(outer), child, seen: String::new(), read_to: 0 }
     }
 
-    /// Waits until a text appears after what was waited for before.
+    /// Waits until a text appears after the previously awaited one.
     pub fn until(&mut self, text: &str) -> &mut Self {
         loop {
             if let Some(at) = self.seen[self.read_to..].find(text) {
@@ -86,11 +87,11 @@ impl Terminal {
         }
     }
 
-    /// Waits for more output, of which something is expected.
+    /// Waits for more output. `expected` is for the failure message.
     pub fn more(&mut self, expected: &str) -> Vec<u8> {
         let mut bytes = vec![0; 4096];
         assert!(self.has_more(), "`{expected}` has not come yet: {}", self.seen);
-        // The far end is closed with an error once the process is gone.
+        // Reading fails after the process has closed the terminal.
         let count = self.screen.read(&mut bytes).unwrap_or(0);
         assert!(count > 0, "`{expected}` never came: {}", self.seen);
         bytes.truncate(count);
@@ -98,7 +99,7 @@ impl Terminal {
         bytes
     }
 
-    /// Changes the terminal's size, of which the process gets a signal.
+    /// Changes the terminal's size, which sends a signal to the process.
     pub fn resize(&self, columns: u16, rows: u16) {
         let size = size(columns, rows);
         // SAFETY: a plain system call with a valid pointer.
@@ -106,27 +107,27 @@ impl Terminal {
         assert_eq!(done, 0);
     }
 
-    /// Ends the process without a word.
+    /// Kills the process.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Takes the terminal away; the exit code.
+    /// Closes the terminal. Returns the exit code.
     pub fn hang_up(&mut self) -> Option<i32> {
         self.screen = File::open("/dev/null").unwrap();
         self.wait()
     }
 
-    /// Waits for the process's end; the exit code.
+    /// Waits for the process to end. Returns its exit code.
     pub fn wait(&mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 
-    /// Waits until there is more to read, or the process is gone; not for ever.
+    /// Waits until there is more to read or the process has ended, up to a time-out.
     fn has_more(&self) -> bool {
         let mut wanted = libc::pollfd { fd: self.screen.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one valid `pollfd`, and the count says one.
+        // SAFETY: the pointer is to one valid `pollfd`, and the count is 1.
         unsafe { libc::poll(&mut wanted, 1, PATIENCE_MS) > 0 }
     }
 
@@ -142,10 +143,10 @@ impl Terminal {
         self
     }
 
-    /// The terminal's flags for lines, echo and output.
+    /// The terminal's local, input and output flags.
     pub fn modes(&self) -> (libc::tcflag_t, libc::tcflag_t, libc::tcflag_t) {
         let mut modes = std::mem::MaybeUninit::<libc::termios>::uninit();
-        // SAFETY: the pointer is valid for the call, which fills what it points to.
+        // SAFETY: the pointer is valid for the call, which fills the structure.
         let modes = unsafe {
             assert_eq!(libc::tcgetattr(self.screen.as_raw_fd(), modes.as_mut_ptr()), 0);
             modes.assume_init()
@@ -153,7 +154,7 @@ impl Terminal {
         (modes.c_lflag, modes.c_iflag, modes.c_oflag)
     }
 
-    /// Reads to the end; the exit code and everything that was on the screen.
+    /// Reads to the end. Returns the exit code and all output.
     pub fn end(&mut self) -> (Option<i32>, String) {
         let mut bytes = [0; 4096];
         while let Ok(count) = self.screen.read(&mut bytes)
@@ -167,7 +168,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // Where a test has failed in the middle; a process that has ended is not harmed.
+        // Needed if the test failed; killing an ended process has no effect.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -185,7 +186,7 @@ fn a_person_sees_the_whole_call_and_approves_it() {
     let mut terminal = Terminal::start(&user, &["run", TASK]);
     terminal.until("Write insights.md (new file, 5 lines, 168 bytes)");
     terminal.until("+- the largest `people` is in the row `Rome`").until(APPROVE);
-    // Nothing but the listed words approves.
+    // Only the listed choices approve.
     terminal.enter("yes\n").until(APPROVE).enter("\n").until(APPROVE);
     assert_eq!(user.read("insights.md"), "");
     terminal.enter("a\n").until("approved once").until("Done. `insights.md`");
@@ -418,7 +419,7 @@ fn a_chat_on_a_terminal_that_cannot_move_its_cursor_reads_lines() {
 #[test]
 fn a_terminal_that_cannot_move_its_cursor_is_sent_text_alone() {
     let user = User::new();
-    // Long enough for a status line before the first word.
+    // Long enough for a status line before the first chunk.
     let slow = Turn::spoken(Duration::from_millis(600), "Done.", 5);
     let mut command = Model::start(vec![slow]).command(&user, &["run", "go"]);
     command.env("TERM", "dumb");

@@ -1,4 +1,4 @@
-//! `threads`: listed, shown, exported, deleted.
+//! `threads`: listed, shown, exported and deleted.
 
 use super::{TASK, User, lines, said};
 
@@ -39,7 +39,7 @@ fn a_conversation_is_listed_shown_exported_and_deleted() {
     assert!(gone.err.contains("does not exist in this store"), "{gone:#?}");
 }
 
-/// Reading and parsing the certificates of the system takes longer than all else that a list does.
+/// Loading the system's certificates takes longer than the rest of a list command.
 #[test]
 fn lists_build_no_client_and_read_no_certificate() {
     let user = User::new();
@@ -66,7 +66,7 @@ fn a_fork_puts_files_back_as_they_were() {
     let none = user.run(&["threads", "fork", "--at", "999"]).exits(2).err;
     assert!(none.contains("event 999 does not exist: the last one of thread"), "{none}");
     let thread = user.events()[0]["thread"].as_str().unwrap().to_owned();
-    // Another folder has other files by the same names.
+    // Another folder has other files with the same names.
     let (other, store) = (tempfile::tempdir().unwrap(), user.store().display().to_string());
     std::fs::write(other.path().join("insights.md"), user.read("insights.md")).unwrap();
     let elsewhere = ["--dir", other.path().to_str().unwrap(), "--store", &store];

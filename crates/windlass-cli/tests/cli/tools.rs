@@ -1,4 +1,4 @@
-//! `windlass tools`: which there are and why not, and trial calls under the folder's rules.
+//! `windlass tools`: available and unavailable tools, and trial calls under the folder's rules.
 
 use super::{User, lines};
 
@@ -66,7 +66,7 @@ fn a_trial_call_goes_by_the_rules_and_leaves_no_conversation() {
     assert_eq!(user.read("b.txt"), "");
     let ran = user.run(&["tools", "call", "Write", write, "--yes", "--json"]).exits(0).json();
     assert_eq!((user.read("b.txt").as_str(), &ran["error"]), ("two", &false.into()));
-    // The folder holds it as it holds an agent.
+    // The tool is restricted to the folder, as for an agent.
     let out = user.run(&["tools", "call", "Read", r#"{"file_path": "../home/x"}"#]).exits(1);
     assert!(out.out.contains("outside"), "{out:?}");
     let odd = user.run(&["tools", "call", "Read", r#"{"path": "a"}"#]).exits(2).err;

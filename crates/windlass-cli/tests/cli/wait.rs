@@ -1,4 +1,4 @@
-//! Runs that wait: without a terminal they say how to answer, and any terminal may.
+//! Waiting runs: without a terminal the command prints how to answer, and any terminal can answer.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{INSIGHTS, TASK, User, count};
 
-/// Starts the task without a terminal; it waits for a word on its write.
+/// Starts the task without a terminal; it waits for the approval of its write.
 fn waiting(user: &User) -> (String, String) {
     let said = user.run(&["run", "--json", TASK]).exits(3);
     let outcome = said.json();
@@ -106,7 +106,7 @@ fn in_a_pipe_chat_says_what_its_thread_waits_for() {
     let said = super::said(child.wait_with_output().unwrap()).exits(3);
     let hint = format!("`windlass approvals approve {interrupt}` (or `edit`, `deny`)");
     assert!(said.err.contains(&hint), "{said:#?}");
-    // The message stays where it is, and its turn comes after that run.
+    // The message stays queued, and is sent after that run.
     user.run(&["approvals", "approve", &interrupt]).exits(0);
     assert_eq!(count(&user.events(), "message.taken"), 1);
 }
@@ -117,7 +117,7 @@ fn in_a_pipe_chat_heeds_signals_while_it_reads() {
     for (signal, code) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
         let user = User::new();
         let mut child = user.command(&["chat"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
-        // Once the first line is answered, it reads the next one.
+        // After the first answer, the chat reads the next line.
         let mut lines = child.stdin.take().unwrap();
         lines.write_all(b"hello\n").unwrap();
         let mut answer = String::new();

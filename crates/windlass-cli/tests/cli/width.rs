@@ -1,9 +1,9 @@
-//! Lines on terminals of several widths: no word and no id is broken.
+//! Output on terminals of several widths: no word and no id is broken.
 
 use super::terminal::Terminal;
 use super::{TASK, User};
 
-/// What a command shows on a terminal of so many columns, without colours.
+/// A command's output on a terminal of this width, without colours.
 fn shown(user: &User, arguments: &[&str], columns: u16) -> Vec<String> {
     let (_, seen) = Terminal::sized(user.command(arguments), columns, 40).end();
     let mut plain = String::new();
@@ -45,7 +45,7 @@ fn words_of_hints_and_checks_are_not_broken_at_the_edge() {
         let hint = "GEMINI_API_KEY, or name a model with";
         let all = lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
         assert!(all.contains(hint), "{columns}: {lines:#?}");
-        // The reply, which names a variable as well, is printed as it comes.
+        // The reply also names a variable, but it is streamed without wrapping.
         let hints = lines.iter().filter(|line| !line.contains("the demo model"));
         assert_eq!(hints.clone().find(within), None, "{columns}");
     }

@@ -1,4 +1,4 @@
-//! A page of the database that holds something else: said with the way out, and what is whole stays readable.
+//! A damaged page of the database is reported with a remedy, and undamaged data stays readable.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use crate::cli::{TASK, User, lines};
 
 const PAGE_BYTES: usize = 4096;
 
-/// Overwrites the page of the database that holds a text.
+/// Overwrites the database page that contains a text.
 fn damage(store: &Path, text: &str) {
-    // A copy of the page may stand in the log.
+    // The write-ahead log may contain a copy of the page.
     execute(store, "PRAGMA wal_checkpoint(TRUNCATE)");
     let path = store.join("windlass.db");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -23,7 +23,7 @@ fn damage(store: &Path, text: &str) {
 fn a_damaged_page_is_told_and_other_threads_stay_readable() {
     let user = User::new();
     user.run(&["run", "--yes", TASK]).exits(0);
-    // A message of several pages, so that one of them holds nothing else.
+    // A message of several pages, so that one of them contains nothing else.
     let long = format!("{} mark-of-the-page {}", "a ".repeat(3_000), "b ".repeat(3_000));
     user.run(&["run", "--yes", &long]).exits(0);
     let threads = lines(&user.run(&["threads", "list", "--json"]).exits(0).out);
@@ -47,7 +47,7 @@ fn a_damaged_page_is_told_and_other_threads_stay_readable() {
         doctor.contains("✗ broken   store") && doctor.contains("backup") && doctor.contains(&named),
         "{doctor}"
     );
-    // New work goes on beside it.
+    // New runs work beside the damaged thread.
     user.run(&["run", "--yes", TASK]).exits(0);
 }
 

@@ -1,4 +1,4 @@
-//! A disk that is full: the run stops with a clear error, and goes on once there is room again.
+//! A full disk: the run stops with a clear error, and can be resumed once there is room again.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::process::{Child, Command};
 use super::{end, is, said, until};
 use crate::cli::{INSIGHTS, TASK, User, count};
 
-/// Lets no file of a process grow beyond a size: from then on a write fails as on a full disk.
+/// Limits the size of a process's files: further writes fail as on a full disk.
 fn limit_files(child: &Child, bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
     let process = i32::try_from(child.id()).unwrap();
@@ -20,7 +20,7 @@ fn limit_files(child: &Child, bytes: u64) {
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// A write beyond the limit is to fail, not to kill.
+/// Ignores `SIGXFSZ`, so that a write beyond the limit fails instead of killing the process.
 fn outlives_the_limit(mut command: Command) -> Command {
     // SAFETY: one system call that is allowed between fork and exec.
     unsafe {
@@ -32,7 +32,7 @@ fn outlives_the_limit(mut command: Command) -> Command {
     command
 }
 
-/// What must be true of a run that stopped in its second step, and went on.
+/// Resumes a run that stopped in its second step, and checks its invariants.
 fn check_resumed(user: &User, flags: &[&str]) {
     let arguments =
         |words: &[&'static str]| words.iter().copied().chain(flags.iter().copied()).collect::<Vec<_>>();
@@ -81,7 +81,7 @@ fn a_full_disk_is_told_before_anything_is_started() {
     assert_eq!(user.events(), before);
 }
 
-/// Makes a file system of a size at a path that only this thread and its children see, and that goes with them.
+/// Mounts a file system of limited size, visible only to this thread and its children, for their lifetime.
 fn small_disk(at: &Path, options: &str) -> bool {
     let at = CString::new(at.as_os_str().as_bytes()).unwrap();
     let options = CString::new(options).unwrap();
@@ -107,7 +107,7 @@ fn fill(path: &Path) {
     }
 }
 
-/// On a real file system of two megabytes. Where mounting is not allowed, the limit above stands for it.
+/// Uses a real file system of two megabytes. If mounting is not permitted, the limit above covers the case.
 #[test]
 fn a_small_disk_fills_up_and_is_cleared() {
     let user = User::new();

@@ -1,4 +1,4 @@
-//! A call that changes the world, whose process was killed: a person sees what is known, and decides.
+//! A changing call whose process was killed: a person sees the evidence, and decides.
 
 use std::process::Command;
 
@@ -9,10 +9,10 @@ use super::{is, said, until};
 use crate::cli::terminal::Terminal;
 use crate::cli::{User, count};
 
-/// Writes a file, edits it, and says that it is done.
+/// Writes a file, edits it, and ends.
 const MODEL: &str = "openai-chat/files-3";
 
-/// How often a process is killed until it dies inside of the call: after its start was recorded, before its result.
+/// Maximum kills until one falls between the recorded start of the call and its result.
 const TRIES: usize = 200;
 
 /// A run whose edit is in doubt.
@@ -43,14 +43,14 @@ impl Doubt {
         panic!("no process died inside of the call");
     }
 
-    /// Goes on with the run on a terminal, up to the question.
+    /// Resumes the run on a terminal, up to the question.
     fn question(&self) -> Terminal {
         let mut terminal = Terminal::open(command(&self.user, &self.server, &["resume", "--yes"]));
         terminal.until("? in doubt").until("Edit log.txt").until(CHOICE);
         terminal
     }
 
-    /// The file as the killed process left it, and whether that is as the edit was to leave it.
+    /// The file as the killed process left it, and whether it equals the result of the edit.
     fn file(&self) -> (String, bool) {
         let text = self.user.read("log.txt");
         assert!(text == "END\n" || text == "line 1\nEND\n", "{text}");
@@ -122,7 +122,7 @@ fn retry_does_it_again() {
     let (_, was_done) = doubt.file();
     terminal.enter("r\n").until("to be tried again").until("• Edit log.txt  ").until("done tok");
     assert_eq!(terminal.end().0, Some(0));
-    // The person asked for it: where it had been done, it is done twice.
+    // The person asked for a retry: if the edit was already done, it is done twice.
     let lines = if was_done { "line 1\nline 1\nEND\n" } else { "line 1\nEND\n" };
     assert_eq!(doubt.user.read("log.txt"), lines);
     assert_eq!(count(&doubt.user.events(), "tool.started"), 3);

@@ -1,4 +1,4 @@
-//! Folders that cannot be written to: the store's, and the one that the agent works in.
+//! Read-only folders: the store's folder, and the agent's working folder.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use super::said;
 use crate::cli::{Said, TASK, User};
 
-/// Somebody whom rights bind: the user, or nobody in particular where the user is root.
+/// A user to whom permissions apply: the current user, or an unprivileged one if the current user is root.
 struct Bound {
     user: User,
     program: PathBuf,
@@ -25,7 +25,7 @@ impl Bound {
         let user = User::new();
         std::fs::create_dir_all(user.home()).unwrap();
         set(user.folder().parent().unwrap(), 0o755);
-        // Nobody in particular has no way to the folder that the program was built in.
+        // The unprivileged user has no access to the build folder.
         let program = user.folder().parent().unwrap().join("windlass");
         if std::fs::hard_link(env!("CARGO_BIN_EXE_windlass"), &program).is_err() {
             std::fs::copy(env!("CARGO_BIN_EXE_windlass"), &program).unwrap();
@@ -80,7 +80,7 @@ fn a_store_that_became_read_only_is_told_and_stays_as_it_is() {
     let store = bound.user.store();
     let database = store.join("windlass.db");
     let before = std::fs::read(&database).unwrap();
-    // The folder itself would be set right again by its owner, who this is.
+    // The store restores its folder's permissions, because its owner is this user. So the file is changed instead.
     set(&database, 0o444);
     let named = format!("hint: the store is `{}`", store.display());
     for asked in [&["resume", "--yes"][..], &["run", TASK]] {
@@ -91,7 +91,7 @@ fn a_store_that_became_read_only_is_told_and_stays_as_it_is() {
         ]);
     }
     assert!(std::fs::read(&database).unwrap() == before);
-    // SQLite gives the files beside the database the rights that it has.
+    // SQLite gives the files beside the database the same permissions.
     for entry in std::fs::read_dir(&store).unwrap().map(Result::unwrap) {
         if entry.file_name().to_string_lossy().starts_with("windlass.db") {
             set(&entry.path(), 0o600);

@@ -1,5 +1,6 @@
-//! The real binary where something outside is wrong: the disk, the folder, the store, the provider, the process
-//! itself. Each time there is an error that names what is wrong and the way out, and nothing recorded is lost.
+//! The real binary with faults outside of it: in the disk, the folder, the store, the provider, or the process
+//! itself.
+//! Each error names the cause and a remedy, and nothing recorded is lost.
 
 mod damage;
 mod disk;
@@ -15,7 +16,7 @@ use serde_json::Value;
 
 use crate::cli::Said;
 
-/// Reads a process's lines until one satisfies a condition; what comes after it is read and dropped.
+/// Reads a process's lines until one satisfies a condition; later lines are discarded.
 fn until(child: &mut Child, wanted: impl Fn(&Value) -> bool) {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let found = lines.any(|line| wanted(&serde_json::from_str(&line.unwrap()).unwrap()));
@@ -23,7 +24,7 @@ fn until(child: &mut Child, wanted: impl Fn(&Value) -> bool) {
     std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
 }
 
-/// Whether a line is a step's event of a kind.
+/// Whether a line is an event of this kind and step.
 fn is(kind: &'static str, step: u64) -> impl Fn(&Value) -> bool {
     move |line| line["type"] == kind && line["step"] == step
 }
@@ -37,7 +38,7 @@ fn said(mut command: Command) -> Said {
 }
 
 impl Said {
-    /// Checks that the text on standard error has these parts, and that nothing crashed.
+    /// Asserts that standard error contains these texts, and that nothing panicked.
     fn tells(self, parts: &[&str]) -> Self {
         for part in parts {
             assert!(self.err.contains(part), "`{part}` is not said: {self:#?}");

@@ -1,4 +1,4 @@
-//! A store that a newer build has written to: said, with the version, and left as it is.
+//! A store that a newer build has written: reported with the version, and left unchanged.
 
 use std::path::Path;
 
@@ -7,17 +7,17 @@ use sqlx::{ConnectOptions, Connection};
 
 use crate::cli::{TASK, User, lines};
 
-/// Runs a future to its end.
+/// Runs a future to completion.
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// Opens a store's database as it is.
+/// Opens a store's database directly.
 pub async fn database(store: &Path) -> SqliteConnection {
     SqliteConnectOptions::new().filename(store.join("windlass.db")).connect().await.unwrap()
 }
 
-/// Changes a store's database.
+/// Executes SQL in a store's database.
 pub fn execute(store: &Path, sql: &'static str) {
     wait(async {
         let mut database = database(store).await;
@@ -26,7 +26,7 @@ pub fn execute(store: &Path, sql: &'static str) {
     });
 }
 
-/// Every row that holds what was recorded, as text.
+/// All rows with recorded data, as text.
 fn rows(store: &Path) -> Vec<String> {
     const ROWS: &str = "SELECT position || ' ' || body FROM events \
         UNION ALL SELECT run || ' ' || number || ' ' || coalesce(status, '') || ' ' || totals FROM runs \
@@ -42,7 +42,7 @@ fn rows(store: &Path) -> Vec<String> {
     })
 }
 
-/// A newer build took the waiting run one event further.
+/// A newer build appended one event to the waiting run.
 const NEWER_EVENT: &str = r#"
     INSERT INTO events (position, body)
         SELECT number << 32 | head + 1, '{"v":99,"at":1,"type":"thread.dreamt","dream":"of sheep"}'
@@ -71,7 +71,7 @@ fn a_journal_of_a_newer_build_is_told_and_left_alone() {
         ]);
         assert_eq!(rows(&store), before, "{asked:?}");
     }
-    // What this build can read, it still reads; and new work goes on beside it.
+    // Data that this build can read stays readable, and new runs work beside it.
     assert!(user.run(&["threads", "show", older]).exits(0).out.contains("Done. `insights.md`"));
     assert!(user.run(&["threads", "list"]).exits(0).out.contains(newest));
     user.run(&["run", "--yes", TASK]).exits(0);

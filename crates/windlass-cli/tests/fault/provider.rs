@@ -1,4 +1,4 @@
-//! A provider that lies, breaks off or is not there: the person is told what it did, and the run ends with a code.
+//! A provider that misbehaves, disconnects or is unreachable: the user sees the cause, and the run ends with a code.
 
 use std::process::{Child, Command};
 
@@ -8,7 +8,7 @@ use windlass::testing::provider::ProviderServer;
 use super::end;
 use crate::cli::{Said, User};
 
-/// A provider, and users who ask it, all at once: some are tried again for a quarter of a minute.
+/// A provider, and several users that call it concurrently, because retries may take a quarter of a minute.
 struct Provider {
     server: ProviderServer,
     _runtime: tokio::runtime::Runtime,
@@ -49,7 +49,7 @@ fn ask(url: &str, arguments: &[&str]) -> Asking {
 }
 
 impl Asking {
-    /// Waits for the run's end: it failed, with words and a code, and the journal says the same.
+    /// Waits for the run to end. It must fail with this text and code, in the output and in the journal.
     fn fails(self, code: &str, words: &[&str]) -> Said {
         let said = end(self.child).exits(1).tells(words).tells(&[&format!("(`{code}`)")]);
         let events = self.user.events();
@@ -89,7 +89,7 @@ fn what_a_provider_gets_wrong_is_told() {
 
 #[test]
 fn an_unreachable_provider_is_named_with_the_way_out() {
-    // A port that was free a moment ago: nobody listens there.
+    // A recently free port, at which no process listens.
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let said = ask(&format!("http://user:secret@{free}/v1"), &[]).fails(
         "ERR_API",

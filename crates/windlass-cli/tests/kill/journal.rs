@@ -1,4 +1,4 @@
-//! What the exported journal of a run must say, whatever happened to the processes that drove it.
+//! Invariants of a run's exported journal, regardless of crashes of the processes that drove it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,21 +9,21 @@ use crate::cli::{User, count};
 /// Steps of the script.
 const STEPS: usize = 20;
 
-/// A thread's events.
+/// The events of a thread.
 #[derive(Debug, PartialEq)]
 pub struct Journal(pub Vec<Value>);
 
 type Key = (u64, u64);
 
-/// The call that an event is about.
+/// The call that an event refers to.
 pub fn key(event: &Value) -> Key {
-    // An interrupt names its call apart: it may be about none.
+    // An interrupt has its call in a separate field, because it may have none.
     let at = if event["call"].is_object() { &event["call"] } else { event };
     (at["step"].as_u64().unwrap(), at["index"].as_u64().unwrap())
 }
 
 impl Journal {
-    /// The newest thread's, as `threads export` prints it.
+    /// The newest thread's journal, from `threads export`.
     pub fn of(user: &User) -> Self {
         Self(user.events())
     }
@@ -38,7 +38,7 @@ impl Journal {
         finished["content"][0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// Checks what holds of every run of the script that has ended. Returns how many model calls were lost.
+    /// Checks the invariants of every finished run of the script. Returns the number of lost model calls.
     pub fn check(&self, doubts: &[Key]) -> u64 {
         let events = &self.0;
         for (event, seq) in events.iter().zip(1_u64..) {
@@ -60,7 +60,8 @@ impl Journal {
         self.check_attempts()
     }
 
-    /// Nothing was dispatched without a recorded cause, and what must not be repeated only at a person's word.
+    /// Checks that every dispatch has a recorded cause, and that a non-repeatable call was retried only on a person's
+    /// answer.
     fn check_starts(&self) {
         let mut judged: BTreeMap<Key, &Value> = BTreeMap::new();
         let mut open: BTreeMap<&str, Key> = BTreeMap::new();
@@ -102,7 +103,7 @@ impl Journal {
         assert!(open.is_empty(), "a question was left open");
     }
 
-    /// Each try of a step ends once: with its reply, or lost with its process.
+    /// Checks that each attempt ends once: with its reply, or as lost with its process.
     fn check_attempts(&self) -> u64 {
         let mut running = None;
         let mut lost = 0;
@@ -122,7 +123,7 @@ impl Journal {
         lost
     }
 
-    /// What was said and done, without ids and times. The results of calls in doubt are a person's words.
+    /// The messages and results, without ids and times. A person supplied the results of calls in doubt.
     pub fn conversation(&self, doubts: &[Key]) -> Vec<Value> {
         let mut said = Vec::new();
         for event in &self.0 {
@@ -138,7 +139,7 @@ impl Journal {
                 "tool.finished" if doubts.contains(&key(event)) => said.push(json!({"doubt": key(event)})),
                 "tool.finished" => {
                     let mut content = event["content"].to_string();
-                    // A repeated `Write` finds the file of the lost one, and says so.
+                    // A repeated `Write` finds the file of the lost one and reports that.
                     if self.kind("tool.started").filter(|start| key(start) == key(event)).count() > 1 {
                         content = content.replace("Overwrote", "Created");
                     }

@@ -1,7 +1,8 @@
-//! The real binary under `kill -9`: at random moments of a 20-step run that writes files, again and again, until the
-//! run ends; half of the trials with a follower across all deaths, which is killed now and then too.
+//! The real binary under `kill -9`: repeatedly killed at random moments of a 20-step run that writes files, until the
+//! run
+//! ends. Half of the trials have a watcher that follows all processes and is sometimes killed as well.
 //!
-//! `WINDLASS_KILLS` says how many kills (40), `WINDLASS_SEED` chooses their moments (0).
+//! `WINDLASS_KILLS` sets the number of kills (40), and `WINDLASS_SEED` selects their moments (0).
 
 mod journal;
 mod trial;
@@ -16,16 +17,16 @@ use windlass_bench::server::ModelServer;
 use self::journal::Journal;
 use self::trial::{Trial, Watched};
 
-/// Twenty steps with a file each; a run takes about a second, so that kills fall into every part of it.
+/// Twenty steps with a file each. A run takes about a second, so that kills hit every part of it.
 const MODEL: &str = "openai-chat/files-20-delay3ms";
 
-/// Trials at once.
+/// Number of concurrent trials.
 const LANES: u64 = 4;
 
-/// What all trials share.
+/// State shared by all trials.
 struct Setting {
     base_url: String,
-    /// What a run without a crash recorded, and how long it took.
+    /// The journal of a run without a crash, and its duration.
     reference: Journal,
     run_ms: u64,
     seed: u64,
@@ -34,7 +35,7 @@ struct Setting {
     trials: AtomicU64,
 }
 
-/// What the trials of a lane saw, for the last words of the test.
+/// Counts of a lane's trials, for the test's output.
 #[derive(Debug, Default)]
 struct Tally {
     doubts: u64,
@@ -43,7 +44,7 @@ struct Tally {
     replies: Watched,
 }
 
-/// A small generator of numbers: splitmix64.
+/// A small random number generator: splitmix64.
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -56,7 +57,7 @@ impl Dice {
     }
 }
 
-/// Names the seed where a trial fails.
+/// Prints the seed if a trial fails.
 pub struct Seed(pub u64);
 
 impl Drop for Seed {
@@ -71,7 +72,7 @@ pub fn number_of(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-/// Runs trials until all lanes together have killed often enough.
+/// Runs trials until all lanes together have reached the number of kills.
 fn lane(setting: &Setting) -> Tally {
     let mut tally = Tally::default();
     while setting.kills.load(Ordering::Relaxed) < setting.wanted_kills {

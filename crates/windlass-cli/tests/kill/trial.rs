@@ -1,4 +1,4 @@
-//! One run, killed again and again until it ends, and what must be true then.
+//! One run, killed repeatedly until it ends, and its invariants.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -13,37 +13,37 @@ use super::watcher::Watcher;
 use super::{Dice, MODEL, Setting, Tally};
 use crate::cli::User;
 
-/// After so many lives a run is left alone: on a very slow machine no life might be long enough for a step.
+/// Kills after which a run may finish: on a very slow machine no process might live long enough for a step.
 const LIVES: u64 = 40;
 
-/// How much longer a process lives that must not be killed yet.
+/// Additional lifetime of a process that must not be killed yet.
 const REPRIEVE: Duration = Duration::from_millis(20);
-/// A life that takes longer hangs.
+/// Time-out of a process.
 const LIFE: Duration = Duration::from_secs(60);
 
-/// Replies that a watcher followed.
+/// Counts of replies that a watcher followed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watched {
-    /// Seen from the first fragment to the last.
+    /// Replies whose deltas were all received.
     pub whole: u64,
-    /// Of which fragments were missed; the event had them.
+    /// Replies with missed deltas, whose text came from the event.
     pub supplied: u64,
 }
 
-/// A run and its fate.
+/// A run and the state of its trial.
 pub struct Trial<'a> {
     setting: &'a Setting,
     user: User,
     dice: Dice,
     pub kills: u64,
-    /// Calls in doubt, and the calls that questions were about.
+    /// Calls in doubt, and the call of each question.
     doubts: Vec<(u64, u64)>,
     questions: BTreeMap<String, (u64, u64)>,
     watches: bool,
     watcher: Option<Watcher>,
-    /// Kills since the last reply of the model was seen.
+    /// Kills since the last observed reply of the model.
     fruitless: u32,
-    /// Position of the newest reply that was seen.
+    /// Position of the newest observed reply.
     replied: u64,
 }
 
@@ -53,16 +53,16 @@ enum Life {
     Ended { code: Option<i32>, last: Value, errors: String },
 }
 
-/// A command against the local model server.
+/// A command that uses the local model server.
 pub fn command(user: &User, base_url: &str, arguments: &[&str]) -> Command {
     let mut command = user.command(arguments);
     command.env("OPENAI_API_KEY", "none");
-    // The address goes with the model that is named beside it, also where a run is picked up.
+    // The address applies to the model named beside it, also when a run is resumed.
     command.env("WINDLASS_MODEL", MODEL).env("WINDLASS_BASE_URL", base_url);
     command
 }
 
-/// Sends SIGKILL and waits for the end.
+/// Sends SIGKILL and waits for the process to end.
 pub fn kill(child: &mut Child) {
     // SAFETY: a plain system call about a child that has not been waited for.
     let sent = unsafe { libc::kill(i32::try_from(child.id()).unwrap(), libc::SIGKILL) };
@@ -70,7 +70,7 @@ pub fn kill(child: &mut Child) {
     child.wait().unwrap();
 }
 
-/// A process's lines as they come; a last one that was cut short is no line.
+/// A process's lines as they arrive. A truncated last line is dropped.
 pub fn lines_of(child: &mut Child) -> Receiver<Value> {
     let (sender, lines) = channel();
     let mut reader = BufReader::new(child.stdout.take().unwrap());
@@ -87,7 +87,7 @@ pub fn lines_of(child: &mut Child) -> Receiver<Value> {
     lines
 }
 
-/// What a run without a crash records.
+/// The journal of a run without a crash.
 pub fn undisturbed(base_url: &str) -> Journal {
     let user = User::new();
     let output = command(&user, base_url, &["run", "--yes", "-m", MODEL, "go"]).output().unwrap();
@@ -115,7 +115,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Kills until the run has ended.
+    /// Kills processes until the run has ended.
     pub fn run(&mut self) {
         let begin = ["run", "--yes", "--stream-json", "-m", MODEL, "go"].map(str::to_owned);
         let resume = ["resume", "--yes", "--stream-json"].map(str::to_owned);
@@ -141,7 +141,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Runs a command until it ends or a random moment has come.
+    /// Runs a command until it ends or is killed at a random moment.
     fn live(&mut self, arguments: &[String], mortal: bool) -> Life {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let lifetime = match mortal {
@@ -160,7 +160,7 @@ impl<'a> Trial<'a> {
                         let interrupt = line["interrupt"].as_str().unwrap().to_owned();
                         self.questions.insert(interrupt, key(&line));
                     }
-                    // A process that resumes the run also prints replies of earlier ones.
+                    // A process that resumes the run also prints replies of earlier processes.
                     if line["type"] == "step.replied" && line["seq"].as_u64() > Some(self.replied) {
                         self.replied = line["seq"].as_u64().unwrap();
                         self.fruitless = 0;
@@ -188,7 +188,7 @@ impl<'a> Trial<'a> {
         Life::Ended { code: child.wait().unwrap().code(), last, errors }
     }
 
-    /// Begins to watch as soon as there is a run.
+    /// Starts a watcher as soon as a run exists.
     fn watch(&mut self, line: &Value) {
         if self.watches
             && self.watcher.is_none()
@@ -198,7 +198,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Every third time the watcher dies too, and goes on after the last event that it has.
+    /// Kills the watcher in a third of the cases. It restarts after the last event that it received.
     fn disturb_watcher(&mut self) {
         if let Some(watcher) = &mut self.watcher
             && self.dice.below(3) == 0
@@ -207,7 +207,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// A person looks whether the lost call did its work, and says so; the next `resume` goes on.
+    /// Answers a call in doubt as a person would, after inspecting the files. The next `resume` continues the run.
     fn judge(&mut self, outcome: &Value) -> Vec<String> {
         assert_eq!(outcome["type"], "outcome", "{outcome}");
         let outcome = &outcome["outcome"];
@@ -234,7 +234,7 @@ impl<'a> Trial<'a> {
         answer
     }
 
-    /// What must be true once the run has ended.
+    /// Checks the invariants after the run has ended.
     pub fn check(mut self) -> Tally {
         let journal = Journal::of(&self.user);
         let lost_calls = journal.check(&self.doubts);
@@ -253,8 +253,9 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Every line of the log once and in order, every file as it was to be, and no other one: what
-/// a writer that died before its rename left is deleted by whoever goes on.
+/// Checks that every log line exists once and in order, that every file has its content, and that there is no other
+/// file.
+/// The process that resumes a run deletes temporary files that a killed process did not rename.
 fn check_files(user: &User) {
     let lines = (1..19).filter(|turn| turn % 3 != 0).map(|turn| format!("line {turn}\n"));
     assert_eq!(user.read("log.txt"), lines.collect::<String>() + "END\n");

@@ -1,6 +1,6 @@
-//! A client that follows a run through `windlass watch`, across the deaths of whoever drives it and its own.
+//! A client that follows a run through `windlass watch`, while the driver and the client itself are killed.
 //!
-//! It knows nothing but the lines: from them it rebuilds the events and, between them, the replies.
+//! It sees only the lines. From them it rebuilds the events and, between them, the replies.
 
 use std::collections::BTreeMap;
 use std::process::Child;
@@ -13,10 +13,10 @@ use super::journal::Journal;
 use super::trial::{Watched, kill, lines_of};
 use crate::cli::User;
 
-/// A watcher that hears nothing for so long, although the run has ended, hangs.
+/// Time-out without output of a watcher whose run has ended.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// The process and what the client made of its lines.
+/// The watcher process, and the state that the client built from its lines.
 pub struct Watcher {
     child: Child,
     lines: Receiver<Value>,
@@ -28,19 +28,19 @@ pub struct Watcher {
 #[derive(Default)]
 struct Client {
     events: Vec<Value>,
-    /// The `step.started` whose reply is awaited.
+    /// The `step.started` whose reply is pending.
     step: u64,
     reply: Fragments,
     ended: bool,
     watched: Watched,
 }
 
-/// The fragments of one reply so far.
+/// The deltas of one reply so far.
 #[derive(Debug, Default)]
 struct Fragments {
-    /// Number of the newest.
+    /// Number of the newest delta.
     newest: u64,
-    /// Whether fragments came together, as a snapshot.
+    /// Whether several deltas arrived merged into a snapshot.
     together: bool,
     /// By block: the text, or a call's name and arguments.
     parts: BTreeMap<u64, (String, String)>,
@@ -54,11 +54,11 @@ impl Watcher {
         Self { child, lines, client: Client::default(), run: run.to_owned(), kills: 0 }
     }
 
-    /// Dies, and comes back with the number of the last event that came through whole.
+    /// Kills the watcher and restarts it after the last complete event.
     pub fn kill_and_go_on(&mut self, user: &User) {
         kill(&mut self.child);
         self.kills += 1;
-        // What was printed before the death is read to its end.
+        // Lines that were printed before the kill are still read.
         while let Ok(line) = self.lines.recv() {
             self.client.take(line);
         }
@@ -68,7 +68,7 @@ impl Watcher {
         self.lines = lines_of(&mut self.child);
     }
 
-    /// Waits for the last line, and compares what was seen with the journal.
+    /// Waits for the last line, and compares the received data with the journal.
     pub fn end(mut self, journal: &Journal) -> Watched {
         loop {
             match self.lines.recv_timeout(SILENCE) {
@@ -146,7 +146,7 @@ impl Fragments {
         text.push_str(line["text"].as_str().or(line["arguments"].as_str()).unwrap());
     }
 
-    /// Whether the fragments are the whole reply, one by one. They are always a beginning of it.
+    /// Whether the deltas form the complete reply, each received separately. They must always be a prefix of it.
     fn compare(&self, blocks: &Value) -> bool {
         let blocks = blocks.as_array().unwrap();
         let mut whole = self.parts.len() == blocks.len();
