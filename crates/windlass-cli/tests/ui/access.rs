@@ -1,4 +1,4 @@
-//! Who may do what, and what becomes of a page whose session ends.
+//! Permissions in the web UI, and a page whose session ends.
 
 use super::page::Page;
 use super::scripted;
@@ -6,7 +6,7 @@ use crate::cli::model::Turn;
 use crate::http::Server;
 use crate::http::auth::{PASSWORD, administrator, member};
 
-/// A browser in which somebody has signed in by the form.
+/// A browser in which a user has signed in with the form.
 pub async fn signed_in_as(server: &Server, email: &str) -> Page {
     let page = Page::open(server).await;
     page.go("/").await;
@@ -30,7 +30,7 @@ async fn a_wrong_password_is_told_and_a_right_one_lets_in() {
     sign_in(&page, "ann@example.com", "not the word").await;
     page.until("it is refused", "return all('[role=alert]').length === 1").await;
     sign_in(&page, "ann@example.com", PASSWORD).await;
-    // Where somebody wanted to go, they arrive.
+    // After the sign-in the browser shows the page that the user had requested.
     page.sees("Nothing ran in this time").await;
     page.go("/settings").await;
     page.press("Sign out of this browser").await;

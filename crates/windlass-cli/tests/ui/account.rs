@@ -1,5 +1,4 @@
-//! Settings that somebody presses once in a while: signing out everywhere, a link to a new password, how the pages look
-//! and send, what may still be used, and who did what.
+//! Rarely used settings: signing out everywhere, password links, appearance, sending, grants, and the audit log.
 
 use serde_json::json;
 use thirtyfour::prelude::*;
@@ -59,7 +58,7 @@ async fn an_administrator_makes_a_link_to_a_new_password() {
     ann.write("[name=password]", "another horse").await;
     ann.press("Save and sign in").await;
     ann.sees("What shall be done").await;
-    // It is hers from now on, and the link is used up.
+    // The account is hers, and the link cannot be used again.
     ann.go("/settings").await;
     ann.press("Sign out of this browser").await;
     ann.sees("Sign in to Windlass").await;
@@ -137,7 +136,7 @@ async fn administrators_read_the_audit_log_page_by_page_and_download_it() {
     member(&mut admin, &server, "ann@example.com", "member").await;
     let page = Page::signed_in(&server).await;
     page.go("/settings").await;
-    // As where there are many entries.
+    // A small page size simulates a long list.
     otherwise(&page, "return url.includes('/audit?') ? window.through(url.replace('limit=50', 'limit=3'), options) : real()")
         .await;
     page.press("Audit log").await;
@@ -160,7 +159,7 @@ async fn administrators_read_the_audit_log_page_by_page_and_download_it() {
     assert_eq!(page.run(file, vec![]).await, json!(["audit.ndjson", all.len()]));
     page.ends().await;
 
-    // Nobody else has the page.
+    // Members cannot see this page.
     let ann = signed_in_as(&server, "ann@example.com").await;
     ann.sees("What shall be done").await;
     ann.go("/settings/audit").await;

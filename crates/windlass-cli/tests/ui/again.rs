@@ -1,4 +1,4 @@
-//! What a conversation says of itself when it is read again: how its runs ended, and how long they took.
+//! Notes in a reloaded conversation: how its runs ended, and how long they took.
 
 use serde_json::json;
 
@@ -82,7 +82,7 @@ async fn what_happens_twice_is_told_twice() {
     let page = Page::signed_in(&server).await;
     page.say("One.").await;
     page.sees("First answer.").await;
-    // What is heard is what comes into the region, also where the same words stand there.
+    // A screen reader announces text that is added to the region, even if the text is the same.
     let hear = "window.heard = [];\
         new MutationObserver((all) => all.forEach((one) => one.addedNodes.forEach((node) => window.heard.push(node.textContent))))\
             .observe(document.querySelector('[data-key=told]'), { childList: true, subtree: true, characterData: true })";

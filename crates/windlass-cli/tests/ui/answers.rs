@@ -1,4 +1,4 @@
-//! Answers as they come: Markdown, thoughts and calls in their order, with their times and tokens.
+//! Streamed replies: Markdown, reasoning and calls in their order, with times and tokens.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn an_answer_comes_as_markdown_with_its_thoughts_and_calls_in_order() {
     page.ends().await;
 }
 
-/// How far the window is from the end, and where it stands.
+/// The distance of the viewport from the end, its position, and the total height.
 const PLACE: &str = "const own = document.querySelector('.transcript'); return [own.scrollHeight - own.scrollTop - own.clientHeight, own.scrollTop, own.scrollHeight]";
 
 // rows: SK-U2
@@ -65,7 +65,7 @@ async fn whoever_reads_further_up_is_left_there_and_whoever_is_at_the_end_follow
     page.ends().await;
 }
 
-/// Whether the window is at the end.
+/// Whether the viewport is at the end.
 const AT_END: &str = "const own = document.querySelector('.transcript'); return own.scrollHeight - own.scrollTop - own.clientHeight < 40";
 
 // rows: SK-U2
@@ -114,7 +114,7 @@ async fn a_thought_is_open_while_it_goes_on_and_then_folds_under_its_time() {
     page.ends().await;
 }
 
-/// How long each thought of an entry took, as it was heard and as the reply says. A fragment comes every 100 ms.
+/// The duration of each reasoning block of an entry, measured live and as recorded. A delta arrives every 100 ms.
 const THOUGHTS: &str = "return import('/ui/-/app/state/entry.js').then(({ Entry }) => {
     let now = 1000;
     const clock = Date.now;
@@ -269,7 +269,7 @@ async fn arguments_are_seen_while_the_model_writes_them() {
     page.ends().await;
 }
 
-/// What each update changes of a conversation, and where its calls stand then.
+/// The parts of a conversation that each update changes, and the states of its calls.
 const HEAR: &str = "return import('/ui/-/app/state/conversation.js').then(({ Conversation }) => {
     const own = new Conversation('thr_none');
     own.ask = own.sums.read = () => {};

@@ -1,4 +1,4 @@
-//! What a run waits for, answered in the page.
+//! Open interrupts, answered in the page.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn two_writers() -> Server {
     scripted(vec![Turn::Call(vec![write("a.md"), write("b.md")]), Turn::Say("All is settled.")])
 }
 
-/// A file of the conversation that is shown, as the server has it.
+/// A file of the displayed conversation, from the server.
 async fn file(server: &Server, page: &Page, name: &str) -> Value {
     let path = format!("/api/v1/threads/{}/files/content?path={name}", page.thread().await);
     let answer = server.get(&path, &server.key(&[])).await;
@@ -41,7 +41,7 @@ async fn what_a_call_waits_for_is_asked_once() {
     let server = writer();
     let page = asked(&server).await;
     let thread = page.thread().await;
-    // What waits is known before the conversation is.
+    // The inbox shows the interrupt before its conversation is loaded.
     page.go("/inbox").await;
     page.sees("May Write run?").await;
     page.press("Open the conversation").await;
@@ -51,12 +51,12 @@ async fn what_a_call_waits_for_is_asked_once() {
     page.ends().await;
 }
 
-/// Approves the call that waits, to write another file than it was to.
+/// Approves the open call with another file path.
 pub async fn approves_for(page: &Page, path: &str) {
     page.press("Edit…").await;
     page.write("[name='v.file_path']", path).await;
     page.press("Use these").await;
-    // What these would do is shown before they count.
+    // The preview for the edited arguments must be approved first.
     page.sees(&format!("+++ b/{path}")).await;
     page.press("Approve").await;
 }
@@ -83,7 +83,7 @@ async fn arguments_are_edited_as_json_and_what_is_none_is_refused() {
     page.sees("This is no JSON").await;
     page.write("[aria-label='Arguments as JSON']", r#"{"file_path": "j.md", "content": "by hand"}"#).await;
     page.press("Use these").await;
-    // What these would do is shown before they count.
+    // The preview for the edited arguments must be approved first.
     page.sees("+++ b/j.md").await;
     page.press("Approve").await;
     page.sees("All is settled.").await;
@@ -163,7 +163,7 @@ async fn a_question_is_answered_by_an_option() {
         scripted(vec![Turn::Call(vec![("request_human_approval", asks)]), Turn::Say("All is settled.")]);
     let page = Page::signed_in(&server).await;
     page.say("Ask me.").await;
-    // It wants an answer, and no approval.
+    // The card says that it waits for an answer, not for an approval.
     let waits = "return all('.call .standing')[0]?.innerText === 'waits for an answer'";
     page.until("what it waits for", waits).await;
     page.driver.refresh().await.unwrap();
@@ -209,7 +209,7 @@ async fn a_grant_stands_in_the_settings_until_it_is_taken_back() {
     page.run("document.querySelector('[name=which]').value = 'any'", vec![]).await;
     page.write("[name=count]", "7").await;
     page.press("Approve, and do not ask again").await;
-    // The second call is let through by it.
+    // The grant allows the second call.
     page.sees("All is settled.").await;
     assert_eq!(file(&server, &page, "b.md").await, "first line\nsecond line\n");
     page.go("/settings/grants").await;

@@ -1,5 +1,6 @@
-//! Pages that people meet less often, or that take some work to get to: none of them keeps anybody out, all fit on a
-//! phone, and each has its picture.
+//! Rare pages, or pages that take several steps to reach: each passes the accessibility check, fits on a phone, and
+//! gets a
+//! screenshot.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::http::auth::{PASSWORD, administrator, member, token};
 use crate::http::mcp::far::Far;
 use crate::http::mcp::{guarded, state};
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_that_the_server_makes_itself_keep_nobody_out() {
     let far = Far::guarded().await;
@@ -102,7 +103,7 @@ async fn pages_for_whoever_is_new_or_lost_or_reads_along_keep_nobody_out() {
 const RULES: &str = "[[rule]]\nname = 'no secrets'\ntools = ['Read']\nverdict = 'deny'\n\
     when = [{ argument = '/file_path', matches = '[.]env$' }]\n";
 
-/// Results of a tool, of each kind that is shown in another way.
+/// Tool results, one for each kind of display.
 fn results() -> Vec<(&'static str, Value)> {
     let typed = |kind: &str, data: &str| {
         json!({"message": "It is done.", "content": {"type": kind, "title": "A title", "language": "rust", "data": data}})
@@ -124,7 +125,7 @@ fn results() -> Vec<(&'static str, Value)> {
     texts.into_iter().map(call).collect()
 }
 
-/// A server that has all that somebody can set up for it, whose model thinks and calls.
+/// A server with every optional feature configured, whose model reasons and calls tools.
 fn set_up(far: &Far) -> Server {
     let user = User::new();
     user.configure(&format!(
@@ -145,7 +146,7 @@ fn set_up(far: &Far) -> Server {
     scripted_for(user, turns)
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_comes_together_in_the_course_of_work_keeps_nobody_out() {
     let far = Far::open().await;

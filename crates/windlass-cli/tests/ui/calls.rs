@@ -1,4 +1,4 @@
-//! Calls of tools as cards, with whatever waits for a word in them, and the way back from what they did.
+//! Tool calls as cards with their open interrupts, and the rollback of their changes.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::cli::User;
 use crate::cli::model::{Model, Turn};
 use crate::http::Server;
 
-/// The words of each card's standing.
+/// The displayed state of each card.
 const STANDINGS: &str = "return [...document.querySelectorAll('.call')].map((one) => one.querySelector('.standing').innerText.split(',')[0])";
 
 // rows: SK-U4, ZE-H8, SK-A11
@@ -20,7 +20,7 @@ async fn a_card_shows_the_call_its_standing_its_approval_and_its_result() {
         Turn::Say("All is settled."),
     ]);
     let page = asked(&server).await;
-    // The card that waits is open, with the question and its buttons inside.
+    // The waiting card is open and contains the question and its buttons.
     page.until(
         "it is asked in the card",
         "return all('.call[data-standing=asking][open] .ask').length === 1",
@@ -45,11 +45,11 @@ async fn a_card_shows_the_call_its_standing_its_approval_and_its_result() {
     page.shows(STANDINGS, vec![], json!(["done", "failed", "denied"])).await;
     assert_eq!(page.number_of(".call summary time").await, 3, "when each was");
     page.run("document.querySelectorAll('.call').forEach((one) => (one.open = true))", vec![]).await;
-    // Where people were shown what it would do, the arguments are folded beneath that.
+    // If a preview was displayed, the arguments are collapsed below it.
     page.until("arguments by name", "document.querySelectorAll('.call details').forEach((one) => (one.open = true)); return [...document.querySelectorAll('.call dl dt')].map((one) => one.innerText).join() === 'file_path,content,file_path,file_path,content'").await;
     page.until("names beside values", "const found = all('.call dl'); return found.length === 3 && found.every((one) => getComputedStyle(one).gridTemplateColumns.split(' ').length === 2)").await;
     page.until("an error is one", "return all('.call[data-standing=failed] h3').some((one) => one.innerText === 'Error') && all('.result[data-error=true]').length === 2").await;
-    // Read again from the journal, they stand as they stood.
+    // Cards that are restored from the journal have the same state.
     page.driver.refresh().await.unwrap();
     page.sees("All is settled.").await;
     page.shows(STANDINGS, vec![], json!(["done", "failed", "denied"])).await;
@@ -74,7 +74,7 @@ async fn an_approval_outlives_the_server() {
     page.ends_but_for(&["net::ERR_"]).await;
 }
 
-/// Presses a button of what a person said.
+/// A script that presses a button of a user's message.
 fn of_message(number: usize, name: &str) -> String {
     format!(
         "const own = document.querySelectorAll('.entry.user')[{number}]; [...own.querySelectorAll('button')].find((one) => one.innerText === '{name}').click()"
@@ -123,7 +123,7 @@ async fn a_roll_back_dims_what_follows_and_continues_with_the_files_of_then_else
     assert!(!words.contains("It is written."), "{words}");
     let made = format!("/api/v1/threads/{}/files/content?path=a.md", page.thread().await);
     assert_eq!(server.get(&made, &key).await.status, 404, "the file is as it was: not there");
-    // Nothing is deleted.
+    // The original conversation is unchanged.
     assert_eq!(server.get(&file, &key).await.status, 200);
     page.go(&format!("/chat/{thread}")).await;
     page.sees("It is written.").await;

@@ -1,4 +1,4 @@
-//! Cards of calls: while their arguments are written, with what an edit changes, and with numbers as they are.
+//! Cards of calls: while their arguments are streamed, with the changes of an edit, and with unchanged numbers.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::http::auth::{administrator, member};
 const OPEN: &str =
     "document.querySelectorAll('details.call:not([open])').forEach((one) => (one.open = true))";
 
-/// What the card of a call says of who answered for it, of what was shown, of what was sent, and of what was asked.
+/// The approver, the previewed file, the sent arguments and the reason for asking, from the first card.
 const KNOWN: &str = "const own = all('.call')[0]; if (!own.querySelector('[data-key=answered]')) return false;\
     own.querySelectorAll('details').forEach((one) => (one.open = true));\
     return [own.querySelector('[data-key=answered]').innerText.split(',')[0], own.querySelector('.diff [data-kind=file]:nth-of-type(2)').innerText.split(' (')[0],\

@@ -1,4 +1,4 @@
-//! What a message is sent with: model, mode and files, and its key over a reload.
+//! Options of a message: model, mode and files, and its idempotency key across a reload.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::cli::User;
 use crate::cli::model::{Model, Turn};
 use crate::http::Server;
 
-/// A server with two models that answer, and one that nobody has a key of.
+/// A server with two usable models, and one without a key.
 fn several(turns: Vec<Turn>) -> Server {
     let user = User::new();
     let model = Model::start(turns);
@@ -74,7 +74,7 @@ async fn an_edited_message_keeps_its_model_its_mode_and_its_files() {
     drop_files(&page, "document.body", 1).await;
     page.say("Two.").await;
     page.sees("Second answer.").await;
-    // A message can be edited once its run has ended.
+    // A message can be edited after its run has ended.
     page.until("it is answered", "return all('.stop').length === 0").await;
     page.run("all('.entry.user')[1].querySelectorAll('button').forEach((one) => named(one) === 'Edit' && one.click())", vec![]).await;
     page.sees("1 file of this message goes along").await;
@@ -108,8 +108,7 @@ async fn a_model_that_cannot_be_used_says_why_and_cannot_be_chosen() {
     page.ends().await;
 }
 
-/// Drops so many files on an element, as a browser tells of it. Returns whether the page kept the browser from opening
-/// them.
+/// Drops `count` files on an element by drag events. Returns whether the page prevented the browser's default action.
 async fn drop_files(page: &Page, target: &str, count: usize) -> bool {
     let script = format!(
         "const data = new DataTransfer();
@@ -136,7 +135,7 @@ async fn files_are_dropped_anywhere_and_pasted_and_what_is_too_much_is_named() {
     assert_eq!(page.run(paste, vec![]).await, true);
     page.until("so is it", "return all('.composer .chips li').length === 2 && text().includes('pasted.txt')")
         .await;
-    // A text that is dropped is the browser's own affair.
+    // The browser handles a dropped text.
     let words = "const data = new DataTransfer(); data.setData('text/plain', 'words');\
         return document.body.dispatchEvent(new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data }))";
     assert_eq!(page.run(words, vec![]).await, true);
@@ -179,7 +178,7 @@ async fn a_message_can_be_sent_when_it_is_known_what_the_last_one_chose() {
     page.until("it is over", "return all('.stop').length === 0").await;
     page.press("New conversation").await;
     page.sees("What shall be done").await;
-    // As in a run of many steps, whose message stands further up.
+    // Simulates a run of many steps, whose message is not in the loaded part.
     let late = "if (url.includes('/messages?')) { const page = await (await real()).json(); for (const one of page.data) delete one.model; return Response.json(page); }
         if (url.includes('/runs?')) await new Promise((go) => (window.release = go)); return real()";
     otherwise(&page, late).await;

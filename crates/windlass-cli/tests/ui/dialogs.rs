@@ -1,4 +1,4 @@
-//! Dialogs and forms that open on a page: nothing of them is in anybody's way.
+//! Dialogs and forms that open on a page: each passes the accessibility check.
 
 use reqwest::StatusCode;
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::http::auth::{administrator, member};
 use crate::http::mcp::far::Far;
 use crate::http::mcp::{confirm, state};
 
-/// Where each is, what is pressed in turn until it is open, and words that it shows.
+/// The path, the buttons to press in order, and a text of the opened dialog.
 const DIALOGS: &[(&str, &[&str], &str)] = &[
     ("/chat/", &["Share"], "Only you and the workspace's administrators"),
     ("/chat/", &["Files"], "No files yet"),
@@ -36,8 +36,7 @@ const DIALOGS: &[(&str, &[&str], &str)] = &[
     ("/settings/team", &["Remove"], "Their sessions and keys end at once"),
 ];
 
-/// A server with a row in each list: tool servers that are signed in at, not signed in at and added, a system and a
-/// colleague.
+/// A server with a row in each list: signed-in, signed-out and added tool servers, an integration and a colleague.
 async fn furnished(far: &Far) -> Server {
     let place = format!("{}/mcp", far.base);
     let user = User::new();
@@ -65,7 +64,7 @@ async fn furnished(far: &Far) -> Server {
     server
 }
 
-/// Fills in what a form needs before it opens something.
+/// Fills in the fields that a form requires.
 async fn fill(page: &Page, opens: &str) {
     match opens {
         "Ask the gate" => {
@@ -78,7 +77,7 @@ async fn fill(page: &Page, opens: &str) {
     }
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_dialog_keeps_anybody_out_and_each_fits_a_phone_and_closes_by_a_key() {
     let far = Far::guarded().await;

@@ -1,4 +1,4 @@
-//! A call whose process was killed: what is known of it stands in the page, and a person decides.
+//! A call whose process was killed: the page shows the evidence, and a person decides.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ fn command(command: &str) -> Turn {
     Turn::Call(vec![("Bash", json!({"command": command}))])
 }
 
-/// A call begins, its server is killed, and another one takes its place.
+/// Starts a call, kills its server, and starts another one at the same address.
 async fn lost(page: &Page, server: Server, model: &Model, nth: usize) -> Server {
     let place = server.address.trim_start_matches("http://").to_owned();
     page.say("Begin.").await;
     let running = "return document.querySelectorAll('.call[data-standing=running]').length === 1 && document.querySelectorAll('.entry.user').length === arguments[0]";
     page.until_of("the call has begun", running, vec![json!(nth)]).await;
-    // The page is told before the command has done anything.
+    // The page shows the call before the command has had an effect.
     let (key, path) = (server.key(&[]), format!("/api/v1/threads/{}/files", page.thread().await));
     let mut files = Value::Null;
     let begun = async {
@@ -63,7 +63,7 @@ async fn a_call_in_doubt_shows_its_evidence_and_takes_three_answers() {
     let of = |name: &str| events.as_array().unwrap().iter().find(|event| event["type"] == name).unwrap();
     assert_eq!(asks["reason"], of("tool.in_doubt")["reason"]);
     assert_eq!(asks["effect"], of("tool.in_doubt")["effect"]);
-    // Not when it was asked.
+    // The start of the call, not the time of the question.
     assert_eq!(asks["begun_at"], of("tool.started")["at"]);
     assert_ne!(asks["begun_at"], asks["since"]);
     page.sees(asks["effect"].as_str().unwrap()).await;

@@ -1,6 +1,7 @@
-//! Rendering: the page draws only the part of a long conversation near the viewport, and batches fast replies by frame.
+//! Rendering: the page draws only the part of a long conversation near the viewport, and batches fast replies by
+//! frame.
 //!
-//! These tests count; the benchmark measures the speed (`windlass-bench pages`).
+//! These tests count changes; the benchmark measures the speed (`windlass-bench pages`).
 
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use super::{scripted, scripted_for};
 use crate::cli::User;
 use crate::cli::model::{Model, Turn};
 
-/// Exchanges of a long conversation, each of a message and an answer.
+/// Exchanges of a long conversation, each with a message and a reply.
 const EXCHANGES: usize = 2_000;
-/// Entries that are in the page at once, however long the conversation is.
+/// Maximum entries in the document, independent of the conversation's length.
 const MOST_DRAWN: u64 = 150;
 
 /// Scrolls up frame by frame until the transcript is much higher than the entries that may be drawn.
@@ -30,7 +31,8 @@ const SCROLL: &str = "
         requestAnimationFrame(next);
     });";
 
-/// Creates a user with a long conversation and returns its id. The first exchange is real; the others are copies of it.
+/// Creates a user with a long conversation and returns its id. The first exchange is real; the others are copies of
+/// it.
 async fn user_with_long_conversation() -> (User, String) {
     let user = User::new();
     let text = "Some **words** with `code`.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n- one\n- two\n\n```rust\nfn main() {}\n```\n";
@@ -54,7 +56,7 @@ async fn a_long_conversation_is_drawn_in_part() {
     page.ends().await;
 }
 
-/// Counts frames, and how often the page changes.
+/// Counts frames, and mutations of the page.
 const COUNT: &str = "
     Object.assign(window, { frames: 0, drawn: 0 });
     new MutationObserver(() => (window.drawn += 1)).observe(document.body, { subtree: true, childList: true, characterData: true });
@@ -64,7 +66,7 @@ const COUNT: &str = "
     };
     frame();";
 
-/// The page also updates counters a few times a second.
+/// Upper bound of mutations per frame. The page also updates counters a few times a second.
 const DRAWN_PER_FRAME: f64 = 1.5;
 
 // rows: ZE-S9

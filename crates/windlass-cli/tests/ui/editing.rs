@@ -1,4 +1,4 @@
-//! Messages that are being changed: the field has the focus, and what is typed stays.
+//! Messages in an edit form: the field has the focus, and its text is kept.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::page::Page;
 use super::{asked, scripted, write};
 use crate::cli::model::Turn;
 
-/// Presses a button inside of an element, also where it is shown to a pointer alone.
+/// Presses a button inside of an element, even if the button is only visible on hover.
 async fn of(page: &Page, css: &str, name: &str) {
     let press = "const found = [...all(arguments[0])[0].querySelectorAll('button')].find((one) => named(one) === arguments[1]); found?.focus(); found?.click(); return Boolean(found)";
     page.until_of("it can be pressed", press, vec![css.into(), name.into()]).await;
@@ -47,7 +47,7 @@ async fn what_a_message_is_changed_into_outlives_a_look_far_away() {
     page.until("the first message", top).await;
     of(&page, ".entry.user", "Edit").await;
     page.write(".entry.user textarea", "Changed.").await;
-    // Blocks that are far away are empty; this one is not.
+    // Blocks far from the viewport are removed, except a block with an open form.
     let far = "const own = document.querySelector('.transcript'); own.scrollTop = own.scrollHeight;\
         return [...document.querySelectorAll('.block')].some((one) => one.childElementCount === 0)";
     page.until("something is put away", far).await;

@@ -1,4 +1,4 @@
-//! How the page feels: on a phone, in the dark, by keyboard alone, without a connection, and to a screen reader.
+//! General usability: on a phone, in dark mode, by keyboard alone, offline, and with a screen reader.
 
 use serde_json::{Value, json};
 use thirtyfour::prelude::*;
@@ -9,7 +9,7 @@ use super::{asked, scripted, write};
 use crate::cli::model::Turn;
 use crate::http::Server;
 
-/// Every page, with words that it shows when it is there.
+/// Every page, with a text that shows that it has loaded.
 const PAGES: &[(&str, &str)] = &[
     ("/", "What shall be done"),
     ("/inbox", "Inbox"),
@@ -39,9 +39,9 @@ fn writer() -> Server {
     scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say(text)])
 }
 
-/// A window as narrow as a small phone's.
+/// Emulates a window with the width of a small phone.
 pub async fn narrow(page: &Page) {
-    // A window without a screen is never narrower than 500 pixels; the page in it can be.
+    // A headless window is at least 500 pixels wide; the emulated viewport can be narrower.
     let size = json!({"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": true});
     page.devtools("Emulation.setDeviceMetricsOverride", size).await;
 }
@@ -202,13 +202,13 @@ async fn a_conversation_that_could_not_be_read_is_shown_once_the_server_is_back(
     page.ends_but_for(&["net::ERR_"]).await;
 }
 
-/// The script that looks for barriers.
+/// The source of the accessibility checker.
 pub fn axe() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/ui/node_modules/axe-core/axe.min.js");
     std::fs::read_to_string(path).expect("axe-core, which `cargo xtask test` installs")
 }
 
-/// What axe finds on the page that is shown, if it is serious.
+/// The serious accessibility violations on the displayed page.
 pub async fn barriers(page: &Page, axe: &str) -> Vec<Value> {
     if page.run("return window.axe === undefined", vec![]).await == true {
         page.driver.execute(axe, vec![]).await.unwrap();
@@ -228,7 +228,7 @@ async fn no_page_has_a_serious_barrier_in_light_or_dark() {
     let mut found = Vec::new();
     let mut look = async |what: &str| {
         page.until("it is whole", "return document.querySelectorAll('[aria-busy=true]').length === 0").await;
-        // Put on, and not loaded anew: that takes half of the time.
+        // Changes the theme without a reload, which would take half of the time.
         for theme in ["light", "dark"] {
             wear(&page, theme, 1280, 900).await;
             found.extend(barriers(&page, &axe).await.into_iter().map(|one| format!("{theme} {what}: {one}")));
@@ -244,7 +244,7 @@ async fn no_page_has_a_serious_barrier_in_light_or_dark() {
         page.go(path).await;
         page.sees(words).await;
         look(path).await;
-        // What a model says has the headings that it likes; the page's own leave none out.
+        // A reply may skip heading levels; the page's own headings must not.
         let heads = "return axe.run(document, { runOnly: ['heading-order'] })\
             .then(({ violations }) => violations.map((one) => one.nodes.map((node) => node.html)))";
         assert_eq!(page.run(heads, vec![]).await, json!([]), "{path}");

@@ -1,5 +1,5 @@
-//! Pages with something in them: forms that are open, messages that wait, lists with rows, runs beside each other, and
-//! signing in. None of them keeps anybody out, and all fit on a phone.
+//! Pages with content: open forms, queued messages, lists with rows, compared runs, and the sign-in. Each passes the
+//! accessibility check and fits on a phone.
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::cli::User;
 use crate::cli::model::Turn;
 use crate::http::Server;
 
-/// Whatever else can be asked, made of what is.
+/// All other kinds of interrupts, derived from a real one.
 const EVERYTHING: &str = "if (!url.includes('/interrupts?')) return real();
     const page = await (await real()).json();
     const [one] = page.data;
@@ -26,7 +26,7 @@ const EVERYTHING: &str = "if (!url.includes('/interrupts?')) return real();
     page.data = all.map((more, at) => ({ ...one, id: one.id + at, preview: null, ...more }));
     return Response.json(page)";
 
-/// A conversation that waits for a word and for which another message waits, and a row in each list.
+/// A conversation with an open request for approval and a queued message, and a row in each list.
 async fn busy() -> (Server, Page) {
     let user = User::new();
     user.run(&["grants", "add", "Edit"]).exits(0);
@@ -43,7 +43,7 @@ async fn busy() -> (Server, Page) {
     (server, page)
 }
 
-/// Shows each in its turn.
+/// Visits each page in turn.
 async fn each(page: &Page, thread: &str, run: &str, look: impl AsyncFn(&str)) {
     page.go(&format!("/chat/{thread}")).await;
     page.sees("May Write run?").await;
@@ -80,7 +80,7 @@ async fn each(page: &Page, thread: &str, run: &str, look: impl AsyncFn(&str)) {
             page.run("return module('state/inbox.js').then((inbox) => inbox.load())", vec![]).await;
             page.sees("What its tool knows it by").await;
         }
-        // Its id is another each time.
+        // A run's id differs each time.
         look(if path.starts_with("/runs/") { "a run" } else { path.split('?').next().unwrap_or(path) }).await;
     }
     page.run("return module('lib/api.js').then((api) => { api.expired.value += 1 })", vec![]).await;
@@ -151,7 +151,7 @@ async fn signing_in_again_elsewhere_leaves_the_page_where_it_is() {
 #[tokio::test]
 async fn a_long_list_of_conversations_is_kept_fresh_too() {
     let (_server, page) = busy().await;
-    // Nothing is sent here meanwhile, which would read the list anew.
+    // No request is sent in the meantime that would reload the list.
     page.go("/usage").await;
     page.sees("Approval rate").await;
     let script = "return module('state/threads.js').then(async ({ threads, load }) => {

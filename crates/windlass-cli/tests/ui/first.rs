@@ -1,4 +1,4 @@
-//! The ways in: by what the first start prints and by an invitation, to the first answer.
+//! The way from the first start's link or an invitation to the first reply.
 
 use std::io::{BufRead, BufReader};
 use std::process::Child;
@@ -13,7 +13,7 @@ use crate::cli::User;
 use crate::cli::model::Turn;
 use crate::http::auth::{PASSWORD, administrator};
 
-/// A server as somebody starts it who has never done so, and what it prints to them.
+/// A newly started server and its output.
 struct Started {
     said: Vec<String>,
     process: Child,
@@ -26,7 +26,7 @@ impl Started {
         let mut process = user.start(&["serve", "--listen", "127.0.0.1:0"]);
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let said = lines.by_ref().take(3).map(Result::unwrap).collect();
-        // Whatever else it prints must find a reader.
+        // A reader must consume the remaining output.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Self { said, process, _user: user }
     }
@@ -77,7 +77,7 @@ async fn an_invited_person_registers_and_talks() {
     page.sees("It is said.").await;
     let me = page.asks("/auth/me").await;
     assert_eq!((&me["email"], &me["role"]), (&json!("ann@example.com"), &json!("member")));
-    // It is good once.
+    // The link can be used only once.
     page.driver.goto(link).await.unwrap();
     page.sees("ask whoever gave you the link for another one").await;
     page.ends_but_for(&["410"]).await;
@@ -88,7 +88,7 @@ async fn a_conversation_that_begins_while_the_list_is_read_is_in_it() {
     let server = scripted(vec![Turn::Say("It is said.")]);
     let page = Page::signed_in(&server).await;
     page.sees("Conversations that you begin stand here").await;
-    // What comes late is from before, and a page that is hidden does not look again by itself.
+    // The delayed response is outdated, and a hidden page does not poll.
     let late = "if (!url.includes('/threads?') || window.release) return real();
         const before = await real();
         await new Promise((go) => (window.release = go));

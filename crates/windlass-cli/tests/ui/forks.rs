@@ -1,4 +1,4 @@
-//! Runs looked into while they go on, forks beside their parents, and the files that runs leave.
+//! Runs inspected while they are active, forks compared with their parents, and the files of runs.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,7 @@ use super::page::Page;
 use super::{otherwise, scripted, write};
 use crate::cli::model::Turn;
 
-/// Two answers, and another conversation that begins after the first of them.
+/// Creates a conversation with two replies, and a fork after the first one. Returns both ids.
 async fn forked(page: &Page) -> (String, String) {
     page.say("One.").await;
     page.sees("First answer.").await;
@@ -54,7 +54,7 @@ async fn a_fork_is_compared_with_its_parent() {
         page.asks(&format!("/runs?thread={thread}&limit=1")).await["data"][0]["id"].clone()
     };
     assert_eq!(shown, json!([newest(&parent).await, newest(&fork).await]));
-    // Runs name their conversations.
+    // The list of runs shows the titles of conversations.
     page.go("/runs").await;
     page.until("the names", "return all('td a[href^=\"/chat/\"]').some((one) => one.innerText === 'One.')")
         .await;
@@ -75,7 +75,7 @@ async fn a_fork_says_that_its_parent_is_gone() {
     page.ends_but_for(&["404"]).await;
 }
 
-/// An answer that ends when it is let go.
+/// A reply that ends when the test releases it.
 fn held() -> (Arc<OnceLock<()>>, Turn) {
     let end = Arc::new(OnceLock::new());
     let deltas = vec![json!({"content": "It begins."}), json!({"content": " It ends."})];
@@ -105,7 +105,7 @@ async fn a_run_that_goes_on_is_followed_from_where_it_begins() {
         page.run("return window.asked.filter((url) => url.includes('/events?')).at(-1)", vec![]).await;
     assert!(!first.as_str().unwrap().contains("after=0"), "the journal is read from its beginning: {first}");
     end.set(()).unwrap();
-    // Nobody presses anything.
+    // The page updates without user input.
     page.until("it has ended", "return all('h1 + .state')[0]?.innerText === 'done'").await;
     page.press("Steps").await;
     page.until("its second step", "return all('.timeline h2').at(-1)?.innerText === 'Step 2' && all('.timeline .quiet').at(-1).innerText.startsWith('replied')").await;
@@ -114,13 +114,13 @@ async fn a_run_that_goes_on_is_followed_from_where_it_begins() {
     page.ends().await;
 }
 
-/// The run that is shown, as the server tells it, whatever else is answered otherwise.
+/// The status of the displayed run, from the server, unaffected by altered responses.
 const STANDS: &str = "const stands = async () => (await (await window.through(`/api/v1/runs/${location.pathname.slice(6)}`)).json()).status;";
 
-/// Whether a run is shown as one that goes on.
+/// Whether the run is displayed as active.
 const GOES_ON: &str = "return all('h1 + .state')[0]?.innerText === 'running'";
 
-/// Goes to a run that goes on, with the requests of its page answered otherwise.
+/// Opens an active run, with the page's requests answered by a script.
 async fn looked_into(page: &Page, answer: &str) {
     page.say("One.").await;
     page.sees("It begins.").await;
@@ -129,7 +129,7 @@ async fn looked_into(page: &Page, answer: &str) {
     page.element("table.list a[href^='/runs/']").await.click().await.unwrap();
 }
 
-/// Waits until the run is shown as it ended.
+/// Waits until the run is displayed as finished.
 async fn shown_to_its_end(page: &Page) {
     page.until("it has ended", "return all('h1 + .state')[0]?.innerText === 'done'").await;
     let cards = "return all('.cards dd').slice(1, 3).map((one) => one.innerText)";
@@ -157,7 +157,7 @@ async fn the_end_of_a_run_is_read_again_where_that_fails() {
     let (end, answer) = held();
     let server = scripted(vec![answer]);
     let page = Page::signed_in(&server).await;
-    // What is asked for behind the end fails until the page has been told all of it.
+    // Requests after the end fail until the page has received all events.
     let fails = "if (url.includes('/stream?')) { \
             const answer = await real(); \
             const text = new TextDecoder(); \
@@ -262,7 +262,7 @@ async fn a_range_of_ones_own_is_in_utc_and_kept() {
     page.sees("Approval rate").await;
     let kept = "return ['from', 'until'].map((name) => document.querySelector(`[name=${name}]`).value)";
     page.shows(kept, vec![], json!(["2026-01-02T03:04", "2036-01-02T03:04"])).await;
-    // Administrators see whose runs they are.
+    // Administrators see the owner of each run.
     page.sees("By person").await;
     page.sees("Local administrator").await;
     page.ends().await;

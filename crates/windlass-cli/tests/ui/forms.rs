@@ -1,4 +1,4 @@
-//! Forms for what a run asks: made of the tool's own schema, with what is wrong said, and nothing lost on the way.
+//! Forms for interrupts: built from the tool's schema, with validation messages, and without loss of input.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::page::Page;
 use super::{asked, choose, otherwise, scripted, write};
 use crate::cli::model::Turn;
 
-/// What is asked, changed on its way to the page; what is answered stays in `window.said`.
+/// Alters the interrupt in responses to the page; the submitted answer is in `window.said`.
 async fn altered(page: &Page, change: &str) {
     page.go("/inbox").await;
     page.sees("Open the conversation").await;
@@ -28,7 +28,7 @@ async fn said(page: &Page) -> Value {
     said
 }
 
-/// Waits for a call whose tool says this of its arguments, and opens the form for them.
+/// Waits for a call whose tool has this schema, and opens the form for its arguments.
 async fn editing(schema: Value, arguments: Value) -> (crate::http::Server, Page) {
     let server = scripted(vec![Turn::Call(vec![write("a.md")])]);
     let page = asked(&server).await;
@@ -60,7 +60,7 @@ async fn a_call_is_edited_in_a_form_of_the_tools_own_schema() {
     let looks = "const of = (name) => document.querySelector(`[name='v.${name}']`);\
         return [of('speed').tagName, of('times').max, of('deep').checked, of('text').required, of('else').type]";
     page.shows(looks, vec![], json!(["SELECT", "9", true, false, "number"])).await;
-    // What nobody touched is as it was, and what was not there is not there.
+    // Unchanged fields keep their values, and absent fields stay absent.
     page.press("Use these").await;
     let before =
         json!({"path": "a.md", "text": "", "speed": "slow", "note": "of old", "rows": ["a"], "else": 1});
@@ -98,7 +98,7 @@ async fn a_call_of_a_tool_that_nobody_knows_is_edited_by_what_is_there() {
     page.ends().await;
 }
 
-/// A run that asks something, in the inbox.
+/// A run with an open question, in the inbox.
 async fn asking(question: Value, change: &str) -> (crate::http::Server, Page) {
     let server = scripted(vec![Turn::Call(vec![("request_human_approval", question)])]);
     let page = Page::signed_in(&server).await;

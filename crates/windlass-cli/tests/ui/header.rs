@@ -1,4 +1,4 @@
-//! What stands at the head of a conversation: what it is a fork of, and what it has at work in the background.
+//! The header of a conversation: the origin of a fork, and background commands.
 
 use serde_json::json;
 
@@ -25,7 +25,7 @@ async fn a_fork_says_what_it_is_a_fork_of() {
     )
     .await;
     page.sees("Fork of One.").await;
-    // Both are called the same, and one of them bears a mark.
+    // Both have the same title, and the fork has a mark.
     let rows = "return all('.history .thread').map((one) => [one.querySelector('.title').innerText, one.querySelector('[role=img]')?.ariaLabel ?? ''])";
     page.until_of(
         "the rows",

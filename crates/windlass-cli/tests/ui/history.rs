@@ -1,4 +1,4 @@
-//! The list of conversations beside the page, by time.
+//! The list of conversations in the sidebar, grouped by time.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::otherwise;
 use super::page::Page;
 use crate::http::Server;
 
-/// A conversation of each time, the newest first. Midnight is the reader's own.
+/// A conversation of each time group, newest first. Midnight is in the reader's time zone.
 const OF_EACH_TIME: &str = "if (!url.includes('/threads?')) return real();
     const midnight = new Date().setHours(0, 0, 0, 0);
     const hour = 3600000;

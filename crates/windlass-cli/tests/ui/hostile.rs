@@ -1,7 +1,9 @@
-//! What a model or a tool says is shown and never obeyed: no script runs, nothing is fetched, no link leads into code.
+//! Text of a model or a tool is displayed without effect: no script runs, nothing is fetched, and no link executes
+//! code.
 //!
-//! The texts are data, in `hostile/`: one for each line, in which `\n` is a line break. Each is said by a model, and
-//! each is what a tool returns.
+//! The texts are in `hostile/`, one per line, in which `\n` is a line break. Each text is used as a reply of a model
+//! and as
+//! a tool result.
 
 mod frames;
 mod policy;
@@ -15,13 +17,13 @@ use crate::cli::model::Turn;
 
 const TEXTS: &str = include_str!("hostile/texts.txt");
 
-/// Leaves a mark if it is obeyed; the server that it names is nobody's.
+/// The hostile texts. An effective one sets a mark; the server that they name does not exist.
 fn texts() -> Vec<String> {
     let lines = TEXTS.lines().filter(|line| !line.is_empty() && !line.starts_with("## "));
     lines.map(|line| line.replace("\\n", "\n")).collect()
 }
 
-/// What nothing may have that was said, wherever it is shown: each rule names what breaks it. A rule reads `found`.
+/// Properties that no displayed text may have. Each rule adds violations to `found`.
 const RULES: &str = r"
     const found = [];
     const looks = (one) => {
@@ -32,7 +34,7 @@ const RULES: &str = r"
       }
     };";
 
-/// What the page may not have in it besides.
+/// Additional properties that the page must not have.
 const PAGE: &str = r"
     const said = [...document.querySelectorAll('.transcript, .ask')];
     const inside = (css) => said.flatMap((one) => [...one.querySelectorAll(css)]);
@@ -58,8 +60,8 @@ async fn obeys_nothing(page: &Page) {
     assert_eq!(page.windows().await.unwrap().len(), 1, "a window was opened");
 }
 
-/// Presses every link and code button that was said. Only what leads to another server is not followed: what would run
-/// a script must have its chance. What a script presses may not write to the clipboard.
+/// Presses every link and code button in a reply. Links to other servers are not followed, but links that would run a
+/// script are. Scripts cannot write to the clipboard by synthetic clicks.
 async fn press_all(page: &Page) {
     let press = "navigator.clipboard.writeText = () => Promise.resolve();\
         for (const one of document.querySelectorAll('.markdown a, .markdown button, .result a')) {\
@@ -76,17 +78,17 @@ fn there_are_enough_of_them() {
     assert!(kinds.len() >= 60 && kinds.len() == texts.len(), "{} of {}", kinds.len(), texts.len());
 }
 
-/// Answers of a conversation that are all drawn at once, however small the window.
+/// Replies of a conversation that are all drawn at once, however small the window is.
 const TOGETHER: usize = 9;
 
 #[tokio::test]
 async fn what_a_model_says_does_nothing() {
     let mut in_use: Option<Page> = None;
     for some in texts().chunks(TOGETHER) {
-        // Each is an answer of its own: one that breaks out is seen at the next.
+        // Each text is a separate reply, so that the next one reveals a text that escapes its container.
         let turns = some.iter().map(|text| Turn::Say(text.clone().leak())).collect();
         let server = scripted_for(User::new(), turns);
-        // One browser for all of them: to start one takes longer than to read the texts.
+        // All texts share one browser, because starting one takes longer than the test itself.
         let mut page = match in_use.take() {
             Some(page) => page,
             None => Page::open(&server).await,
@@ -104,7 +106,7 @@ async fn what_a_model_says_does_nothing() {
         }
         press_all(&page).await;
         obeys_nothing(&page).await;
-        // Read again from the journal.
+        // Restored from the journal.
         page.driver.refresh().await.unwrap();
         let all = "return document.querySelectorAll('.entry.assistant').length === arguments[0]";
         page.until_of("every answer", all, vec![some.len().into()]).await;
@@ -137,11 +139,12 @@ async fn what_a_tool_returns_does_nothing() {
     page.until_of("every result", open, vec![number.into()]).await;
     press_all(&page).await;
     obeys_nothing(&page).await;
-    // A text in a frame stands in its attribute.
+    // The text of a frame is in its attribute.
     let shown = "return [...document.querySelectorAll('.result')].filter((one) => one.outerHTML.includes('__pwned')).length";
     let shown = page.run(shown, vec![]).await;
     assert!(shown.as_u64() > Some(50), "the texts are not there: {shown}");
-    // The purifier reads a page in a document of its own, in which the policy refuses handlers once more; and what the
-    // styles name that the page gives a frame, it refuses to fetch.
+    // The sanitizer parses a page in a separate document, whose policy rejects handlers again. It also rejects
+    // requests from
+    // styles of frames.
     page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js", "chat/frame.js"]).await;
 }

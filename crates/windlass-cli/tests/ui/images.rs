@@ -1,4 +1,4 @@
-//! Pictures in a conversation: what a tool returned and what a person attached, shown as pictures.
+//! Pictures in a conversation: from tools and from attachments of the user.
 
 use reqwest::Method;
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::{otherwise, scripted};
 use crate::cli::model::Turn;
 use crate::http::pictures::DOT;
 
-/// Whether so many pictures are shown, each as large as it is.
+/// Whether this many pictures are displayed, each in its original size.
 const SHOWN: &str = "const found = all('img.picture'); return found.length === arguments[0] && found.every((one) => one.complete && one.naturalWidth === 48 && one.alt.includes('image/png'))";
 
 // rows: ZE-H15
@@ -40,7 +40,7 @@ async fn pictures_that_a_tool_returns_are_shown_and_opened_whole() {
     let link = link.as_str().unwrap().trim_start_matches(&server.address).to_owned();
     page.go(&link).await;
     page.until("it is whole", "return document.images[0]?.naturalWidth === 48").await;
-    // The browser's own page around a picture has a style, which the picture's policy does without.
+    // The browser's page for a picture has an inline style, which the picture's policy rejects.
     page.ends_but_for(&["Applying inline style"]).await;
 }
 
@@ -56,7 +56,7 @@ async fn a_picture_that_a_person_attached_is_shown_in_the_message() {
     page.driver.refresh().await.unwrap();
     page.sees("It is red.").await;
     page.until_of("the picture, after a reload", SHOWN, vec![1.into()]).await;
-    // Where it cannot be had, its name stands there.
+    // If the picture cannot be loaded, its name is displayed instead.
     otherwise(&page, "return url.includes('/pictures/') ? new Response('', { status: 404 }) : real()").await;
     page.run("all('img.picture')[0].src = '/api/v1/threads/none/pictures/none'", vec![]).await;
     page.sees("A picture: image/png").await;

@@ -1,4 +1,4 @@
-//! The inbox: where what waits stands, whose it is, and whom it leads where.
+//! The inbox: the order of interrupts, their owners, and their links.
 
 use reqwest::StatusCode;
 use serde_json::json;
@@ -11,14 +11,14 @@ use crate::cli::model::Turn;
 use crate::http::Server;
 use crate::http::auth::{administrator, member};
 
-/// What every row of the inbox belongs to.
+/// The conversation of each row in the inbox.
 const WHOSE: &str = "return all('.ask .whose').map((one) => one.innerText)";
 
 fn turns() -> Vec<Turn> {
     vec![Turn::Call(vec![write("a.md")]), Turn::Say("All is settled.")]
 }
 
-/// Another conversation of whoever has the key asks too.
+/// Starts another conversation of the key's user, which also requires approval.
 async fn another(server: &Server, key: &str, message: &str) {
     let sent = server.post("/api/v1/runs", key, &json!({"message": message})).await.is(StatusCode::CREATED);
     let path = format!("/api/v1/runs/{}/wait?timeout=20", sent.body["run"].as_str().unwrap());
@@ -43,7 +43,7 @@ async fn what_comes_later_stands_below_what_is_being_read() {
     }
     let rows = json!(["In “Write it.”", "In “Another.”", "In “A third.”"]);
     page.until_of("all of them", "return JSON.stringify(all('.ask .whose').map((one) => one.innerText)) === JSON.stringify(arguments[0])", vec![rows.clone()]).await;
-    // What happens in a conversation moves it up in the sidebar, and nowhere else.
+    // Activity in a conversation moves it in the sidebar, but not in the inbox.
     read_again(&page).await;
     page.shows(WHOSE, vec![], rows).await;
     page.run("document.activeElement.blur()", vec![]).await;

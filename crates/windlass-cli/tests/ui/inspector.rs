@@ -1,4 +1,4 @@
-//! A run as its journal tells it: what was sent, who decided, what was waited for, and two runs beside each other.
+//! The inspector of a run: its requests, decisions and waits, and the comparison of two runs.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::cli::User;
 use crate::cli::model::{Model, Turn};
 use crate::http::Server;
 
-/// Each span: its kind, its name, and how it stands.
+/// Each span: its kind, name and state.
 const SPANS: &str = "return all('.span').map((one) => [one.dataset.kind, one.querySelector('strong').innerText,\
     one.querySelector('summary .quiet').innerText.split(',')[0]])";
 
-/// Lengths of time are left away.
+/// Removes durations.
 const TIMELESS: &str =
     "const timeless = (text) => text.trim().replace(/after [\\d.]+ m?s/g, 'after a while');";
 
-/// Opens the newest run of the conversation that is shown, without another page being loaded.
+/// Opens the newest run of the displayed conversation, without a reload.
 async fn inspected(page: &Page) {
     page.until("it is over", "return all('.stop').length === 0").await;
     page.driver.find(By::Css("a[href^='/runs?thread=']")).await.unwrap().click().await.unwrap();
@@ -33,7 +33,7 @@ async fn opened(page: &Page) {
     page.run("document.querySelectorAll('.span').forEach((one) => (one.open = true))", vec![]).await;
 }
 
-/// Two runs of the conversation that is shown, compared; the older one first.
+/// Compares the two runs of the displayed conversation, older one first.
 async fn compared(page: &Page) {
     page.go("/runs").await;
     page.until("two runs", "return all('td input').length === 2").await;
@@ -80,7 +80,7 @@ async fn the_arguments_that_were_sent_are_shown_with_who_changed_them_and_what_d
         ]),
     )
     .await;
-    // Beside another run too.
+    // The same holds in a comparison.
     page.until("the conversation", "return button('The conversation')").await;
     page.press("The conversation").await;
     page.say("Again.").await;
@@ -121,7 +121,7 @@ async fn a_limit_and_who_raised_it_are_told_in_words() {
     let page = Page::signed_in(&server).await;
     page.say("Look twice.").await;
     page.sees("1 of 1 are used").await;
-    // A run that waits says so, in the list and where it is looked into.
+    // A waiting run is displayed as such in the list and in the inspector.
     page.go("/runs").await;
     page.sees("needs approval").await;
     page.element("table.list a[href^='/runs/']").await.click().await.unwrap();
@@ -157,7 +157,7 @@ async fn a_journal_that_comes_in_parts_is_read_to_its_end() {
     let page = Page::signed_in(&server).await;
     page.say("Look twice.").await;
     page.sees("All is settled.").await;
-    // As where their texts are long, a part has fewer than were asked for.
+    // Simulates long events, of which the server returns fewer than requested.
     otherwise(
         &page,
         "return url.includes('/events?') ? window.through(url.replace('limit=500', 'limit=3'), options) : real()",
@@ -175,7 +175,7 @@ async fn the_beginning_of_a_prompt_is_marked_as_far_as_a_cache_had_it() {
     let page = Page::signed_in(&server).await;
     page.say("About apples.").await;
     page.sees("It is said.").await;
-    // The model of this test reports no cache and has no price.
+    // The model of this test reports no cache use and has no price.
     let other = "const answer = await real();\
         if (!url.includes('/events?')) return answer;\
         const part = await answer.json();\
@@ -196,7 +196,7 @@ async fn the_beginning_of_a_prompt_is_marked_as_far_as_a_cache_had_it() {
         .await;
     let parts = parts.as_array().unwrap();
     let whole: u64 = parts.iter().map(|part| part[2].as_u64().unwrap()).sum();
-    // What is reported counts in part of what is estimated: here half of it.
+    // Reported tokens are distributed by the estimate: here one half is from the cache.
     let mut before = 0;
     for part in parts {
         let end = before + part[2].as_u64().unwrap();
@@ -294,7 +294,7 @@ async fn runs_are_looked_for_by_how_they_stand() {
     ] {
         choose(&page, "[aria-label='Status']", status).await;
         page.until_of(&format!("those that are `{status}`"), shown, vec![wanted.into()]).await;
-        // It stays over a reload.
+        // The filter persists across a reload.
         page.driver.refresh().await.unwrap();
         page.until_of(&format!("`{status}` again"), shown, vec![wanted.into()]).await;
         if wanted.is_empty() {
@@ -306,7 +306,7 @@ async fn runs_are_looked_for_by_how_they_stand() {
     page.ends().await;
 }
 
-/// Runs that stand as it is asked for, on two pages, of which the second comes when it is let go.
+/// Lists of runs with the requested status, in two pages. The second page is held until the test releases it.
 const IN_PARTS: &str = "if (!url.includes('/runs?')) return real();
     if (window.broken) return Response.json({ status: 500, detail: 'something broke' }, { status: 500, headers: { 'content-type': 'application/problem+json' } });
     const asked = new URL(url, location.href).searchParams;
@@ -316,7 +316,7 @@ const IN_PARTS: &str = "if (!url.includes('/runs?')) return real();
     const answer = { data: [run], next_cursor: isSecond ? null : 'more' };
     return Object.assign(Response.json(answer), { json: async () => ((window.taken = (window.taken ?? 0) + 1), answer) })";
 
-/// Whether these runs are listed.
+/// Whether exactly these runs are listed.
 const LISTED: &str =
     "return all('table.list a[href^=\"/runs/\"]').map((one) => one.innerText).join() === arguments[0]";
 
@@ -357,7 +357,7 @@ async fn runs_that_cannot_be_looked_for_are_not_those_from_before() {
     page.ends().await;
 }
 
-/// The conversation that is opened is a fork of one that is answered for so.
+/// The opened conversation is a fork, whose parent returns this response.
 const A_FORK: &str = "const problem = (status) => Response.json({ status, detail: 'something broke' }, { status, headers: { 'content-type': 'application/problem+json' } });
     if (url.endsWith('/threads/thr_parent')) return window.how === 200 ? Response.json({ title: 'What was before' }) : problem(window.how);
     if (!/threads\\/[^/?]+$/.test(url)) return real();

@@ -1,4 +1,4 @@
-//! Connected systems: made, asked whether they take the credentials, switched off and on, and forgotten.
+//! Integrations: created, checked, disabled and enabled, and deleted.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::page::Page;
 use crate::cli::User;
 use crate::http::Server;
 
-/// A system that takes whatever it is given, and where it is.
+/// A system that accepts any credentials. Returns its address.
 async fn system() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/", listener.local_addr().unwrap());
@@ -15,14 +15,14 @@ async fn system() -> String {
     address
 }
 
-/// What the server has of the integrations: the name and how it stands.
+/// The names and states of the server's integrations.
 async fn known(page: &Page) -> Value {
     let all = page.asks("/integrations").await;
     let told = |one: &Value| json!([one["name"], one["status"]]);
     all["data"].as_array().unwrap().iter().map(told).collect()
 }
 
-// The system is asked while the test waits for something else.
+// The server calls the system while the test waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_system_is_connected_checked_switched_off_and_forgotten() {
     let user = User::new();

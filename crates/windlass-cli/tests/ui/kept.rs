@@ -1,4 +1,4 @@
-//! What was begun and is broken off: a message that is being changed, one that goes on from before, and a picture.
+//! Interrupted work: an edit of a message, a message to an earlier position, and a picture.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::http::pictures::DOT;
 
 const FIELD: &str = "return all('[data-key=composer]')[0].value";
 
-/// A conversation in which a message waits, that is being changed into "And then, in short?"
+/// A conversation with a queued message, which is being edited into "And then, in short?"
 async fn changing() -> (Server, Page) {
     let turns = vec![Turn::Call(vec![write("a.md")]), Turn::Say("It is written."), Turn::Say("Nothing.")];
     let server = scripted(turns);
@@ -87,7 +87,7 @@ async fn a_change_that_was_left_comes_back_where_the_run_has_taken_the_message_s
     let thread = page.thread().await;
     page.element("a[href='/inbox']").await.click().await.unwrap();
     page.press("Approve").await;
-    // Only when the message is not in the queue any more does somebody come back.
+    // The user returns only after the message has left the queue.
     let taken = format!(
         "window.asked ??= fetch('/api/v1/threads/{thread}/queue').then((answer) => answer.json()).then((page) => {{
            window.taken = page.data.length === 0; window.asked = undefined;

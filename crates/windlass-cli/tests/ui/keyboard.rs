@@ -1,5 +1,6 @@
-//! The keyboard alone, from signing in to an answer and back from elsewhere: keys go to whatever has the focus, nothing
-//! is clicked, and only keys move the focus.
+//! Use by keyboard alone, from the sign-in to a reply and back. Keys go to the focused element, nothing is clicked,
+//! and only
+//! keys move the focus.
 
 use serde_json::{Value, json};
 use thirtyfour::Key;
@@ -9,7 +10,7 @@ use super::{scripted, write};
 use crate::cli::model::Turn;
 use crate::http::auth::{PASSWORD, administrator, member};
 
-/// Presses the tab key until what bears this name has the focus.
+/// Presses the tab key until the element with this name has the focus.
 async fn tab_to(page: &Page, name: &str) {
     let look = "const one = document.activeElement; return one === document.body ? '' : one.dataset.key || one.name || named(one)";
     let mut passed = Vec::new();
@@ -24,7 +25,7 @@ async fn tab_to(page: &Page, name: &str) {
     panic!("no way to `{name}` by the tab key: {passed:?}");
 }
 
-/// Where the focus is must be seen.
+/// Presses Enter on an element; its focus must be visible.
 async fn enter_on(page: &Page, name: &str) {
     tab_to(page, name).await;
     let seen = "const style = getComputedStyle(document.activeElement); return style.outlineStyle !== 'none' || style.boxShadow !== 'none'";
@@ -57,7 +58,7 @@ async fn somebody_signs_in_writes_approves_and_comes_back_by_keys_alone() {
     page.sees("Sign out of this browser").await;
     enter_on(&page, "Shortcuts").await;
     page.sees("This list").await;
-    // The dialog has the keys for itself: what lies below it is not reached.
+    // The dialog traps the focus: elements below it cannot be reached.
     let mut inside = Vec::new();
     for _ in 0..4 {
         page.types(Key::Tab + "").await;

@@ -1,4 +1,4 @@
-//! Letters answer what has the focus, and the focus goes on to where somebody goes on.
+//! Single letters answer the focused interrupt, and the focus then moves to the next element.
 
 use serde_json::json;
 use thirtyfour::prelude::*;
@@ -8,12 +8,12 @@ use super::{asked, otherwise, scripted, write};
 use crate::cli::model::Turn;
 use crate::http::Server;
 
-/// Which of the calls that wait has the focus, counted from the top.
+/// The index of the focused interrupt.
 const HELD: &str = "return all('.ask').indexOf(document.activeElement)";
-/// Where somebody goes on when nothing waits any more.
+/// Whether the focus is where the user continues after the last interrupt.
 const AT_FIELD: &str = "return matchMedia('(hover: hover)').matches ? document.activeElement.dataset.key === 'composer' : document.activeElement.tagName === 'H1'";
 
-/// Two calls that wait; what is said to them stands in `window.answers`.
+/// A page with two open calls; the submitted answers are in `window.answers`.
 async fn two(page: &Page) {
     page.sees("2 calls need approval: Write").await;
     page.until("each in its card", "return all('.call .ask').length === 2 && all('.ask').length === 2").await;
@@ -30,7 +30,7 @@ async fn letters_answer_the_call_that_has_the_focus_and_no_other() {
     let server = two_writers();
     let page = asked(&server).await;
     two(&page).await;
-    // Somebody clicks into the conversation and writes on.
+    // The user clicks into the conversation and types.
     page.run("document.querySelector('.transcript').focus()", vec![]).await;
     page.types("also add").await;
     assert_eq!(
@@ -42,7 +42,7 @@ async fn letters_answer_the_call_that_has_the_focus_and_no_other() {
         page.types(keys).await;
         assert_eq!(page.run(HELD, vec![]).await, at, "{keys}");
     }
-    // The letter comes a second time at once, when the focus has just gone on to the other call.
+    // The letter is repeated at once, after the focus has moved to the other call.
     let again = "document.addEventListener('focusin', (event) => event.target.matches('.ask') && event.target.dispatchEvent(new KeyboardEvent('keydown', { bubbles: true, key: 'a' })))";
     page.run(again, vec![]).await;
     page.types("a").await;
@@ -125,7 +125,7 @@ async fn the_second_click_of_two_answers_nothing_else() {
     let server = two_writers();
     let page = asked(&server).await;
     two(&page).await;
-    // The second one comes when the other call stands where the first one was.
+    // The second click arrives when the other call has moved to the position of the first one.
     let twice = "const [first, second] = all('.ask [data-key=approve]'); const click = (on, detail) => on.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, detail }));\
         click(first, 1); click(second, 2); return window.answers.length";
     assert_eq!(page.run(twice, vec![]).await, 1);

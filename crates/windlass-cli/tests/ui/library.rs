@@ -1,4 +1,4 @@
-//! The library: tools with a call to try, toolsets, and the servers that tools come from.
+//! The library: tools with a trial call, toolsets, and tool servers.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -47,7 +47,7 @@ async fn a_tool_is_read_about_and_tried_by_a_form_and_as_json() {
     page.sees("This is no JSON").await;
     page.write(".trial [name=text]", r#"{"file_path": "made.md", "content": "by hand"}"#).await;
     page.press("Call it").await;
-    // It asks first, and says what it would do.
+    // The page asks for approval and shows the preview.
     page.sees("such calls are asked about").await;
     page.sees("+by hand").await;
     let files = async || page.asks("/files").await.to_string();
@@ -84,7 +84,7 @@ async fn toolsets_say_which_tools_are_always_there_and_which_change_things() {
     page.ends().await;
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_server_is_added_looked_at_and_taken_out() {
     let far = Far::open().await;
@@ -123,7 +123,7 @@ async fn a_tool_server_is_added_looked_at_and_taken_out() {
     .await;
     assert!(!page.words().await.contains("SENTINEL"));
 
-    // Others see it, and change nothing.
+    // Members can see the server, but cannot change it.
     let mut admin = administrator(&server).await;
     member(&mut admin, &server, "ann@example.com", "member").await;
     let ann = signed_in_as(&server, "ann@example.com").await;
@@ -140,7 +140,7 @@ async fn a_tool_server_is_added_looked_at_and_taken_out() {
     page.ends_but_for(&["422"]).await;
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_away_says_why_and_when_it_is_tried_again() {
     let far = Far::open().await;
@@ -181,7 +181,7 @@ async fn an_agent_is_read_about_by_whoever_may_start_it_and_a_model_says_why_it_
     page.sees("Try a call").await;
     page.ends_but_for(&["401"]).await;
 
-    // Who only looks is not told what it is told.
+    // A viewer does not see the agent's instructions.
     let page = signed_in_as(&server, "vic@example.com").await;
     page.sees("You may look at what others do here").await;
     page.go("/library/agents").await;
@@ -192,7 +192,7 @@ async fn an_agent_is_read_about_by_whoever_may_start_it_and_a_model_says_why_it_
     page.ends_but_for(&["401"]).await;
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prompt_of_a_server_is_filled_in_and_begins_a_conversation() {
     let stage = Stage::start().await;
@@ -231,12 +231,12 @@ async fn a_prompt_of_a_server_is_filled_in_and_begins_a_conversation() {
     page.ends_but_for(&["502"]).await;
 }
 
-/// A message that is written and not sent, behind one that perhaps has arrived.
+/// An unsent draft, after a message that may have arrived.
 const UNSENT: &str =
     "return module('state/drafts.js').then(({ keepDraft }) => keepDraft('new', 'Sent.\\nUnsent.',
     [{ text: 'Sent.', model: null, mode: null, options: {}, key: 'k' }]))";
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prompt_shows_what_cannot_be_seen_and_stands_behind_what_was_written() {
     let stage = Stage::start().await;

@@ -1,4 +1,4 @@
-//! Lists and dialogs that hold more, or go wrong: all rows are there, and what went wrong can be seen where one looks.
+//! Lists and dialogs with more pages or with errors: all rows are displayed, and errors are visible in place.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::{otherwise, scripted};
 use crate::cli::model::Turn;
 use crate::http::Server;
 
-/// Splits a list of the API into pages of one entry each, whatever is asked for.
+/// Splits a list of the API into pages of one entry each, regardless of the requested size.
 const IN_PARTS: &str = "if (!url.includes(window.list) || (options?.method ?? 'GET') !== 'GET') return real();
     const asked = new URL(url, location.href).searchParams;
     const at = Number(asked.get('cursor') ?? 0);
@@ -76,7 +76,7 @@ async fn arguments_that_are_no_json_stay_to_be_mended() {
     page.ends().await;
 }
 
-/// Whether a message can be seen, heard and pressed: it is in the dialog, and nothing lies over it.
+/// Whether a notice is visible, announced and clickable: it is in the dialog, and nothing covers it.
 const HEARD: &str = "const one = all('.notice').find((one) => one.innerText.includes(arguments[0])); if (!one) return false;
     const box = one.getBoundingClientRect(); const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
     return one.contains(top) && one.closest('dialog[open]') !== null && one.closest('[role=status][aria-label]') !== null";
@@ -130,7 +130,7 @@ async fn a_system_is_connected_and_json_that_is_none_is_named() {
     page.ends().await;
 }
 
-/// What the first request of a page answers where it fails once.
+/// Lets the first request of a page fail once.
 const FAILS_ONCE: &str = "if (!url.includes(window.list) || window.failed) return real(); window.failed = true;
     return Response.json({ status: 500, detail: 'something broke' }, { status: 500, headers: { 'content-type': 'application/problem+json' } })";
 
@@ -185,7 +185,7 @@ async fn a_share_that_cannot_be_read_says_so_and_tries_again() {
     page.ends_but_for(&["Problem"]).await;
 }
 
-/// A list of 60 conversations, of which the newest changes places.
+/// A list of 60 conversations, of which the newest moves.
 const LONG: &str = "if (!url.includes('/threads?')) return real();
     const asked = new URL(url, location.href).searchParams;
     const at = Number(asked.get('cursor') ?? 0);

@@ -1,4 +1,4 @@
-//! A conversation of which only a part is loaded, and one that could not be loaded at once.
+//! Partially loaded conversations, and one that could not be loaded at first.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::page::Page;
 use super::{answered_twice, otherwise, scripted};
 use crate::cli::model::Turn;
 
-/// Pages of messages that are as short as this, or do not come.
+/// Limits pages of messages to this size; older pages get the given response.
 fn cut(limit: usize, older: &str) -> String {
     format!(
         "if (!url.includes('/messages?')) return real();
@@ -18,7 +18,7 @@ fn cut(limit: usize, older: &str) -> String {
 const NEVER: &str = "return new Promise(() => {})";
 const REFUSED: &str = "return Response.json({ status: 409, detail: 'not at this moment' }, { status: 409, headers: { 'content-type': 'application/problem+json' } })";
 
-/// Leaves the conversation and comes back to it with these answers, in the same page.
+/// Leaves the conversation and returns to it with these responses, without a reload.
 async fn back_with(page: &Page, answers: &str) {
     let thread = page.thread().await;
     page.press("New conversation").await;
@@ -47,7 +47,7 @@ async fn a_result_finds_its_call_on_the_page_before() {
     page.say("Look.").await;
     page.sees("The end.").await;
     page.until("it is over", "return all('.stop').length === 0").await;
-    // Each page begins with a result whose call stands on the one before.
+    // Each page begins with a result whose call is on the previous page.
     back_with(&page, &cut(2, "window.held = false")).await;
     page.sees("The end.").await;
     page.until("both calls", "return all('.call').length === 2").await;
@@ -77,7 +77,7 @@ async fn a_conversation_that_could_not_be_opened_is_opened_when_asked() {
     let page = Page::signed_in(&server).await;
     page.say("One.").await;
     page.sees("First answer.").await;
-    // Longer than the page waits by itself.
+    // Longer than the page waits before an automatic retry.
     let busy = "const answer = { status: 429, detail: 'too much at once', retry_after: 600 };
         if (window.held === false || !/threads\\/[^/?]+$/.test(url)) return real();
         return Response.json(answer, { status: 429, headers: { 'content-type': 'application/problem+json' } })";
@@ -117,7 +117,7 @@ async fn a_message_of_another_day_bears_its_date() {
     page.ends().await;
 }
 
-/// What a note says of an event.
+/// The text of an event's note.
 const SAID: &str =
     "return import('/ui/-/app/state/entry.js').then(({ Entry }) => Entry.remark(arguments[0]).text)";
 

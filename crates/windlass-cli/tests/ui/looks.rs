@@ -1,5 +1,6 @@
-//! Whatever is shown, in each of its looks without loading it anew: in light, in the dark and as narrow as a phone. In
-//! none of them anything keeps anybody out or sticks out, and each has its picture for people to look at.
+//! Checks a displayed page in each appearance without a reload: light, dark and phone. In each of them it must pass
+//! the
+//! accessibility check and fit the width, and it gets a screenshot.
 
 use std::sync::Mutex;
 
@@ -9,12 +10,12 @@ use super::feel::{axe, barriers, nothing_sticks_out};
 use super::page::Page;
 use super::pictures::take;
 
-/// A look's name, its theme, and the window's width and height.
+/// The name of an appearance, its theme, and the window's width and height.
 const LOOKS: &[(&str, &str, u32, u32)] =
     &[("light", "light", 1280, 860), ("dark", "dark", 1280, 860), ("phone", "light", 360, 740)];
 
-/// Has the page look as its reader has chosen; on a phone its sidebar is out of the way. Pages that are the server's own
-/// go by the system alone.
+/// Sets the theme in the page's settings, and hides the sidebar on a phone. Pages rendered by the server follow the
+/// system's theme only.
 const WEAR: &str = "
     const [theme, isNarrow] = arguments;
     if (!document.querySelector('.shell, .login')) return true;
@@ -29,10 +30,10 @@ const DIALOGS_FIT: &str = "return all('dialog[open]').every((one) => {
         return box.left >= 0 && box.right <= 361 && one.scrollWidth <= one.clientWidth;
     })";
 
-/// Judges what it is shown, and remembers what was wrong.
+/// Collects the violations of all checked pages.
 pub struct Looks {
     axe: String,
-    /// What the names of its pictures begin with.
+    /// Prefix of the screenshots' names.
     prefix: &'static str,
     found: Mutex<Vec<String>>,
 }
@@ -42,7 +43,7 @@ impl Looks {
         Self { axe: axe(), prefix, found: Mutex::default() }
     }
 
-    /// Looks at what is shown now, which nothing changes.
+    /// Checks the displayed page without changing it.
     pub async fn judge(&self, page: &Page, what: &str) {
         page.until("it is whole", "return document.querySelectorAll('[aria-busy=true]').length === 0").await;
         for (look, theme, width, height) in LOOKS {
@@ -60,19 +61,19 @@ impl Looks {
         wear(page, "light", 1280, 860).await;
     }
 
-    /// Nothing of what was judged keeps anybody out.
+    /// Asserts that no page had violations.
     pub fn end(self) {
         let found = self.found.into_inner().unwrap();
         assert!(found.is_empty(), "{found:#?}");
     }
 }
 
-/// Puts a look on the page that is shown.
+/// Applies an appearance to the displayed page.
 pub async fn wear(page: &Page, theme: &str, width: u32, height: u32) {
     let is_narrow = width < 500;
     let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_narrow});
     page.devtools("Emulation.setDeviceMetricsOverride", size).await;
-    // What moves on its way from one look to the other is neither.
+    // Disables transitions, because an intermediate frame shows neither appearance.
     let features = json!({"features": [
         {"name": "prefers-color-scheme", "value": theme},
         {"name": "prefers-reduced-motion", "value": "reduce"},

@@ -1,4 +1,4 @@
-//! What can be done with a conversation of the sidebar: one menu at a time, whole, and closed by a click elsewhere.
+//! The menu of a conversation in the sidebar: one at a time, fully visible, and closed by a click elsewhere.
 
 use serde_json::json;
 use thirtyfour::prelude::*;
@@ -7,7 +7,7 @@ use super::page::Page;
 use super::scripted;
 use crate::cli::model::Turn;
 
-/// The menus that are open, by the titles of their rows.
+/// The titles of the rows whose menus are open.
 const OPEN: &str = "return [...document.querySelectorAll(':popover-open')].map((one) => one.closest('.thread').querySelector('.title').innerText)";
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn one_menu_is_open_at_a_time_and_none_after_a_click_elsewhere() {
         page.run("all('.history .thread').at(-1).scrollIntoView()", vec![]).await;
         page.press(&format!("What can be done with {title}")).await;
     };
-    // A window so low that the last row is at its end.
+    // A low window, so that the last row is at its bottom.
     let low = json!({"width": 900, "height": 420, "deviceScaleFactor": 1, "mobile": false});
     page.devtools("Emulation.setDeviceMetricsOverride", low).await;
     press("Two.").await;
@@ -37,7 +37,7 @@ async fn one_menu_is_open_at_a_time_and_none_after_a_click_elsewhere() {
         vec![],
     )
     .await;
-    // All of it can be pressed.
+    // All entries can be clicked.
     let whole = "return [...document.querySelectorAll(':popover-open > *')].map((one) => { const box = one.getBoundingClientRect(); const at = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2); return at === one })";
     page.shows(whole, vec![], json!([true, true, true])).await;
     page.element("main h1").await.click().await.unwrap();

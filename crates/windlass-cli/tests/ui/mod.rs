@@ -1,6 +1,6 @@
-//! The web UI as people use it: the real server, a model that says what the test tells it to, and a real browser.
+//! The web UI as people use it: the real server, a scripted model, and a real browser.
 //!
-//! What the API answers is shown elsewhere; here counts what can be seen, pressed and typed.
+//! Other tests cover the responses of the API. These tests only use what a person can see, press and type.
 
 mod access;
 mod account;
@@ -67,30 +67,31 @@ use crate::cli::User;
 use crate::cli::model::{Model, Turn};
 use crate::http::Server;
 
-/// A server whose model says this, in every conversation.
+/// A server with a model that plays these turns in every conversation.
 fn scripted(turns: Vec<Turn>) -> Server {
     scripted_for(User::new(), turns)
 }
 
-/// The same over a user's store.
+/// A scripted server over a user's store.
 fn scripted_for(user: User, turns: Vec<Turn>) -> Server {
     let command = Model::start(turns).command(&user, &["serve", "--listen", "127.0.0.1:0"]);
     Server::spawn(user, command)
 }
 
-/// Chooses in a list, as a person does: an option that is not shown cannot be pressed.
+/// Selects an option in a list. WebDriver cannot press options that are not visible.
 async fn choose(page: &Page, css: &str, value: &str) {
     let script = "const field = all(arguments[0])[0]; field.value = arguments[1];\
         field.dispatchEvent(new Event('change', { bubbles: true })); return field.value === arguments[1]";
     page.until_of(&format!("`{css}` has `{value}`"), script, vec![css.into(), value.into()]).await;
 }
 
-/// A call that asks before it writes a file.
+/// A call that requires approval of a file write.
 fn write(path: &str) -> (&'static str, Value) {
     ("Write", json!({"file_path": path, "content": "first line\nsecond line\n"}))
 }
 
-/// Lets a script answer the page's requests from now on: `url` and `options` are what is asked, `real` asks the server.
+/// From now on a script answers the page's requests: `url` and `options` are the request, `real` forwards it to the
+/// server.
 async fn otherwise(page: &Page, answer: &str) {
     let script = format!(
         "window.through ??= window.fetch;
@@ -99,7 +100,7 @@ async fn otherwise(page: &Page, answer: &str) {
     page.run(&script, vec![]).await;
 }
 
-/// A conversation in which two messages were answered, with what a model says: "First answer.", "Second answer."
+/// A conversation with two messages and the replies "First answer." and "Second answer."
 async fn answered_twice(server: &Server) -> Page {
     let page = Page::signed_in(server).await;
     for (said, answer) in [("One.", "First answer."), ("Two.", "Second answer.")] {
@@ -110,7 +111,7 @@ async fn answered_twice(server: &Server) -> Page {
     page
 }
 
-/// A conversation that waits for a word about one call.
+/// A conversation with a call that waits for approval.
 async fn asked(server: &Server) -> Page {
     let page = Page::signed_in(server).await;
     page.say("Write it.").await;
@@ -118,7 +119,7 @@ async fn asked(server: &Server) -> Page {
     page
 }
 
-/// A conversation of two messages, the second of which is being edited into "Three.", and where that is.
+/// A conversation of two messages, the second of which is being edited into "Three." Also returns its id.
 async fn edited_second(server: &Server) -> (Page, String) {
     let page = answered_twice(server).await;
     let thread = page.thread().await;

@@ -1,6 +1,6 @@
 //! Modules of the web UI that need no browser: Node's test runner runs `tests/modules/*.test.js` of the server.
 //!
-//! Modules that touch the document are tested in the browser instead.
+//! Modules that use the document are tested in the browser instead.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ fn modules_pass_their_tests() {
     let node = package.ancestors().nth(2).unwrap().join("target/mcp/node/bin/node");
     assert!(node.exists(), "`{}` is absent: `cargo xtask test` installs it", node.display());
     let tests = package.join("../windlass-server/tests/modules/*.test.js");
-    // A timer that a test left behind does not keep the process.
+    // Exits even if a test left a timer behind.
     let output = Command::new(node).args(["--test", "--test-force-exit"]).arg(tests).output().unwrap();
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{errors}");

@@ -1,4 +1,4 @@
-//! Notices of the browser's own: asked for, shown to who looks elsewhere, and leading to what they are about.
+//! Browser notifications: permission, display while the page is hidden, and their links.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{scripted, write};
 use crate::cli::model::Turn;
 use crate::http::Server;
 
-/// A browser that notes what it would show; `window.away` says whether the page is hidden.
+/// A fake notification API that records notifications; `window.away` sets whether the page is hidden.
 const FAKE: &str = "window.told = [];
     window.Notification = class {
         static permission = 'default';
@@ -21,7 +21,7 @@ async fn told(page: &Page) -> Value {
     page.run("return window.told.map((one) => [one.title, one.body])", vec![]).await
 }
 
-/// A page whose person wants to be told, in the inbox.
+/// An inbox page with notifications enabled.
 async fn wanting(server: &Server) -> Page {
     let page = Page::signed_in(server).await;
     page.run(FAKE, vec![]).await;
@@ -35,7 +35,7 @@ async fn wanting(server: &Server) -> Page {
     page
 }
 
-/// Starts a run elsewhere; once it is at work or asks, the page has heard of it. Returns its thread.
+/// Starts a run over the API, and waits until the page knows that it is active or waiting. Returns its thread.
 async fn begun(server: &Server, page: &Page, message: &str) -> String {
     let sent = server.post("/api/v1/runs", &server.key(&[]), &json!({"message": message})).await;
     let thread = sent.body["thread"].as_str().unwrap().to_owned();
@@ -53,7 +53,7 @@ async fn begun(server: &Server, page: &Page, message: &str) -> String {
 async fn who_looks_elsewhere_is_told_what_waits_and_that_it_is_done() {
     let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("All is settled.")]);
     let page = wanting(&server).await;
-    // Whoever looks at the page sees it there.
+    // A visible page needs no notification.
     begun(&server, &page, "The first.").await;
     let read =
         "module('state/inbox.js').then((inbox) => inbox.load()); return text().includes('In “The first.”')";
@@ -78,7 +78,7 @@ async fn who_looks_elsewhere_is_told_what_waits_and_that_it_is_done() {
     page.run("window.told[1].onclick()", vec![]).await;
     page.sees("All is settled.").await;
     assert_eq!(page.thread().await, thread);
-    // One that somebody may answer and not read leads to where it is answered.
+    // If the user may answer but not read a conversation, the link leads to the inbox.
     let other = "return module('state/inbox.js').then((inbox) => inbox.replace('thr_other', inbox.inbox.value.slice(0, 1).map((one) => ({ ...one, id: 'other', thread: 'thr_other', readable: false }))))";
     page.run(other, vec![]).await;
     page.run("window.told[2].onclick()", vec![]).await;
@@ -111,7 +111,7 @@ async fn what_was_asked_before_the_page_opened_is_not_told_as_new() {
     let read =
         "module('state/inbox.js').then((inbox) => inbox.load()); return text().includes('In “Do it.”')";
     page.until("it is shown", read).await;
-    // As in a page that opens a conversation, whose own asks are there before the inbox is.
+    // Simulates a page that opens a conversation, whose interrupts arrive before the inbox.
     let opened = "window.away = true;
         return module('state/inbox.js?anew').then(async (inbox) => {
             inbox.replace('thr_other', []);

@@ -1,7 +1,8 @@
-//! A browser on the server's pages: Debian's Chromium without a window, driven over WebDriver.
+//! A browser on the server's pages: Debian's Chromium, headless, driven over WebDriver.
 //!
-//! Every wait is for something that the page shows, and bounded. A page that wrote an error to its console, or tried
-//! what its policy forbids, has failed, whatever it shows.
+//! Every wait is for a visible change, and bounded. A page that logged an error or violated its Content Security
+//! Policy
+//! fails the test.
 
 use std::ops::Deref;
 
@@ -13,10 +14,10 @@ use windlass_bench::browser::BrowserPage;
 
 use crate::http::Server;
 
-/// As long as the slowest machine may take for one thing to be shown.
+/// Time-out for one visible change on the slowest machine.
 const LONGEST_WAIT_MS: u64 = 60_000;
 
-/// What the scripts of the tests look with: who sees is a person, so that only what is shown counts.
+/// Helper functions for the tests' scripts. They see only what is visible to a person.
 const EYES: &str = r"
     const shown = (one) => one.checkVisibility({ visibilityProperty: true }) && one.getClientRects().length > 0;
     const named = (one) => (one.getAttribute('aria-label') ?? (one.innerText || one.value || '')).trim().replace(/\s+/g, ' ');
@@ -26,7 +27,7 @@ const EYES: &str = r"
     const module = (path) => import(new URL(path, document.querySelector('script[type=module]').src).href);
 ";
 
-/// A page in an empty context of the lane's browser.
+/// A page in an isolated context of the lane's browser.
 pub struct Page {
     address: String,
     pub browser: BrowserPage,
@@ -41,24 +42,24 @@ impl Deref for Page {
 }
 
 impl Page {
-    /// Opens a browser that has no session with this server yet.
+    /// Opens a browser without a session.
     pub async fn open(server: &Server) -> Self {
         Self::open_at(&server.address).await
     }
 
-    /// The same for a server at an address.
+    /// Opens a browser without a session for an address.
     pub async fn open_at(address: &str) -> Self {
         Self { address: address.to_owned(), browser: BrowserPage::open().await.unwrap() }
     }
 
-    /// Opens a browser in which the local administrator has signed in by a one-time link.
+    /// Opens a browser in which the local administrator has signed in with a one-time link.
     pub async fn signed_in(server: &Server) -> Self {
         let mut page = Self::open(server).await;
         page.signs_in(server).await;
         page
     }
 
-    /// Goes to a server, which may be another one than before, and signs in there in the same way.
+    /// Opens another server and signs in there in the same way.
     pub async fn signs_in(&mut self, server: &Server) {
         self.address.clone_from(&server.address);
         let said = server.user.run(&["admin", "link", "--address", &server.address]).exits(0);
@@ -67,28 +68,28 @@ impl Page {
         self.until("there is a composer", "return document.querySelector('[data-key=composer]')").await;
     }
 
-    /// Leaves the pages of the server, before that ends.
+    /// Leaves the server's pages before the server ends.
     pub async fn leaves(&self) {
         self.driver.goto("about:blank").await.unwrap();
     }
 
-    /// Goes to a path as a fresh page.
+    /// Opens a path with a full page load.
     pub async fn go(&self, path: &str) {
         self.driver.goto(format!("{}{path}", self.address)).await.unwrap();
     }
 
-    /// What a script returns, which may look with [`EYES`].
+    /// Runs a script with the helpers of [`EYES`]. Returns its result.
     pub async fn run(&self, script: &str, arguments: Vec<Value>) -> Value {
         let script = format!("{EYES}\n{script}");
         self.driver.execute(script, arguments).await.unwrap().json().clone()
     }
 
-    /// Waits in the page until a script returns something that counts as true.
+    /// Waits until a script returns a truthy value.
     pub async fn until(&self, what: &str, script: &str) -> Value {
         self.until_of(what, script, vec![]).await
     }
 
-    /// The same for a script with arguments.
+    /// Waits until a script with arguments returns a truthy value.
     pub async fn until_of(&self, what: &str, script: &str, arguments: Vec<Value>) -> Value {
         let found = self.look(script, arguments).await;
         match found {
@@ -97,8 +98,8 @@ impl Page {
         }
     }
 
-    /// Waits until a script that changes nothing returns a value: what an event brings may be drawn after what was
-    /// waited for.
+    /// Waits until a read-only script returns a value. An event's effect may be drawn later than the previously
+    /// awaited change.
     pub async fn shows(&self, script: &str, mut arguments: Vec<Value>, wanted: impl Into<Value>) {
         let wanted = wanted.into();
         let compare = format!(
@@ -129,7 +130,7 @@ impl Page {
         );
         let found = loop {
             match self.driver.execute(script.clone(), arguments.clone()).await {
-                // It was drawn anew on its way here.
+                // The element was redrawn before its reference arrived.
                 Err(error) if matches!(error.as_inner(), WebDriverErrorInner::StaleElementReference(_)) => {}
                 found => break found.unwrap(),
             }
@@ -137,7 +138,7 @@ impl Page {
         (!found.json().is_null()).then_some(found)
     }
 
-    /// Waits until a text is shown.
+    /// Waits until a text is displayed.
     pub async fn sees(&self, words: &str) {
         self.until_of(
             &format!("“{words}” is shown"),
@@ -147,33 +148,33 @@ impl Page {
         .await;
     }
 
-    /// Waits until a text is not shown any more.
+    /// Waits until a text is no longer displayed.
     pub async fn misses(&self, words: &str) {
         let what = format!("“{words}” is gone");
         self.until_of(&what, "return !text().includes(arguments[0])", vec![words.into()]).await;
     }
 
-    /// All that is shown, as text.
+    /// All visible text.
     pub async fn words(&self) -> String {
         self.run("return text()", vec![]).await.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits for an element that can be seen.
+    /// Waits for a visible element.
     pub async fn element(&self, css: &str) -> WebElement {
         self.found(css, "return all(arguments[0])[0]").await
     }
 
-    /// Presses what bears this name, once it can be pressed.
+    /// Presses the element with this name, as soon as it can be pressed.
     pub async fn press(&self, name: &str) {
         let button = self.found(name, "return button(arguments[0])").await;
         if let Err(error) = button.click().await {
-            // It may have been drawn anew meanwhile, or something slid over it.
+            // The element may have been redrawn or covered in the meantime.
             let again = self.found(name, "return button(arguments[0])").await;
             again.click().await.unwrap_or_else(|_| panic!("`{name}` cannot be pressed: {error}"));
         }
     }
 
-    /// Attaches a file of this name, as somebody who chooses it in the dialog for files.
+    /// Attaches a file with this name, as if it was selected in the file dialog.
     pub async fn attach(&self, name: &str, bytes: impl AsRef<[u8]>) {
         let path = tempfile::tempdir_in(self.browser.folder.path()).unwrap().keep().join(name);
         std::fs::write(&path, bytes).unwrap();
@@ -188,39 +189,39 @@ impl Page {
         }
     }
 
-    /// Writes into a field, in place of what is there.
+    /// Replaces the text of a field.
     pub async fn write(&self, css: &str, words: &str) {
         let field = self.element(css).await;
-        // Not `clear`, which takes the focus away.
+        // `clear` would remove the focus.
         field.send_keys(Key::Control + "a").await.unwrap();
         field.send_keys(words).await.unwrap();
     }
 
-    /// Types into whatever has the focus.
+    /// Types into the focused element.
     pub async fn types(&self, keys: impl Into<TypingData>) {
         self.driver.action_chain().send_keys(keys).perform().await.unwrap();
     }
 
-    /// Writes a message and sends it by the key.
+    /// Writes a message and sends it with Enter.
     pub async fn say(&self, words: &str) {
         let field = self.element("[data-key=composer]").await;
         field.send_keys(words).await.unwrap();
         field.send_keys(Key::Enter + "").await.unwrap();
     }
 
-    /// The thread whose conversation is shown.
+    /// The id of the displayed conversation.
     pub async fn thread(&self) -> String {
         let path =
             self.until("a conversation is shown", "return location.pathname.match('^/chat/(.+)')?.[1]").await;
         path.as_str().unwrap().to_owned()
     }
 
-    /// How many elements there are that can be seen.
+    /// The number of visible elements.
     pub async fn number_of(&self, css: &str) -> u64 {
         self.run("return all(arguments[0]).length", vec![css.into()]).await.as_u64().unwrap()
     }
 
-    /// What the browser's console has, but for what is looked for in vain on purpose.
+    /// Errors in the browser's console, except the expected ones.
     pub async fn complaints(&self, but_for: &[&str]) -> Vec<String> {
         let log = self.driver.browser_log().await.unwrap();
         log.into_iter()
@@ -230,24 +231,24 @@ impl Page {
             .collect()
     }
 
-    /// Ends the browser: nothing has gone wrong on the way that the page did not show.
+    /// Closes the browser. Asserts that its console has no errors.
     pub async fn ends(self) {
         self.ends_but_for(&[]).await;
     }
 
-    /// The same where some requests had to fail.
+    /// Closes the browser after a test with expected errors.
     pub async fn ends_but_for(self, known: &[&str]) {
         let complaints = self.complaints(known).await;
         assert!(complaints.is_empty(), "{complaints:#?}");
         self.browser.quit().await.unwrap();
     }
 
-    /// Asks the browser itself for something that no page can do.
+    /// Sends a DevTools command to the browser.
     pub async fn devtools(&self, command: &str, parameters: Value) -> Value {
         self.browser.devtools(command, parameters).await.unwrap()
     }
 
-    /// What an API path answers to the person in the page.
+    /// The response of an API path to the page's user.
     pub async fn asks(&self, path: &str) -> Value {
         let script = "return fetch('/api/v1' + arguments[0]).then((answer) => answer.json())";
         self.run(script, vec![path.into()]).await

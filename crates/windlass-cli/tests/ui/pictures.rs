@@ -1,5 +1,5 @@
-//! Pictures of every page, in light, in the dark and as narrow as a phone, for people to look at: they are in
-//! `target/screenshots` afterwards.
+//! Screenshots of every page, in light and dark mode and as narrow as a phone. They are in `target/screenshots`
+//! afterwards.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const ANSWER: &str = "I looked at `data.csv`. Here is what stands out:\n\n\
     ```python\nimport csv\n\nwith open(\"data.csv\") as file:\n    rows = list(csv.DictReader(file))\nprint(sum(int(row[\"people\"]) for row in rows))\n```\n\n\
     I would write this down next. Shall I?";
 
-/// What each picture shows, where that is, and words that are there when it is.
+/// The name of each screenshot, its path, and a text that shows that the page has loaded.
 const PAGES: &[(&str, &str, &str)] = &[
     ("begin", "/", "What shall be done"),
     ("inbox", "/inbox", "May Edit run?"),
@@ -40,7 +40,7 @@ const PAGES: &[(&str, &str, &str)] = &[
     ("look", "/settings/look", "Density"),
 ];
 
-/// How a window looks: a name, the theme, and its width and height.
+/// The appearances: a name, the theme, and the window's width and height.
 const LOOKS: &[(&str, &str, u32, u32)] =
     &[("light", "light", 1280, 860), ("dark", "dark", 1280, 860), ("phone", "light", 390, 844)];
 
@@ -48,14 +48,14 @@ pub async fn take(page: &Page, name: &str) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/screenshots");
     std::fs::create_dir_all(folder).unwrap();
     page.until("it is whole", "return document.querySelectorAll('[aria-busy=true]').length === 0").await;
-    // Pictures of a page that still moves differ each time.
+    // Waits for fonts and animations, so that screenshots are reproducible.
     page.run("return document.fonts.ready.then(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true)))))", vec![]).await;
     let path = std::path::PathBuf::from(format!("{folder}/{name}.png"));
     page.driver.screenshot(&path).await.unwrap();
     assert!(std::fs::metadata(&path).unwrap().len() > 5_000, "{name} is empty");
 }
 
-/// Conversations as people have them: one that is done, and one that waits for a word.
+/// Realistic conversations: one finished, and one that waits for approval.
 async fn used() -> (Server, Page, String) {
     let edit = json!({"file_path": "notes.md", "old_string": "Rome is large.", "new_string": "Rome has three times as many people as Oslo."});
     let thought = json!({"reasoning_content": "The file is small, so I can read it whole. Then I compare the rows, and say what differs most between them."});
@@ -97,7 +97,7 @@ async fn used() -> (Server, Page, String) {
     page.sees("Shall I?").await;
     page.until("it is done", "return all('.stop').length === 0").await;
     page.say("Yes: write insights.md, and mend notes.md.").await;
-    // Both ask at the same time, and either may come first.
+    // Both requests open at the same time, in either order.
     page.sees("May Write run?").await;
     page.sees("May Edit run?").await;
     page.press("Approve").await;
@@ -109,7 +109,7 @@ async fn used() -> (Server, Page, String) {
     (server, page, thread)
 }
 
-/// Puts on one look after the other, and takes a picture of each.
+/// Takes a screenshot in each appearance.
 async fn each_look(page: &Page, what: &str) {
     for (name, theme, width, height) in LOOKS {
         wear(page, theme, *width, *height).await;
@@ -127,14 +127,14 @@ async fn every_page_has_its_picture() {
     each_look(&visitor, "login").await;
     visitor.ends_but_for(&["401"]).await;
     let key = server.key(&[]);
-    // A second run, to compare with.
+    // A second run for the comparison.
     let other = server.post("/api/v1/runs", &key, &json!({"message": "Only look."})).await;
     let other = other.body["run"].as_str().unwrap().to_owned();
     let runs = page.asks(&format!("/runs?thread={thread}")).await;
     let run = runs["data"][1]["id"].as_str().unwrap().to_owned();
     for (name, theme, width, height) in LOOKS {
         wear(&page, theme, *width, *height).await;
-        // Where a conversation is scrolled to, and how charts are drawn, is settled when they are opened.
+        // The scroll position of a conversation and the size of charts are determined when they are opened.
         page.go(&format!("/chat/{thread}")).await;
         page.sees("May Edit run?").await;
         take(&page, &format!("{name}-approval")).await;

@@ -1,4 +1,4 @@
-//! Where things stand on the page, and how large they are.
+//! Positions and sizes of elements on the page.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use super::scripted;
 use crate::cli::model::Turn;
 use crate::http::Server;
 
-/// Whether a message beside the page covers anything of the conversation.
+/// Whether a notice covers a part of the conversation.
 const COVERS: &str = "const boxes = (css) => all(css).map((one) => one.getBoundingClientRect());\
     const meet = (one, other) => one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom;\
     return boxes('.notice').some((notice) => boxes('.entry .markdown, .entry .said').some((entry) => meet(notice, entry)))";

@@ -1,4 +1,4 @@
-//! The other places: the sidebar, runs, usage and settings.
+//! The other pages: the sidebar, runs, usage and settings.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::http::{Server, answer};
 
 const FIRST: &str = ".history .thread";
 
-/// A conversation with one answer, which is shown.
+/// A displayed conversation with one reply.
 async fn talked(server: &Server) -> Page {
     let page = Page::signed_in(server).await;
     page.say("About apples.").await;
@@ -23,7 +23,7 @@ fn talker() -> Server {
     scripted(vec![Turn::Say("It is said.")])
 }
 
-/// Opens what can be done with the first conversation of the sidebar.
+/// Opens the menu of the first conversation in the sidebar.
 async fn menu(page: &Page) {
     page.element(".history .thread .title").await;
     page.run("document.querySelector('.history .thread .menu [popover]').showPopover()", vec![]).await;
@@ -146,7 +146,7 @@ async fn two_runs_are_compared() {
     page.sees("Two is longer.").await;
     page.go("/runs").await;
     page.until("two runs", "return all('td input').length === 2").await;
-    // Both in one go, before the page is drawn again.
+    // Both clicks precede the next redraw.
     page.run("all('td input').forEach((one) => one.click())", vec![]).await;
     page.press("Compare two").await;
     page.sees("Rows that differ are marked.").await;

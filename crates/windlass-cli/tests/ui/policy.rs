@@ -1,4 +1,4 @@
-//! The policy in the library: shown, checked and asked.
+//! The policy in the library: displayed, checked and tested.
 
 use super::access::signed_in_as;
 use super::choose;
@@ -18,7 +18,7 @@ fn ruled() -> Server {
     Server::start_for(user, &[])
 }
 
-/// Asks the gate about reading a file.
+/// Tests the policy with a read of a file.
 async fn ask(page: &Page, path: &str) {
     choose(page, ".gate [name=tool]", "Read").await;
     page.write(".gate [name='v.file_path']", path).await;
@@ -61,7 +61,7 @@ async fn rules_are_read_in_words_checked_as_text_and_tried_before_they_count() {
     choose(&page, ".gate [name=rules]", "text").await;
     ask(&page, "a.md").await;
     page.sees("It would be asked about. Because of “ask first”.").await;
-    // It does not count yet.
+    // The draft is not in force.
     choose(&page, ".gate [name=rules]", "force").await;
     ask(&page, "a.md").await;
     page.sees("It would run.").await;

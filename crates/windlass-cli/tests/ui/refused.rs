@@ -1,4 +1,4 @@
-//! What the page does when the server refuses, fails, or does not answer: plain words, and few tries.
+//! The page's behavior if the server rejects a request, fails, or does not respond: clear messages and few retries.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,9 @@ use super::scripted;
 use crate::cli::model::Turn;
 use crate::http::Server;
 
-/// Answers requests of one path as `window.broken` says, counts them, and makes the waits between tries short, which are
-/// kept.
+/// Answers requests for one path as `window.broken` says, and counts them. Shortens the waits between retries, and
+/// records
+/// their original lengths.
 const BREAKS: &str = r#"
     window.tries = 0; window.waits = []; window.broken = JSON.parse(sessionStorage.getItem('broken') ?? 'null');
     const [own, wait] = [window.fetch, window.setTimeout];
@@ -27,7 +28,7 @@ const BREAKS: &str = r#"
     };
 "#;
 
-/// A page of the library, whose request is answered like this. Returns how often it was made, and the waits between.
+/// Opens a page of the library with this response. Returns the number of requests, and the waits between them.
 async fn tried(page: &Page, broken: Value, sees: &str) -> (u64, Value) {
     page.run("sessionStorage.setItem('broken', arguments[0])", vec![broken.to_string().into()]).await;
     page.go("/library/toolsets").await;
@@ -88,7 +89,7 @@ async fn whoever_is_not_signed_in_any_more_is_sent_to_the_sign_in() {
     page.sees("A model is given").await;
     page.driver.delete_all_cookies().await.unwrap();
     page.press("Policy").await;
-    // What stands there stays below it.
+    // The page's content remains below the dialog.
     page.sees("Your session has ended").await;
     page.go("/library/toolsets").await;
     page.sees("Sign in to Windlass").await;
@@ -114,7 +115,7 @@ async fn requests_are_tried_again_where_that_may_help_and_never_where_it_cannot(
         (bare(403), "You may not do this.", 1, &none),
         (problem(403, "insufficient_credit", "used up", ""), "Your credit is used up.", 1, &none),
         (problem(404, "not_found", "it is not here", ""), "it is not here", 1, &none),
-        // Once more with the session refreshed, and no more.
+        // One retry after the session is refreshed, and no more.
         (problem(401, "unauthenticated", "nobody is known", ""), "Your session has ended", 2, &none),
     ] {
         let said = broken.to_string();
@@ -123,7 +124,7 @@ async fn requests_are_tried_again_where_that_may_help_and_never_where_it_cannot(
     page.ends_but_for(&["/api/v1/", "api.js", "notices.js"]).await;
 }
 
-/// Titles are searched for and never found, until whoever asked has left.
+/// A search for titles that hangs until the page cancels it.
 const HANGS: &str = r"
     window.left = 0; window.searched = 0;
     const own = window.fetch;
@@ -150,7 +151,7 @@ async fn what_somebody_has_left_is_no_failure_and_not_tried_again() {
     page.ends().await;
 }
 
-/// Puts a frame that nobody can read before what a stream tells.
+/// Inserts an invalid frame into a stream.
 const GARBLES: &str = r#"
     const own = window.fetch;
     window.fetch = async (address, options) => {

@@ -1,4 +1,4 @@
-//! Results of tools, each shown by its kind.
+//! Tool results, displayed by their kind.
 
 use serde_json::{Value, json};
 use thirtyfour::prelude::*;
@@ -9,11 +9,11 @@ use crate::cli::User;
 use crate::cli::model::Turn;
 use crate::http::Server;
 
-/// A pixel.
+/// A picture of one pixel.
 const PIXEL: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// A page that would take over what is around it.
+/// A page that tries to take over its surroundings.
 const HOSTILE: &str = "<!doctype html><html><head><meta http-equiv=refresh content='0;url=https://evil.example/'></head>\
     <body onload='parent.__pwned=1'><script>parent.__pwned=1; top.location='https://evil.example/'</script>\
     <img src=https://evil.example/seen.png onerror='parent.__pwned=1'><p>A report.</p>\
@@ -21,19 +21,19 @@ const HOSTILE: &str = "<!doctype html><html><head><meta http-equiv=refresh conte
     <a id=new target=_blank href=https://evil.example/>new</a> <a id=code href='javascript:parent.__pwned=1'>code</a>\
     <form action=https://evil.example/ target=_top><button id=send>send</button></form></body></html>";
 
-/// A page with styles of its own, which name what would have to be fetched.
+/// A page with styles that refer to external resources.
 const DRESSED: &str = "<!doctype html><html><head><style>@import url(ELSEWHERE/sheet.css); p { color: rgb(1, 2, 3); background: url(ELSEWHERE/style.png) }\
     @font-face { font-family: far; src: url(ELSEWHERE/font) }</style></head><body><p>A report.</p>\
     <p class=far style='margin-left: 33px; font-family: far; background-image: url(ELSEWHERE/own.png)' onclick='parent.__pwned=1'>A part.</p>\
     <img src=ELSEWHERE/seen.png onerror='parent.__pwned=1'><div style='height: 3000px'>Much.</div></body></html>";
 
-/// A page that says how it is laid out, by attributes, and has a picture of its own.
+/// A page with layout attributes and an inline picture.
 const LAID_OUT: &str = "<!doctype html><html lang=ar><head><style media=print>p { color: red }</style></head><body>\
     <table dir=rtl><tr><td id=wide colspan=2 align=right>wide<tr><td>one<td>two</table><ol start=3><li>three</ol>\
     <svg width=100 height=50 viewBox='0 0 10 5'><linearGradient id=g><stop stop-color=red /></linearGradient>\
     <path id=drawn d='M0 0H5V5H0Z' fill='rgb(1, 2, 3)' stroke='url(#g)' /></svg></body></html>";
 
-/// A conversation in which a tool has returned these texts, with every result open.
+/// A conversation with a tool result for each text, all expanded.
 async fn returned(texts: &[String]) -> (Server, Page) {
     let user = User::new();
     user.configure("[tools.bash]\nenabled = true\n");
@@ -63,7 +63,7 @@ async fn each_kind_of_result_is_shown_as_what_it_is() {
     let cases: Vec<(String, &str)> = vec![
         ("plain words".into(), "pre:nth-child(1)"),
         (json!({"name": "Rome", "parts": {"north": [1, 2]}}).to_string(), "details.tree .key"),
-        // JSON that stands as a text in JSON.
+        // JSON inside of a JSON string.
         (json!({"payload": json!({"city": "Rome"}).to_string()}).to_string(), ".branch [data-type=string]"),
         (table.to_string(), ".table tbody tr:nth-child(2) td"),
         ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new".into(), ".diff [data-kind=added]"),
@@ -104,7 +104,7 @@ async fn a_page_that_a_tool_returned_is_looked_at_and_does_nothing() {
     frame.enter_frame().await.unwrap();
     assert_eq!(page.driver.find(By::Tag("p")).await.unwrap().text().await.unwrap(), "A report.");
     for id in ["top", "new", "code", "send", "own"] {
-        // One that leads the frame away leaves nothing to press.
+        // A link that navigates the frame leaves no further elements to press.
         if let Ok(element) = page.driver.find(By::Id(id)).await {
             let _ = element.click().await;
         }
@@ -126,7 +126,7 @@ async fn a_page_that_a_tool_returned_has_its_own_styles_and_asks_nobody_for_anyt
     let place = format!("http://{}", elsewhere.local_addr().unwrap());
     let text = DRESSED.replace("ELSEWHERE", &place);
     let (server, page) = returned(&[text]).await;
-    // What is of this server would be asked for with the session of whoever looks.
+    // Resources of this server would be fetched with the reader's session.
     let own = page.run("return module('lib/markdown.js').then(({ framed }) => String(framed(arguments[0])))", vec![
         format!("<p>A part.</p><img src='{}/api/v1/threads'><svg><image href='/api/v1/threads'></image></svg>", server.address).into(),
     ]).await;
@@ -143,7 +143,7 @@ async fn a_page_that_a_tool_returned_has_its_own_styles_and_asks_nobody_for_anyt
     page.until("it is shown whole", "return all('iframe.frame')[0].clientHeight > 3000").await;
     page.press("Larger").await;
     page.until("it is as before", "return all('iframe.frame')[0].clientHeight < innerHeight").await;
-    // What is read stays where it is, also near the end.
+    // The visible content keeps its position, even near the end.
     let moved = "const own = all('.transcript')[0]; own.scrollTop = own.scrollHeight - own.clientHeight - 60;\
         const top = () => all('iframe.frame')[0].getBoundingClientRect().top;\
         const before = top(); button('Larger').click(); return [own.scrollTop > 0, top() - before]";

@@ -1,4 +1,4 @@
-//! What was said once more: after a failure and a stop in the same conversation, else in one of its own.
+//! Retried messages: after a failure or cancellation in the same conversation, otherwise in a fork.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,16 +10,16 @@ use crate::cli::User;
 use crate::cli::model::Turn;
 use crate::http::Server;
 
-/// What was said to the agent, with the files that went along.
+/// The user's messages, with the number of their files.
 async fn said(page: &Page) -> Value {
     let said = "return [...document.querySelectorAll('.entry.user')].map((one) => [one.querySelector('.said').firstChild.textContent.trim(), one.querySelectorAll('.chips li').length])";
     page.run(said, vec![]).await
 }
 
-/// How many buttons there are that say it again, whether a pointer shows them or not.
+/// Number of buttons to retry, including those that are only visible on hover.
 const BUTTONS: &str = "return [...document.querySelectorAll('.entry button, .after-note button')].filter((one) => one.innerText === 'Try again').length";
 
-/// Presses the first of them.
+/// Presses the first button to retry.
 const TRY: &str =
     "[...document.querySelectorAll('.entry button')].find((one) => one.innerText === 'Try again').click()";
 
@@ -102,7 +102,7 @@ async fn an_answer_is_tried_again_with_all_that_its_run_was_told() {
     page.ends().await;
 }
 
-/// A conversation that wrote a file, and then said something about it.
+/// A conversation that wrote a file and then replied.
 async fn written(server: &Server) -> Page {
     let page = asked(server).await;
     page.press("Approve").await;
@@ -163,7 +163,7 @@ async fn a_roll_back_is_not_offered_while_a_run_works() {
     page.ends().await;
 }
 
-/// The second message as a page of messages has it whose room is taken up by others.
+/// The second message as in a page of messages that has no room for long texts.
 const NAMED: &str = "if (!url.includes('/messages?')) return real();
     const page = await (await real()).json();
     for (const one of page.data) for (const block of one.blocks)
@@ -188,7 +188,7 @@ async fn a_text_that_is_only_named_is_neither_changed_nor_said_again() {
     page.ends_but_for(&["Not all that was said"]).await;
 }
 
-/// Rolls the second message back and says another one instead.
+/// Rolls the second message back and sends another one instead.
 async fn instead(page: &Page, words: &str) {
     let back = "[...document.querySelectorAll('.entry.user')][1].querySelectorAll('button').forEach((one) => named(one) === 'Roll back' && one.click())";
     page.run(back, vec![]).await;

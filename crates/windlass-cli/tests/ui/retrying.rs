@@ -1,4 +1,4 @@
-//! A model call that failed and is made again: what the page says while it waits.
+//! A retried model call: the page's text during the wait.
 
 use serde_json::json;
 use windlass::testing::provider::ProviderServer;
@@ -7,15 +7,15 @@ use super::page::Page;
 use crate::cli::User;
 use crate::http::Server;
 
-/// What the page says of the next attempt, with its seconds.
+/// The notice about the next attempt, with its seconds.
 const NOTICE: &str =
     "return all('.retry')[0]?.innerText.match(/^Retrying \\(attempt 2 of 4, in (\\d+) s\\)$/)?.[1]";
 
 // rows: SK-L6, SK-L7
-// The provider answers while the test waits for something else.
+// The provider responds while the test waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_is_announced_with_its_attempt_and_a_countdown_also_after_a_reload() {
-    // It answers 429, and wants to be left alone for 7 s.
+    // The provider responds with 429 and a `Retry-After` of 7 s.
     let provider = ProviderServer::start().await.unwrap();
     let user = User::new();
     let mut command = user.command(&["serve", "--listen", "127.0.0.1:0"]);

@@ -1,4 +1,4 @@
-//! What goes with a message: files, which go up before it, and the sender's time zone; and how it is sent by touch.
+//! Parts of a message: files, which are uploaded before it, and the sender's time zone. Also sending by touch.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::page::Page;
 use super::{otherwise, scripted};
 use crate::cli::model::Turn;
 
-/// Drops files of these names on the page.
+/// Drops files with these names on the page.
 async fn drop_files(page: &Page, names: &[&str]) {
     let script = "const data = new DataTransfer();
          for (const name of arguments[0]) data.items.add(new File([name], name, { type: 'text/plain' }));
@@ -16,10 +16,10 @@ async fn drop_files(page: &Page, names: &[&str]) {
     page.until_of("they are attached", there, vec![names.len().into()]).await;
 }
 
-/// Uploads wait until they are let go, one at a time.
+/// Holds each upload until the test releases it.
 const HOLD: &str = "if (options?.method === 'PUT' && url.includes('/files/')) await new Promise((go) => (window.release = go)); return real()";
 
-/// Lets the next upload go.
+/// Releases the next upload.
 async fn release(page: &Page) {
     let go = "const go = window.release; window.release = null; go?.(); return Boolean(go)";
     page.until("an upload that waits", go).await;

@@ -1,4 +1,4 @@
-//! Settings of a person and of their team, and the session that keeps itself.
+//! Settings of a user and of the team, and the automatic refresh of sessions.
 
 use serde_json::{Value, json};
 use thirtyfour::prelude::*;
@@ -10,7 +10,7 @@ use crate::cli::model::Turn;
 use crate::http::Server;
 use crate::http::auth::{PASSWORD, administrator, member};
 
-/// Who is in the team, as the server has it: address, role, and whether they may sign in.
+/// The team's members on the server: address, role, and whether they may sign in.
 async fn team(page: &Page) -> Value {
     let members = page.asks("/team/members").await;
     let told = |one: &Value| json!([one["email"], one["role"], one["active"]]);
@@ -93,7 +93,7 @@ async fn a_member_changes_name_address_and_password() {
     page.ends_but_for(&["401"]).await;
 }
 
-/// Waits of ten minutes and more are over at once, and how long they should have been is kept.
+/// Shortens waits of more than ten minutes, and records their original lengths.
 const SHORT_WAITS: &str = "const own = window.setInterval; window.long = [];\
     window.setInterval = (what, ms, ...more) => { if (ms > 600000) { window.long.push(ms); ms = 1000; } return own(what, ms, ...more); }";
 
@@ -114,7 +114,7 @@ async fn the_session_is_refreshed_before_anybody_notices() {
     page.shows("return window.long", vec![], json!([14 * 60 * 1000])).await;
     assert_ne!(token().await, first);
 
-    // Where the access ended all the same, the first request that finds it so gets another.
+    // If the access token has expired, the first rejected request refreshes it.
     page.driver.delete_cookie("windlass_auth").await.unwrap();
     page.say("Speak.").await;
     page.sees("It is said.").await;
@@ -132,7 +132,7 @@ async fn the_session_is_refreshed_before_anybody_notices() {
 async fn the_welcome_page_suggests_four_things() {
     let server = scripted(vec![Turn::Say("It is said.")]);
     let page = Page::signed_in(&server).await;
-    // A single model is nothing to choose, and is named all the same.
+    // A single model offers no choice, but its name is displayed.
     page.until("the model", "return all('.composer .model')[0]?.innerText === 'openai-compatible/scripted'")
         .await;
     assert_eq!(page.number_of(".suggestions button").await, 4);
@@ -141,7 +141,7 @@ async fn the_welcome_page_suggests_four_things() {
     page.element(".suggestions button:nth-child(3)").await.click().await.unwrap();
     let written = page.until("it is written", "return all('[data-key=composer]')[0].value").await;
     assert!(written.as_str().unwrap().starts_with("Make a plan"), "{written}");
-    // It is a beginning: it can be changed, and is sent by whoever wrote it.
+    // A suggestion is a draft, which the user can edit before sending it.
     page.until("it has the focus", "return document.activeElement.dataset.key === 'composer'").await;
     page.types(" Slowly.").await;
     page.types(Key::Enter + "").await;

@@ -1,4 +1,4 @@
-//! A conversation that is shared: read along by a link, and no more than that.
+//! A shared conversation: readable by its link, and nothing more.
 
 use super::access::signed_in_as;
 use super::page::Page;
@@ -37,7 +37,7 @@ async fn a_conversation_is_read_along_by_its_link_until_that_is_taken_back() {
         assert!(!words.split_whitespace().any(|word| word == missing), "{missing}: {words}");
     }
     assert_eq!(page.number_of("[data-key=composer], .asks button, .chat form").await, 0);
-    // It stands in nobody else's list, and what comes later is read as it comes.
+    // The conversation is not in the reader's list, and new messages are streamed to the reader.
     assert_eq!(page.number_of(".history .thread").await, 0);
     own.say("Go on.").await;
     page.sees("It is said again.").await;

@@ -1,4 +1,4 @@
-//! Signing in at a tool server, through its own page and back: from the library, and where a run waits for it.
+//! Sign-in at a tool server through its own page: from the library, and for a waiting run.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn caller(far: &Far) -> Server {
     scripted_for(guarded(far), vec![call, Turn::Say("It is settled.")])
 }
 
-/// Opens the far server's page from what is shown, presses what bears this name there, and comes back.
+/// Opens the far server's page, presses the button with this name there, and returns.
 async fn at_the_far_side(page: &Page, far: &Far, name: &str, then: &str) {
     let own = page.driver.window().await.unwrap();
     page.press(&format!("Sign in at 127.0.0.1:{}", far.port)).await;
@@ -42,7 +42,7 @@ async fn at_the_far_side(page: &Page, far: &Far, name: &str, then: &str) {
     page.driver.switch_to_window(own).await.unwrap();
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn somebody_signs_in_and_out_at_a_tool_server_from_the_library() {
     let far = Far::guarded().await;
@@ -53,7 +53,7 @@ async fn somebody_signs_in_and_out_at_a_tool_server_from_the_library() {
     page.press("Sign in").await;
     page.sees("This closes by itself").await;
     at_the_far_side(&page, &far, "Refuse it", "access_denied").await;
-    // Nothing has come of that; the next try does.
+    // The rejected attempt has no effect; the next one succeeds.
     page.sees("This closes by itself").await;
     page.press("Not now").await;
     page.press("Sign in").await;
@@ -78,7 +78,7 @@ async fn somebody_signs_in_and_out_at_a_tool_server_from_the_library() {
     page.ends_but_for(&["422"]).await;
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_waits_for_a_sign_in_goes_on_by_itself() {
     let far = Far::guarded().await;
@@ -99,7 +99,7 @@ async fn a_call_that_waits_for_a_sign_in_goes_on_by_itself() {
     page.ends().await;
 }
 
-// Commands are waited for while the far side answers them.
+// The test blocks on commands while the far server handles their requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_names_the_server_of_its_tool_and_is_taken_back() {
     let far = Far::open().await;
@@ -113,7 +113,7 @@ async fn a_grant_names_the_server_of_its_tool_and_is_taken_back() {
     let page = Page::signed_in(&server).await;
     state(&server, &server.key(&[]), "far", "connected").await;
     page.say("Do it.").await;
-    // Whose tool it is stands on the card and in the inbox.
+    // The card and the inbox name the tool's server.
     page.sees("May once (server far) run?").await;
     page.until("the server, on the card", "return all('.call .tag')[0]?.innerText === 'far'").await;
     let thread = page.thread().await;

@@ -1,4 +1,4 @@
-//! What the page does when something beside it goes wrong: a session ends, a server refuses, a line breaks.
+//! The page's behavior during external errors: an expired session, a rejection, a lost connection.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ async fn a_conversation_goes_on_behind_the_end_of_a_session() {
     let page = signed_in_as(&server, "ann@example.com").await;
     page.say("One.").await;
     page.sees("First answer.").await;
-    // The stream breaks, and comes back to somebody whose session is over.
+    // The stream breaks, and reconnects after the session has expired.
     let user = server.kill();
     page.driver.delete_all_cookies().await.unwrap();
     let command = Model::start(said()).command(&user, &["serve", "--listen", &place]);
@@ -51,7 +51,7 @@ async fn another_person_finds_nothing_of_the_one_before() {
     page.say("Tell.").await;
     page.sees("A secret.").await;
     let empty = "return all('[data-key=composer]')[0].value === '' && all('.history .thread').length === 0";
-    // In front of the page of the one before.
+    // With a page of the previous user.
     page.press("New conversation").await;
     page.write("[data-key=composer]", "half a secret").await;
     page.driver.delete_all_cookies().await.unwrap();
@@ -63,7 +63,7 @@ async fn another_person_finds_nothing_of_the_one_before() {
     page.misses("Your session has ended").await;
     page.go("/").await;
     page.until("nothing is left", empty).await;
-    // Behind a sign-out.
+    // After a sign-out.
     page.write("[data-key=composer]", "half a thought").await;
     page.go("/settings").await;
     page.press("Sign out of this browser").await;
@@ -74,7 +74,7 @@ async fn another_person_finds_nothing_of_the_one_before() {
     page.ends_but_for(&["401", "no credential"]).await;
 }
 
-/// A problem of the server, as an answer of the page's own.
+/// A problem response, generated in the page.
 fn problem(status: u16, detail: &str) -> String {
     let headers = "{ 'content-type': 'application/problem+json' }";
     format!(
@@ -108,7 +108,7 @@ async fn what_could_not_be_loaded_says_so_and_is_loaded_again() {
     let page = Page::signed_in(&server).await;
     page.say("Speak.").await;
     page.sees("It is said.").await;
-    // A server that is about to stop knows nothing of sessions.
+    // A server that is shutting down cannot check sessions.
     let stops = format!(
         "if (url.endsWith('/auth/refresh')) return {}; return url.includes('/runs?') ? {} : real()",
         problem(503, "the store is away"),
@@ -173,7 +173,7 @@ async fn keys_act_once_on_the_page_and_for_who_wants_them() {
     let page = asked(&server).await;
     let key = "const ask = document.querySelector('.ask'); ask?.focus(); (ask ?? document.body).dispatchEvent(new KeyboardEvent('keydown', { bubbles: true, cancelable: true, key: arguments[0], repeat: arguments[1] }))";
     page.run(key, vec!["a".into(), true.into()]).await;
-    // Deleting is asked, with a menu and then a dialog above the page.
+    // Deleting asks for confirmation, with a menu and then a dialog above the page.
     page.run("document.querySelector('.history .menu [popover]').showPopover()", vec![]).await;
     page.run(key, vec!["Escape".into(), false.into()]).await;
     page.until("the menu is closed", "return !document.querySelector(':popover-open')").await;
@@ -181,7 +181,7 @@ async fn keys_act_once_on_the_page_and_for_who_wants_them() {
     page.press("Delete").await;
     page.sees("This cannot be taken back").await;
     page.run(key, vec!["a".into(), false.into()]).await;
-    // A text is selected from within to beside it.
+    // A text selection starts inside of the dialog and ends outside.
     let words = page.element("dialog p").await;
     let held = page.driver.action_chain().move_to_element_center(&words).click_and_hold();
     held.move_by_offset(-500, 0).release().perform().await.unwrap();
@@ -220,7 +220,7 @@ async fn a_message_that_is_taken_while_a_conversation_is_read_is_shown() {
     let thread = page.thread().await;
     page.press("New conversation").await;
     page.sees("What shall be done").await;
-    // Between the first read and the second one it is answered, and the run goes on to its end.
+    // The interrupt is answered between the two reads, and the run continues to its end.
     let slow = format!(
         "const answer = await real();
          if (!url.endsWith('/threads/{thread}') || window.waited) return answer;

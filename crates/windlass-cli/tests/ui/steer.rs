@@ -1,4 +1,4 @@
-//! A run that is told something while it is at work.
+//! Messages to an active run.
 
 use serde_json::json;
 use thirtyfour::prelude::*;
@@ -8,13 +8,13 @@ use super::typing::said;
 use super::{asked, otherwise, scripted, write};
 use crate::cli::model::Turn;
 
-/// What was said and done, in order.
+/// The messages and calls, in order.
 const ENTRIES: &str = "return [...document.querySelectorAll('.entry')].map((one) => one.querySelector('.said, .markdown')?.innerText.trim() ?? one.querySelector('.call strong').innerText)";
 
-/// Whether a fork may begin before a message, or why not.
+/// Whether a fork may begin before a message, or the reason why not.
 const BEFORE: &str = "return import('/ui/-/app/state/journal.js').then(({ before }) => before(arguments[0], arguments[1])).then(() => 'it may', (error) => error.message)";
 
-/// The place of a message, by what it says.
+/// The position of a message with this text.
 async fn place_of(page: &Page, words: &str) -> serde_json::Value {
     let messages = page.asks(&format!("/threads/{}/messages?limit=50", page.thread().await)).await;
     let rows = messages["data"].as_array().unwrap();

@@ -1,5 +1,4 @@
-//! A server that is told to end while an answer comes, and the next one at its place, as somebody sees it who just looks
-//! on.
+//! A server that shuts down during a reply, and its successor at the same address, as seen by a passive reader.
 
 use windlass_bench::server::ModelServer;
 
@@ -10,7 +9,7 @@ use crate::cli::User;
 
 const SCRIPT: &str = "stream-500-delay15ms";
 
-/// Notes that a stream was told to come back.
+/// Records that a stream asked the client to reconnect.
 const HEAR: &str = "const answer = await real();
     if (!url.includes('/stream')) return answer;
     const text = new TextDecoder();
@@ -20,7 +19,7 @@ const HEAR: &str = "const answer = await real();
     } });
     return new Response(answer.body.pipeThrough(look), answer)";
 
-// The model goes on to speak while the end is waited for.
+// The model streams while the test waits for the shutdown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_goes_on_at_the_next_server_when_one_is_told_to_end() {
     let models = ModelServer::start(0).await.unwrap();
@@ -34,7 +33,7 @@ async fn an_answer_goes_on_at_the_next_server_when_one_is_told_to_end() {
     assert_eq!(code, Some(143));
     page.until("it was told to come back", "return window.stopping").await;
     page.sees("connecting…").await;
-    // What was there stays there.
+    // Displayed content remains.
     let there =
         "return document.querySelector('.entry.assistant .markdown').textContent.includes(arguments[0])";
     page.shows(there, vec![before.clone().into()], true).await;
@@ -44,7 +43,7 @@ async fn an_answer_goes_on_at_the_next_server_when_one_is_told_to_end() {
     let whole = ended(&page).await;
     assert!(whole.starts_with(&before) && whole.len() > before.len(), "{before}\n{whole}");
     assert_eq!(page.number_of(".entry.assistant[data-status=complete]").await, 1);
-    // Nobody has loaded the page anew; whoever does sees the same.
+    // The page was not reloaded. A reload shows the same content.
     page.until("it is the page of before", "return window.stopping").await;
     page.driver.refresh().await.unwrap();
     assert_eq!(ended(&page).await, whole);

@@ -1,4 +1,4 @@
-//! Conversations: begun, watched, stopped, steered, taken up again and forked.
+//! Conversations: started, followed, cancelled, steered, resumed and forked.
 
 use windlass_bench::server::ModelServer;
 
@@ -8,11 +8,11 @@ use crate::cli::User;
 use crate::cli::model::Turn;
 use crate::http::Server;
 
-/// What the answer that is shown last says.
+/// The text of the last displayed reply.
 const LAST: &str =
     "([...document.querySelectorAll('.entry.assistant .markdown')].at(-1)?.textContent.trim() ?? '')";
 
-/// Waits until so many characters of an answer that goes on are shown.
+/// Waits until an active reply has more than 60 displayed characters.
 pub async fn midway(page: &Page) -> String {
     let script = format!(
         "const said = {LAST}; return all('[data-status=live]').length > 0 && said.length > 60 && said"
@@ -20,7 +20,7 @@ pub async fn midway(page: &Page) -> String {
     page.until("an answer in the middle", &script).await.as_str().unwrap().to_owned()
 }
 
-/// Waits for the end of the answer, and compares it with what the server has. Returns it.
+/// Waits for the end of the reply, and compares it with the server's. Returns it.
 pub async fn ended(page: &Page) -> String {
     let script = format!(
         "return all('[data-status=complete], [data-status=partial]').some((one) => one.matches('.assistant')) && {LAST}"
@@ -67,7 +67,7 @@ async fn a_stopped_answer_keeps_what_was_said() {
     page.sees("Stopped.").await;
     page.sees("Stopped here.").await;
     assert_eq!(ended(&page).await, after);
-    // It is gone on from in a conversation of its own, like any other answer.
+    // A partial reply can be forked, like any other.
     let thread = page.thread().await;
     page.press("Fork").await;
     page.until(
@@ -101,7 +101,7 @@ fn slow(user: User, models: &ModelServer, script: &str) -> Server {
     slow_at("127.0.0.1:0", user, models, script)
 }
 
-/// A server at an address, whose model speaks slowly enough to be interrupted.
+/// A server at an address, whose model streams slowly enough to be interrupted.
 pub fn slow_at(place: &str, user: User, models: &ModelServer, script: &str) -> Server {
     let mut command = user.command(&["serve", "--listen", place]);
     command
@@ -120,7 +120,7 @@ async fn waiting_messages_are_changed_taken_back_and_sent_in_their_turn() {
         Turn::Say("The second is done."),
     ]);
     let page = asked(&server).await;
-    // The second is written before the server has answered for the first.
+    // The second message is typed before the server has responded to the first.
     page.say("one of two").await;
     page.say("two of two").await;
     page.sees("2 messages wait.").await;
@@ -169,7 +169,7 @@ async fn a_reload_finds_the_answer_however_much_was_recorded_since_it_began() {
     let before = midway(&page).await;
     page.say("first").await;
     page.sees("1 message waits.").await;
-    // Each change of the message that waits is an event.
+    // Each change of the queued message is an event.
     let change = "const ask = (path, method, body) => fetch(`/api/v1/threads/${arguments[0]}/${path}`, { method, body, headers: { 'content-type': 'application/json' } });\
         return (async () => {\
             const [waits] = (await (await ask('queue', 'GET')).json()).data;\

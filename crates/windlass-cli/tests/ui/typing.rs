@@ -1,4 +1,4 @@
-//! What somebody types and sends: it stays where it is typed, and arrives once, whatever happens on the way.
+//! Typed and sent text: it stays where it was typed, and arrives once, despite errors.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ async fn answers_that_are_being_typed_outlive_a_look_at_the_inbox() {
     page.write("[name='v.amount']", "15").await;
     page.element("[name='v.copy']").await.click().await.unwrap();
     page.write("[name=own]", "with my regards").await;
-    // Each look finds another row, so that the form is drawn anew.
+    // Each poll returns a changed row, so that the form is redrawn.
     let older = "if (!url.includes('/interrupts?')) return real();
         const page = await (await real()).json();
         for (const one of page.data) one.since -= 60000 * (window.looks = (window.looks ?? 0) + 1);
@@ -37,12 +37,12 @@ async fn answers_that_are_being_typed_outlive_a_look_at_the_inbox() {
     page.ends().await;
 }
 
-/// What the field for messages holds.
+/// The text of the message field.
 async fn draft(page: &Page) -> Value {
     page.run("return all('[data-key=composer]')[0].value", vec![]).await
 }
 
-/// A problem that stands for good, as an answer of the page's own.
+/// A permanent rejection, generated in the page.
 const REFUSED: &str = "Response.json({ status: 409, code: 'busy', detail: 'not at this moment' }, { status: 409, headers: { 'content-type': 'application/problem+json' } })";
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn an_edited_message_is_kept_until_a_conversation_has_it() {
     page.run(send, vec![]).await;
     page.sees("Not at this moment").await;
     page.shows("return all('.entry.user textarea')[0]?.value", vec![], "Three.").await;
-    // The conversation is made, and its message refused: it waits in the field there.
+    // The conversation is created, but its message is rejected. The text waits in the message field there.
     otherwise(&page, &format!("return url.endsWith('/messages') ? {REFUSED} : real()")).await;
     page.until("it can be sent", "return button('Send')").await;
     page.run(send, vec![]).await;
@@ -65,7 +65,7 @@ async fn an_edited_message_is_kept_until_a_conversation_has_it() {
     page.ends_but_for(&["Problem"]).await;
 }
 
-/// A conversation whose second message the server has taken, while the line broke before the page knew.
+/// A conversation whose second message the server has accepted, while the connection broke before the page knew.
 pub async fn cut_off(server: &Server) -> Page {
     let page = Page::signed_in(server).await;
     page.say("One.").await;
@@ -76,7 +76,7 @@ pub async fn cut_off(server: &Server) -> Page {
     page
 }
 
-/// The messages of people in the conversation that is shown, as the server has them.
+/// The number of user messages in the displayed conversation, from the server.
 pub async fn said(page: &Page) -> usize {
     let path = format!("/threads/{}/messages?limit=50", page.thread().await);
     let messages = page.asks(&path).await;
@@ -95,7 +95,7 @@ async fn a_message_that_is_sent_again_is_carried_out_once() {
     page.ends_but_for(&["Unreachable"]).await;
 }
 
-/// What people said, as it stands in the conversation.
+/// The displayed user messages.
 const SAID: &str = "return all('.entry.user .said').map((one) => one.innerText.trim())";
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn an_emptied_argument_is_sent_empty_and_edits_are_carried_over() {
     page.press("Approve").await;
     page.sees("All is settled.").await;
     let key = server.key(&[]);
-    // An empty file is an answer without a body.
+    // The response for an empty file has no body.
     for (name, content) in [("c.md", json!("one\r\ntwo\r\n")), ("b.md", Value::Null)] {
         let path = format!("/api/v1/threads/{}/files/content?path={name}", page.thread().await);
         let answer = server.get(&path, &key).await;

@@ -1,4 +1,4 @@
-//! What runs used: a run of known tokens, in every card, chart and table, and the ranges that are asked for.
+//! Usage: a run with known tokens, in every card, chart and table, and the selectable ranges.
 
 use axum::routing::post;
 use http::header;
@@ -8,7 +8,7 @@ use super::page::Page;
 use crate::cli::User;
 use crate::http::Server;
 
-/// A model that writes a file and then says so; it reports what it used, and a cache that had a part of it.
+/// A model that writes a file and then replies. It reports its usage, including cached tokens.
 async fn counted() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -45,7 +45,7 @@ async fn counted() -> String {
     url
 }
 
-/// A server after one run of two steps, in which somebody approved a call.
+/// A server after one run of two steps, in which a user approved a call.
 async fn used() -> (Server, Page) {
     let user = User::new();
     user.configure(&format!(
@@ -63,7 +63,7 @@ async fn used() -> (Server, Page) {
 }
 
 // rows: SK-U12
-// The model of this test is asked while the test waits for something else.
+// The server calls the model of this test while the test waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_of_known_tokens_is_in_every_card_chart_and_table() {
     let (_server, page) = used().await;
@@ -78,7 +78,7 @@ async fn a_run_of_known_tokens_is_in_every_card_chart_and_table() {
         cards,
         json!([
             ["Conversations", "1", "1 run"],
-            // 3000 at 100, 1000 of a cache at 10, and 200 at 200 dollars for a million.
+            // 3000 tokens at 100, 1000 cached ones at 10, and 200 at 200 dollars per million.
             ["Cost", "$0.350", "by list price"],
             ["Tokens", "4.2K", "1K from caches"],
             ["Approval rate", "100 %", "1 yes, 0 no"],
@@ -86,7 +86,7 @@ async fn a_run_of_known_tokens_is_in_every_card_chart_and_table() {
             ["First word after", took, "on average"],
         ])
     );
-    // No card stands alone in a row.
+    // No row has a single card.
     let rows = "const rows = Map.groupBy(all('.cards > div'), (one) => one.getBoundingClientRect().top); return new Set([...rows.values()].map((row) => row.length)).size";
     page.shows(rows, vec![], 1).await;
     page.until("the charts", "return document.querySelectorAll('.chart canvas').length === 4").await;
@@ -127,7 +127,7 @@ async fn each_range_asks_for_its_own_time_in_its_own_steps_and_stays_over_a_relo
     page.sees("Approval rate").await;
     let pressed = "return all('[aria-label=Range] [aria-pressed=true]').map(named).join()";
     page.shows(pressed, vec![], "24h").await;
-    // Of an address: how long a time it asks for, and in which steps.
+    // The length and step of a requested range.
     let asked = "const told = (url) => { const query = new URL(url, location.href).searchParams;\
         return [query.get('until') - query.get('from'), Number(query.get('step_ms'))]; };";
     let last =

@@ -1,4 +1,4 @@
-//! Messages that wait, when the run that they wait for is stopped or takes them.
+//! Queued messages whose preceding run is cancelled or takes them.
 
 use super::page::Page;
 use super::{asked, scripted, write};
@@ -8,7 +8,7 @@ fn turns() -> Vec<Turn> {
     vec![Turn::Call(vec![write("a.md")]), Turn::Say("The first is done."), Turn::Say("The second is done.")]
 }
 
-/// Presses a button of the first message that waits.
+/// Presses a button of the first queued message.
 async fn of_first(page: &Page, name: &str) {
     let press = "const found = all('.queue li:first-child button').find((one) => named(one) === arguments[0]); found?.click(); return found";
     page.until_of(

@@ -1,4 +1,4 @@
-//! Ways through the page: by keys, by links and by the browser's own back, with a name for each place.
+//! Navigation by keys, by links and by the browser's history, with a title for each page.
 
 use serde_json::json;
 use thirtyfour::prelude::*;
@@ -8,7 +8,7 @@ use super::{asked, otherwise, scripted, write};
 use crate::cli::model::Turn;
 use crate::http::Server;
 
-/// Whether the name of what is shown has the focus.
+/// Whether the heading of the displayed page has the focus.
 const ON_NAME: &str = "return document.activeElement.tagName === 'H1' && document.activeElement.innerText === arguments[0] && document.querySelector('main').scrollTop === 0";
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn each_place_has_a_name_and_begins_at_its_top() {
     page.driver.back().await.unwrap();
     page.sees("Definition").await;
     page.until("back", "return document.title === '(1) Library: agents · Windlass'").await;
-    // Whoever writes at once is not led away from it.
+    // The focus does not leave the message field after the user has started to type.
     page.press("New conversation").await;
     page.until("the field", "return matchMedia('(hover: hover)').matches ? document.activeElement.dataset.key === 'composer' : document.activeElement.tagName === 'H1'").await;
     page.until("its title", "return document.title === '(1) New conversation · Windlass'").await;
@@ -206,7 +206,7 @@ async fn a_field_for_messages_that_comes_late_leaves_whoever_types_alone() {
         page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
         page.until("it is asked for", "return Boolean(window.come)").await;
     };
-    // It is as high as its text once it has settled.
+    // The message field has adapted to the height of its text.
     let settled = "return Boolean(all('[data-key=composer]')[0]?.style.height)";
     goes().await;
     page.run("window.come()", vec![]).await;

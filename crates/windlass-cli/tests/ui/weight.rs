@@ -1,4 +1,4 @@
-//! What a first visit costs: bytes over the wire, as a browser asks for them.
+//! The size of a first visit: bytes transferred by a browser.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use reqwest::{Method, StatusCode};
 use super::page::Page;
 use crate::http::Server;
 
-/// Of the first page, with everything that it loads and asks by itself.
+/// Maximum bytes of the first page with all resources and requests that it loads by itself.
 const MOST_BYTES: u64 = 250_000;
 
-/// The modules that the page names, and those that it loaded, by their paths.
+/// The paths of the modules that the page preloads, and of those that it loaded.
 const MODULES: &str = "
     const path = (address) => new URL(address).pathname;
     const links = [...document.querySelectorAll('link[rel=modulepreload]')].map((one) => path(one.href));
@@ -31,7 +31,7 @@ async fn the_page_names_the_modules_that_it_loads_at_once_and_no_others() {
     page.ends().await;
 }
 
-/// What the browser itself counted: paths, and the bytes that each took on its way, its head included.
+/// The browser's own counts: paths, and the transferred bytes of each, including headers.
 const COUNTED: &str = "
     const entries = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
     const asked = ['/api/v1/auth/me', '/api/v1/threads', '/api/v1/interrupts'];
@@ -60,10 +60,10 @@ async fn the_first_page_is_light() {
             server.request(Method::GET, path).header("accept-encoding", "gzip").send().await.unwrap();
         assert_eq!(answer.status(), StatusCode::OK, "{path}");
         assert_eq!(answer.headers()["content-encoding"], "gzip", "{path}");
-        // Whoever shares an address with many others still sees the page.
+        // Users behind a shared address can still load the page.
         assert!(!path.starts_with("/ui/") || !answer.headers().contains_key("ratelimit"), "{path}");
     }
-    // What only some pages need comes with them.
+    // Modules of other pages are loaded with those pages.
     for later in ["uplot.js", "highlight.js", "/pages/settings.js"] {
         assert!(!paths.iter().any(|path| path.ends_with(later)), "{paths:#?}");
     }

@@ -1,6 +1,6 @@
-//! What a tool names a kind of itself: HTML, which is shown in a frame, Markdown, code and JSON, each made of the texts
-//! that nobody should obey. They are drawn by the part of the page that draws results; how a result comes there from a
-//! tool is shown elsewhere.
+//! Typed tool results: HTML in a frame, Markdown, code and JSON, each with the hostile texts. The page's module for
+//! results
+//! draws them directly; other tests cover results of real tools.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::ui::scripted;
 
 const KINDS: &[&str] = &["html", "markdown", "code", "json"];
 
-/// Draws texts as results, and says what stands there and in the frames, once these have loaded it.
+/// Draws texts as results. Returns their text and that of the loaded frames.
 const DRAW: &str = "
     const texts = arguments[0];
     return Promise.all([module('lib/html.js'), module('chat/result.js')]).then(async ([{ html, render }, { Result }]) => {
@@ -25,8 +25,9 @@ const DRAW: &str = "
         return [place.textContent, frames.map((one) => one.srcdoc)];
     });";
 
-/// What a frame may not have in it besides: also no picture of anywhere, which would be fetched with somebody's session.
-/// Its styles are for the policy, which stands before all else and lets it fetch nothing.
+/// Additional properties that a frame must not have, including pictures that would be fetched with the user's
+/// session. The
+/// frame's policy handles styles: it precedes all content and permits no requests.
 const FRAMES: &str = r#"
     for (const text of arguments[0]) {
         const page = new DOMParser().parseFromString(text, 'text/html');
@@ -43,7 +44,7 @@ const FRAMES: &str = r#"
     }
     return found;"#;
 
-/// Pages that ask this server for something, with the session of whoever looks. What styles name is for the policy.
+/// Pages that send requests to this server with the reader's session. The policy handles requests by styles.
 const ASKING: &[&str] = &[
     "<img srcset='#x 1x, /api/v1/threads 2x'>",
     "<picture><source srcset='#x, /api/v1/threads 1x'><img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='></picture>",
@@ -60,7 +61,7 @@ const ASKING: &[&str] = &[
     "<style>p { background: url(/api/v1/threads) }</style><p>x</p><b style='background: url(/api/v1/runs)'>x</b>",
 ];
 
-/// What the pages in frames were answered, once they are drawn.
+/// The responses to requests of the framed pages, after they are drawn.
 const ANSWERED: &str = "
     const drawn = new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
     const entries = (one) => one.contentWindow.performance.getEntriesByType('resource');
@@ -112,11 +113,11 @@ async fn what_a_tool_names_a_kind_of_does_nothing_in_a_frame_or_beside_it() {
         (texts.len(), texts.len()),
         "each HTML is a page in a frame: {framed:#?}"
     );
-    // There is no policy here that keeps a parser from texts.
+    // The blank page has no policy that restricts parsing.
     page.leaves().await;
     let found = page.run(&format!("{RULES}{FRAMES}"), vec![Value::Array(framed)]).await;
     assert_eq!(found, json!([]), "what could act in a frame");
-    // What is left of them, such as styles, the policy refuses once more; nothing was fetched.
+    // The policy rejects the remaining parts, such as styles; nothing was fetched.
     page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js", "chat/frame.js"]).await;
 }
 
@@ -126,7 +127,7 @@ async fn html_in_markdown_is_shown_as_it_was_written() {
     let page = Page::signed_in(&server).await;
     page.say("Begin.").await;
     page.sees("It begins.").await;
-    // Not `<javascript:…>`, which is a link of Markdown.
+    // Excludes `<javascript:…>`, which is a link in Markdown.
     let tags: Vec<String> =
         texts().into_iter().filter(|text| text.starts_with('<') && text.contains("</")).collect();
     let results: Vec<String> =

@@ -1,4 +1,4 @@
-//! What gets into the page all the same, past everything that makes texts harmless: the page's policy refuses it.
+//! Content that bypasses all sanitizing is rejected by the page's Content Security Policy.
 
 use reqwest::Method;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::http::Server;
 use crate::ui::page::Page;
 
-/// The whole of it: whoever loosens it says so here as well.
+/// The complete policy: any relaxation must be repeated here.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data: blob:; font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; \
     frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify";
@@ -27,7 +27,7 @@ async fn each_address_of_the_page_has_the_whole_policy() {
     }
 }
 
-/// Tries what a text could try that got into the page after all, and says which rules of the page's policy refused it.
+/// Attempts what injected text could attempt. Returns the directives that rejected it.
 const INTRUDE: &str = r"
     const refused = new Set();
     addEventListener('securitypolicyviolation', (event) => refused.add(event.effectiveDirective));
@@ -61,7 +61,7 @@ async fn what_gets_into_the_page_all_the_same_is_refused_by_its_policy() {
     assert_eq!(refused, json!(rules));
 }
 
-/// Has a script make others, in each way that there is; says which of them ran, and which nothing refused.
+/// Lets a script create other scripts in every possible way. Returns those that ran, and those without a violation.
 const MAKE: &str = r"
     window.ran = [];
     const element = (name, change) => { const one = document.createElement(name); change(one); document.body.append(one); return one; };
@@ -90,7 +90,7 @@ const MAKE: &str = r"
         return [window.ran, passed];
     })();";
 
-/// The same as a parser makes it, which no script has to hand anything to: here only `script-src` stands in the way.
+/// The same constructs from the parser, which needs no script. Only `script-src` rejects them.
 const PARSED: &str = r#"<div><img src="data:," onerror="ran.push('a handler of a picture')">
     <button id="pressed" onclick="ran.push('a handler')">press</button>
     <a id="followed" href="javascript:void ran.push('a link')">follow</a>
