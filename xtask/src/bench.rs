@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: builds the benchmark with the profile `dist` and prints its table, with the given arguments.
 //!
-//! What is measured, and how, belongs to the package `windlass-bench`.
+//! The package `windlass-bench` defines what is measured, and how.
 
 use anyhow::{Result, bail};
 
@@ -9,12 +9,12 @@ use crate::process;
 /// The folder of the package, relative to the root of the workspace.
 const FOLDER: &str = "bench";
 
-/// Has the package `windlass-bench` run its table.
+/// Builds the server with the profile `dist`, then runs `windlass-bench run`.
 pub fn run(arguments: &[String]) -> Result<()> {
     if !process::root().join(FOLDER).join("Cargo.toml").is_file() {
         bail!("there is no package at `{FOLDER}/`, so there is nothing to measure");
     }
-    // The program that is measured as a server.
+    // The binary that the benchmark measures as a server.
     process::run(process::cargo().args(["build", "--profile", "dist", "--package", "windlass-cli"]))?;
     let table = ["run", "--profile", "dist", "--package", "windlass-bench", "--", "run"];
     process::run(process::cargo().args(table).args(arguments))

@@ -1,6 +1,6 @@
-//! `cargo xtask ci`: everything that has to pass before a merge, phase by phase.
+//! `cargo xtask ci`: runs all checks that are required before a merge, phase by phase.
 //!
-//! The cheap phases come first, the first failure ends the run, and a summary with times follows.
+//! Fast phases come first. The first failure ends the run, and a summary with times follows.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Prints each phase with its time; `last` is the outcome of the last one, the others passed.
+/// Prints each phase with its time. `last` is the outcome of the last one; all others passed.
 fn summarise(done: &[(&str, Duration)], last: &str) {
     println!("\nsummary");
     for (place, (name, time)) in done.iter().enumerate() {
@@ -59,7 +59,7 @@ fn summarise(done: &[(&str, Duration)], last: &str) {
     }
 }
 
-/// Checks the types of the web UI's scripts, which stand in their comments.
+/// Checks the types in the comments of the web UI's scripts.
 fn types() -> Result<()> {
     install::ui()?;
     process::run(
@@ -67,7 +67,7 @@ fn types() -> Result<()> {
     )
 }
 
-/// Only libraries: the product's binary bears the library's name, and cargo would write both to one place.
+/// Documents libraries only: the binary has the name of the library, so cargo would write both to one path.
 fn docs() -> Result<()> {
     let mut command = process::cargo();
     command.args(["doc", "--no-deps", "--lib"]).args(test::FEATURES).env("RUSTDOCFLAGS", "-D warnings");

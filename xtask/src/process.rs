@@ -1,4 +1,4 @@
-//! Starting other programs, cargo above all, from the root of the workspace.
+//! Starts other programs, mainly cargo, in the root of the workspace.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// How many jobs a build may run at once, where `CARGO_BUILD_JOBS` does not say otherwise: more than
-/// two linkers of this size at a time exhaust the memory of a small machine.
+/// Concurrent build jobs, unless `CARGO_BUILD_JOBS` is set. More than two linkers of this size exhaust the memory of
+/// a small
+/// machine.
 const BUILD_JOBS: &str = "2";
 
-/// The root of the workspace that this command was started in.
+/// The root of the workspace in which this command was started.
 pub fn root() -> PathBuf {
     let manifest_dir =
         env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
@@ -18,7 +19,7 @@ pub fn root() -> PathBuf {
     path.parent().map_or(path.clone(), Path::to_path_buf)
 }
 
-/// A cargo command at the root of the workspace.
+/// A cargo command in the root of the workspace.
 pub fn cargo() -> Command {
     cargo_in(&root())
 }
@@ -42,7 +43,7 @@ pub fn cargo_in(folder: &Path) -> Command {
     command
 }
 
-/// Runs a command with its output shown; anything but success is an error that names the command.
+/// Runs a command with visible output. A failure is an error that names the command.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);
     println!("$ {shown}");
@@ -53,12 +54,12 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Whether a command can be started and succeeds; its output is thrown away.
+/// Whether a command can be started and succeeds; its output is discarded.
 pub fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// Runs a command and returns its output; `None` if it cannot be started or fails.
+/// Runs a command and returns its output. Returns `None` if it cannot be started or fails.
 pub fn output(command: &mut Command) -> Option<String> {
     let output = command.current_dir(root()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

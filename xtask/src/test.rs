@@ -1,6 +1,6 @@
-//! `cargo xtask test`: installs what the tests need, builds the binary, runs every test.
+//! `cargo xtask test`: installs the tests' requirements, builds the binary, and runs all tests.
 //!
-//! Heavy optional adapters are not compiled; their features are tested by the commands of their own.
+//! Large optional adapters are not compiled; separate commands test their features.
 
 use std::process::Command;
 
@@ -8,38 +8,38 @@ use anyhow::{Context, Result, bail};
 
 use crate::{install, process};
 
-/// The features that tests, lints and docs are built with, in one place so that all share one build.
+/// The features of tests, lints and docs, defined once so that all share one build.
 pub const FEATURES: &[&str] = &["--workspace", "--features", "windlass/testing"];
 
-/// The library with the features that a plain build leaves out: their SDKs take minutes to build.
+/// The library with the features that a default build excludes, because their SDKs take minutes to build.
 pub const CLOUDS: &[&str] = &["--package", "windlass", "--features", "testing,mcp,bedrock,vertex"];
 
 /// The product with traces over OTLP.
 pub const TRACES: &[&str] = &["--package", "windlass-cli", "--features", "otel"];
 
-/// Debian packages that the tests need: the browser that the web UI is tested in, and its driver.
+/// Debian packages for tests of the web UI: the browser and its driver.
 const DEBIAN_PACKAGES: &[&str] = &["chromium-headless-shell", "chromium-driver"];
 
-/// Concurrent tests per core. Most tests spend most of their time waiting for a process, a socket or a timer.
+/// Concurrent tests per core. Most tests mostly wait for a process, a socket or a timer.
 const TESTS_PER_CORE: usize = 2;
 
-/// Numbers of schedules and kills in a full run. An ordinary run uses the defaults of the tests.
+/// Numbers of schedules and kills in a full run. An ordinary run uses the tests' defaults.
 const FULL: [(&str, &str); 2] = [("WINDLASS_SCHEDULES", "200000"), ("WINDLASS_KILLS", "200")];
 
-/// The variable that chooses random schedules, kills and cuts.
+/// The variable that selects random schedules, kills and cuts.
 const SEED: &str = "WINDLASS_SEED";
 
-/// How much is tested.
+/// The extent of a test run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Extent {
-    /// What runs at every change.
+    /// The tests of every change.
     Ordinary,
-    /// The same with long random schedules.
+    /// The same tests with long random schedules.
     Full,
 }
 
 impl Extent {
-    /// Reads `--full` or nothing from the arguments.
+    /// Parses the arguments: `--full` or nothing.
     pub fn parse(arguments: &[String]) -> Result<Self> {
         match arguments {
             [] => Ok(Self::Ordinary),
@@ -55,8 +55,9 @@ impl Extent {
     }
 }
 
-/// Returns `WINDLASS_SEED`, or else the first 32 bits of the commit id, so that each commit plays its own schedules and
-/// every run of a commit plays the same ones.
+/// Returns `WINDLASS_SEED`, or else the first 32 bits of the commit id. Each commit has its own schedules, and all
+/// runs of
+/// a commit have the same ones.
 fn seed() -> Result<u64> {
     if let Some(given) = std::env::var_os(SEED) {
         return parse_seed(&given.to_string_lossy());
@@ -73,7 +74,7 @@ fn seed_of_commit(id: &str) -> Option<u64> {
     u64::from_str_radix(id.get(..8)?, 16).ok()
 }
 
-/// Runs the command: what stands after `--` goes to nextest.
+/// Runs the command. Arguments after `--` are passed to nextest.
 pub fn run(arguments: &[String]) -> Result<()> {
     let (ours, theirs) = match arguments.iter().position(|argument| argument == "--") {
         Some(at) => (&arguments[..at], &arguments[at + 1..]),
@@ -93,8 +94,8 @@ pub fn everything(extent: Extent, nextest_arguments: &[String]) -> Result<()> {
     install::mcp()?;
     install::ui()?;
     println!("building the product and its tests: several minutes in a new checkout");
-    // With `--tests` the binary shares its dependencies with the tests; alone it would have them built twice,
-    // because dev-dependencies switch on features of their own.
+    // With `--tests` the binary and the tests share dependencies. Without it they would be built twice, because
+    // dev-dependencies enable additional features.
     process::run(process::cargo().args(["build", "--bins", "--tests"]).args(FEATURES))?;
     let mut nextest = process::cargo();
     nextest.args(["nextest", "run"]).args(FEATURES).args(nextest_arguments);

@@ -1,16 +1,16 @@
-//! The files of the workspace: which there are, and how they are read and copied.
+//! Lists, reads and copies the files of the workspace.
 //!
-//! Build output and version control are left out; nothing else is interpreted here.
+//! Build output and version control are excluded; file contents are not interpreted here.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Folders that hold nothing that people wrote.
+/// Folders without hand-written files.
 const SKIPPED_FOLDERS: &[&str] = &["target", ".git", "node_modules"];
 
-/// Lists all files under a folder as sorted paths relative to it, with `/` between the parts.
+/// Lists all files in a folder as sorted relative paths, separated by `/`.
 pub fn files(root: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     collect(root, "", &mut found)?;
@@ -24,8 +24,9 @@ pub fn read(root: &Path, path: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Makes `copy` hold the same files as `root`. Files that are equal already keep their time, so that
-/// a build in the copy starts from where the last one ended.
+/// Makes `copy` contain the same files as `root`. Unchanged files keep their modification time, so that a build in
+/// the copy
+/// is incremental.
 pub fn mirror(root: &Path, copy: &Path) -> Result<()> {
     fs::create_dir_all(copy)?;
     let wanted = files(root)?;

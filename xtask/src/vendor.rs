@@ -1,6 +1,6 @@
-//! `cargo xtask vendor`: fetches the web UI's libraries at the versions below, with their licences.
+//! `cargo xtask vendor`: downloads the web UI's libraries in the versions below, with their licences.
 //!
-//! What it writes is committed, so that a build needs no npm; it runs when a version changes.
+//! The output is committed, so that a build needs no npm. Run it if a version changes.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 
-/// Where the libraries lie, as the server serves them.
+/// The folder of the libraries, from which the server serves them.
 const FOLDER: &str = "crates/windlass-server/ui/vendor";
 
-/// A package, and which of its files are taken under which names.
+/// A package, and the files to take with their new names.
 struct Package {
     name: &'static str,
     version: &'static str,
@@ -68,21 +68,21 @@ const PACKAGES: &[Package] = &[
     },
 ];
 
-/// Names that modules import each other by, and the files that they mean. No page needs an import map, which would be a
-/// script inside the page.
+/// Names by which modules import each other, and the corresponding files. This avoids an import map, which would be
+/// an
+/// inline script.
 const IMPORTS: &[(&str, &str)] = &[
     ("preact/hooks", "./hooks.js"),
     ("@preact/signals-core", "./signals-core.js"),
     ("preact", "./preact.js"),
 ];
 
-/// What makes a library that comes with its comments as small as the others; licences stay.
+/// The minifier for libraries that are published with comments; licence comments are kept.
 const MINIFIER: &str = "esbuild@0.28.2";
 
-/// A library of more lines than this was not made small by its authors.
+/// Maximum lines of a library that counts as already minified.
 const MINIFIED_LINES: usize = 1_000;
 
-/// Runs the command.
 pub fn run(arguments: &[String]) -> Result<()> {
     if let [first, ..] = arguments {
         bail!("unexpected argument `{first}`\nhint: `cargo xtask vendor` takes none");
@@ -109,7 +109,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Fetches a package and unpacks it; returns the folder of its files.
+/// Downloads and unpacks a package. Returns the folder of its files.
 fn unpack(package: &Package, packed: &Path) -> Result<std::path::PathBuf> {
     let Package { name, version, .. } = package;
     let folder = packed.join(name.replace('/', "-"));
@@ -122,7 +122,7 @@ fn unpack(package: &Package, packed: &Path) -> Result<std::path::PathBuf> {
     Ok(folder.join("package"))
 }
 
-/// Makes a module small, in place.
+/// Minifies a module in place.
 fn minify(module: &Path) -> Result<()> {
     let mut command = Command::new("npx");
     command.args(["--yes", MINIFIER]).arg(module).args([
@@ -134,7 +134,7 @@ fn minify(module: &Path) -> Result<()> {
     process::run(&mut command)
 }
 
-/// A module that imports its neighbours by file, without a map of its source.
+/// Rewrites a module's imports to file names, and removes its reference to a source map.
 fn resolved(text: &str) -> String {
     let mut text = text.to_owned();
     for (name, file) in IMPORTS {

@@ -1,4 +1,4 @@
-//! What a command works with: the folder, its settings, the store and the engine over it.
+//! The environment of a command: the folder, its settings, the store and the engine over it.
 //!
 //! Everything is validated here, before the command starts or changes anything.
 

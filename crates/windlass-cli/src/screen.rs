@@ -62,7 +62,7 @@ struct State {
     partial: String,
     activity: String,
     status: ChatStatus,
-    /// What tools returned, for `/output`.
+    /// Outputs of tools, for `/output`.
     outputs: Outputs,
     completion: Completion,
     /// Keys that answer without Enter while the input is empty.

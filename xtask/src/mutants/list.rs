@@ -1,32 +1,32 @@
-//! Reading `xtask/mutants.txt`. The format is described at the top of that file.
+//! Parses `xtask/mutants.txt`. The top of that file describes the format.
 
 use anyhow::{Context, Result, bail};
 
-/// A deliberate breakage and the tests that must notice it.
+/// A deliberate breakage and the tests that must detect it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Mutant {
-    /// What it is called.
+    /// Unique name of the mutant.
     pub name: String,
-    /// The invariant that it breaks; 0 for the project's own checks.
+    /// The invariant that it breaks; 0 for any other promise.
     pub invariant: u8,
-    /// The file that it changes, from the root of the workspace.
+    /// The file that it changes, relative to the root of the workspace.
     pub file: String,
-    /// The package whose tests must notice.
+    /// The package whose tests must fail.
     pub package: String,
-    /// Those tests, as a filter expression of nextest.
+    /// The tests that must fail, as a filter expression of nextest.
     pub tests: String,
-    /// Whether it runs at every merge.
+    /// Whether `cargo xtask ci` runs it.
     pub is_quick: bool,
-    /// The text that is replaced.
+    /// The text to replace.
     pub find: String,
-    /// What stands in its place.
+    /// The replacement.
     pub replace: String,
 }
 
 /// The number of invariants in ARCHITECTURE.md.
 const INVARIANTS: u8 = 12;
 
-/// Reads the whole list; an error names the mutant.
+/// Parses the whole list. An error names the mutant.
 pub fn parse(text: &str) -> Result<Vec<Mutant>> {
     let mut mutants: Vec<Mutant> = Vec::new();
     for section in sections(text)? {
@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// A header and the fields under it; the lines of a text are joined.
+/// A header and the fields below it; the lines of a text are joined.
 struct Section {
     name: String,
     fields: Vec<(String, String)>,

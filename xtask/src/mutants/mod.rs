@@ -1,8 +1,10 @@
-//! `cargo xtask mutants`: breaks the code on purpose and sees that a test notices.
+//! `cargo xtask mutants`: breaks the code deliberately, and checks that a test fails.
 //!
-//! It works in a copy of the workspace under `target/mutants/`. The copy shares the build folder, and with it the
-//! dependencies, with the workspace; its programs are written to a folder of their own. The sources themselves are never
-//! touched. `find` and `replace` are text; nothing is mutated by chance.
+//! It works on a copy of the workspace in `target/mutants/`. The copy shares the build folder, and so the
+//! dependencies, with
+//! the workspace, but has a separate folder for binaries. The original sources are never changed. Mutations are fixed
+//! text
+//! replacements, not random.
 
 mod list;
 
@@ -18,20 +20,23 @@ use crate::{install, process, test, tree};
 
 const LIST: &str = "xtask/mutants.txt";
 
-/// nextest's exit code for "some tests failed"; any other failure means that no test had its say.
+/// nextest's exit code for "some tests failed"; with any other error the tests have not run.
 const TESTS_FAILED: i32 = 100;
 
-/// A mutant is compiled more often than it runs, so the machine is not optimised here. The settings also keep the
-/// intermediate output of mutated crates apart: cargo names it by settings and not by folder, and must never take a
-/// mutant's for the workspace's own. All other crates of the workspace depend on the machine. The names of finished
-/// programs have no settings in them, so these have a folder of their own.
+/// A mutant is compiled more often than it runs, so the machine crate is not optimized here. The settings also
+/// separate the
+/// intermediate output of mutated crates: cargo names it by settings instead of folder, and must not use a mutant's
+/// output
+/// for the workspace. All other crates of the workspace depend on the machine crate. Names of binaries do not depend
+/// on
+/// settings, so binaries have a separate folder.
 const PROFILE: [&str; 3] = [
     "profile.dev.package.windlass-machine.opt-level=0",
     "profile.dev.package.windlass-machine.codegen-units=16",
     "profile.dev.package.xtask.codegen-units=16",
 ];
 
-/// Which mutants are wanted.
+/// The mutants to run.
 #[derive(Debug, PartialEq)]
 enum Selection {
     All,
@@ -39,7 +44,7 @@ enum Selection {
     Only(String),
 }
 
-/// What became of a mutant.
+/// The result of running a mutant.
 #[derive(Debug, PartialEq)]
 enum Fate {
     Caught,
@@ -48,7 +53,7 @@ enum Fate {
     NoVerdict(String),
 }
 
-/// Applies each wanted mutant in turn and reports which tests noticed.
+/// Applies each selected mutant and reports which tests failed.
 pub fn run(arguments: &[String]) -> Result<()> {
     let root = process::root();
     let all = list::parse(&tree::read(&root, LIST)?).with_context(|| format!("`{LIST}` cannot be read"))?;
@@ -107,7 +112,7 @@ fn report(mutant: &Mutant, fate: &Fate) {
     }
 }
 
-/// The text with the mutant in it, or why it cannot be put there.
+/// Returns the text with the mutation applied, or the reason why it does not apply.
 fn mutate(text: &str, mutant: &Mutant) -> Result<String, String> {
     match text.matches(&mutant.find).count() {
         1 => Ok(text.replacen(&mutant.find, &mutant.replace, 1)),
@@ -116,11 +121,11 @@ fn mutate(text: &str, mutant: &Mutant) -> Result<String, String> {
     }
 }
 
-/// The program that holds a mutant's tests.
+/// The test binary with a mutant's tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Suite<'m> {
     package: &'m str,
-    /// Whether the tests stand in the sources, in modules `tests`.
+    /// Whether they are unit tests, in modules `tests` of the sources.
     is_unit: bool,
 }
 
@@ -129,8 +134,9 @@ impl<'m> Suite<'m> {
         Self { package: &mutant.package, is_unit: mutant.tests.contains("::tests::") }
     }
 
-    /// Selects the one program. Integration tests are built with the features of the whole workspace, as the ordinary
-    /// tests are, so that their dependencies are there already.
+    /// Selects the test binary. Integration tests use the features of the whole workspace, so that the ordinary
+    /// tests'
+    /// dependencies are reused.
     fn arguments(self) -> Vec<&'m str> {
         let integration = |name| [test::FEATURES, &["--test", name]].concat();
         match (self.package, self.is_unit) {
@@ -148,7 +154,7 @@ struct Lab {
     copy: PathBuf,
     /// The folder of intermediate build output, shared with the workspace.
     build: PathBuf,
-    /// The folder of finished programs.
+    /// The folder of finished binaries.
     programs: PathBuf,
 }
 
@@ -161,7 +167,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// A test that fails anyway would seem to catch everything, so all of them must pass first.
+    /// Runs the tests without a mutant. A test that fails anyway would seem to detect every mutant.
     fn check_without_mutant(&self, mutants: &[Mutant]) -> Result<()> {
         let mut filters: BTreeMap<Suite<'_>, Vec<String>> = BTreeMap::new();
         for mutant in mutants {
@@ -209,7 +215,7 @@ fn run_quietly(command: &mut Command) -> Result<Output> {
     command.output().context("could not start cargo")
 }
 
-/// The end of what a command printed.
+/// The last lines of a command's standard error.
 fn shown(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = text.lines().collect();

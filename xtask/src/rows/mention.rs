@@ -1,7 +1,8 @@
-//! Where tests name rows: comments of the form `// rows: A-1, B-2` in Rust and JavaScript, and `# rows: A-1` in golden
-//! transcripts, which are tests themselves.
+//! Finds the rows that tests name: comments of the form `// rows: A-1, B-2` in Rust and JavaScript, and `# rows: A-1`
+//! in
+//! golden transcripts, which are tests themselves.
 //!
-//! Only comments count, never the same text inside a string.
+//! The same text inside of a string is ignored.
 
 use std::path::Path;
 
@@ -13,17 +14,16 @@ use crate::tree;
 /// A row named in a comment.
 #[derive(Debug, PartialEq)]
 pub struct Mention {
-    /// The row's id, as it is written there.
+    /// The row's id, as written.
     pub id: String,
-    /// The file.
     pub path: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// Whether the comment stands in test code.
+    /// Whether the comment is in test code.
     pub is_test: bool,
 }
 
-/// Finds every mention in the workspace.
+/// Finds all mentions in the workspace.
 pub fn in_tree(root: &Path) -> Result<Vec<Mention>> {
     let mut found = Vec::new();
     for path in tree::files(root)? {
@@ -40,7 +40,7 @@ pub fn in_tree(root: &Path) -> Result<Vec<Mention>> {
 fn in_file(file: &SourceFile) -> Vec<Mention> {
     let comments = if file.is_rust() { &file.views.comments } else { &file.text };
     let mut found = Vec::new();
-    // A module that is compiled for tests alone does not say so itself, but its tests do.
+    // A module that is compiled only for tests has no marker, but its tests do.
     let code: Vec<&str> = file.text.lines().collect();
     for (index, line) in comments.lines().enumerate() {
         let Some(ids) = line.trim().strip_prefix("// rows:") else { continue };
@@ -56,7 +56,7 @@ fn in_file(file: &SourceFile) -> Vec<Mention> {
     found
 }
 
-/// A transcript names the rows that it alone shows, so that none is named that no transcript is about.
+/// A transcript names the rows that only it covers.
 fn in_transcript(path: &str, text: &str) -> Vec<Mention> {
     let named = text.lines().enumerate().filter_map(|(index, line)| {
         let ids = line.strip_prefix("# rows:")?;
@@ -71,13 +71,13 @@ fn in_transcript(path: &str, text: &str) -> Vec<Mention> {
     named.flatten().collect()
 }
 
-/// Whether a comment stands right above a test.
+/// Whether a comment is directly above a test.
 fn is_above_a_test(code: &[&str], index: usize) -> bool {
     let below = code.iter().skip(index + 1).map(|line| line.trim()).find(|line| !line.starts_with("//"));
     below.is_some_and(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
 }
 
-/// Whether a line is test code. The kit counts: its suites are the tests of every store and bus.
+/// Whether a line is test code, including the engine's test kit, whose suites test every store and bus.
 fn is_test(file: &SourceFile, line: usize) -> bool {
     let is_kit = file.is_in("crates/windlass-engine/src/testing/");
     let is_script = !file.is_rust() && file.path.contains("test");

@@ -1,7 +1,8 @@
-//! `cargo xtask rows`: the acceptance table in `docs/rows.md`, kept honest by the tests.
+//! `cargo xtask rows`: compares the acceptance table in `docs/rows.md` with the tests.
 //!
-//! A row works when a test names it, and not before. The command compares the two, prints the counts,
-//! and flips rows on request; it runs no test.
+//! A row works only if a test names it. The command compares both, prints counts, and updates rows on request; it
+//! does not
+//! run tests.
 
 mod mention;
 mod table;
@@ -17,25 +18,25 @@ use crate::{process, tree};
 
 const PATH: &str = "docs/rows.md";
 
-/// Systems as the counts are printed, each with the prefixes of its rows.
+/// Systems in the order of the counts, with the prefixes of their rows.
 const SYSTEMS: &[(&str, &[&str])] =
     &[("SK", &["SK-"]), ("ZE", &["ZE-"]), ("WT", &["WT-"]), ("LM", &["LM-"]), ("OV/CF", &["OV-", "CF-"])];
 
-/// What the arguments ask for beside the check.
+/// The rows to update, according to the arguments.
 enum Claim {
     Nothing,
     Tested,
     Named(Vec<String>),
 }
 
-/// What the comparison found.
+/// The result of the comparison.
 #[derive(Debug, Default, PartialEq)]
 struct Report {
     errors: Vec<String>,
     warnings: Vec<String>,
 }
 
-/// Checks the table against the tests, after flipping the rows that the arguments claim.
+/// Checks the table against the tests, after updating the rows named by the arguments.
 pub fn run(arguments: &[String]) -> Result<()> {
     let root = process::root();
     let mentions = mention::in_tree(&root)?;

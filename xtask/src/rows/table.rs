@@ -1,12 +1,12 @@
-//! The table itself: reading it, checking that it is whole, and flipping states.
+//! The acceptance table: parses it, checks its completeness, and updates states.
 //!
-//! Which rows there have to be is known by series; each series counts from 1 without a gap.
+//! The required rows are defined by series; each series counts from 1 without a gap.
 
 use std::collections::HashSet;
 
 use anyhow::{Result, bail};
 
-/// Every series of rows and how many it has: 574 in all.
+/// All series of rows and their lengths: 574 rows in total.
 const SERIES: &[(&str, usize)] = &[
     ("SK-G", 22),
     ("SK-ST", 5),
@@ -53,10 +53,9 @@ const SERIES: &[(&str, usize)] = &[
     ("CF-", 11),
 ];
 
-/// A description longer than this wants to be two rows, or a page of its own.
+/// Maximum characters of a description. A longer one should be two rows or a separate page.
 const DESCRIPTION_CHARS_MAX: usize = 110;
 
-/// Where a row stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum State {
     Works,
@@ -64,18 +63,16 @@ pub enum State {
     NotYet,
 }
 
-/// One row of the table.
 #[derive(Debug, PartialEq)]
 pub struct Row {
-    /// Its id, such as `SK-G3`.
+    /// The id, such as `SK-G3`.
     pub id: String,
-    /// Where it stands.
     pub state: State,
-    /// The line of the file, counted from 1.
+    /// The line in the file, counted from 1.
     pub line: usize,
 }
 
-/// The rows of the file, and what is wrong with it.
+/// The rows of the file, and its errors.
 #[derive(Debug, Default)]
 pub struct Table {
     pub rows: Vec<Row>,
@@ -83,7 +80,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Reads every row of every table in the file.
+    /// Parses all rows of all tables in the file.
     pub fn parse(text: &str) -> Self {
         let mut table = Self::default();
         for (index, line) in text.lines().enumerate() {
@@ -118,7 +115,7 @@ impl Table {
     }
 }
 
-/// Writes `works` into the rows of these ids; returns the new text and how many rows changed.
+/// Sets the state of these rows to `works`. Returns the new text and the number of changed rows.
 pub fn claim(text: &str, ids: &[String]) -> Result<(String, usize)> {
     let mut found = HashSet::new();
     let mut changed = 0;
@@ -140,14 +137,14 @@ pub fn claim(text: &str, ids: &[String]) -> Result<(String, usize)> {
     Ok((lines.join("\n") + "\n", changed))
 }
 
-/// The cells of a line of a table whose first cell looks like an id.
+/// The cells of a table line whose first cell has the form of an id.
 fn cells_of(line: &str) -> Option<Vec<&str>> {
     let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
     let cells: Vec<&str> = inner.split('|').map(str::trim).collect();
     looks_like_id(cells[0]).then_some(cells)
 }
 
-/// Two capitals, a hyphen, letters, and a number that ends it.
+/// Whether a cell has two capital letters, a hyphen, optional letters, and a final number.
 fn looks_like_id(cell: &str) -> bool {
     let Some((system, rest)) = cell.split_once('-') else { return false };
     let number = rest.trim_start_matches(|char: char| char.is_ascii_alphabetic());

@@ -10,26 +10,26 @@ use super::finding::Finding;
 use super::lexer::find_words;
 use super::source::SourceFile;
 
-/// Files of a circle at most.
+/// Maximum files in a cycle.
 const MOST: usize = 6;
 
-/// The path of a module in its crate, the crate's root without a name.
+/// The path of a module in its crate; empty for the crate's root.
 type Module = Vec<String>;
 
-/// What a file says of the modules around it.
+/// The imports of a file.
 #[derive(Default)]
 struct Imports {
-    /// Paths that it imports or names, each with whether it re-exports it.
+    /// Imported or named paths, each with whether the file re-exports it.
     paths: Vec<(bool, Vec<String>)>,
 }
 
-/// A crate's files by their modules.
+/// The files of a crate, by module.
 struct Crate<'f> {
     files: BTreeMap<Module, &'f SourceFile>,
     imports: BTreeMap<Module, Imports>,
 }
 
-/// Looks for circles in each crate of the workspace.
+/// Finds cycles in each crate of the workspace.
 pub fn circles(files: &[SourceFile]) -> Vec<Finding> {
     let mut crates: BTreeMap<&str, Vec<&SourceFile>> = BTreeMap::new();
     for file in files.iter().filter(|file| file.is_rust() && !file.is_test_file()) {
@@ -50,7 +50,7 @@ impl<'f> Crate<'f> {
             }
             parts
         };
-        // A library's root goes before a program's, which imports the library by name.
+        // A library's root takes precedence over a binary's, which imports the library by name.
         let mut by_module = BTreeMap::new();
         for file in files {
             let known = by_module.entry(module(file)).or_insert(file);
@@ -83,7 +83,7 @@ impl<'f> Crate<'f> {
         Some(Finding::error(file, 1, "circles", advice))
     }
 
-    /// The folder of a module: of its submodules if it has any.
+    /// The folder of a module: the submodules' folder if it has any.
     fn home(&self, module: &Module) -> Module {
         let has_children =
             self.files.keys().any(|other| other.len() > module.len() && other.starts_with(module));
@@ -102,7 +102,7 @@ impl<'f> Crate<'f> {
         found.collect()
     }
 
-    /// A path from the crate's root; `None` for a path into another crate.
+    /// The path from the crate's root. Returns `None` for a path into another crate.
     fn absolute(&self, module: &Module, path: &[String]) -> Option<Vec<String>> {
         let mut base = module.clone();
         let mut rest = path;
@@ -126,7 +126,7 @@ impl<'f> Crate<'f> {
         Some(base.into_iter().chain(rest.iter().cloned()).collect())
     }
 
-    /// The module that has an item, through re-exports.
+    /// The module that defines an item, through re-exports.
     fn resolve(&self, path: Vec<String>, depth: usize) -> Option<Module> {
         const RE_EXPORTS: usize = 8;
         let length = (0..=path.len()).rev().find(|length| self.files.contains_key(&path[..*length]))?;
@@ -145,7 +145,7 @@ impl<'f> Crate<'f> {
         Some(module)
     }
 
-    /// The modules that reach each other, of each circle.
+    /// The modules of each cycle.
     fn circles(&self) -> BTreeSet<BTreeSet<Module>> {
         let edges: BTreeMap<&Module, BTreeSet<Module>> =
             self.files.keys().map(|module| (module, self.imported(module))).collect();
@@ -199,7 +199,7 @@ impl Imports {
         imports
     }
 
-    /// Takes a tree of imports apart.
+    /// Expands a tree of imports into paths.
     fn expand(&mut self, is_public: bool, prefix: &[String], tree: &str) {
         let tree = tree.split(" as ").next().unwrap_or(tree).trim();
         let parts = |text: &str| -> Vec<String> {
@@ -244,7 +244,7 @@ fn without_visibility(code: &str) -> String {
     found + rest
 }
 
-/// Paths of at least two parts that code names.
+/// All paths of at least two segments in the code.
 fn paths_in(code: &str) -> Vec<Vec<String>> {
     let is_part = |char: char| char.is_alphanumeric() || char == '_' || char == ':';
     let words = code.split(|char: char| !is_part(char));

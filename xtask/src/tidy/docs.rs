@@ -1,16 +1,16 @@
-//! Every module opens with what it is, and what it deliberately does not do.
+//! Requires a module doc that states what the module is and deliberately does not do.
 
 use super::finding::Finding;
 use super::source::SourceFile;
 
-/// Whether a file belongs to a library crate: its modules are a manual for programs that embed it.
+/// Whether a file belongs to a library crate, whose module docs are the manual for embedding programs.
 fn is_library(path: &str) -> bool {
     const PRODUCT: [&str; 3] = ["windlass-cli", "windlass-compat", "windlass-server"];
     let parts = path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"));
     parts.is_some_and(|(name, _)| !PRODUCT.contains(&name))
 }
 
-/// Rust files without a module doc at the top.
+/// Finds Rust files without a module doc at the top.
 pub fn modules(file: &SourceFile, findings: &mut Vec<Finding>) {
     if !file.is_rust() || file.text.trim().is_empty() {
         return;

@@ -1,7 +1,8 @@
 //! Who may make facts and prompts.
 //!
-//! An event is constructed under `on/` and a request under `context/`, nowhere else. Patterns that
-//! take one apart are told from expressions by what stands around them, as well as text allows.
+//! Events are constructed only in `on/`, and requests only in `context/`. The surrounding text distinguishes patterns
+//! from
+//! expressions, as far as text allows.
 
 use super::finding::Finding;
 use super::lexer;
@@ -10,7 +11,7 @@ use super::source::SourceFile;
 const MACHINE: &str = "crates/windlass-machine/src/";
 const ENGINE: &str = "crates/windlass-engine/src/";
 
-/// Requests that are built outside `context/`.
+/// Finds requests that are constructed outside of `context/`.
 pub fn requests(file: &SourceFile, findings: &mut Vec<Finding>) {
     let is_home = file.is_in("crates/windlass-machine/src/context/");
     let constructions = constructions(&file.views.code, "ModelRequest");
@@ -62,7 +63,7 @@ fn constructions(code: &str, name: &str) -> Vec<usize> {
     found
 }
 
-/// `struct Name {`, `impl … for Name {`, `fn f() -> Name {`.
+/// Whether the code declares the name: `struct Name {`, `impl … for Name {`, `fn f() -> Name {`.
 fn is_declaration(before: &str) -> bool {
     let path_start = before.trim_end_matches(|char| lexer::is_word(char) || char == ':');
     let before = path_start.trim_end();
@@ -82,7 +83,7 @@ fn is_pattern(before: &str, body: &str, after: &str) -> bool {
     is_followed || is_in_matches(before)
 }
 
-/// Whether the innermost open parenthesis belongs to `matches!` or a kin of it.
+/// Whether the innermost open parenthesis belongs to `matches!` or a similar macro.
 fn is_in_matches(before: &str) -> bool {
     let mut depth = 0_usize;
     for (at, char) in before.char_indices().rev() {

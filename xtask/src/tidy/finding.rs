@@ -1,12 +1,12 @@
-//! What a rule finds wrong at a line, and how it is printed.
+//! A rule's finding at a line, and its output format.
 //!
-//! Rules make findings; the command counts them.
+//! Rules create findings; the command counts them.
 
 use std::fmt;
 
 use super::source::SourceFile;
 
-/// What is wrong at a line.
+/// An error or warning at a line.
 #[derive(Debug, PartialEq)]
 pub struct Finding {
     pub path: String,

@@ -1,6 +1,6 @@
-//! Which folder of a crate may know which. What one crate may know of another is in its manifest, see [`super::manifest`].
+//! Restricts which folders of a crate may use each other. For crates see [`super::manifest`].
 //!
-//! Test code is free: a driver is tested with the store in memory.
+//! Test code is exempt: for example, tests of the driver use the store in memory.
 
 use super::finding::Finding;
 use super::lexer;
@@ -34,16 +34,16 @@ const LAYERS: &[Layer] = &[
     Layer { folder: "crates/windlass-cli/src/screen/", unknown: &["cli", "place", "view"] },
 ];
 
-/// The folder of the outward dialects, each in a folder of its own.
+/// The folder of the dialects, with a subfolder for each.
 const DIALECTS: &str = "crates/windlass-compat/src/";
 
-/// The folders of the web UI, lowest first. A folder imports those before it.
+/// The folders of the web UI, lowest first. A folder imports only earlier ones.
 const FLOORS: [&str; 5] = ["lib", "state", "view", "chat", "pages"];
 
-/// Where they are.
+/// The parent of these folders.
 const UI: &str = "crates/windlass-server/ui/app/";
 
-/// Mentions of a module that the layer must not know.
+/// Finds mentions of a module that the layer must not use.
 pub fn mentions(file: &SourceFile, findings: &mut Vec<Finding>) {
     for layer in LAYERS.iter().filter(|layer| file.is_in(layer.folder)) {
         for module in layer.unknown {
@@ -53,7 +53,7 @@ pub fn mentions(file: &SourceFile, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Mentions of one dialect in another.
+/// Finds mentions of one dialect in another.
 pub fn dialects(file: &SourceFile, findings: &mut Vec<Finding>) {
     const NAMES: [&str; 4] = ["agui", "skillchat", "skyflo", "zeus"];
     let Some((own, _)) = file.path.strip_prefix(DIALECTS).and_then(|path| path.split_once('/')) else {
@@ -68,7 +68,7 @@ pub fn dialects(file: &SourceFile, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Imports of the web UI from a higher floor.
+/// Finds imports of the web UI from a higher folder.
 pub fn floors(file: &SourceFile, findings: &mut Vec<Finding>) {
     let Some((own, _)) = file.path.strip_prefix(UI).and_then(|path| path.split_once('/')) else { return };
     let Some(own) = FLOORS.iter().position(|floor| *floor == own) else { return };
@@ -91,7 +91,7 @@ fn report(file: &SourceFile, at: &[usize], advice: &str, findings: &mut Vec<Find
     }
 }
 
-/// Where code names `crate::<module>`, directly or in a group such as `use crate::{a, <module>::b}`.
+/// The positions at which code names `crate::<module>`, directly or in a group such as `use crate::{a, <module>::b}`.
 fn mentions_of(code: &str, module: &str) -> Vec<usize> {
     let mut found = lexer::find_words(code, &format!("crate::{module}"));
     for (at, prefix) in code.match_indices("crate::{") {

@@ -1,4 +1,4 @@
-//! What must not be left lying about: unfinished code, notes to oneself, paths of one machine, blanks.
+//! Finds leftovers: unfinished code, personal notes, paths of one machine, and trailing whitespace.
 
 use super::finding::Finding;
 use super::lexer;
@@ -7,10 +7,10 @@ use super::source::SourceFile;
 const UNFINISHED: &[&str] = &["todo!", "unimplemented!", "dbg!"];
 const NOTES: &[&str] = &["FIXME", "XXX"];
 
-/// Where somebody's own files lie; written in two parts, so that this file passes its own check.
+/// Paths that exist on one machine only. They are split in two parts so that this file passes its own check.
 const MACHINE_PATHS: &[&str] = &[concat!("/", "root/"), concat!("/", "work/"), concat!("/", "Users/")];
 
-/// Unfinished code and notes to oneself.
+/// Finds unfinished code and personal notes.
 pub fn markers(file: &SourceFile, findings: &mut Vec<Finding>) {
     for word in UNFINISHED {
         for at in lexer::find_words(&file.views.code, word) {
@@ -26,7 +26,7 @@ pub fn markers(file: &SourceFile, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Tests that never run.
+/// Finds tests that never run.
 pub fn ignored_tests(file: &SourceFile, findings: &mut Vec<Finding>) {
     for (at, _) in file.views.code.match_indices("#[ignore") {
         let advice =
@@ -35,7 +35,7 @@ pub fn ignored_tests(file: &SourceFile, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Absolute paths that exist on one machine only.
+/// Finds absolute paths that exist on one machine only.
 pub fn machine_paths(file: &SourceFile, findings: &mut Vec<Finding>) {
     for (index, line) in file.text.lines().enumerate() {
         for path in MACHINE_PATHS.iter().filter(|path| starts_path(line, path)) {
@@ -47,7 +47,7 @@ pub fn machine_paths(file: &SourceFile, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Blanks at the end of a line, and files that end in the middle of one.
+/// Finds whitespace at the end of a line, and files without a final line break.
 pub fn whitespace(file: &SourceFile, findings: &mut Vec<Finding>) {
     for (index, line) in file.text.split('\n').enumerate() {
         if line.ends_with([' ', '\t', '\r']) {
@@ -65,7 +65,7 @@ pub fn whitespace(file: &SourceFile, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether a path begins here, and is not the tail of a longer one or of an address.
+/// Whether a path begins at this position, instead of being the tail of a longer path or a URL.
 fn starts_path(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line[..at].chars().next_back();

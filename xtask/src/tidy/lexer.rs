@@ -5,7 +5,7 @@
 
 use ra_ap_rustc_lexer::{FrontmatterAllowed, TokenKind};
 
-/// The two views of a source text: what the compiler sees without its literals, and the comments alone.
+/// The two views of a source text: the code without its literals, and the comments.
 #[derive(Debug, Default)]
 pub struct Views {
     /// The code; comments and the contents of string and character literals are spaces.
@@ -17,7 +17,6 @@ pub struct Views {
 /// A function with a body.
 #[derive(Debug, PartialEq)]
 pub struct Function {
-    /// Its name.
     pub name: String,
     /// The line of its `fn`, counted from 1.
     pub first_line: usize,
@@ -45,7 +44,7 @@ pub fn views(text: &str) -> Views {
     views
 }
 
-/// Lists the functions of a code view that have a body, outer ones before the ones inside them.
+/// Lists the functions with a body in a code view, outer ones before inner ones.
 pub fn functions(code: &str) -> Vec<Function> {
     let chars: Vec<char> = code.chars().collect();
     let mut found = Vec::new();
@@ -80,13 +79,14 @@ pub fn matching_brace(chars: &[char], open: usize) -> usize {
     chars.len()
 }
 
-/// Whether a character can stand in an identifier.
+/// Whether a character is valid in an identifier.
 pub fn is_word(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
-/// The byte positions where `word` stands in `code` with no identifier character on either side. Where
-/// `word` itself begins or ends with another character, that side is free.
+/// The byte positions of `word` in `code` without an adjacent identifier character. If `word` itself begins or ends
+/// with
+/// another character, that side is not checked.
 pub fn find_words(code: &str, word: &str) -> Vec<usize> {
     let starts_word = word.chars().next().is_some_and(is_word);
     let ends_word = word.chars().next_back().is_some_and(is_word);
@@ -106,7 +106,7 @@ fn function_name(chars: &[char], at: usize) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The opening brace of the body; none where a `;` ends the declaration first.
+/// The opening brace of the body. Returns `None` if a `;` ends the declaration first.
 fn body_start(chars: &[char], from: usize) -> Option<usize> {
     let mut depth = 0_i32;
     for (at, char) in chars.iter().enumerate().skip(from) {

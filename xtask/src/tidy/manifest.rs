@@ -1,4 +1,4 @@
-//! What the crates may depend on, read from their manifests.
+//! Restricts the dependencies in the crates' manifests.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,9 @@ const MACHINE_TESTS_MAY_USE: &[&str] = &["proptest", "insta"];
 
 const ENGINE: &str = "crates/windlass-engine/Cargo.toml";
 
-/// A crate of the project, and what it may depend on of the project's crates. Adapters never see each other: what two of
-/// them need is in a crate below both.
+/// A crate of the project, and the project's crates that it may depend on. Adapters never depend on each other:
+/// shared code
+/// is in a crate below both.
 struct Direction {
     name: &'static str,
     knows: &'static [&'static str],
@@ -53,21 +54,22 @@ const DIRECTIONS: &[Direction] = &[
     Direction { name: "windlass-cli", knows: &["windlass", "windlass-compat", "windlass-server"] },
 ];
 
-/// The engine's dependencies at most, itself and indirect ones included: a program that embeds it compiles no more.
+/// Maximum number of crates in the engine's dependency tree, including the engine: an embedding program compiles all
+/// of them.
 const ENGINE_CRATES_MAX: usize = 70;
 
-/// What the engine must not depend on, directly or not.
+/// Crates that the engine must not depend on, directly or indirectly.
 const ENGINE_LACKS: &[&str] =
     &["reqwest", "hyper", "rustls", "libsqlite3-sys", "sqlx", "rig-core", "rmcp", "html5ever", "lopdf"];
 
-/// A dependency as a manifest names it.
+/// A dependency in a manifest.
 struct Dependency<'a> {
     line: usize,
     name: &'a str,
     is_for_tests: bool,
 }
 
-/// Dependencies that break the direction of the crates, or the machine's purity.
+/// Finds dependencies that break the direction of the crates, or the purity of the machine.
 pub fn dependencies(file: &SourceFile, findings: &mut Vec<Finding>) {
     for dependency in dependencies_of(&file.text) {
         let Dependency { line, name, is_for_tests } = dependency;
@@ -77,7 +79,7 @@ pub fn dependencies(file: &SourceFile, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Why a manifest may not name a dependency.
+/// Returns the reason why a manifest must not have a dependency.
 fn advice(path: &str, name: &str, is_for_tests: bool) -> Option<String> {
     let is_machines = path == MACHINE;
     if is_machines && !MACHINE_MAY_USE.contains(&name) {
@@ -92,7 +94,7 @@ fn advice(path: &str, name: &str, is_for_tests: bool) -> Option<String> {
     (!is_allowed).then(|| format!("`{own}` does not know `{name}`; put what both need in a crate below them"))
 }
 
-/// Compares the engine's dependencies with their bound. `tree` is what `cargo tree --prefix none` prints.
+/// Compares the engine's dependencies with their limit. `tree` is the output of `cargo tree --prefix none`.
 pub fn engine(tree: &str) -> Vec<Finding> {
     let names: BTreeSet<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
     let mut found = Vec::new();

@@ -1,8 +1,10 @@
-//! `cargo xtask tidy`: the rules of the house that a program can check.
+//! `cargo xtask tidy`: checks those conventions of the project that a program can check.
 //!
-//! Sizes, names, module docs, which layer may know which, and what must not be left lying about. The
-//! rules read text, not types: where one is wrong about a line, the line carries `// tidy: <marker>`
-//! with a reason, as the rule's message says. A rule without a marker has no exceptions.
+//! They cover sizes, names, module docs, layers and leftovers. The rules read text, not types. If a rule is wrong
+//! about a
+//! line, the line has a comment `// tidy: <marker>` with a reason, as the rule's message explains. A rule without a
+//! marker
+//! has no exceptions.
 
 mod circles;
 mod docs;
@@ -29,10 +31,10 @@ use self::finding::{Finding, Severity};
 use self::source::SourceFile;
 use crate::{process, tree};
 
-/// Files of these kinds are read; all others are somebody's data.
+/// Extensions of files that are checked; all others are data.
 const KINDS: &[&str] = &["rs", "toml", "md", "js", "mjs", "css", "html", "sh"];
 
-/// Folders with files that were made elsewhere and are kept as they came.
+/// Folders of unmodified files from other projects.
 const FOREIGN_FOLDERS: &[&str] = &["vendor", "fixtures"];
 
 type Rule = fn(&SourceFile, &mut Vec<Finding>);
@@ -102,7 +104,7 @@ fn check_files(files: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
-/// Runs every rule over one file.
+/// Runs all rules over one file.
 fn check_file(file: &SourceFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     for rule in RULES {

@@ -1,13 +1,13 @@
-//! Names that say nothing, or say it twice.
+//! Finds names without meaning, and redundant prefixes.
 
 use super::finding::Finding;
 use super::lexer;
 use super::source::SourceFile;
 
-/// A module of such a name lacks a noun.
+/// Names that do not say what a module contains.
 const EMPTY_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"];
 
-/// Modules, as files, folders or inline, whose name says nothing.
+/// Finds modules, as files, folders or inline, with such a name.
 pub fn modules(file: &SourceFile, findings: &mut Vec<Finding>) {
     if !file.is_rust() {
         return;
@@ -28,10 +28,10 @@ pub fn modules(file: &SourceFile, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Functions with a `get_` that only repeats that they return something. One of somebody else's trait is excused.
+/// Finds functions with a redundant prefix `get_`. A function of a foreign trait can be excused.
 pub fn functions(file: &SourceFile, findings: &mut Vec<Finding>) {
     for (at, _) in file.views.code.match_indices("fn get_") {
-        // The formatter puts what stands behind an opening bracket below it.
+        // The formatter moves a comment after an opening bracket to the next line.
         let line = file.line_of(at);
         if [line, line + 1].iter().any(|line| file.is_excused(*line, "not our name")) {
             continue;

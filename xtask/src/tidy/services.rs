@@ -1,6 +1,9 @@
-//! Services: a struct that holds ports, locks or channels has few fields, so that it stays one noun.
+//! Limits the fields of services, which are structs that hold ports, locks or channels, so that each stays one
+//! concept.
 //!
-//! Options that a program sets, and parts on their way to several services, begin with `// tidy: fields` and the reason.
+//! Exempt are options that a program sets, and structs that pass parts to several services. They begin with `// tidy:
+//! fields`
+//! and the reason.
 
 use super::finding::Finding;
 use super::lexer;
@@ -8,7 +11,7 @@ use super::source::SourceFile;
 
 const FIELDS_MAX: usize = 12;
 
-/// Types by which a struct is a service.
+/// Field types that make a struct a service.
 const HELD: [&str; 8] = [
     "Arc<dyn ",
     "Box<dyn ",
@@ -20,7 +23,7 @@ const HELD: [&str; 8] = [
     "broadcast::Sender<",
 ];
 
-/// Services with too many fields.
+/// Finds services with too many fields.
 pub fn fields(file: &SourceFile, findings: &mut Vec<Finding>) {
     if !file.is_rust() || file.is_test_file() || !file.has_folder("src") {
         return;
@@ -45,7 +48,7 @@ pub fn fields(file: &SourceFile, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What stands between the braces of a struct; `None` for one without named fields.
+/// The text between a struct's braces. Returns `None` for a struct without named fields.
 fn body(code: &str) -> Option<&str> {
     let open = code.find(['{', ';', '('])?;
     if !code[open..].starts_with('{') {

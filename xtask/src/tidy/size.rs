@@ -1,4 +1,4 @@
-//! Sizes of files and functions. Data tables may be as long as they are.
+//! Limits the sizes of files and functions. Data tables are exempt.
 
 use super::finding::Finding;
 use super::lexer;
@@ -7,10 +7,10 @@ use super::source::SourceFile;
 const FILE_LINES_MAX: usize = 800;
 const FILE_LINES_WARN: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
-/// A test tells a story from top to bottom, which is read once.
+/// A test may be longer, because it is read once, from top to bottom.
 const TEST_FUNCTION_LINES_MAX: usize = 100;
 
-/// Source files that are too long.
+/// Finds source files that are too long.
 pub fn files(file: &SourceFile, findings: &mut Vec<Finding>) {
     let is_prose = file.path.ends_with(".md") || file.path.ends_with(".toml");
     if is_prose || file.has_folder("data") {
@@ -25,7 +25,7 @@ pub fn files(file: &SourceFile, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Functions that do not fit a screen.
+/// Finds functions that do not fit on a screen.
 pub fn functions(file: &SourceFile, findings: &mut Vec<Finding>) {
     if file.has_folder("data") {
         return;

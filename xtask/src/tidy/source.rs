@@ -1,18 +1,17 @@
-//! One file as the rules see it: its text, its views, and which of its lines are test code.
+//! A file as input of the rules: its text, its views, and which of its lines are test code.
 //!
-//! Only Rust files have views; of the others the rules look at the text alone.
+//! Only Rust files have views; for other files the rules use the text.
 
 use super::lexer::{self, Views};
 
 /// A file of the workspace.
 pub struct SourceFile {
-    /// Its path from the root of the workspace, with `/` between the parts.
+    /// The path relative to the root of the workspace, separated by `/`.
     pub path: String,
-    /// Its whole text.
     pub text: String,
-    /// The views of a Rust file; empty for any other.
+    /// The views of a Rust file; empty for any other file.
     pub views: Views,
-    /// For each line whether it stands under `#[cfg(test)]`.
+    /// For each line, whether it is under `#[cfg(test)]`.
     test_lines: Vec<bool>,
 }
 
@@ -25,28 +24,27 @@ impl SourceFile {
         Self { path, text, views, test_lines }
     }
 
-    /// Whether the file is Rust.
     pub fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
-    /// Whether the file lies in a folder, given with its `/` at the end, or is the module file beside it.
+    /// Whether the file is in a folder, given with a final `/`, or is the folder's module file.
     pub fn is_in(&self, folder: &str) -> bool {
         self.path.starts_with(folder) || self.path.strip_suffix(".rs") == Some(folder.trim_end_matches('/'))
     }
 
-    /// Whether a folder of this name is on the path.
+    /// Whether the path contains a folder with this name.
     pub fn has_folder(&self, name: &str) -> bool {
         self.path.split('/').rev().skip(1).any(|part| part == name)
     }
 
-    /// The file's name without its ending.
+    /// The file's name without its extension.
     pub fn stem(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or(&self.path);
         name.split('.').next().unwrap_or(name)
     }
 
-    /// Whether the whole file is test code by its place.
+    /// Whether the path makes the whole file test code.
     pub fn is_test_file(&self) -> bool {
         self.has_folder("tests") || self.has_folder("benches") || self.stem() == "tests"
     }
@@ -61,13 +59,13 @@ impl SourceFile {
         self.views.code[..at].matches('\n').count() + 1
     }
 
-    /// Whether a line carries `// tidy: <marker>`, which excuses it from the rule that asks for the marker.
+    /// Whether a line has `// tidy: <marker>`, which excuses it from the rule with that marker.
     pub fn is_excused(&self, line: usize, marker: &str) -> bool {
         let comment = self.views.comments.lines().nth(line - 1).unwrap_or_default();
         comment.split_once("tidy: ").is_some_and(|(_, rest)| rest.starts_with(marker))
     }
 
-    /// What stands after `// tidy: <marker>` on a line; `None` without the marker.
+    /// The text after `// tidy: <marker>` on a line. Returns `None` without the marker.
     pub fn excuse(&self, line: usize, marker: &str) -> Option<&str> {
         let comment = self.views.comments.lines().nth(line - 1)?;
         Some(comment.split_once("tidy: ")?.1.strip_prefix(marker)?.trim())

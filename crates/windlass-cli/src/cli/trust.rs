@@ -56,7 +56,7 @@ pub fn run(console: &Console, args: &TrustArgs) -> anyhow::Result<Exit> {
         say("is already trusted");
         return Ok(Exit::Done);
     }
-    // An invalid file is reported before the user is asked to trust it.
+    // An invalid file is reported before the prompt to trust it.
     if let Some(file) = &files.config {
         windlass_server::config::parse(&file.path, &file.text)?;
     }

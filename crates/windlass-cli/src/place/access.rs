@@ -114,7 +114,7 @@ impl Ground {
         Ok(())
     }
 
-    /// What a new run records. `None` if only the settings determine how its model is reached.
+    /// The access to record with a new run. `None` if only the settings determine how its model is reached.
     fn recorded(&self, model: &ModelName, flags: &Flags) -> Option<ModelAccess> {
         if flags.base_url.is_none() && flags.api_key_env.is_none() {
             return None;

@@ -144,7 +144,7 @@ impl Trusted {
         self.change(|folders| folders.remove(&folder).is_some())
     }
 
-    /// Changes the current list under a lock. Another process may have written it while the user was asked, and a
+    /// Changes the current list under a lock. Another process may have written it while the user was prompted, and a
     /// trust that it
     /// revoked must stay revoked.
     fn change<T>(&mut self, change: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> Result<T, Trouble> {

@@ -25,7 +25,7 @@ pub struct Card {
     pub lines: Vec<String>,
 }
 
-/// What a description depends on besides the interrupt.
+/// The inputs of a description besides the interrupt.
 #[derive(Clone, Copy)]
 pub struct Light<'a> {
     pub folder: &'a Path,

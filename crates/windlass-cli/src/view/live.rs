@@ -77,7 +77,7 @@ pub struct Live {
     reply: Option<ReplyText>,
     /// Tool and arguments of each call, on a chat's screen only.
     calls: BTreeMap<CallKey, (String, String)>,
-    /// Calls whose approval the user was asked for.
+    /// Calls for which an approval was requested.
     asked: BTreeSet<CallKey>,
     running: Vec<(CallKey, u64)>,
     /// Queued messages, which are printed again when they are sent.

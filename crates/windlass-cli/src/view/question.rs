@@ -31,7 +31,7 @@ const ECHO_CHARS: usize = 60;
 /// A prompt for one or more interrupts.
 pub struct Asking {
     items: Vec<Item>,
-    /// The user who is asked.
+    /// The user who answers.
     party: Party,
     /// Index of the current interrupt; `None` for the list of several.
     at: Option<usize>,

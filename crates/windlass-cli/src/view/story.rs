@@ -12,7 +12,7 @@ const PAGE: usize = 512;
 /// The journal's background of an interrupt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Background {
-    /// What decided to ask: a rule's name, or a built-in reason.
+    /// The reason for asking: a rule's name, or a built-in reason.
     pub rule: Option<String>,
     /// The call's effect, if it was started.
     pub effect: Option<EffectId>,

@@ -7,7 +7,7 @@ use super::scripted;
 use crate::cli::model::Turn;
 use crate::http::Server;
 
-/// Answers requests for one path as `window.broken` says, and counts them. Shortens the waits between retries, and
+/// Answers requests for one path as set in `window.broken`, and counts them. Shortens the waits between retries, and
 /// records
 /// their original lengths.
 const BREAKS: &str = r#"

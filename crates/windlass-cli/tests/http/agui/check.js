@@ -1,4 +1,4 @@
-// Reads what the server says with AG-UI's own packages: `schemas` checks each line of a file, `talk` is a client.
+// Validates the server's streams with AG-UI's own packages: `schemas` validates each line of a file, `talk` is a client.
 'use strict';
 
 const fs = require('fs');
@@ -11,14 +11,14 @@ const { HttpAgent, verifyEvents } = load('@ag-ui/client');
 const { from, lastValueFrom } = load('rxjs');
 const { toArray } = load('rxjs/operators');
 
-// The same members in the same order, so that what a schema strips is seen.
+// Sorts the members, so that a comparison shows which ones a schema has removed.
 function sorted(value) {
   if (Array.isArray(value)) return value.map(sorted);
   if (value === null || typeof value !== 'object') return value;
   return Object.fromEntries(Object.keys(value).sort().map((name) => [name, sorted(value[name])]));
 }
 
-// Each line is the JSON of a stream's events.
+// Validates a file in which each line is the JSON of a stream's events.
 async function schemas(file) {
   const streams = fs.readFileSync(file, 'utf8').trim().split('\n').map((line) => JSON.parse(line));
   const types = new Set();
@@ -37,7 +37,7 @@ async function schemas(file) {
   console.log(JSON.stringify([...types].sort()));
 }
 
-// Says something, approves whatever is asked, and tells how it went.
+// Sends a message, approves all interrupts, and prints the outcomes.
 async function talk(url, key, threadId, content) {
   const headers = { Authorization: `Bearer ${key}` };
   const agent = new HttpAgent({ url, headers, threadId });
