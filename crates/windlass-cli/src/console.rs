@@ -180,7 +180,8 @@ pub fn moves_cursor() -> bool {
     std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
-/// Whether colours are off by default. <https://no-color.org>: `NO_COLOR` is set and not empty.
+/// Whether colours are off by default. <https://no-color.org>: `NO_COLOR` is set and not empty. Also if
+/// `TERM` is `dumb`.
 fn is_plain() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     set("NO_COLOR") || std::env::var_os("TERM").is_some_and(|term| term == "dumb")

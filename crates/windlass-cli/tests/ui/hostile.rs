@@ -61,7 +61,7 @@ async fn obeys_nothing(page: &Page) {
 }
 
 /// Presses every link and code button in a reply. Links to other servers are not followed, but links that would run a
-/// script are. Scripts cannot write to the clipboard by synthetic clicks.
+/// script are. Replaces the clipboard's API, because the browser rejects writes after synthetic clicks.
 async fn press_all(page: &Page) {
     let press = "navigator.clipboard.writeText = () => Promise.resolve();\
         for (const one of document.querySelectorAll('.markdown a, .markdown button, .result a')) {\
@@ -88,7 +88,7 @@ async fn what_a_model_says_does_nothing() {
         // Each text is a separate reply, so that the next one reveals a text that escapes its container.
         let turns = some.iter().map(|text| Turn::Say(text.clone().leak())).collect();
         let server = scripted_for(User::new(), turns);
-        // All texts share one browser, because starting one takes longer than the test itself.
+        // All texts share one browser, because starting one takes longer than reading the texts.
         let mut page = match in_use.take() {
             Some(page) => page,
             None => Page::open(&server).await,

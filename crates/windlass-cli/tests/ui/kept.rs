@@ -1,4 +1,4 @@
-//! Interrupted work: an edit of a message, a message to an earlier position, and a picture.
+//! Interrupted work: an edit of a message, a message after a rollback, and a picture.
 
 use serde_json::json;
 

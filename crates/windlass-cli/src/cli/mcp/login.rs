@@ -119,7 +119,7 @@ pub async fn logout(console: &Console, args: &LogoutArgs) -> anyhow::Result<Exit
     Ok(Exit::Done)
 }
 
-/// Opens the store and starts one server. Returns an error if the server is neither ready nor requires a sign-in.
+/// Opens the store and starts one server. Returns an error if the server is unavailable.
 async fn opened(
     console: &Console,
     name: &str,
