@@ -84,7 +84,7 @@ impl Stage {
         waited.unwrap_or_else(|_| panic!("{method} was not asked {times} times: {:?}", self.world.asked));
     }
 
-    /// A user with this server, and with rules that allow its calls.
+    /// A user with this server, whose auto-run setting is `everything`.
     async fn used(&self, model: &Model) -> (Server, String) {
         let user = User::new();
         user.configure(&format!("[mcp.shop]\nurl = '{}/mcp'\ntrusted = true\n", self.base));
