@@ -1,9 +1,8 @@
 //! Limits the fields of services, which are structs that hold ports, locks or channels, so that each stays one
 //! concept.
 //!
-//! Exempt are options that a program sets, and structs that pass parts to several services. They begin with `// tidy:
-//! fields`
-//! and the reason.
+//! Exempt are options that a program sets, and structs that pass parts to several services. Such a struct begins with
+//! `// tidy: fields` and the reason.
 
 use super::finding::Finding;
 use super::lexer;

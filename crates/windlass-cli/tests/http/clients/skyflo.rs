@@ -1,4 +1,4 @@
-//! The Skyflo Command Center: the requests of its pages and of its own server.
+//! The Skyflo Command Center: the requests of its pages and of its server.
 
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
