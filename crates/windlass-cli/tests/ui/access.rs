@@ -31,7 +31,7 @@ async fn a_wrong_password_is_told_and_a_right_one_lets_in() {
     page.until("it is refused", "return all('[role=alert]').length === 1").await;
     sign_in(&page, "ann@example.com", PASSWORD).await;
     // After the sign-in the browser shows the page that the user had requested.
-    page.sees("Nothing ran in this time").await;
+    page.sees("No runs in this range").await;
     page.go("/settings").await;
     page.press("Sign out of this browser").await;
     page.sees("Sign in to Windlass").await;
@@ -44,13 +44,13 @@ async fn a_viewer_looks_and_starts_nothing() {
     let mut admin = administrator(&server).await;
     member(&mut admin, &server, "vic@example.com", "viewer").await;
     let page = signed_in_as(&server, "vic@example.com").await;
-    page.sees("You may look at what others do here").await;
+    page.sees("Your role is view-only").await;
     let words = page.words().await;
     assert!(!words.contains("New conversation"), "{words}");
     assert_eq!(page.number_of("[data-key=composer]").await, 0);
     page.go("/settings/team").await;
     page.sees("Settings").await;
-    assert!(!page.words().await.contains("Invite somebody"));
+    assert!(!page.words().await.contains("Invite a member"));
     page.ends_but_for(&["401"]).await;
 }
 
@@ -112,12 +112,12 @@ async fn two_windows_show_one_conversation() {
     other.sees("It is said.").await;
     other.say("Write it.").await;
     for page in [&one, &other] {
-        page.sees("May Write run?").await;
+        page.sees("Allow Write to ").await;
     }
     one.press("Approve").await;
     for page in [&one, &other] {
         page.sees("It is written.").await;
-        page.misses("May Write run?").await;
+        page.misses("Allow Write to ").await;
         page.until("it is over", "return all('.stop').length === 0").await;
         assert_eq!(page.number_of(".entry.user").await, 2);
     }
@@ -136,9 +136,9 @@ async fn what_is_somebody_elses_is_not_here() {
     let thread = own.thread().await;
     own.ends().await;
     let page = signed_in_as(&server, "ann@example.com").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     page.go(&format!("/chat/{thread}")).await;
-    page.sees("This conversation is not here").await;
+    page.sees("Conversation not found").await;
     assert!(!page.words().await.contains("A secret."));
     page.ends_but_for(&["401", "404"]).await;
 }

@@ -17,7 +17,7 @@ async fn signing_out_everywhere_ends_every_session() {
     let one = Page::signed_in(&server).await;
     let other = Page::signed_in(&server).await;
     one.go("/settings/sessions").await;
-    one.until("both", "return all('.item').length === 2 && text().includes('this one')").await;
+    one.until("both", "return all('.item').length === 2 && text().includes('this session')").await;
     let named = "return all('.item').every((one) => / on Linux/.test(one.innerText) && !one.innerText.includes('Mozilla'))";
     one.until("what people call it", named).await;
     one.press("Sign out everywhere").await;
@@ -34,8 +34,8 @@ async fn a_session_of_another_browser_is_ended_alone() {
     let one = Page::signed_in(&server).await;
     let other = Page::signed_in(&server).await;
     one.go("/settings/sessions").await;
-    one.press("End it").await;
-    one.until("one is left", "return all('.item').length === 1 && text().includes('this one')").await;
+    one.press("End session").await;
+    one.until("one is left", "return all('.item').length === 1 && text().includes('this session')").await;
     other.go("/settings").await;
     other.sees("Sign in to Windlass").await;
     one.ends().await;
@@ -49,21 +49,21 @@ async fn an_administrator_makes_a_link_to_a_new_password() {
     member(&mut admin, &server, "ann@example.com", "member").await;
     let page = Page::signed_in(&server).await;
     page.go("/settings/team").await;
-    page.press("New password").await;
-    page.sees("A one-time link").await;
+    page.press("Reset password").await;
+    page.sees("One-time link").await;
     let link = page.until("the link", "return all('dialog pre')[0]?.innerText").await;
     let ann = Page::open(&server).await;
     ann.driver.goto(link.as_str().unwrap().trim()).await.unwrap();
     ann.sees("Choose a new password").await;
     ann.write("[name=password]", "another horse").await;
     ann.press("Save and sign in").await;
-    ann.sees("What shall be done").await;
+    ann.sees("What would you like to do").await;
     // The account is hers, and the link cannot be used again.
     ann.go("/settings").await;
     ann.press("Sign out of this browser").await;
     ann.sees("Sign in to Windlass").await;
     super::access::sign_in(&ann, "ann@example.com", "another horse").await;
-    ann.sees("What shall be done").await;
+    ann.sees("What would you like to do").await;
     ann.driver.goto(link.as_str().unwrap().trim()).await.unwrap();
     ann.until("it is refused", "return document.querySelector('form') === null && text().length > 0").await;
     page.ends().await;
@@ -81,11 +81,11 @@ async fn density_is_chosen_and_kept() {
     let usual = "return getComputedStyle(document.documentElement).getPropertyValue('--gap').trim()";
     let usual = page.run(usual, vec![]).await;
     assert_ne!(usual, "8px");
-    page.press("compact").await;
+    page.press("Compact").await;
     page.until_of("less room", gap, vec!["8px".into()]).await;
     page.driver.refresh().await.unwrap();
     page.until_of("after a reload too", gap, vec!["8px".into()]).await;
-    page.press("comfortable").await;
+    page.press("Comfortable").await;
     page.until_of("as it was", gap, vec![usual]).await;
     page.ends().await;
 }
@@ -95,7 +95,7 @@ async fn enter_begins_a_line_where_ctrl_enter_sends() {
     let server = scripted(vec![Turn::Say("It is said.")]);
     let page = Page::signed_in(&server).await;
     page.go("/settings/look").await;
-    page.press("Ctrl Enter sends, Enter begins a line").await;
+    page.press("Ctrl Enter sends, Enter starts a new line").await;
     page.go("/").await;
     let field = page.element("[data-key=composer]").await;
     field.send_keys("One line.").await.unwrap();
@@ -147,21 +147,21 @@ async fn administrators_read_the_audit_log_page_by_page_and_download_it() {
     let log = page.asks("/audit").await;
     let all: Vec<_> = log["data"].as_array().unwrap().iter().map(|entry| &entry["action"]).collect();
     for shown in 2..=all.len().div_ceil(3) {
-        page.press("Earlier ones").await;
+        page.press("Load more").await;
         let there = "return all('.audit tbody tr').length === arguments[0]";
         page.until_of("those before", there, vec![json!(all.len().min(3 * shown))]).await;
     }
-    page.misses("Earlier ones").await;
+    page.misses("Load more").await;
     let shown = page.run(rows, vec![]).await;
     let shown: Vec<_> = shown.as_array().unwrap().iter().map(|row| &row[1]).collect();
     assert_eq!(shown, all);
-    let file = "const link = button('Download all of it'); return fetch(link.href).then((answer) => answer.text()).then((text) => [link.download, text.trim().split('\\n').length - 1])";
+    let file = "const link = button('Download full log'); return fetch(link.href).then((answer) => answer.text()).then((text) => [link.download, text.trim().split('\\n').length - 1])";
     assert_eq!(page.run(file, vec![]).await, json!(["audit.ndjson", all.len()]));
     page.ends().await;
 
     // Members cannot see this page.
     let ann = signed_in_as(&server, "ann@example.com").await;
-    ann.sees("What shall be done").await;
+    ann.sees("What would you like to do").await;
     ann.go("/settings/audit").await;
     ann.sees("Sign out of this browser").await;
     assert!(!ann.words().await.contains("Audit log"));

@@ -58,12 +58,12 @@ async fn what_happens_is_told_to_those_who_do_not_see_it_and_nothing_else() {
     page.say("One.").await;
     page.sees("First answer.").await;
     page.say("Two.").await;
-    says("The agent asks: May Write run?").await;
+    says("Input needed: Allow Write to create a.md?").await;
     page.press("Approve").await;
     page.sees("It is written.").await;
-    says("The agent has answered.").await;
+    says("The run is done.").await;
     page.say("Three.").await;
-    says("The run has failed").await;
+    says("The run failed").await;
     page.driver.refresh().await.unwrap();
     page.sees("Three.").await;
     let silent = "return document.querySelector('[data-key=told]').innerText === '' && document.querySelector('.transcript [role=log], .transcript [aria-live]') === null";
@@ -98,7 +98,8 @@ async fn what_happens_twice_is_told_twice() {
         page.press("Approve").await;
     }
     page.until_of("it has answered", heard, vec![5.into()]).await;
-    let (ask, answered) = ("The agent asks: May Write run?", "The agent has answered.");
-    page.shows("return window.heard", vec![], json!([answered, answered, ask, ask, answered])).await;
+    let asks = |file: &str| format!("Input needed: Allow Write to create {file}?");
+    let done = "The run is done.";
+    page.shows("return window.heard", vec![], json!([done, done, asks("a.md"), asks("b.md"), done])).await;
     page.ends().await;
 }

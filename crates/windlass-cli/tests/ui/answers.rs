@@ -60,7 +60,7 @@ async fn whoever_reads_further_up_is_left_there_and_whoever_is_at_the_end_follow
     .await;
     let after = page.run(PLACE, vec![]).await;
     assert_eq!(before[1], after[1], "the view was moved: {before} {after}");
-    page.press("↓ To the end").await;
+    page.press("↓ Jump to latest").await;
     page.until("it follows again", AT_END).await;
     page.ends().await;
 }
@@ -78,12 +78,12 @@ async fn who_sends_a_message_is_taken_to_the_end_and_follows() {
     page.until("it is over", "return all('.entry.assistant').length === 1 && all('.stop').length === 0")
         .await;
     page.run("document.querySelector('.transcript').scrollTop = 0", vec![]).await;
-    page.sees("↓ To the end").await;
+    page.sees("↓ Jump to latest").await;
     page.say("And more.").await;
     page.until("the end", AT_END).await;
     page.until("it is over", "return all('.entry.user').length === 2 && all('.stop').length === 0").await;
     page.until("the end of what came", AT_END).await;
-    page.misses("↓ To the end").await;
+    page.misses("↓ Jump to latest").await;
     page.ends().await;
 }
 
@@ -169,7 +169,7 @@ async fn tokens_and_times_are_told_while_an_answer_comes_and_summed_afterwards()
     page.until("the sum", "return all('.figures')[0].innerText.includes('10 in · 5 out · 15 in all')").await;
     page.say("Tell me more.").await;
     let live = "const own = all('.figures[data-live=true]')[0]?.innerText ?? '';\
-        return /first word after [\\d.]+ m?s/.test(own) && /≈ [\\d,]+ tokens\\/s/.test(own)\
+        return /time to first token [\\d.]+ m?s/.test(own) && /≈ [\\d,]+ tokens\\/s/.test(own)\
             && /≈ [\\d,]+ tokens so far · for [\\d.]+ s/.test(own)";
     page.until("figures of what goes on", live).await;
     let changes = "const own = document.querySelector('.figures'); let changes = 0;\
@@ -185,7 +185,7 @@ async fn tokens_and_times_are_told_while_an_answer_comes_and_summed_afterwards()
     page.driver.refresh().await.unwrap();
     page.until("after a reload", both).await;
     page.until("how long it took, after a reload", took).await;
-    page.sees("first word after").await;
+    page.sees("time to first token").await;
     page.ends().await;
 }
 
@@ -264,7 +264,7 @@ async fn arguments_are_seen_while_the_model_writes_them() {
     page.say("Write it.").await;
     page.element("[data-status=live] .call summary").await.click().await.unwrap();
     page.until("half of it", "const own = all('[data-status=live] .call')[0].innerText; return own.includes('the beginning') && !own.includes('the end')").await;
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     page.sees("the beginning, the middle, the end").await;
     page.ends().await;
 }

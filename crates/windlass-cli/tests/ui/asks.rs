@@ -31,7 +31,7 @@ async fn a_call_is_shown_whole_and_approved() {
     assert_eq!(file(&server, &page, "a.md").await, Value::Null);
     page.press("Approve").await;
     page.sees("All is settled.").await;
-    page.misses("May Write run?").await;
+    page.misses("Allow Write to ").await;
     assert_eq!(file(&server, &page, "a.md").await, "first line\nsecond line\n");
     page.ends().await;
 }
@@ -43,8 +43,8 @@ async fn what_a_call_waits_for_is_asked_once() {
     let thread = page.thread().await;
     // The inbox shows the interrupt before its conversation is loaded.
     page.go("/inbox").await;
-    page.sees("May Write run?").await;
-    page.press("Open the conversation").await;
+    page.sees("Allow Write to ").await;
+    page.press("Open conversation").await;
     page.until("the card", "return all('.call .ask').length === 1").await;
     assert_eq!(page.thread().await, thread);
     assert_eq!(page.number_of(".ask").await, 1);
@@ -55,7 +55,7 @@ async fn what_a_call_waits_for_is_asked_once() {
 pub async fn approves_for(page: &Page, path: &str) {
     page.press("Edit…").await;
     page.write("[name='v.file_path']", path).await;
-    page.press("Use these").await;
+    page.press("Save and review").await;
     // The preview for the edited arguments must be approved first.
     page.sees(&format!("+++ b/{path}")).await;
     page.press("Approve").await;
@@ -77,12 +77,12 @@ async fn arguments_are_edited_as_json_and_what_is_none_is_refused() {
     let server = writer();
     let page = asked(&server).await;
     page.press("Edit…").await;
-    page.press("As JSON").await;
+    page.press("Edit as JSON").await;
     page.write("[aria-label='Arguments as JSON']", "{\"file_path\": ").await;
-    page.press("Use these").await;
-    page.sees("This is no JSON").await;
+    page.press("Save and review").await;
+    page.sees("Invalid JSON").await;
     page.write("[aria-label='Arguments as JSON']", r#"{"file_path": "j.md", "content": "by hand"}"#).await;
-    page.press("Use these").await;
+    page.press("Save and review").await;
     // The preview for the edited arguments must be approved first.
     page.sees("+++ b/j.md").await;
     page.press("Approve").await;
@@ -96,7 +96,7 @@ async fn a_call_is_denied_with_a_reason_that_the_agent_is_told() {
     let server = writer();
     let page = asked(&server).await;
     page.press("Deny…").await;
-    page.write("[aria-label='Why not']", "the name is taken").await;
+    page.write("[aria-label='Reason']", "the name is taken").await;
     page.press("Deny").await;
     page.sees("All is settled.").await;
     assert_eq!(file(&server, &page, "a.md").await, Value::Null);
@@ -164,7 +164,7 @@ async fn a_question_is_answered_by_an_option() {
     let page = Page::signed_in(&server).await;
     page.say("Ask me.").await;
     // The card says that it waits for an answer, not for an approval.
-    let waits = "return all('.call .standing')[0]?.innerText === 'waits for an answer'";
+    let waits = "return all('.call .standing')[0]?.innerText === 'needs an answer'";
     page.until("what it waits for", waits).await;
     page.driver.refresh().await.unwrap();
     page.until("what it waits for, after a reload", waits).await;
@@ -188,10 +188,10 @@ async fn a_limit_is_raised_and_the_run_goes_on() {
     let server = Server::spawn(user, command);
     let page = Page::signed_in(&server).await;
     page.say("Look thrice.").await;
-    page.sees("A limit is reached: steps of a run").await;
-    page.sees("2 of 2 are used").await;
+    page.sees("Limit reached: steps per run").await;
+    page.sees("Used: 2 of 2.").await;
     page.write("[name=to]", "9").await;
-    page.press("Go on").await;
+    page.press("Continue").await;
     page.sees("All is settled.").await;
     page.ends().await;
 }
@@ -204,17 +204,17 @@ async fn a_grant_stands_in_the_settings_until_it_is_taken_back() {
         Turn::Say("All is settled."),
     ]);
     let page = asked(&server).await;
-    page.press("Approve and do not ask again…").await;
+    page.press("Always allow…").await;
     page.element("[name=which]").await;
     page.run("document.querySelector('[name=which]').value = 'any'", vec![]).await;
     page.write("[name=count]", "7").await;
-    page.press("Approve, and do not ask again").await;
+    page.press("Approve and always allow").await;
     // The grant allows the second call.
     page.sees("All is settled.").await;
     assert_eq!(file(&server, &page, "b.md").await, "first line\nsecond line\n");
     page.go("/settings/grants").await;
-    page.sees("Take back").await;
-    page.press("Take back the grant for Write").await;
+    page.sees("Revoke").await;
+    page.press("Revoke the grant for Write").await;
     page.sees("No grants").await;
     page.ends().await;
 }
@@ -225,9 +225,9 @@ async fn the_inbox_has_a_badge_and_is_answered_where_it_stands() {
     let page = asked(&server).await;
     page.until("the badge", "return all('.badge')[0].innerText === '1'").await;
     page.press("Inbox 1").await;
-    page.sees("Open the conversation").await;
+    page.sees("Open conversation").await;
     page.press("Approve").await;
-    page.sees("Nothing waits for you").await;
+    page.sees("Inbox is empty").await;
     page.until("no badge", "return all('.badge').length === 0").await;
     page.ends().await;
 }

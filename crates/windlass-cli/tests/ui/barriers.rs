@@ -41,7 +41,7 @@ async fn pages_that_the_server_makes_itself_keep_nobody_out() {
     let made = |link: &Value| link["token"].as_str().unwrap().to_owned();
     for (what, path, words) in [
         ("a link to sign in", link(token(&own)), "Sign in to Windlass"),
-        ("an invitation", link(&made(&invite)), "Register with Windlass"),
+        ("an invitation", link(&made(&invite)), "Create a Windlass account"),
         ("a new password", link(&made(&reset)), "Choose a new password"),
         ("a link that counts no more", link("of-nobody"), "another one"),
         ("back from a sign-in", format!("/api/v1/mcp/callback?{back}"), "for everybody here?"),
@@ -67,8 +67,8 @@ async fn pages_for_whoever_is_new_or_lost_or_reads_along_keep_nobody_out() {
     own.sees("It is said.").await;
     let chat = format!("/chat/{}", own.thread().await);
     own.press("Share").await;
-    own.press("Make a link").await;
-    own.sees("Take the link back").await;
+    own.press("Create link").await;
+    own.sees("Revoke link").await;
 
     let looks = Looks::named("new");
     let page = Page::open(&server).await;
@@ -78,18 +78,18 @@ async fn pages_for_whoever_is_new_or_lost_or_reads_along_keep_nobody_out() {
     sign_in(&page, "vic@example.com", "not the word").await;
     page.until("it is refused", "return all('[role=alert]').length === 1").await;
     looks.judge(&page, "a wrong password").await;
-    page.press("Register").await;
-    page.sees("Register with Windlass").await;
+    page.press("Create account").await;
+    page.sees("Create a Windlass account").await;
     looks.judge(&page, "registering").await;
-    page.press("I have an account").await;
+    page.press("Sign in instead").await;
     page.sees("Sign in to Windlass").await;
     sign_in(&page, "vic@example.com", PASSWORD).await;
-    page.sees("You may look at what others do here").await;
+    page.sees("Your role is view-only").await;
     looks.judge(&page, "a viewer begins").await;
     for (what, path, words) in [
-        ("reading along", chat.as_str(), "shares this to be read"),
-        ("a conversation that is not here", "/chat/thr_none", "This conversation is not here"),
-        ("no such page", "/nowhere", "There is no such page"),
+        ("reading along", chat.as_str(), "Shared by"),
+        ("a conversation that is not here", "/chat/thr_none", "Conversation not found"),
+        ("no such page", "/nowhere", "Page not found"),
     ] {
         page.go(path).await;
         page.sees(words).await;
@@ -177,7 +177,7 @@ async fn what_comes_together_in_the_course_of_work_keeps_nobody_out() {
     page.go(&format!("/runs/{run}")).await;
     page.sees("Step 1").await;
     page.run("document.querySelectorAll('details.span').forEach((one) => (one.open = true))", vec![]).await;
-    page.press("Show the prompt").await;
+    page.press("Show prompt").await;
     page.sees("tokens, estimated").await;
     page.run("document.querySelectorAll('.prompt details').forEach((one) => (one.open = true))", vec![])
         .await;
@@ -199,20 +199,20 @@ async fn what_comes_together_in_the_course_of_work_keeps_nobody_out() {
     let wrong = format!("{RULES}\n[[rule]]\nverdict = 'deny'\ntool = 'Read'\n");
     let edit = "const field = all('[name=policy]')[0]; field.value = arguments[0]; field.dispatchEvent(new Event('input', { bubbles: true }))";
     page.run(edit, vec![wrong.into()]).await;
-    page.press("Check it").await;
-    page.sees("It cannot be used as it is.").await;
+    page.press("Check").await;
+    page.sees("The policy has errors and cannot be used.").await;
     looks.judge(&page, "findings about rules").await;
     page.go("/settings/limits").await;
     page.until("a budget", "return all('meter').length > 0").await;
     looks.judge(&page, "a budget").await;
     page.go("/usage").await;
     page.press("custom").await;
-    page.sees("Choose when it begins").await;
+    page.sees("Choose a start and a later end").await;
     looks.judge(&page, "usage of a range to choose").await;
     let long_ago = "for (const [name, day] of [['from', '2020-01-01T00:00'], ['until', '2020-01-02T00:00']]) {\
         const field = all(`[name=${name}]`)[0]; field.value = day; field.dispatchEvent(new Event('change', { bubbles: true })) }";
     page.run(long_ago, vec![]).await;
-    page.sees("Nothing ran in this time").await;
+    page.sees("No runs in this range").await;
     looks.judge(&page, "usage of a time in which nothing ran").await;
     looks.end();
     page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js"]).await;

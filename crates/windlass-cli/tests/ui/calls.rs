@@ -34,7 +34,7 @@ async fn a_card_shows_the_call_its_standing_its_approval_and_its_result() {
         )
         .await;
     }
-    page.until("tool, file and standing", "return ['Write', 'a.md', 'waits for approval'].every((words) => all('.call summary')[0].innerText.includes(words))").await;
+    page.until("tool, file and standing", "return ['Write', 'a.md', 'needs approval'].every((words) => all('.call summary')[0].innerText.includes(words))").await;
     assert_eq!(page.number_of(".asks .ask").await, 0, "it is asked twice");
     page.press("Approve").await;
     page.until("the next one", "return all('.call[data-standing=asking] .brief')[0]?.innerText === 'b.md'")
@@ -65,10 +65,10 @@ async fn an_approval_outlives_the_server() {
     let place = server.address.trim_start_matches("http://").to_owned();
     let page = asked(&server).await;
     let user = server.kill();
-    page.sees("connecting…").await;
+    page.sees("Connecting…").await;
     let command = model.command(&user, &["serve", "--listen", &place]);
     let _server = Server::spawn(user, command);
-    page.misses("connecting…").await;
+    page.misses("Connecting…").await;
     page.press("Approve").await;
     page.sees("All is settled.").await;
     page.ends_but_for(&["net::ERR_"]).await;

@@ -20,7 +20,7 @@ const OPEN: &str =
 const KNOWN: &str = "const own = all('.call')[0]; if (!own.querySelector('[data-key=answered]')) return false;\
     own.querySelectorAll('details').forEach((one) => (one.open = true));\
     return [own.querySelector('[data-key=answered]').innerText.split(',')[0], own.querySelector('.diff [data-kind=file]:nth-of-type(2)').innerText.split(' (')[0],\
-        [...own.querySelectorAll('dl')].map((one) => one.querySelector('dd').innerText.trim()), own.innerText.includes('Because ')]";
+        [...own.querySelectorAll('dl')].map((one) => one.querySelector('dd').innerText.trim()), own.innerText.includes('No policy rule matches')]";
 
 #[tokio::test]
 async fn a_card_knows_who_approved_what_was_shown_and_what_was_asked() {
@@ -55,7 +55,7 @@ async fn a_card_says_that_its_arguments_are_written_and_stays_open_afterwards() 
     let grows = "const [brief, standing] = ['.brief', '.standing'].map((css) => all(`.call ${css}`)[0]?.innerText ?? '');\
         return brief === arguments[0] && standing === arguments[1]";
     for (brief, standing) in
-        [("some", "is being written, 17 characters"), ("something/*.none", "is being written, 29 characters")]
+        [("some", "preparing, 17 characters"), ("something/*.none", "preparing, 29 characters")]
     {
         page.until_of("it grows", grows, vec![brief.into(), standing.into()]).await;
     }

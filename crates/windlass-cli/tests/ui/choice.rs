@@ -77,7 +77,7 @@ async fn an_edited_message_keeps_its_model_its_mode_and_its_files() {
     // A message can be edited after its run has ended.
     page.until("it is answered", "return all('.stop').length === 0").await;
     page.run("all('.entry.user')[1].querySelectorAll('button').forEach((one) => named(one) === 'Edit' && one.click())", vec![]).await;
-    page.sees("1 file of this message goes along").await;
+    page.sees("1 attachment will be included").await;
     page.write(".entry.user textarea", "Two, changed.").await;
     page.run("all('.entry.user form')[0].requestSubmit()", vec![]).await;
     let there =
@@ -140,8 +140,8 @@ async fn files_are_dropped_anywhere_and_pasted_and_what_is_too_much_is_named() {
         return document.body.dispatchEvent(new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data }))";
     assert_eq!(page.run(words, vec![]).await, true);
     drop_files(&page, "document.body", 20).await;
-    page.sees("At most 20 files go with a message").await;
-    page.sees("Left out: file19.txt, file20.txt").await;
+    page.sees("You can attach up to 20 files").await;
+    page.sees("Not attached: file19.txt, file20.txt").await;
     page.until("as many as may", "return all('.composer .chips li').length === 20").await;
     page.say("Two.").await;
     page.sees("Second answer.").await;
@@ -177,7 +177,7 @@ async fn a_message_can_be_sent_when_it_is_known_what_the_last_one_chose() {
     let thread = page.thread().await;
     page.until("it is over", "return all('.stop').length === 0").await;
     page.press("New conversation").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     // Simulates a run of many steps, whose message is not in the loaded part.
     let late = "if (url.includes('/messages?')) { const page = await (await real()).json(); for (const one of page.data) delete one.model; return Response.json(page); }
         if (url.includes('/runs?')) await new Promise((go) => (window.release = go)); return real()";

@@ -18,22 +18,22 @@ use crate::http::mcp::{confirm, state};
 const DIALOGS: &[(&str, &[&str], &str)] = &[
     ("/chat/", &["Share"], "Only you and the workspace's administrators"),
     ("/chat/", &["Files"], "No files yet"),
-    ("/inbox", &["Shortcuts"], "This list"),
-    ("/inbox", &["What can be done with Speak.", "Delete"], "This cannot be taken back"),
-    ("/library/tools?tool=Write", &["Try a call"], "It works on the files that you have uploaded"),
-    ("/library/servers", &["Add a tool server"], "How it is reached"),
-    ("/library/servers", &["Log"], "has said"),
-    ("/library/servers", &["Sign in"], "This closes by itself"),
-    ("/library/servers", &["Sign out"], "Its tokens are forgotten"),
-    ("/library/servers", &["Take out"], "Its tools are gone at once"),
-    ("/library/integrations", &["Connect a system"], "Credentials, as JSON"),
-    ("/library/integrations", &["Forget"], "Its credentials are deleted"),
-    ("/library/policy", &["Ask the gate"], "It would be asked about."),
-    ("/settings/keys", &["Make it"], "Copy it now; only its beginning is kept."),
-    ("/settings/team", &["Add somebody with a password"], "Tell it to them"),
-    ("/settings/team", &["Credit of Local administrator"], "US dollars, altogether"),
-    ("/settings/team", &["New password"], "it is good once"),
-    ("/settings/team", &["Remove"], "Their sessions and keys end at once"),
+    ("/inbox", &["Keyboard shortcuts"], "Show keyboard shortcuts"),
+    ("/inbox", &["Actions for Speak.", "Delete"], "You cannot undo this"),
+    ("/library/tools?tool=Write", &["Test call"], "The call uses your uploaded files"),
+    ("/library/servers", &["Add a tool server"], "Remote server (URL)"),
+    ("/library/servers", &["Log"], "Log of"),
+    ("/library/servers", &["Sign in"], "This dialog closes after you have signed in"),
+    ("/library/servers", &["Sign out"], "This deletes its tokens"),
+    ("/library/servers", &["Remove"], "Its tools become unavailable immediately"),
+    ("/library/integrations", &["Add integration"], "Credentials (JSON)"),
+    ("/library/integrations", &["Delete"], "This deletes its credentials"),
+    ("/library/policy", &["Evaluate"], "This call would need approval."),
+    ("/settings/keys", &["Create key"], "Copy the key now. It cannot be shown again."),
+    ("/settings/team", &["Add a member with a password"], "Send them the password"),
+    ("/settings/team", &["Credit of Local administrator"], "Total credit (US dollars)"),
+    ("/settings/team", &["Reset password"], "It can be used once"),
+    ("/settings/team", &["Remove"], "Their sessions and API keys end immediately"),
 ];
 
 /// A server with a row in each list: signed-in, signed-out and added tool servers, an integration and a colleague.
@@ -67,12 +67,12 @@ async fn furnished(far: &Far) -> Server {
 /// Fills in the fields that a form requires.
 async fn fill(page: &Page, opens: &str) {
     match opens {
-        "Ask the gate" => {
+        "Evaluate" => {
             choose(page, ".gate [name=tool]", "Write").await;
             page.write(".gate [name='v.file_path']", "a.md").await;
             page.write(".gate [name='v.content']", "x").await;
         }
-        "Make it" => page.write("[name=name]", "nightly").await,
+        "Create key" => page.write("[name=name]", "nightly").await,
         _ => {}
     }
 }

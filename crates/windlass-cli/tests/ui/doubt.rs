@@ -69,17 +69,17 @@ async fn a_call_in_doubt_shows_its_evidence_and_takes_three_answers() {
     page.sees(asks["effect"].as_str().unwrap()).await;
     let begun = "return all('.ask .facts time')[0].innerText === new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' }).format(arguments[0])";
     page.until_of("when it was begun", begun, vec![asks["begun_at"].clone()]).await;
-    page.press("It was done…").await;
+    page.press("Mark as done…").await;
     page.write("[name=result]", "sixty seconds went by").await;
-    page.press("It was done").await;
+    page.press("Mark as done").await;
     page.sees("It was done then.").await;
 
     server = lost(&page, server, &model, 2).await;
-    page.press("It failed").await;
+    page.press("Mark as failed").await;
     page.sees("It failed then.").await;
 
     let _server = lost(&page, server, &model, 3).await;
-    page.press("It was not: do it again").await;
+    page.press("Not done: retry").await;
     page.sees("It is done again.").await;
     page.ends_but_for(&["net::ERR_"]).await;
 }

@@ -17,7 +17,7 @@ async fn a_message_that_is_edited_has_the_focus_and_gives_it_back() {
     let server = scripted(vec![Turn::Call(vec![write("a.md")]), Turn::Say("It is written.")]);
     let page = asked(&server).await;
     page.say("And then?").await;
-    page.sees("1 message waits.").await;
+    page.sees("1 queued message.").await;
     for place in [".entry.user", ".queue li"] {
         of(&page, place, "Edit").await;
         let field = "return document.activeElement === document.querySelector(`${arguments[0]} textarea`)";

@@ -11,25 +11,25 @@ use crate::http::Server;
 
 /// Every page, with a text that shows that it has loaded.
 const PAGES: &[(&str, &str)] = &[
-    ("/", "What shall be done"),
+    ("/", "What would you like to do"),
     ("/inbox", "Inbox"),
     ("/runs", "Status"),
     ("/library", "load_toolset"),
-    ("/library/toolsets", "A model is given"),
+    ("/library/toolsets", "Some tools are included in every request"),
     ("/library/servers", "No tool servers"),
-    ("/library/integrations", "Nothing is connected"),
+    ("/library/integrations", "No integrations"),
     ("/library/agents", "Definition"),
-    ("/library/policy", "What would the gate say"),
+    ("/library/policy", "Test a call against the policy"),
     ("/usage", "Approval rate"),
     ("/settings", "Sign out of this browser"),
     ("/settings/asking", "Allow list"),
     ("/settings/grants", "No grants"),
     ("/settings/shared", "Nothing is shared"),
-    ("/settings/keys", "Make a key"),
-    ("/settings/sessions", "this one"),
-    ("/settings/team", "Invite somebody"),
-    ("/settings/audit", "Download all of it"),
-    ("/settings/limits", "Nothing is limited"),
+    ("/settings/keys", "Create a key"),
+    ("/settings/sessions", "this session"),
+    ("/settings/team", "Invite a member"),
+    ("/settings/audit", "Download full log"),
+    ("/settings/limits", "No limits"),
     ("/settings/look", "Density"),
 ];
 
@@ -63,7 +63,7 @@ async fn a_phone_shows_every_page_without_scrolling_aside() {
     nothing_sticks_out(&page, "an approval").await;
     let thread = page.thread().await;
     page.go(&format!("/chat/{thread}")).await;
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     page.press("Approve").await;
     page.sees("A heading").await;
     nothing_sticks_out(&page, "a conversation").await;
@@ -81,7 +81,7 @@ async fn on_a_phone_the_sidebar_opens_and_closes_behind_whoever_goes() {
     let page = asked(&server).await;
     narrow(&page).await;
     page.driver.refresh().await.unwrap();
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     let state = async || page.run("return document.querySelector('.shell').dataset.sidebar", vec![]).await;
     let inside = "const left = document.querySelector('.sidebar .inside'); return all('.sidebar .inside').length > 0 && left.getBoundingClientRect().right > 100";
     if state().await == "closed" {
@@ -100,9 +100,9 @@ async fn shortcuts_go_focus_answer_and_tell_of_themselves() {
     let page = asked(&server).await;
     page.run("document.activeElement.blur()", vec![]).await;
     page.types("?").await;
-    page.sees("Approve or deny the call that has the focus").await;
+    page.sees("Approve or deny the focused call").await;
     page.types(Key::Escape + "").await;
-    page.misses("Approve or deny the call that has the focus").await;
+    page.misses("Approve or deny the focused call").await;
     page.run("document.activeElement.blur()", vec![]).await;
     page.types("/").await;
     page.until("writing", "return document.activeElement.dataset.key === 'composer'").await;
@@ -115,7 +115,7 @@ async fn shortcuts_go_focus_answer_and_tell_of_themselves() {
     page.types("gu").await;
     page.sees("Approval rate").await;
     page.types("gn").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     page.ends().await;
 }
 
@@ -134,7 +134,7 @@ async fn everything_is_reached_by_the_tab_key_and_seen_when_it_is() {
         assert_eq!((&focus[1], &focus[2]), (&json!(true), &json!(true)), "no focus can be seen on {focus}");
         names.push(focus[0].as_str().unwrap().to_owned());
     }
-    assert_eq!(names[0], "Skip to the page", "{names:?}");
+    assert_eq!(names[0], "Skip to main content", "{names:?}");
     for wanted in
         ["New conversation", "Usage", "search", "approve", "deny", "Edit…", "composer", "Attach files"]
     {
@@ -150,14 +150,14 @@ async fn the_dark_is_dark_and_stays() {
     let light = "const [r, g, b] = getComputedStyle(document.body).backgroundColor.match(/[\\d.]+/g).map(Number); return r + g + b";
     let shade = async || page.run(light, vec![]).await.as_f64().unwrap();
     page.go("/settings/look").await;
-    page.press("light").await;
+    page.press("Light").await;
     assert!(shade().await > 600.0, "{}", shade().await);
-    page.press("dark").await;
+    page.press("Dark").await;
     assert!(shade().await < 200.0, "{}", shade().await);
     page.driver.refresh().await.unwrap();
     page.sees("Density").await;
     assert!(shade().await < 200.0);
-    page.press("as the system has it").await;
+    page.press("System").await;
     page.devtools(
         "Emulation.setEmulatedMedia",
         json!({"features": [{"name": "prefers-color-scheme", "value": "dark"}]}),
@@ -175,11 +175,11 @@ async fn without_the_server_the_page_shows_what_it_has_and_says_so() {
     page.say("Speak.").await;
     page.sees("It is said.").await;
     let user = server.kill();
-    page.sees("Not connected").await;
+    page.sees("Connection lost").await;
     page.sees("It is said.").await;
     let command = user.command(&["serve", "--listen", &place]);
     let _server = Server::spawn(user, command);
-    page.misses("Not connected").await;
+    page.misses("Connection lost").await;
     page.ends_but_for(&["net::ERR_"]).await;
 }
 
@@ -191,7 +191,7 @@ async fn a_conversation_that_could_not_be_read_is_shown_once_the_server_is_back(
     page.say("Speak.").await;
     page.sees("It is said.").await;
     page.press("New conversation").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     let user = server.kill();
     page.element(".history .thread a").await.click().await.unwrap();
     page.sees("It cannot be shown").await;
@@ -235,7 +235,7 @@ async fn no_page_has_a_serious_barrier_in_light_or_dark() {
         }
     };
     page.go(&format!("/chat/{thread}")).await;
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     look("an approval").await;
     page.press("Approve").await;
     page.sees("A heading").await;

@@ -46,14 +46,12 @@ async fn busy() -> (Server, Page) {
 /// Visits each page in turn.
 async fn each(page: &Page, thread: &str, run: &str, look: impl AsyncFn(&str)) {
     page.go(&format!("/chat/{thread}")).await;
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     page.sees("And then sum it up.").await;
     look("a queue").await;
-    for (opens, words) in [
-        ("Edit…", "Use these"),
-        ("Deny…", "Deny"),
-        ("Approve and do not ask again…", "any arguments of this tool"),
-    ] {
+    for (opens, words) in
+        [("Edit…", "Save and review"), ("Deny…", "Deny"), ("Always allow…", "any arguments")]
+    {
         page.press(opens).await;
         page.sees(words).await;
         look(opens).await;
@@ -64,21 +62,21 @@ async fn each(page: &Page, thread: &str, run: &str, look: impl AsyncFn(&str)) {
     look("files").await;
     let [run, compared] = [format!("/runs/{run}"), format!("/compare?a={run}&b={run}")];
     for (path, words) in [
-        ("/inbox", "May Write run?"),
-        ("/settings/grants", "Take back"),
-        ("/settings/shared", "Copy the link"),
+        ("/inbox", "Allow Write to "),
+        ("/settings/grants", "Revoke"),
+        ("/settings/shared", "Copy link"),
         ("/settings/keys", "nightly"),
-        ("/settings/team", "whoever has the link"),
-        ("/library/integrations", "credentials are sealed"),
+        ("/settings/team", "Anyone with the link"),
+        ("/library/integrations", "credentials stored"),
         (&*run, "Step 1"),
-        (&*compared, "Rows that differ are marked."),
+        (&*compared, "Different rows are highlighted."),
     ] {
         page.go(path).await;
         page.sees(words).await;
         if path == "/inbox" {
             otherwise(page, EVERYTHING).await;
             page.run("return module('state/inbox.js').then((inbox) => inbox.load())", vec![]).await;
-            page.sees("What its tool knows it by").await;
+            page.sees("Effect ID").await;
         }
         // A run's id differs each time.
         look(if path.starts_with("/runs/") { "a run" } else { path.split('?').next().unwrap_or(path) }).await;
@@ -127,7 +125,7 @@ async fn whoever_wants_no_motion_sees_none() {
 async fn a_browser_that_notifies_only_through_a_worker_goes_on() {
     let (_server, page) = busy().await;
     page.go("/inbox").await;
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     let script = "window.Notification = class { static permission = 'granted'; constructor() { throw new TypeError('Illegal constructor') } };
         Object.defineProperty(document, 'hidden', { value: true });
         return module('state/inbox.js').then(async (inbox) => { const all = inbox.inbox.value; await inbox.load();

@@ -50,7 +50,7 @@ async fn from_the_link_that_the_first_start_prints_to_the_first_answer() {
     page.driver.goto(link).await.unwrap();
     page.sees("Sign in to Windlass").await;
     page.press("Sign in").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     page.say("hello").await;
     let said = ended(&page).await;
     assert!(said.len() > 20, "{said}");
@@ -66,13 +66,13 @@ async fn an_invited_person_registers_and_talks() {
     let link = invite["url"].as_str().unwrap();
     let page = Page::open(&server).await;
     page.driver.goto(link).await.unwrap();
-    page.sees("Register with Windlass").await;
+    page.sees("Create a Windlass account").await;
     let email = "return document.querySelector('[name=email]').value";
     page.shows(email, vec![], json!("ann@example.com")).await;
     page.write("[name=name]", "Ann Example").await;
     page.write("[name=password]", PASSWORD).await;
-    page.press("Register").await;
-    page.sees("What shall be done, Ann?").await;
+    page.press("Create account").await;
+    page.sees("What would you like to do, Ann?").await;
     page.say("Speak.").await;
     page.sees("It is said.").await;
     let me = page.asks("/auth/me").await;
@@ -87,7 +87,7 @@ async fn an_invited_person_registers_and_talks() {
 async fn a_conversation_that_begins_while_the_list_is_read_is_in_it() {
     let server = scripted(vec![Turn::Say("It is said.")]);
     let page = Page::signed_in(&server).await;
-    page.sees("Conversations that you begin stand here").await;
+    page.sees("Your conversations appear here").await;
     // The delayed response is outdated, and a hidden page does not poll.
     let late = "if (!url.includes('/threads?') || window.release) return real();
         const before = await real();
@@ -120,7 +120,7 @@ async fn how_far_files_are_is_heard_from_where_nothing_stood_before() {
         page.attach("figures.csv", "a,b\n1,2\n").await;
         page.until("it is attached", "return all('.composer .chips li').length === 1").await;
         page.say(message).await;
-        let told = "return window.region.isConnected && window.region.innerText.trim() === 'uploading…'";
+        let told = "return window.region.isConnected && window.region.innerText.trim() === 'Uploading…'";
         page.until("how far it is", told).await;
         page.run("window.release()", vec![]).await;
         page.sees(answer).await;

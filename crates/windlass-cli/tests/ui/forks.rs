@@ -40,15 +40,15 @@ async fn a_fork_is_compared_with_its_parent() {
     assert_eq!(told["forked_from"]["thread"], parent, "{told}");
     assert_eq!(page.asks(&format!("/threads/{parent}")).await["forked_from"], json!(null));
     page.go(&format!("/compare?fork={fork}")).await;
-    page.sees("The fork has not gone on yet").await;
+    page.sees("The fork has no new runs yet").await;
     page.go(&format!("/chat/{fork}")).await;
     page.sees("First answer.").await;
     page.say("Otherwise.").await;
     page.sees("Second answer.").await;
     page.until("it is over", "return all('.stop').length === 0").await;
     page.driver.find(By::Css("a[href^='/runs?thread=']")).await.unwrap().click().await.unwrap();
-    page.press("Compare with the parent").await;
-    page.sees("A fork and its parent").await;
+    page.press("Compare with parent").await;
+    page.sees("Fork and parent").await;
     let shown = page.run("return all('thead a').map((one) => one.pathname.slice(6))", vec![]).await;
     let newest = async |thread: &str| {
         page.asks(&format!("/runs?thread={thread}&limit=1")).await["data"][0]["id"].clone()
@@ -69,7 +69,7 @@ async fn a_fork_says_that_its_parent_is_gone() {
     let delete = "return fetch(`/api/v1/threads/${arguments[0]}`, { method: 'DELETE' }).then((answer) => answer.status)";
     assert_eq!(page.run(delete, vec![parent.into()]).await, 204);
     page.go(&format!("/compare?fork={fork}")).await;
-    page.sees("Its parent has been deleted").await;
+    page.sees("The parent conversation was deleted").await;
     let ways = "return all('.empty a').map((one) => [named(one), one.pathname])";
     page.shows(ways, vec![], json!([["The fork", format!("/chat/{fork}")]])).await;
     page.ends_but_for(&["404"]).await;
@@ -228,7 +228,7 @@ async fn files_are_listed_entered_and_downloaded_by_keys_and_on_a_phone() {
         page.run("return fetch(arguments[0]).then((answer) => answer.text())", vec![file[1].clone()]).await;
     assert_eq!(text, "first line\nsecond line\n");
     back("deep").await;
-    back("The folder").await;
+    back("Folder").await;
     page.types(Key::Enter + "").await;
     page.until_of("the first of it", focused, vec!["deep/".into()]).await;
     page.types(Key::Tab + "").await;
@@ -248,7 +248,7 @@ async fn a_range_of_ones_own_is_in_utc_and_kept() {
     page.devtools("Emulation.setTimezoneOverride", json!({"timezoneId": "Asia/Tokyo"})).await;
     page.go("/usage").await;
     page.press("custom").await;
-    page.sees("Choose when it begins").await;
+    page.sees("Choose a start and a later end").await;
     page.run("window.asked = []", vec![]).await;
     otherwise(&page, "window.asked.push(url); return real()").await;
     for (name, value) in [("from", "2026-01-02T03:04"), ("until", "2036-01-02T03:04")] {
@@ -263,7 +263,7 @@ async fn a_range_of_ones_own_is_in_utc_and_kept() {
     let kept = "return ['from', 'until'].map((name) => document.querySelector(`[name=${name}]`).value)";
     page.shows(kept, vec![], json!(["2026-01-02T03:04", "2036-01-02T03:04"])).await;
     // Administrators see the owner of each run.
-    page.sees("By person").await;
+    page.sees("By user").await;
     page.sees("Local administrator").await;
     page.ends().await;
 }

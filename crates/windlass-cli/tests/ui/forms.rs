@@ -9,7 +9,7 @@ use crate::cli::model::Turn;
 /// Alters the interrupt in responses to the page; the submitted answer is in `window.said`.
 async fn altered(page: &Page, change: &str) {
     page.go("/inbox").await;
-    page.sees("Open the conversation").await;
+    page.sees("Open conversation").await;
     let answer = format!(
         "if (url.includes('/answer')) {{ window.said = JSON.parse(options.body).answer; return Response.json({{ interrupt: '', state: 'open' }}); }}
          if (url.includes('/tools/')) return window.tool ? Response.json(window.tool) : real();
@@ -35,7 +35,7 @@ async fn editing(schema: Value, arguments: Value) -> (crate::http::Server, Page)
     altered(&page, &format!("one.preview = null; one.arguments = JSON.stringify({arguments});")).await;
     page.run("window.tool = { input_schema: arguments[0] }", vec![schema]).await;
     page.press("Edit…").await;
-    page.sees("Use these").await;
+    page.sees("Save and review").await;
     (server, page)
 }
 
@@ -61,7 +61,7 @@ async fn a_call_is_edited_in_a_form_of_the_tools_own_schema() {
         return [of('speed').tagName, of('times').max, of('deep').checked, of('text').required, of('else').type]";
     page.shows(looks, vec![], json!(["SELECT", "9", true, false, "number"])).await;
     // Unchanged fields keep their values, and absent fields stay absent.
-    page.press("Use these").await;
+    page.press("Save and review").await;
     let before =
         json!({"path": "a.md", "text": "", "speed": "slow", "note": "of old", "rows": ["a"], "else": 1});
     assert_eq!(said(&page).await, json!({"kind": "edit", "arguments": before}));
@@ -69,11 +69,11 @@ async fn a_call_is_edited_in_a_form_of_the_tools_own_schema() {
     page.write("[name='v.times']", "5").await;
     page.element("[name='v.deep']").await.click().await.unwrap();
     page.run("const note = all('[name=\"v.note\"]')[0]; note.value = ''; all('[name=\"v.rows\"] option')[2].selected = true", vec![]).await;
-    page.press("Use these").await;
+    page.press("Save and review").await;
     let now = json!({"path": "a.md", "text": "", "speed": "fast", "times": 5, "deep": false, "rows": ["a", "c"], "else": 1});
     assert_eq!(said(&page).await, json!({"kind": "edit", "arguments": now}));
     page.write("[name='v.times']", "12").await;
-    page.press("Use these").await;
+    page.press("Save and review").await;
     page.shows(
         "return [document.querySelector('[name=\"v.times\"]').validity.rangeOverflow, window.said ?? null]",
         vec![],
@@ -88,13 +88,13 @@ async fn a_call_of_a_tool_that_nobody_knows_is_edited_by_what_is_there() {
     let (_server, page) =
         editing(json!({}), json!({"path": "a.md", "times": 3, "deep": true, "big": [1]})).await;
     page.write("[name='v.times']", "4").await;
-    page.press("Use these").await;
+    page.press("Save and review").await;
     let now = json!({"path": "a.md", "times": 4, "deep": true, "big": [1]});
     assert_eq!(said(&page).await, json!({"kind": "edit", "arguments": now}));
     page.write("[name='v.times']", "").await;
     page.run("document.querySelector('[name=\"v.times\"]').value = ''", vec![]).await;
-    page.press("Use these").await;
-    page.sees("“times” is empty; write a value.").await;
+    page.press("Save and review").await;
+    page.sees("“times” must not be empty.").await;
     page.ends().await;
 }
 
@@ -115,7 +115,7 @@ async fn a_pattern_is_that_of_any_part_and_what_does_not_match_is_said() {
     let (_server, page) = asking(question, change).await;
     page.write("[name='v.order']", "no number").await;
     page.press("Answer").await;
-    page.sees("“order” has to match [0-9]{3}").await;
+    page.sees("“order” must match [0-9]{3}").await;
     page.write("[name='v.order']", "order 123 of May").await;
     page.press("Answer").await;
     assert_eq!(said(&page).await, json!({"kind": "reply", "values": {"order": "order 123 of May"}}));
@@ -152,12 +152,12 @@ async fn a_limit_of_money_is_asked_in_dollars() {
     let question = json!({"checkpoint": "c", "summary": "Shall it be sent?"});
     let change = "one.kind = 'limit'; one.limit = { limit: 'local/run/run_1/usd', figure: 2500000, used: 2600000, next: 'retry' };";
     let (_server, page) = asking(question, change).await;
-    page.sees("A limit is reached: money per run").await;
-    page.sees("$2.60 of $2.50 are used.").await;
+    page.sees("Limit reached: money per run").await;
+    page.sees("Used: $2.60 of $2.50.").await;
     page.sees("US dollars").await;
     page.until("twice of it", "return document.querySelector('[name=to]').value === '5'").await;
     page.write("[name=to]", "7.25").await;
-    page.press("Go on").await;
+    page.press("Continue").await;
     assert_eq!(said(&page).await, json!({"kind": "raise", "to": 7_250_000}));
     page.ends().await;
 }
@@ -167,9 +167,9 @@ async fn a_limit_that_others_raise_is_tried_again() {
     let question = json!({"checkpoint": "c", "summary": "Shall it be sent?"});
     let change = "one.kind = 'limit'; one.counts = false; one.limit = { limit: 'local/user/ann/tokens/2026-11-23', figure: 2000, used: 1990, next: 'retry' };";
     let (_server, page) = asking(question, change).await;
-    page.sees("A limit is reached: tokens per user on 2026-11-23").await;
-    page.sees("Somebody else has to raise it.").await;
-    page.misses("Raise it to").await;
+    page.sees("Limit reached: tokens per user on 2026-11-23").await;
+    page.sees("Another user must raise this limit.").await;
+    page.misses("Raise to").await;
     page.press("Try again").await;
     assert_eq!(said(&page).await, json!({"kind": "retry"}));
     page.ends().await;
@@ -180,7 +180,7 @@ async fn what_comes_of_silence_is_said() {
     let question = json!({"checkpoint": "c", "summary": "Shall it be sent?"});
     let at = "one.expires_at = 1800000000000;";
     let (_server, page) = asking(question, at).await;
-    let until = "return text().includes(`If nobody answers until ${new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' }).format(1800000000000)}, it is ${arguments[0]}.`)";
+    let until = "return text().includes(`Expires on ${new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' }).format(1800000000000)}; it is then ${arguments[0]} automatically.`)";
     page.until_of("a question", until, vec!["declined".into()]).await;
     altered(&page, &format!("{at} one.kind = 'approval'; one.tool = 'Pay';")).await;
     page.until_of("a call", until, vec!["denied".into()]).await;

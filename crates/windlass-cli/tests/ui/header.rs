@@ -30,7 +30,7 @@ async fn a_fork_says_what_it_is_a_fork_of() {
     page.until_of(
         "the rows",
         &format!("return JSON.stringify((() => {{ {rows} }})()) === JSON.stringify(arguments[0])"),
-        vec![json!([["One.", "A fork"], ["One.", ""]])],
+        vec![json!([["One.", "Fork"], ["One.", ""]])],
     )
     .await;
     page.run("all('.fork-of a')[0].click()", vec![]).await;
@@ -59,9 +59,9 @@ async fn commands_in_the_background_are_listed_and_ended() {
     assert_eq!(page.number_of("[aria-label^=Commands]").await, 0);
     page.say("Begin.").await;
     page.sees("They run.").await;
-    page.press("Commands, 2 at work").await;
+    page.press("Commands, 2 running").await;
     page.until("both", "return JSON.stringify(all('.commands pre').map((one) => one.innerText)) === '[\"sleep 7001\",\"sleep 7002\"]'").await;
-    page.sees("at work since").await;
+    page.sees("running since").await;
     page.run("all('.commands button')[0].click()", vec![]).await;
     page.until(
         "one is left",
@@ -69,7 +69,7 @@ async fn commands_in_the_background_are_listed_and_ended() {
     )
     .await;
     page.run("all('.commands button')[0].click()", vec![]).await;
-    page.sees("None is at work any more.").await;
+    page.sees("No commands are running.").await;
     let thread = page.thread().await;
     assert_eq!(page.asks(&format!("/threads/{thread}/commands")).await["data"], json!([]));
     page.press("Close").await;

@@ -20,7 +20,7 @@ const OF_EACH_TIME: &str = "if (!url.includes('/threads?')) return real();
 async fn conversations_stand_under_the_day_and_month_of_their_last_word() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
-    page.sees("Conversations that you begin stand here").await;
+    page.sees("Your conversations appear here").await;
     otherwise(&page, OF_EACH_TIME).await;
     page.run("return module('state/threads.js').then((threads) => threads.load())", vec![]).await;
     page.sees("long ago").await;

@@ -58,7 +58,7 @@ async fn what_comes_later_stands_below_what_is_being_read() {
     page.until("the other", "return all('.ask').length === 1 && document.activeElement === all('.ask')[0]")
         .await;
     page.press("Approve").await;
-    page.sees("Nothing waits for you").await;
+    page.sees("Inbox is empty").await;
     page.until("the name of the page", "return document.activeElement.tagName === 'H1'").await;
     page.ends().await;
 }
@@ -90,7 +90,7 @@ async fn the_calls_of_one_run_are_answered_together_in_the_inbox_too() {
     page.sees("2 calls need approval: Write").await;
     page.until("how far it is", "return all('.batch')[0].innerText.includes('1/3')").await;
     page.press("Deny all").await;
-    page.sees("Nothing waits for you").await;
+    page.sees("Inbox is empty").await;
     page.ends().await;
 }
 
@@ -114,9 +114,9 @@ async fn whom_a_rule_names_is_led_to_no_conversation_that_is_not_theirs() {
     own.sees("In “Write it.”").await;
 
     let page = signed_in_as(&server, "ann@example.com").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     page.press("Inbox 1").await;
-    page.sees(&format!("In a conversation of {name}, which is not open to you")).await;
+    page.sees(&format!("In a conversation of {name} that you cannot open")).await;
     assert_eq!(page.number_of(".ask a").await, 0);
     let share = format!(
         "return fetch('/api/v1/threads/{thread}/share', {{ method: 'PUT', headers: {{ 'content-type': 'application/json' }}, body: '{{}}' }}).then((answer) => answer.ok)"
@@ -124,10 +124,10 @@ async fn whom_a_rule_names_is_led_to_no_conversation_that_is_not_theirs() {
     assert_eq!(own.run(&share, vec![]).await, true);
     read_again(&page).await;
     page.sees(&format!("In “Write it.”, of {name}")).await;
-    page.press("Open the conversation").await;
-    page.sees("shares this to be read").await;
+    page.press("Open conversation").await;
+    page.sees("Shared by").await;
     own.press("Approve").await;
-    own.sees("Nothing waits for you").await;
+    own.sees("Inbox is empty").await;
     own.ends().await;
     page.ends_but_for(&["401"]).await;
 }
@@ -141,9 +141,9 @@ async fn how_much_waits_stands_on_the_button_of_a_closed_sidebar() {
     page.shows(badge, vec![], json!(["", "", 1])).await;
     page.press("Show or hide the sidebar").await;
     page.until("it is closed", "return document.querySelector('.shell').dataset.sidebar === 'closed'").await;
-    page.shows(badge, vec![], json!(["1", "1 waits for you", 1])).await;
+    page.shows(badge, vec![], json!(["1", "1 request needs your input", 1])).await;
     super::feel::narrow(&page).await;
-    page.shows(badge, vec![], json!(["1", "1 waits for you", 1])).await;
+    page.shows(badge, vec![], json!(["1", "1 request needs your input", 1])).await;
     page.press("Approve").await;
     page.sees("All is settled.").await;
     page.until("no badge", "return all('.badge').length === 0").await;

@@ -38,8 +38,8 @@ async fn compared(page: &Page) {
     page.go("/runs").await;
     page.until("two runs", "return all('td input').length === 2").await;
     page.run("all('td input').reverse().forEach((one) => one.click())", vec![]).await;
-    page.press("Compare two").await;
-    page.sees("What they said at the end").await;
+    page.press("Compare selected").await;
+    page.sees("Final answers").await;
 }
 
 #[tokio::test]
@@ -54,8 +54,8 @@ async fn the_arguments_that_were_sent_are_shown_with_who_changed_them_and_what_d
         vec![],
         json!([
             ["model", "openai-compatible/scripted", "replied"],
-            ["wait", "May Write run?", "changed"],
-            ["wait", "May Write run?", "approved"],
+            ["wait", "Allow Write to create a.md?", "edited"],
+            ["wait", "Allow Write to create other.md?", "approved"],
             ["tool", "Write", "done"],
             ["model", "openai-compatible/scripted", "replied"],
         ]),
@@ -74,15 +74,15 @@ async fn the_arguments_that_were_sent_are_shown_with_who_changed_them_and_what_d
         &decided,
         vec![],
         json!([
-            "The gate wanted somebody's word. Because no rule fits, and what the tool says of itself counts.",
-            "Local administrator changed its arguments after a while.",
-            "Local administrator approved it after a while.",
+            "Approval required. No policy rule matches; the tool's annotations decide.",
+            "Local administrator edited the arguments after a while.",
+            "Local administrator approved after a while.",
         ]),
     )
     .await;
     // The same holds in a comparison.
-    page.until("the conversation", "return button('The conversation')").await;
-    page.press("The conversation").await;
+    page.until("the conversation", "return button('Open conversation')").await;
+    page.press("Open conversation").await;
     page.say("Again.").await;
     page.sees("Done.").await;
     compared(&page).await;
@@ -120,15 +120,15 @@ async fn a_limit_and_who_raised_it_are_told_in_words() {
     let server = Server::spawn(user, command);
     let page = Page::signed_in(&server).await;
     page.say("Look twice.").await;
-    page.sees("1 of 1 are used").await;
+    page.sees("Used: 1 of 1.").await;
     // A waiting run is displayed as such in the list and in the inspector.
     page.go("/runs").await;
     page.sees("needs approval").await;
     page.element("table.list a[href^='/runs/']").await.click().await.unwrap();
     page.until("it waits", "return all('h1 + .state')[0]?.innerText === 'needs approval'").await;
-    page.press("The conversation").await;
+    page.press("Open conversation").await;
     page.write("[name=to]", "9").await;
-    page.press("Go on").await;
+    page.press("Continue").await;
     page.sees("All is settled.").await;
     inspected(&page).await;
     opened(&page).await;
@@ -139,14 +139,14 @@ async fn a_limit_and_who_raised_it_are_told_in_words() {
         &told,
         vec![],
         json!([
-            "A limit is reached: steps of a run",
-            "1 of 1 were used.",
-            "Local administrator raised it to 9 after a while.",
+            "Limit reached: steps per run",
+            "Used: 1 of 1.",
+            "Local administrator raised the limit to 9 after a while.",
         ]),
     )
     .await;
     let marks = "return all('.span[data-kind=mark] > p:last-child').map((one) => one.innerText)";
-    page.shows(marks, vec![], json!(["A limit is reached: steps of a run (1)."])).await;
+    page.shows(marks, vec![], json!(["Limit reached: steps per run (1)."])).await;
     page.ends().await;
 }
 
@@ -186,8 +186,8 @@ async fn the_beginning_of_a_prompt_is_marked_as_far_as_a_cache_had_it() {
     let folded = "return all('.span .used').map((one) => one.innerText)";
     page.shows(folded, vec![], json!(["2K in (1K cached), 7 out, $1.23"])).await;
     opened(&page).await;
-    page.press("Show the prompt").await;
-    page.sees("The provider took 1,000 of 2,000 tokens from its cache").await;
+    page.press("Show prompt").await;
+    page.sees("The provider read 1,000 of 2,000 tokens from its cache").await;
     let parts = page
         .run(
             "return all('.prompt details').map((one) => [one.dataset.cached, one.querySelector('.tag')?.innerText ?? '', Number(one.querySelector('.quiet').innerText.split(' ')[0].replaceAll(',', ''))])",
@@ -201,9 +201,9 @@ async fn the_beginning_of_a_prompt_is_marked_as_far_as_a_cache_had_it() {
     for part in parts {
         let end = before + part[2].as_u64().unwrap();
         let wanted = if 2 * end <= whole {
-            ["all", "from the cache (estimate)"]
+            ["all", "cached (estimate)"]
         } else if 2 * before < whole {
-            ["some", "partly from the cache (estimate)"]
+            ["some", "partly cached (estimate)"]
         } else {
             ["none", ""]
         };
@@ -277,7 +277,7 @@ async fn runs_are_looked_for_by_how_they_stand() {
     page.sees("It is said.").await;
     page.until("it is over", "return all('.stop').length === 0").await;
     page.say("Write it.").await;
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     let runs = page.asks("/runs").await;
     let rows: Vec<_> =
         runs["data"].as_array().unwrap().iter().map(|run| (&run["status"], &run["waits"])).collect();
@@ -298,7 +298,7 @@ async fn runs_are_looked_for_by_how_they_stand() {
         page.driver.refresh().await.unwrap();
         page.until_of(&format!("`{status}` again"), shown, vec![wanted.into()]).await;
         if wanted.is_empty() {
-            page.sees("No run has this status.").await;
+            page.sees("No runs with this status.").await;
         }
     }
     page.press("Show all").await;
@@ -349,7 +349,7 @@ async fn runs_that_cannot_be_looked_for_are_not_those_from_before() {
     page.until_of("the first", LISTED, vec!["done1".into()]).await;
     page.run("window.broken = true", vec![]).await;
     choose(&page, "[aria-label='Status']", "failed").await;
-    page.sees("It could not be loaded").await;
+    page.sees("Failed to load").await;
     page.until_of("none", LISTED, vec!["".into()]).await;
     page.run("window.broken = false", vec![]).await;
     page.press("Try again").await;
@@ -371,12 +371,14 @@ async fn what_a_fork_is_of_is_gone_only_where_the_server_says_so() {
     page.sees("It is said.").await;
     let thread = page.thread().await;
     otherwise(&page, A_FORK).await;
-    for (status, words) in [(404, "that is not here"), (500, "that could not be read")] {
+    for (status, words) in
+        [(404, "an unavailable conversation"), (500, "a conversation that could not be loaded")]
+    {
         page.press("New conversation").await;
-        page.sees("What shall be done").await;
+        page.sees("What would you like to do").await;
         page.run("window.how = arguments[0]", vec![status.into()]).await;
         page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
-        page.sees(&format!("Fork of a conversation {words}")).await;
+        page.sees(&format!("Fork of {words}")).await;
     }
     page.run("window.how = 200", vec![]).await;
     page.press("Try again").await;

@@ -30,37 +30,35 @@ async fn a_system_is_connected_checked_switched_off_and_forgotten() {
     let server = Server::start_for(user, &[]);
     let page = Page::signed_in(&server).await;
     page.go("/library/integrations").await;
-    page.press("Connect a system").await;
+    page.press("Add integration").await;
     page.write("dialog [name=provider]", "jenkins").await;
     page.write("dialog [name=name]", "CI").await;
     page.write("dialog [name=metadata]", &json!({"api_url": system().await}).to_string()).await;
     page.write("dialog [name=credentials]", "{\"username\": \"bot\"").await;
-    page.press("Connect").await;
-    page.sees("“Credentials” is no JSON").await;
+    page.press("Add").await;
+    page.sees("“Credentials” is not valid JSON").await;
     page.write("dialog [name=credentials]", r#"{"username": "bot", "api_token": "SENTINEL"}"#).await;
-    page.press("Connect").await;
-    page.sees("credentials are sealed").await;
+    page.press("Add").await;
+    page.sees("credentials stored").await;
     assert_eq!(known(&page).await, json!([["CI", "active"]]));
 
     page.press("Check").await;
     page.sees("CI: the system takes the credentials").await;
-    for (name, next, stands) in
-        [("Switch off", "Switch on", "disabled"), ("Switch on", "Switch off", "active")]
-    {
+    for (name, next, stands) in [("Disable", "Enable", "disabled"), ("Enable", "Disable", "active")] {
         page.press(name).await;
         page.until_of("it is switched", "return button(arguments[0])", vec![next.into()]).await;
         page.shows("return all('.item .state')[0].innerText", vec![], stands).await;
         assert_eq!(known(&page).await, json!([["CI", stands]]));
     }
 
-    page.press("Forget").await;
-    page.sees("Its credentials are deleted").await;
-    page.press("Keep it").await;
-    page.misses("Its credentials are deleted").await;
+    page.press("Delete").await;
+    page.sees("This deletes its credentials").await;
+    page.press("Cancel").await;
+    page.misses("This deletes its credentials").await;
     assert_eq!(known(&page).await, json!([["CI", "active"]]));
-    page.press("Forget").await;
+    page.press("Delete").await;
     page.element("dialog .danger").await.click().await.unwrap();
-    page.sees("Nothing is connected").await;
+    page.sees("No integrations").await;
     assert_eq!(known(&page).await, json!([]));
     assert!(!page.words().await.contains("SENTINEL"));
     page.ends().await;

@@ -19,7 +19,7 @@ async fn changing() -> (Server, Page) {
     let server = scripted(turns);
     let page = asked(&server).await;
     page.say("And then?").await;
-    page.sees("1 message waits.").await;
+    page.sees("1 queued message.").await;
     let edit = "const found = all('.queue button').find((one) => named(one) === 'Edit'); found?.click(); return Boolean(found)";
     page.until("it can be changed", edit).await;
     page.write(".queue textarea", "And then, in short?").await;
@@ -51,7 +51,7 @@ async fn a_change_that_was_left_is_changed_on_and_stands_nowhere_else() {
     let thread = page.thread().await;
     let there = "return all('.queue textarea')[0]?.value === 'And then, in short?'";
     page.press("New conversation").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
     page.until("it is changed on", there).await;
     page.shows(FIELD, vec![], "").await;
@@ -96,7 +96,7 @@ async fn a_change_that_was_left_comes_back_where_the_run_has_taken_the_message_s
     );
     page.until("the run has taken it", &taken).await;
     page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
-    page.sees("The message is not in the queue any more.").await;
+    page.sees("The message is no longer in the queue.").await;
     page.until("it stands in the field", &format!("{FIELD} === 'And then, in short?'")).await;
     page.sees("Nothing.").await;
     page.driver.refresh().await.unwrap();

@@ -45,19 +45,19 @@ async fn somebody_signs_in_writes_approves_and_comes_back_by_keys_alone() {
     tab_to(&page, "password").await;
     page.types(PASSWORD).await;
     enter_on(&page, "Sign in").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
 
     tab_to(&page, "composer").await;
     page.types("Write it.").await;
     page.types(Key::Enter + "").await;
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     enter_on(&page, "approve").await;
     page.sees("All is settled.").await;
 
     enter_on(&page, "Settings").await;
     page.sees("Sign out of this browser").await;
-    enter_on(&page, "Shortcuts").await;
-    page.sees("This list").await;
+    enter_on(&page, "Keyboard shortcuts").await;
+    page.sees("Show keyboard shortcuts").await;
     // The dialog traps the focus: elements below it cannot be reached.
     let mut inside = Vec::new();
     for _ in 0..4 {
@@ -67,9 +67,9 @@ async fn somebody_signs_in_writes_approves_and_comes_back_by_keys_alone() {
     }
     assert_eq!(inside, vec![Value::Bool(true); 4]);
     page.types(Key::Escape + "").await;
-    page.misses("This list").await;
+    page.misses("Show keyboard shortcuts").await;
     let back = "return named(document.activeElement)";
-    page.shows(back, vec![], json!("Shortcuts")).await;
+    page.shows(back, vec![], json!("Keyboard shortcuts")).await;
 
     let title = page.until("its title", "return named(all('.history .thread a')[0])").await;
     enter_on(&page, title.as_str().unwrap()).await;

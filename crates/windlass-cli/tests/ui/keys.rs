@@ -81,9 +81,7 @@ async fn the_focus_goes_into_what_opens_in_a_card_and_back() {
     let server = two_writers();
     let page = asked(&server).await;
     two(&page).await;
-    for (name, field) in
-        [("Edit…", "v.file_path"), ("Deny…", "reason"), ("Approve and do not ask again…", "which")]
-    {
+    for (name, field) in [("Edit…", "v.file_path"), ("Deny…", "reason"), ("Always allow…", "which")] {
         page.press(name).await;
         page.until_of(
             "the first field",

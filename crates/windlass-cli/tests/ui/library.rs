@@ -22,38 +22,38 @@ async fn a_tool_is_read_about_and_tried_by_a_form_and_as_json() {
     page.go("/library/tools").await;
     page.write("[aria-label='Search tools']", "Read").await;
     page.go("/library/tools?tool=Read").await;
-    page.sees("What it is").await;
-    page.press("Try a call").await;
+    page.sees("Description").await;
+    page.press("Test call").await;
     page.write(".trial [name='v.file_path']", "data.csv").await;
-    page.press("Call it").await;
-    page.sees("It answered").await;
+    page.press("Run tool").await;
+    page.sees("Result after").await;
     page.sees("Rome,3").await;
     page.write(".trial [name='v.file_path']", "none.csv").await;
-    page.press("Call it").await;
-    page.sees("It failed").await;
+    page.press("Run tool").await;
+    page.sees("Failed after").await;
     page.misses("Rome,3").await;
 
     page.go("/library/tools?tool=Write").await;
-    page.press("Try a call").await;
+    page.press("Test call").await;
     page.write(".trial [name='v.file_path']", "made.md").await;
-    page.press("As JSON").await;
+    page.press("Edit as JSON").await;
     let text = page.until("what was written", "return all('.trial [name=text]')[0]?.value").await;
     assert_eq!(
         serde_json::from_str::<serde_json::Value>(text.as_str().unwrap()).unwrap()["file_path"],
         "made.md"
     );
     page.write(".trial [name=text]", "{\"file_path\": ").await;
-    page.press("Call it").await;
-    page.sees("This is no JSON").await;
+    page.press("Run tool").await;
+    page.sees("Invalid JSON").await;
     page.write(".trial [name=text]", r#"{"file_path": "made.md", "content": "by hand"}"#).await;
-    page.press("Call it").await;
+    page.press("Run tool").await;
     // The page asks for approval and shows the preview.
     page.sees("such calls are asked about").await;
     page.sees("+by hand").await;
     let files = async || page.asks("/files").await.to_string();
     assert!(!files().await.contains("made.md"));
-    page.press("Approve, and call it").await;
-    page.sees("It answered").await;
+    page.press("Approve and run").await;
+    page.sees("Result after").await;
     assert!(files().await.contains("made.md"));
     page.ends_but_for(&["409"]).await;
 }
@@ -75,12 +75,12 @@ async fn toolsets_say_which_tools_are_always_there_and_which_change_things() {
     let tools = page.asks("/tools").await;
     for tool in tools["data"].as_array().unwrap() {
         let name = tool["name"].as_str().unwrap();
-        let given = if tool["loadable"] == true { "after loading the set" } else { "in every request" };
-        let does = if tool["annotations"]["readOnlyHint"] == true { "reads only" } else { "changes things" };
+        let given = if tool["loadable"] == true { "after the model loads the toolset" } else { "always" };
+        let does = if tool["annotations"]["readOnlyHint"] == true { "read-only" } else { "makes changes" };
         assert_eq!(rows[name], json!([given, does]), "{name}: {rows:#}");
     }
     page.press("Read").await;
-    page.sees("Try a call").await;
+    page.sees("Test call").await;
     page.ends().await;
 }
 
@@ -103,16 +103,16 @@ async fn a_tool_server_is_added_looked_at_and_taken_out() {
     page.write("dialog [name=url]", &format!("{}/mcp", far.base)).await;
     page.write("dialog [name=headers]", "no header").await;
     page.press("Add").await;
-    page.sees("“no header” is no header").await;
+    page.sees("“no header” is not a header").await;
     page.write("dialog [name=headers]", "Authorization: Bearer SENTINEL").await;
     page.press("Add").await;
-    page.sees("far is being reached").await;
+    page.sees("Connecting to far…").await;
     page.sees("connected").await;
-    page.sees("hints not believed").await;
+    page.sees("untrusted").await;
     page.press("1 tool").await;
     page.sees("Just once").await;
     page.press("Log").await;
-    page.sees("What far has said").await;
+    page.sees("Log of far").await;
     page.until("its lines", "return all('dialog .log')[0]?.innerText.includes('connected')").await;
     page.press("Close").await;
     page.press("Reconnect").await;
@@ -127,14 +127,14 @@ async fn a_tool_server_is_added_looked_at_and_taken_out() {
     let mut admin = administrator(&server).await;
     member(&mut admin, &server, "ann@example.com", "member").await;
     let ann = signed_in_as(&server, "ann@example.com").await;
-    ann.sees("What shall be done").await;
+    ann.sees("What would you like to do").await;
     ann.go("/library/servers").await;
     ann.sees("connected").await;
     assert_eq!(ann.number_of("main button").await, 0);
     ann.ends_but_for(&["401"]).await;
 
-    page.press("Take out").await;
-    page.sees("Its tools are gone at once").await;
+    page.press("Remove").await;
+    page.sees("Its tools become unavailable immediately").await;
     page.element("dialog .danger").await.click().await.unwrap();
     page.sees("No tool servers").await;
     page.ends_but_for(&["422"]).await;
@@ -150,10 +150,10 @@ async fn a_server_that_is_away_says_why_and_when_it_is_tried_again() {
     let server = Server::start_for(user, &[]);
     let page = Page::signed_in(&server).await;
     page.go("/library/servers").await;
-    page.sees("away").await;
-    page.sees("It is tried again at").await;
-    page.sees("in windlass.toml").await;
-    page.shows("return button('Take out') ?? null", vec![], serde_json::Value::Null).await;
+    page.sees("offline").await;
+    page.sees("Next attempt at").await;
+    page.sees("from windlass.toml").await;
+    page.shows("return button('Remove') ?? null", vec![], serde_json::Value::Null).await;
     page.ends().await;
 }
 
@@ -166,10 +166,10 @@ async fn an_agent_is_read_about_by_whoever_may_start_it_and_a_model_says_why_it_
     member(&mut admin, &server, "ann@example.com", "member").await;
     member(&mut admin, &server, "vic@example.com", "viewer").await;
     let page = signed_in_as(&server, "ann@example.com").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     page.go("/library/agents").await;
     page.sees("You keep the notes.").await;
-    page.sees("Mode, where nobody chooses another: plan (reads, and makes a plan)").await;
+    page.sees("Default mode: plan (read-only, writes a plan)").await;
     let agent = page.asks("/agents").await["data"][0].take();
     assert_eq!(agent["mode"], "plan");
     let tools = "return all('.agent .chips a').map((one) => one.innerText)";
@@ -178,12 +178,12 @@ async fn an_agent_is_read_about_by_whoever_may_start_it_and_a_model_says_why_it_
     let why = models["data"].as_array().unwrap().iter().find(|model| model["name"] == "nowhere/x").unwrap();
     page.sees(why["reason"].as_str().unwrap()).await;
     page.press("Read").await;
-    page.sees("Try a call").await;
+    page.sees("Test call").await;
     page.ends_but_for(&["401"]).await;
 
     // A viewer does not see the agent's instructions.
     let page = signed_in_as(&server, "vic@example.com").await;
-    page.sees("You may look at what others do here").await;
+    page.sees("Your role is view-only").await;
     page.go("/library/agents").await;
     page.sees("Definition").await;
     let agent = page.asks("/agents").await["data"][0].take();
@@ -205,7 +205,7 @@ async fn a_prompt_of_a_server_is_filled_in_and_begins_a_conversation() {
     page.until("they are listed", "return button('Greeting')").await;
     page.shows(names, vec![], json!(["Greeting", "a/b asks", "broken"])).await;
     page.press("broken").await;
-    page.press("Fill it in").await;
+    page.press("Preview").await;
     page.sees("out of paper").await;
     page.press("Close").await;
     page.press("Greeting").await;
@@ -213,19 +213,13 @@ async fn a_prompt_of_a_server_is_filled_in_and_begins_a_conversation() {
     let needed = "return all('dialog input').map((one) => one.required)";
     page.shows(needed, vec![], json!([true, false])).await;
     page.write("dialog [name=a0]", "Oslo").await;
-    page.press("Fill it in").await;
+    page.press("Preview").await;
     page.sees("Greet Oslo, as you like").await;
     let said = "return all('dialog .filled').map((one) => [one.querySelector('p').innerText, one.querySelector('pre').innerText])";
-    page.shows(
-        said,
-        vec![],
-        json!(
-            [["You would say", "Greet Oslo, as you like"], ["The assistant is made to say", "Hello Oslo"],]
-        ),
-    )
-    .await;
-    page.press("Start a conversation with it").await;
-    page.sees("What shall be done").await;
+    page.shows(said, vec![], json!([["User", "Greet Oslo, as you like"], ["Assistant", "Hello Oslo"],]))
+        .await;
+    page.press("Use in a new conversation").await;
+    page.sees("What would you like to do").await;
     let text = page.until("it is written", "return all('[data-key=composer]')[0]?.value").await;
     assert_eq!(text, "Greet Oslo, as you like");
     page.ends_but_for(&["502"]).await;
@@ -249,10 +243,10 @@ async fn a_prompt_shows_what_cannot_be_seen_and_stands_behind_what_was_written()
     page.press("Greeting").await;
     page.element("dialog [name=a0]").await;
     page.run("all('dialog [name=a0]')[0].value = 'Os\\u202elo\\u{e0041}'", vec![]).await;
-    page.press("Fill it in").await;
+    page.press("Preview").await;
     page.sees(r"Greet Os\u202elo\udb40\udc41, as you like").await;
-    page.press("Start a conversation with it").await;
-    page.sees("What shall be done").await;
+    page.press("Use in a new conversation").await;
+    page.sees("What would you like to do").await;
     let text = page.until("it is written", "return all('[data-key=composer]')[0]?.value").await;
     assert_eq!(text, "Sent.\nUnsent.\nGreet Os\u{202e}lo\u{e0041}, as you like");
     let kept = "return module('state/drafts.js').then(({ draftOf }) => draftOf('new'))";

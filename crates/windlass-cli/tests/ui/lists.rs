@@ -63,14 +63,14 @@ async fn arguments_that_are_no_json_stay_to_be_mended() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.go("/library/tools?tool=Write").await;
-    page.press("Try a call").await;
+    page.press("Test call").await;
     page.write(".trial [name='v.file_path']", "a.md").await;
     page.write(".trial [name='v.content']", "x").await;
-    page.press("As JSON").await;
+    page.press("Edit as JSON").await;
     let field = ".trial [aria-label='Arguments as JSON']";
     page.write(field, "{\"file_path\": \"b.md\", ").await;
-    page.press("Call it").await;
-    page.sees("This is no JSON").await;
+    page.press("Run tool").await;
+    page.sees("Invalid JSON").await;
     let typed = "return document.querySelector(arguments[0]).value";
     assert_eq!(page.run(typed, vec![field.into()]).await, "{\"file_path\": \"b.md\", ");
     page.ends().await;
@@ -87,7 +87,7 @@ async fn what_goes_wrong_in_a_dialog_is_said_in_it() {
     let page = Page::signed_in(&server).await;
     let refuse = "if (['PUT', 'POST'].includes(options?.method)) return Response.json({ status: 409, detail: 'not at this moment' }, { status: 409, headers: { 'content-type': 'application/problem+json' } }); return real()";
     page.go("/settings/team").await;
-    page.press("Add somebody with a password").await;
+    page.press("Add a member with a password").await;
     page.write("dialog [name=email]", "ann@example.com").await;
     page.write("dialog [name=password]", "long enough for it").await;
     otherwise(&page, refuse).await;
@@ -103,7 +103,7 @@ async fn what_goes_wrong_in_a_dialog_is_said_in_it() {
     page.press("Share").await;
     page.sees("Only you and the workspace's administrators").await;
     otherwise(&page, refuse).await;
-    page.press("Make a link").await;
+    page.press("Create link").await;
     page.until_of("the problem", HEARD, vec!["Not at this moment".into()]).await;
     page.ends_but_for(&["Problem"]).await;
 }
@@ -113,7 +113,7 @@ async fn a_system_is_connected_and_json_that_is_none_is_named() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.go("/library/integrations").await;
-    page.press("Connect a system").await;
+    page.press("Add integration").await;
     page.write("dialog [name=provider]", "jenkins").await;
     page.write("dialog [name=name]", "Ours").await;
     page.write("dialog [name=metadata]", "{\"api_url\": \"https://example.com\"}").await;
@@ -121,12 +121,12 @@ async fn a_system_is_connected_and_json_that_is_none_is_named() {
     page.run("all('dialog form')[0].requestSubmit()", vec![]).await;
     page.until(
         "it is named",
-        "return all('dialog [role=alert]')[0]?.innerText.startsWith('“Credentials” is no JSON')",
+        "return all('dialog [role=alert]')[0]?.innerText.startsWith('“Credentials” is not valid JSON')",
     )
     .await;
     page.write("dialog [name=credentials]", "{\"username\": \"u\", \"api_token\": \"t\"}").await;
     page.run("all('dialog form')[0].requestSubmit()", vec![]).await;
-    page.sees("credentials are sealed").await;
+    page.sees("credentials stored").await;
     page.ends().await;
 }
 
@@ -139,7 +139,7 @@ async fn a_page_whose_first_request_fails_says_so_and_tries_again() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     for (list, path, words) in [
-        ("/policy", "/library/policy", "What would the gate say"),
+        ("/policy", "/library/policy", "Test a call against the policy"),
         ("/auto-run", "/settings/asking", "Allow list"),
     ] {
         page.go("/settings/look").await;
@@ -148,7 +148,7 @@ async fn a_page_whose_first_request_fails_says_so_and_tries_again() {
         otherwise(&page, FAILS_ONCE).await;
         let there = "return module('lib/route.js').then((route) => route.go(arguments[0]))";
         page.run(there, vec![path.into()]).await;
-        page.sees("It could not be loaded").await;
+        page.sees("Failed to load").await;
         page.press("Try again").await;
         page.sees(words).await;
     }
@@ -159,14 +159,14 @@ async fn a_page_whose_first_request_fails_says_so_and_tries_again() {
 async fn a_list_of_conversations_that_could_not_be_read_is_not_called_empty() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
-    page.sees("Conversations that you begin stand here").await;
+    page.sees("Your conversations appear here").await;
     page.run("window.list = '/threads?'", vec![]).await;
     otherwise(&page, FAILS_ONCE).await;
     page.run("return module('state/threads.js').then((threads) => threads.load())", vec![]).await;
-    page.sees("They could not be read.").await;
-    page.misses("Conversations that you begin stand here").await;
+    page.sees("Cannot load conversations.").await;
+    page.misses("Your conversations appear here").await;
     page.press("Try again").await;
-    page.sees("Conversations that you begin stand here").await;
+    page.sees("Your conversations appear here").await;
     page.ends_but_for(&["Problem"]).await;
 }
 
@@ -179,9 +179,9 @@ async fn a_share_that_cannot_be_read_says_so_and_tries_again() {
     page.run("window.list = '/share'", vec![]).await;
     otherwise(&page, FAILS_ONCE).await;
     page.press("Share").await;
-    page.sees("It cannot be read whether it is shared").await;
+    page.sees("Cannot load the sharing status").await;
     page.press("Try again").await;
-    page.sees("Only you and the workspace's administrators can read it now.").await;
+    page.sees("Only you and the workspace's administrators can read this conversation.").await;
     page.ends_but_for(&["Problem"]).await;
 }
 

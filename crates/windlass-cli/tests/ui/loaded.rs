@@ -22,7 +22,7 @@ const REFUSED: &str = "return Response.json({ status: 409, detail: 'not at this 
 async fn back_with(page: &Page, answers: &str) {
     let thread = page.thread().await;
     page.press("New conversation").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     otherwise(page, answers).await;
     page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
 }
@@ -62,12 +62,12 @@ async fn a_page_before_that_cannot_be_read_says_so_and_is_read_when_asked() {
     let server = scripted(vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
     let page = answered_twice(&server).await;
     back_with(&page, &cut(2, REFUSED)).await;
-    page.sees("What was said before could not be read: not at this moment").await;
+    page.sees("Cannot load older messages: not at this moment").await;
     assert_eq!(page.number_of(".transcript .spinner").await, 0);
     page.run("window.held = false", vec![]).await;
     page.press("Try again").await;
     page.sees("First answer.").await;
-    page.misses("could not be read").await;
+    page.misses("Cannot load older messages").await;
     page.ends().await;
 }
 
@@ -127,6 +127,6 @@ async fn a_change_of_the_model_says_why() {
     let page = Page::signed_in(&server).await;
     let event = json!({"type": "model.switched", "seq": 3, "run": "run_1", "model": "own/second", "reason": "`own/first` failed: it is not there"});
     let said = page.run(SAID, vec![event]).await;
-    assert_eq!(said, "From here on: own/second (`own/first` failed: it is not there)");
+    assert_eq!(said, "Model switched to own/second (`own/first` failed: it is not there)");
     page.ends().await;
 }

@@ -16,14 +16,14 @@ async fn one_menu_is_open_at_a_time_and_none_after_a_click_elsewhere() {
     let page = Page::signed_in(&server).await;
     for message in ["One.", "Two."] {
         page.press("New conversation").await;
-        page.sees("What shall be done").await;
+        page.sees("What would you like to do").await;
         page.say(message).await;
         page.sees("It is said.").await;
     }
     page.until("both", "return all('.history .thread').length === 2").await;
     let press = async |title: &str| {
         page.run("all('.history .thread').at(-1).scrollIntoView()", vec![]).await;
-        page.press(&format!("What can be done with {title}")).await;
+        page.press(&format!("Actions for {title}")).await;
     };
     // A low window, so that the last row is at its bottom.
     let low = json!({"width": 900, "height": 420, "deviceScaleFactor": 1, "mobile": false});
@@ -45,11 +45,8 @@ async fn one_menu_is_open_at_a_time_and_none_after_a_click_elsewhere() {
     press("One.").await;
     page.types(Key::Escape + "").await;
     page.until("closed by its key", "return !document.querySelector(':popover-open')").await;
-    page.until(
-        "the focus is on its button",
-        "return named(document.activeElement) === 'What can be done with One.'",
-    )
-    .await;
+    page.until("the focus is on its button", "return named(document.activeElement) === 'Actions for One.'")
+        .await;
     page.types(Key::Enter + "").await;
     page.types(Key::Tab + "").await;
     page.until("its first", "return named(document.activeElement) === 'Rename'").await;

@@ -115,7 +115,7 @@ async fn answered_twice(server: &Server) -> Page {
 async fn asked(server: &Server) -> Page {
     let page = Page::signed_in(server).await;
     page.say("Write it.").await;
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     page
 }
 

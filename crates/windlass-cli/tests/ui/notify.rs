@@ -26,10 +26,10 @@ async fn wanting(server: &Server) -> Page {
     let page = Page::signed_in(server).await;
     page.run(FAKE, vec![]).await;
     page.press("Inbox").await;
-    page.press("Notify me in this browser").await;
+    page.press("Turn on notifications").await;
     page.until(
         "it is asked once",
-        "return Notification.permission === 'granted' && !button('Notify me in this browser')",
+        "return Notification.permission === 'granted' && !button('Turn on notifications')",
     )
     .await;
     page
@@ -63,16 +63,19 @@ async fn who_looks_elsewhere_is_told_what_waits_and_that_it_is_done() {
     let thread = begun(&server, &page, "The second.").await;
     let read = "module('state/inbox.js').then((inbox) => inbox.load()); return window.told.length > 0";
     page.until("it is told", read).await;
-    assert_eq!(told(&page).await, json!([["Windlass waits for you", "May Write run? (The second.)"]]));
+    assert_eq!(
+        told(&page).await,
+        json!([["Windlass needs your input", "Allow Write to create a.md? (The second.)"]])
+    );
     page.run("window.told[0].onclick()", vec![]).await;
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     assert_eq!(page.thread().await, thread);
     page.until("its call", "return all('.call .ask').length === 1 && all('.ask').length === 1").await;
     page.shows("return window.told[0].closed", vec![], true).await;
     page.press("Approve").await;
     page.sees("All is settled.").await;
     page.until("it is told", "return window.told.length === 2").await;
-    assert_eq!(told(&page).await[1], json!(["The second.", "The agent has answered."]));
+    assert_eq!(told(&page).await[1], json!(["The second.", "The run is done."]));
     page.press("Inbox 1").await;
     page.sees("In “The first.”").await;
     page.run("window.told[1].onclick()", vec![]).await;
@@ -92,14 +95,14 @@ async fn who_looks_elsewhere_is_told_that_a_run_has_failed() {
     let page = wanting(&server).await;
     let thread = begun(&server, &page, "Do it.").await;
     page.go(&format!("/chat/{thread}")).await;
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     page.element(".history .thread .asks").await;
     page.run(FAKE, vec![]).await;
     page.run("Notification.permission = 'granted'", vec![]).await;
     page.run("window.away = true", vec![]).await;
     page.press("Approve").await;
     page.until("it is told", "return window.told.length === 1").await;
-    assert_eq!(told(&page).await, json!([["Do it.", "The run has failed."]]));
+    assert_eq!(told(&page).await, json!([["Do it.", "The run failed."]]));
     page.ends().await;
 }
 

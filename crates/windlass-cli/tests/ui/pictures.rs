@@ -20,8 +20,8 @@ const ANSWER: &str = "I looked at `data.csv`. Here is what stands out:\n\n\
 
 /// The name of each screenshot, its path, and a text that shows that the page has loaded.
 const PAGES: &[(&str, &str, &str)] = &[
-    ("begin", "/", "What shall be done"),
-    ("inbox", "/inbox", "May Edit run?"),
+    ("begin", "/", "What would you like to do"),
+    ("inbox", "/inbox", "Allow Edit to "),
     ("runs", "/runs", "Status"),
     ("library", "/library", "Library"),
     ("toolsets", "/library/toolsets", "planning"),
@@ -34,8 +34,8 @@ const PAGES: &[(&str, &str, &str)] = &[
     ("grants", "/settings/grants", "No grants"),
     ("shared", "/settings/shared", "Nothing is shared"),
     ("keys", "/settings/keys", "Make"),
-    ("sessions", "/settings/sessions", "this one"),
-    ("team", "/settings/team", "Invite somebody"),
+    ("sessions", "/settings/sessions", "this session"),
+    ("team", "/settings/team", "Invite a member"),
     ("limits", "/settings/limits", "limited"),
     ("look", "/settings/look", "Density"),
 ];
@@ -98,12 +98,12 @@ async fn used() -> (Server, Page, String) {
     page.until("it is done", "return all('.stop').length === 0").await;
     page.say("Yes: write insights.md, and mend notes.md.").await;
     // Both requests open at the same time, in either order.
-    page.sees("May Write run?").await;
-    page.sees("May Edit run?").await;
+    page.sees("Allow Write to ").await;
+    page.sees("Allow Edit to ").await;
     page.press("Approve").await;
     page.until(
         "only Edit asks",
-        "return all('.ask').length === 1 && all('.ask')[0].innerText.includes('May Edit run?')",
+        "return all('.ask').length === 1 && all('.ask')[0].innerText.includes('Allow Edit to ')",
     )
     .await;
     (server, page, thread)
@@ -136,7 +136,7 @@ async fn every_page_has_its_picture() {
         wear(&page, theme, *width, *height).await;
         // The scroll position of a conversation and the size of charts are determined when they are opened.
         page.go(&format!("/chat/{thread}")).await;
-        page.sees("May Edit run?").await;
+        page.sees("Allow Edit to ").await;
         take(&page, &format!("{name}-approval")).await;
         page.run("document.querySelector('.transcript').scrollTop = 0", vec![]).await;
         page.run("document.querySelectorAll('.call')[1].open = true", vec![]).await;
@@ -149,11 +149,11 @@ async fn every_page_has_its_picture() {
     page.go(&format!("/runs/{run}")).await;
     page.sees("Step 1").await;
     page.element("details.span[data-kind=model] summary").await.click().await.unwrap();
-    page.press("Show the prompt").await;
+    page.press("Show prompt").await;
     page.sees("tokens, estimated").await;
     each_look(&page, "timeline").await;
     page.go(&format!("/compare?a={run}&b={other}")).await;
-    page.sees("Rows that differ are marked.").await;
+    page.sees("Different rows are highlighted.").await;
     each_look(&page, "comparison").await;
     for (what, path, words) in PAGES {
         page.go(path).await;
@@ -162,7 +162,7 @@ async fn every_page_has_its_picture() {
     }
     page.run("document.activeElement.blur()", vec![]).await;
     page.types("?").await;
-    page.sees("This list").await;
+    page.sees("Show keyboard shortcuts").await;
     each_look(&page, "help").await;
     page.ends().await;
 }

@@ -80,15 +80,15 @@ async fn a_conversation_is_deleted_after_a_question() {
     page.element(FIRST).await;
     menu(&page).await;
     page.press("Delete").await;
-    page.sees("This cannot be taken back").await;
-    page.press("Keep it").await;
-    page.misses("This cannot be taken back").await;
+    page.sees("You cannot undo this").await;
+    page.press("Cancel").await;
+    page.misses("You cannot undo this").await;
     assert_eq!(page.number_of(FIRST).await, 1);
     menu(&page).await;
     page.press("Delete").await;
     page.until("it is asked", "return all('dialog .danger')[0]").await;
     page.element("dialog .danger").await.click().await.unwrap();
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     page.until("it is gone", "return all('.history .thread').length === 0").await;
     page.ends().await;
 }
@@ -100,7 +100,7 @@ async fn the_sidebar_is_searched() {
     let page = talked(&server).await;
     rename(&page, "Of apples").await;
     page.press("New conversation").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     page.say("About pears.").await;
     page.sees("It is said.").await;
     page.until("both", "return all('.history .thread').length === 2").await;
@@ -112,7 +112,7 @@ async fn the_sidebar_is_searched() {
     )
     .await;
     page.write("[data-key=search]", "plums").await;
-    page.sees("Nothing is called “plums”.").await;
+    page.sees("No results for “plums”.").await;
     page.ends().await;
 }
 
@@ -126,7 +126,7 @@ async fn a_run_is_inspected_down_to_the_prompt() {
     page.element("table.list a[href^='/runs/']").await.click().await.unwrap();
     page.sees("Step 1").await;
     page.element("details.span summary").await.click().await.unwrap();
-    page.press("Show the prompt").await;
+    page.press("Show prompt").await;
     page.sees("tokens, estimated").await;
     page.run("document.querySelectorAll('.prompt details').forEach((one) => (one.open = true))", vec![])
         .await;
@@ -148,8 +148,8 @@ async fn two_runs_are_compared() {
     page.until("two runs", "return all('td input').length === 2").await;
     // Both clicks precede the next redraw.
     page.run("all('td input').forEach((one) => one.click())", vec![]).await;
-    page.press("Compare two").await;
-    page.sees("Rows that differ are marked.").await;
+    page.press("Compare selected").await;
+    page.sees("Different rows are highlighted.").await;
     page.ends().await;
 }
 
@@ -158,10 +158,10 @@ async fn a_key_is_made_shown_once_and_revoked() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.go("/settings/keys").await;
-    page.sees("None has been made").await;
+    page.sees("No API keys yet").await;
     page.write("[name=name]", "nightly").await;
     page.element("[name=scope][value=read]").await.click().await.unwrap();
-    page.press("Make it").await;
+    page.press("Create key").await;
     let secret = page.until("the key", "return all('dialog pre')[0]?.innerText").await;
     let me = server.get("/api/v1/auth/me", secret.as_str().unwrap()).await;
     assert_eq!(me.status, 200);
@@ -169,7 +169,7 @@ async fn a_key_is_made_shown_once_and_revoked() {
     page.until("it is closed", "return all('dialog').length === 0").await;
     assert!(!page.words().await.contains(secret.as_str().unwrap()));
     page.press("Revoke").await;
-    page.sees("None has been made").await;
+    page.sees("No API keys yet").await;
     server.get("/api/v1/auth/me", secret.as_str().unwrap()).await.is_problem(401, "unauthenticated");
     page.ends().await;
 }
@@ -179,13 +179,13 @@ async fn when_it_asks_is_chosen_and_the_allow_list_kept() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.go("/settings/asking").await;
-    page.press("allowlist Asks, but for what is on your allow list").await;
+    page.press("allowlist Ask, except for tools on your allow list").await;
     page.until("it is kept", "return fetch('/api/v1/auto-run') && all('[type=radio]')[1].checked").await;
     page.write("[name=tool]", "Write").await;
     page.press("Add").await;
     page.until("it is listed", "return all('.chips')[0].innerText.includes('Write')").await;
     assert_eq!(page.asks("/auto-run").await["effective"], json!("allowlist"));
-    page.press("Take Write off the list").await;
+    page.press("Remove Write").await;
     page.until("it is gone", "return !document.querySelector('.chips').innerText.includes('Write')").await;
     page.ends().await;
 }
@@ -196,11 +196,11 @@ async fn an_invitation_is_made_and_taken_back() {
     let page = Page::signed_in(&server).await;
     page.go("/settings/team").await;
     page.write("[name=email]", "ann@example.com").await;
-    page.press("Make a link").await;
-    page.sees("A one-time link").await;
+    page.press("Create link").await;
+    page.sees("One-time link").await;
     page.types(Key::Escape + "").await;
     page.sees("ann@example.com, as member").await;
-    page.press("Take back").await;
+    page.press("Revoke").await;
     page.misses("ann@example.com, as member").await;
     page.ends().await;
 }

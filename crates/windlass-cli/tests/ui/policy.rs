@@ -22,7 +22,7 @@ fn ruled() -> Server {
 async fn ask(page: &Page, path: &str) {
     choose(page, ".gate [name=tool]", "Read").await;
     page.write(".gate [name='v.file_path']", path).await;
-    page.press("Ask the gate").await;
+    page.press("Evaluate").await;
 }
 
 #[tokio::test]
@@ -33,19 +33,19 @@ async fn rules_are_read_in_words_checked_as_text_and_tried_before_they_count() {
     page.sees("no secrets").await;
     page.sees("Read, where “file_path” matches [.]env$.").await;
     ask(&page, "x.env").await;
-    page.sees("It would be denied. Because of “no secrets”.").await;
+    page.sees("This call would be denied. Policy rule: “no secrets”.").await;
     ask(&page, "a.md").await;
-    page.sees("It would run.").await;
+    page.sees("This call would run.").await;
 
-    page.press("Check a change of it below").await;
+    page.press("Edit and check below").await;
     let wrong = format!("{RULES}\n[[rule]]\nverdict = 'deny'\ntool = 'Read'\n");
     page.run(
         "const field = all('[name=policy]')[0]; field.value = arguments[0]; field.dispatchEvent(new Event('input', { bubbles: true }))",
         vec![wrong.into()],
     )
     .await;
-    page.press("Check it").await;
-    page.sees("It cannot be used as it is.").await;
+    page.press("Check").await;
+    page.sees("The policy has errors and cannot be used.").await;
     page.sees("Line 9").await;
     page.sees("did you mean `tools`?").await;
 
@@ -55,16 +55,16 @@ async fn rules_are_read_in_words_checked_as_text_and_tried_before_they_count() {
         vec![stricter.into()],
     )
     .await;
-    page.misses("It cannot be used as it is.").await;
-    page.press("Check it").await;
-    page.sees("2 rules, nothing wrong.").await;
+    page.misses("The policy has errors and cannot be used.").await;
+    page.press("Check").await;
+    page.sees("2 rules, no problems found.").await;
     choose(&page, ".gate [name=rules]", "text").await;
     ask(&page, "a.md").await;
-    page.sees("It would be asked about. Because of “ask first”.").await;
+    page.sees("This call would need approval. Policy rule: “ask first”.").await;
     // The draft is not in force.
     choose(&page, ".gate [name=rules]", "force").await;
     ask(&page, "a.md").await;
-    page.sees("It would run.").await;
+    page.sees("This call would run.").await;
     page.ends().await;
 }
 
@@ -75,15 +75,15 @@ async fn members_ask_the_gate_and_see_no_rules_and_viewers_are_told_why() {
     member(&mut admin, &server, "ann@example.com", "member").await;
     member(&mut admin, &server, "vic@example.com", "viewer").await;
     let page = signed_in_as(&server, "ann@example.com").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     page.go("/library/policy").await;
     ask(&page, "x.env").await;
-    page.sees("It would be denied. Because of “no secrets”.").await;
+    page.sees("This call would be denied. Policy rule: “no secrets”.").await;
     assert!(!page.words().await.contains("matches"));
     page.ends_but_for(&["401"]).await;
     let page = signed_in_as(&server, "vic@example.com").await;
-    page.sees("You may look at what others do here").await;
+    page.sees("Your role is view-only").await;
     page.go("/library/policy").await;
-    page.sees("Rules are for those who run things").await;
+    page.sees("Policy not available").await;
     page.ends_but_for(&["401"]).await;
 }

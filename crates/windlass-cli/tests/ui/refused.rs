@@ -55,9 +55,9 @@ async fn what_went_wrong_is_said_in_plain_words() {
     let page = breaking(&server).await;
     let bare = |status: u16| json!({"path": "/toolsets", "status": status});
     for (broken, wanted) in [
-        (bare(503), ["The server is not ready.", "It is starting or stopping"]),
-        (bare(504), ["The server took too long to answer.", "nothing that was recorded is lost"]),
-        (bare(403), ["You may not do this.", "An administrator of your workspace"]),
+        (bare(503), ["The server is not ready.", "It may be starting or stopping"]),
+        (bare(504), ["The server took too long to respond.", "Recorded work is not lost"]),
+        (bare(403), ["You do not have permission to do this.", "Ask an administrator of your workspace"]),
         (
             problem(
                 403,
@@ -65,13 +65,13 @@ async fn what_went_wrong_is_said_in_plain_words() {
                 "your credit is used up: 1.00 of 1.00 US dollars",
                 "ask for more",
             ),
-            ["Your credit is used up.", "1.00 of 1.00 US dollars. ask for more"],
+            ["You have no credit left.", "1.00 of 1.00 US dollars. ask for more"],
         ),
         (
             problem(503, "busy", "too many at once", "come back later"),
             ["too many at once", "come back later"],
         ),
-        (json!({"path": "/toolsets", "status": 0}), ["The server is not reached.", "windlass serve"]),
+        (json!({"path": "/toolsets", "status": 0}), ["Cannot reach the server.", "windlass serve"]),
     ] {
         tried(&page, broken, wanted[0]).await;
         page.sees(wanted[1]).await;
@@ -86,7 +86,7 @@ async fn whoever_is_not_signed_in_any_more_is_sent_to_the_sign_in() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.go("/library/toolsets").await;
-    page.sees("A model is given").await;
+    page.sees("Some tools are included in every request").await;
     page.driver.delete_all_cookies().await.unwrap();
     page.press("Policy").await;
     // The page's content remains below the dialog.
@@ -105,15 +105,15 @@ async fn requests_are_tried_again_where_that_may_help_and_never_where_it_cannot(
     let (none, all) = (json!([]), json!([1000, 2000, 4000]));
     for (broken, sees, tries, waits) in [
         (bare(503), "The server is not ready.", 4, &all),
-        (bare(0), "The server is not reached.", 4, &all),
+        (bare(0), "Cannot reach the server.", 4, &all),
         (
             json!({"path": "/toolsets", "status": 503, "times": 2}),
-            "A model is given",
+            "Some tools are included in every request",
             3,
             &json!([1000, 2000]),
         ),
-        (bare(403), "You may not do this.", 1, &none),
-        (problem(403, "insufficient_credit", "used up", ""), "Your credit is used up.", 1, &none),
+        (bare(403), "You do not have permission to do this.", 1, &none),
+        (problem(403, "insufficient_credit", "used up", ""), "You have no credit left.", 1, &none),
         (problem(404, "not_found", "it is not here", ""), "it is not here", 1, &none),
         // One retry after the session is refreshed, and no more.
         (problem(401, "unauthenticated", "nobody is known", ""), "Your session has ended", 2, &none),
@@ -145,7 +145,7 @@ async fn what_somebody_has_left_is_no_failure_and_not_tried_again() {
     page.write("[data-key=search]", "ap").await;
     page.until("it is searched", "return window.searched === 1").await;
     page.types("ple").await;
-    page.sees("Nothing is called “apple”.").await;
+    page.sees("No results for “apple”.").await;
     page.shows("return [window.left, window.searched]", vec![], json!([1, 1])).await;
     assert_eq!(page.number_of(".notice").await, 0);
     page.ends().await;
@@ -179,7 +179,7 @@ async fn a_frame_that_cannot_be_read_is_logged_and_the_stream_goes_on() {
     page.say("Go on.").await;
     page.sees("It is said again.").await;
     let log = page.driver.browser_log().await.unwrap();
-    assert!(log.iter().any(|entry| entry.message.contains("cannot be read")), "{log:?}");
+    assert!(log.iter().any(|entry| entry.message.contains("cannot parse")), "{log:?}");
     assert_eq!(page.number_of(".notice").await, 0);
     page.ends().await;
 }

@@ -139,14 +139,14 @@ async fn a_page_that_a_tool_returned_has_its_own_styles_and_asks_nobody_for_anyt
     let height = "return all('iframe.frame')[0].clientHeight / innerHeight";
     let share = page.run(height, vec![]).await.as_f64().unwrap();
     assert!((0.55..=0.61).contains(&share), "it takes {share} of the window");
-    page.press("Larger").await;
+    page.press("Expand").await;
     page.until("it is shown whole", "return all('iframe.frame')[0].clientHeight > 3000").await;
-    page.press("Larger").await;
+    page.press("Expand").await;
     page.until("it is as before", "return all('iframe.frame')[0].clientHeight < innerHeight").await;
     // The visible content keeps its position, even near the end.
     let moved = "const own = all('.transcript')[0]; own.scrollTop = own.scrollHeight - own.clientHeight - 60;\
         const top = () => all('iframe.frame')[0].getBoundingClientRect().top;\
-        const before = top(); button('Larger').click(); return [own.scrollTop > 0, top() - before]";
+        const before = top(); button('Expand').click(); return [own.scrollTop > 0, top() - before]";
     assert_eq!(page.run(moved, vec![]).await, json!([true, 0]));
     let asked = elsewhere.accept().map(|(_, from)| from).map_err(|error| error.kind());
     assert_eq!(asked, Err(std::io::ErrorKind::WouldBlock), "somebody was asked for something");

@@ -47,7 +47,7 @@ async fn after_a_stop_the_same_is_said_again_with_its_files() {
     page.attach("figures.csv", "a,b\n1,2\n").await;
     page.sees("figures.csv").await;
     page.say("Read it.").await;
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     page.press("Stop").await;
     page.sees("Stopped.").await;
     page.press("Try again").await;
@@ -87,15 +87,15 @@ async fn an_answer_is_tried_again_with_all_that_its_run_was_told() {
     page.attach("figures.csv", "a,b\n1,2\n").await;
     page.sees("figures.csv").await;
     page.element("[data-key=composer]").await.send_keys("With these figures.").await.unwrap();
-    page.press("Tell it now").await;
-    page.sees("goes in after the current step").await;
+    page.press("Send now").await;
+    page.sees("after the current step").await;
     page.press("Approve").await;
     page.sees("It is written.").await;
     page.until("it is over", "return all('.stop').length === 0").await;
     assert_eq!(said(&page).await, json!([["Write it.", 0], ["With these figures.", 1]]));
     page.run(TRY, vec![]).await;
     let there = format!(
-        "return location.pathname.startsWith('/chat/') && location.pathname !== '/chat/{parent}' && text().includes('May Write run?')"
+        "return location.pathname.startsWith('/chat/') && location.pathname !== '/chat/{parent}' && text().includes('Allow Write to ')"
     );
     page.until("another conversation, that asks too", &there).await;
     assert_eq!(said(&page).await, json!([["Write it.\n\nWith these figures.", 1]]));
@@ -176,16 +176,16 @@ async fn a_text_that_is_only_named_is_neither_changed_nor_said_again() {
     let page = answered_twice(&server).await;
     let thread = page.thread().await;
     page.press("New conversation").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     otherwise(&page, NAMED).await;
     page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
-    page.sees("[a long text, stored apart: 20000 bytes]").await;
+    page.sees("[long text, not loaded: 20000 bytes]").await;
     let edits = "return [...document.querySelectorAll('.entry.user')].map((one) => [...one.querySelectorAll('button')].some((one) => one.innerText === 'Edit'))";
     page.shows(edits, vec![], json!([true, false])).await;
     page.run(TRY, vec![]).await;
     page.sees("too long to be sent again from here").await;
     assert_eq!(page.thread().await, thread);
-    page.ends_but_for(&["Not all that was said"]).await;
+    page.ends_but_for(&["The message is too long to be sent again"]).await;
 }
 
 /// Rolls the second message back and sends another one instead.
@@ -203,7 +203,7 @@ async fn a_fork_names_the_files_that_may_not_be_as_they_were() {
     let put = "const [thread] = arguments; return fetch(`/api/v1/threads/${thread}/files/content?path=figures.csv`, { method: 'PUT', body: 'a,b' }).then((answer) => answer.status)";
     assert_eq!(page.run(put, vec![page.thread().await.into()]).await, 201);
     instead(&page, "Three.").await;
-    page.sees("1 file may not be as at this point").await;
+    page.sees("1 file may differ from this point").await;
     page.element(".notice summary").await.click().await.unwrap();
     page.sees("figures.csv: a command, an upload or another program changed it after this event").await;
     page.ends().await;
@@ -216,6 +216,6 @@ async fn a_fork_in_the_same_folder_says_so() {
     let server = scripted_for(user, vec![Turn::Say("First answer."), Turn::Say("Second answer.")]);
     let page = answered_twice(&server).await;
     instead(&page, "Three.").await;
-    page.sees("Both conversations work in the same folder.").await;
+    page.sees("Both conversations share one folder.").await;
     page.ends().await;
 }

@@ -82,7 +82,7 @@ async fn files_that_were_chosen_are_there_after_a_look_elsewhere() {
     let thread = page.thread().await;
     drop_files(&page, &["a.txt"]).await;
     page.press("New conversation").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     assert_eq!(page.number_of(".composer .chips li").await, 0);
     page.element(&format!("a[href='/chat/{thread}']")).await.click().await.unwrap();
     page.sees("First answer.").await;

@@ -23,16 +23,16 @@ async fn somebody_is_added_given_another_role_and_removed() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.go("/settings/team").await;
-    page.press("Add somebody with a password").await;
+    page.press("Add a member with a password").await;
     page.write("dialog [name=email]", "ann@example.com").await;
     page.write("dialog [name=name]", "Ann").await;
     choose(&page, "dialog [name=role]", "viewer").await;
     page.write("dialog [name=password]", PASSWORD).await;
     page.press("Add").await;
-    page.sees("ann@example.com can sign in now").await;
+    page.sees("ann@example.com can now sign in").await;
     assert_eq!(team(&page).await, json!([["ann@example.com", "viewer", true]]));
     let ann = signed_in_as(&server, "ann@example.com").await;
-    ann.sees("You may look at what others do here").await;
+    ann.sees("Your role is view-only").await;
 
     choose(&page, "[aria-label='Role of Ann']", "member").await;
     let member_now = json!([["ann@example.com", "member", true]]);
@@ -51,13 +51,13 @@ async fn somebody_is_added_given_another_role_and_removed() {
     page.sees("$2.50").await;
 
     page.press("Remove").await;
-    page.sees("Their sessions and keys end at once").await;
+    page.sees("Their sessions and API keys end immediately").await;
     page.element("dialog .danger").await.click().await.unwrap();
     page.sees("(inactive)").await;
     assert_eq!(team(&page).await, json!([["ann@example.com", "member", false]]));
     ann.driver.refresh().await.unwrap();
     ann.sees("Sign in to Windlass").await;
-    page.press("Let back in").await;
+    page.press("Reactivate").await;
     page.misses("(inactive)").await;
     page.ends().await;
     ann.ends_but_for(&["401"]).await;
@@ -69,27 +69,27 @@ async fn a_member_changes_name_address_and_password() {
     let mut admin = administrator(&server).await;
     member(&mut admin, &server, "ann@example.com", "member").await;
     let page = signed_in_as(&server, "ann@example.com").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     page.go("/settings").await;
     page.write("[name=name]", "Ann Other").await;
     page.press("Save").await;
-    page.sees("Saved.").await;
+    page.sees("Saved").await;
     page.until("the name", "return all('.who')[0].innerText === 'Ann Other'").await;
     page.write("[name=email]", "other@example.com").await;
     page.write("[name=password]", PASSWORD).await;
     page.run("document.querySelectorAll('form')[1].requestSubmit()", vec![]).await;
-    page.sees("The address is changed.").await;
+    page.sees("Email changed").await;
     page.sees("other@example.com, member").await;
     page.write("[name=old]", PASSWORD).await;
     page.write("[name=fresh]", "another horse").await;
     page.run("document.querySelectorAll('form')[2].requestSubmit()", vec![]).await;
-    page.sees("The password is changed").await;
+    page.sees("Password changed").await;
     page.press("Sign out of this browser").await;
     page.sees("Sign in to Windlass").await;
     page.write("[name=email]", "other@example.com").await;
     page.write("[name=password]", "another horse").await;
     page.press("Sign in").await;
-    page.sees("What shall be done, Ann?").await;
+    page.sees("What would you like to do, Ann?").await;
     page.ends_but_for(&["401"]).await;
 }
 
@@ -104,7 +104,7 @@ async fn the_session_is_refreshed_before_anybody_notices() {
     let mut admin = administrator(&server).await;
     member(&mut admin, &server, "ann@example.com", "member").await;
     let page = signed_in_as(&server, "ann@example.com").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     let token = async || page.driver.get_named_cookie("windlass_auth").await.unwrap().value;
     let first = token().await;
     page.devtools("Page.addScriptToEvaluateOnNewDocument", json!({"source": SHORT_WAITS})).await;
@@ -140,13 +140,13 @@ async fn the_welcome_page_suggests_four_things() {
     page.misses("files in this folder").await;
     page.element(".suggestions button:nth-child(3)").await.click().await.unwrap();
     let written = page.until("it is written", "return all('[data-key=composer]')[0].value").await;
-    assert!(written.as_str().unwrap().starts_with("Make a plan"), "{written}");
+    assert!(written.as_str().unwrap().starts_with("Make a step-by-step plan"), "{written}");
     // A suggestion is a draft, which the user can edit before sending it.
     page.until("it has the focus", "return document.activeElement.dataset.key === 'composer'").await;
     page.types(" Slowly.").await;
     page.types(Key::Enter + "").await;
     page.sees("It is said.").await;
-    page.sees("wait for my word. Slowly.").await;
+    page.sees("wait for my approval. Slowly.").await;
     page.ends().await;
 }
 
@@ -161,6 +161,6 @@ async fn a_meter_of_a_limit_has_its_name() {
     let answer = format!("return url.endsWith('/limits') ? Response.json({{ data: [{limit}] }}) : real()");
     otherwise(&page, &answer).await;
     page.press("Limits").await;
-    page.until("the name", "return all('meter')[0].ariaLabel === 'tokens per user, each day'").await;
+    page.until("the name", "return all('meter')[0].ariaLabel === 'tokens per user, daily'").await;
     page.ends().await;
 }

@@ -20,18 +20,18 @@ async fn a_conversation_is_read_along_by_its_link_until_that_is_taken_back() {
     own.sees("It is said.").await;
     own.press("Share").await;
     own.sees("Only you and the workspace's administrators").await;
-    own.press("Make a link").await;
-    own.sees("Everybody in this workspace who has the link").await;
+    own.press("Create link").await;
+    own.sees("Everyone in this workspace with the link").await;
     let link = own.until("the link", "return all('dialog input')[0]?.value").await;
     own.press("Close").await;
 
     let page = signed_in_as(&server, "vic@example.com").await;
-    page.sees("You may look at what others do here").await;
+    page.sees("Your role is view-only").await;
     let link = link.as_str().unwrap().trim_start_matches(&server.address).to_owned();
     assert!(link.starts_with("/chat/thr_"), "{link}");
     page.go(&link).await;
     page.sees("It is said.").await;
-    page.sees("shares this to be read").await;
+    page.sees("Shared by").await;
     let words = page.words().await;
     for missing in ["Inspect", "Edit", "Fork", "Share"] {
         assert!(!words.split_whitespace().any(|word| word == missing), "{missing}: {words}");
@@ -43,10 +43,10 @@ async fn a_conversation_is_read_along_by_its_link_until_that_is_taken_back() {
     page.sees("It is said again.").await;
 
     own.go("/settings/shared").await;
-    own.sees("Everybody in your workspace who has the link").await;
-    own.press("Take back").await;
+    own.sees("Everyone in your workspace with the link").await;
+    own.press("Revoke link").await;
     own.sees("Nothing is shared").await;
-    page.sees("This conversation is not here").await;
+    page.sees("Conversation not found").await;
     assert!(!page.words().await.contains("It is said"));
     own.ends().await;
     page.ends_but_for(&["401", "404"]).await;
@@ -60,13 +60,13 @@ async fn what_waits_in_a_shared_conversation_is_its_owners_to_answer() {
     let own = super::asked(&server).await;
     let thread = own.thread().await;
     own.press("Share").await;
-    own.press("Make a link").await;
-    own.sees("Take the link back").await;
+    own.press("Create link").await;
+    own.sees("Revoke link").await;
     own.press("Close").await;
     let page = signed_in_as(&server, "ann@example.com").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     page.go(&format!("/chat/{thread}")).await;
-    page.sees("waits for a word").await;
+    page.sees("needs input").await;
     assert_eq!(page.number_of(".ask").await, 0);
     own.press("Approve").await;
     page.sees("All is settled.").await;

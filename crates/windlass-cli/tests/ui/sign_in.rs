@@ -20,7 +20,7 @@ fn caller(far: &Far) -> Server {
 /// Opens the far server's page, presses the button with this name there, and returns.
 async fn at_the_far_side(page: &Page, far: &Far, name: &str, then: &str) {
     let own = page.driver.window().await.unwrap();
-    page.press(&format!("Sign in at 127.0.0.1:{}", far.port)).await;
+    page.press(&format!("Sign in to 127.0.0.1:{}", far.port)).await;
     let mut other = None;
     for _ in 0..400 {
         let windows = page.windows().await.unwrap();
@@ -49,32 +49,32 @@ async fn somebody_signs_in_and_out_at_a_tool_server_from_the_library() {
     let server = caller(&far);
     let page = Page::signed_in(&server).await;
     page.go("/library/servers").await;
-    page.sees("sign-in needed").await;
+    page.sees("sign-in required").await;
     page.press("Sign in").await;
-    page.sees("This closes by itself").await;
+    page.sees("This dialog closes after you have signed in").await;
     at_the_far_side(&page, &far, "Refuse it", "access_denied").await;
     // The rejected attempt has no effect; the next one succeeds.
-    page.sees("This closes by itself").await;
-    page.press("Not now").await;
+    page.sees("This dialog closes after you have signed in").await;
+    page.press("Cancel").await;
     page.press("Sign in").await;
     at_the_far_side(&page, &far, "Allow it", "Signed in").await;
-    page.misses("This closes by itself").await;
+    page.misses("This dialog closes after you have signed in").await;
     page.sees("connected").await;
     page.press("1 tool").await;
     page.press("once").await;
     page.sees("does it").await;
 
     page.press("New conversation").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     page.say("Do it.").await;
     page.sees("It is settled.").await;
     assert_eq!(far.calls(), ["Bearer SENTINEL-token-1"]);
 
     page.go("/library/servers").await;
     page.press("Sign out").await;
-    page.sees("Its tokens are forgotten").await;
+    page.sees("This deletes its tokens").await;
     page.element("dialog .danger").await.click().await.unwrap();
-    page.sees("sign-in needed").await;
+    page.sees("sign-in required").await;
     page.ends_but_for(&["422"]).await;
 }
 
@@ -91,10 +91,10 @@ async fn a_call_that_waits_for_a_sign_in_goes_on_by_itself() {
     state(&server, &boss, "guarded", "connected").await;
     far.takes_back();
     page.say("Do it.").await;
-    page.sees("Sign in at guarded").await;
+    page.sees("Sign in to guarded").await;
     at_the_far_side(&page, &far, "Allow it", "what waited for it goes on").await;
     page.sees("It is settled.").await;
-    page.misses("Sign in at guarded").await;
+    page.misses("Sign in to guarded").await;
     assert_eq!(far.calls(), ["Bearer SENTINEL-token-2"]);
     page.ends().await;
 }
@@ -114,25 +114,25 @@ async fn a_grant_names_the_server_of_its_tool_and_is_taken_back() {
     state(&server, &server.key(&[]), "far", "connected").await;
     page.say("Do it.").await;
     // The card and the inbox name the tool's server.
-    page.sees("May once (server far) run?").await;
+    page.sees("Allow once (server far) to run?").await;
     page.until("the server, on the card", "return all('.call .tag')[0]?.innerText === 'far'").await;
     let thread = page.thread().await;
     page.go("/inbox").await;
-    page.sees("May once (server far) run?").await;
+    page.sees("Allow once (server far) to run?").await;
     page.go(&format!("/chat/{thread}")).await;
-    page.press("Approve and do not ask again…").await;
-    page.press("Approve, and do not ask again").await;
+    page.press("Always allow…").await;
+    page.press("Approve and always allow").await;
     page.sees("Once.").await;
     page.say("Again.").await;
     page.sees("Twice.").await;
     let chat = page.thread().await;
     page.go("/settings/grants").await;
     page.sees("of far").await;
-    page.press("Take back the grant for once").await;
+    page.press("Revoke the grant for once").await;
     page.sees("No grants").await;
     page.go(&format!("/chat/{chat}")).await;
     page.sees("Twice.").await;
     page.say("Once more.").await;
-    page.sees("May once (server far) run?").await;
+    page.sees("Allow once (server far) to run?").await;
     page.ends().await;
 }

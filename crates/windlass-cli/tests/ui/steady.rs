@@ -116,7 +116,7 @@ async fn what_could_not_be_loaded_says_so_and_is_loaded_again() {
     );
     otherwise(&page, &stops).await;
     page.press("Runs").await;
-    page.sees("It could not be loaded").await;
+    page.sees("Failed to load").await;
     page.sees("the store is away").await;
     assert_eq!(page.number_of("dialog").await, 0);
     otherwise(&page, "return real()").await;
@@ -124,7 +124,7 @@ async fn what_could_not_be_loaded_says_so_and_is_loaded_again() {
     page.sees("Status").await;
     page.press("Usage").await;
     page.press("custom").await;
-    page.sees("Choose when it begins").await;
+    page.sees("Choose a start and a later end").await;
     page.ends_but_for(&["401", "503", "Problem"]).await;
 }
 
@@ -154,14 +154,14 @@ async fn a_choice_that_is_refused_is_not_shown_as_made() {
     page.sees("It is said.").await;
     let refused = format!("return options?.method === 'PUT' ? {} : real()", problem(403, "you may not"));
     otherwise(&page, &refused).await;
-    let choose = "const field = all('[aria-label=\"When it asks\"]')[0]; field.value = 'everything'; field.dispatchEvent(new Event('change', { bubbles: true }))";
-    page.until("the choice", "return all('[aria-label=\"When it asks\"]')[0]").await;
+    let choose = "const field = all('[aria-label=\"Approvals\"]')[0]; field.value = 'everything'; field.dispatchEvent(new Event('change', { bubbles: true }))";
+    page.until("the choice", "return all('[aria-label=\"Approvals\"]')[0]").await;
     page.run(choose, vec![]).await;
     page.sees("You may not").await;
-    page.until("what counts", "return all('[aria-label=\"When it asks\"]')[0].value === ''").await;
+    page.until("what counts", "return all('[aria-label=\"Approvals\"]')[0].value === ''").await;
     page.press("Settings").await;
     page.press("Approvals").await;
-    page.press("everything Asks only where a rule says so").await;
+    page.press("everything Ask only for destructive calls and where a policy rule requires it").await;
     page.until("what counts", "return all('[type=radio]').length === 3 && !all('[type=radio]')[2].checked")
         .await;
     page.ends_but_for(&["Problem"]).await;
@@ -179,27 +179,27 @@ async fn keys_act_once_on_the_page_and_for_who_wants_them() {
     page.until("the menu is closed", "return !document.querySelector(':popover-open')").await;
     page.run("document.querySelector('.history .menu [popover]').showPopover()", vec![]).await;
     page.press("Delete").await;
-    page.sees("This cannot be taken back").await;
+    page.sees("You cannot undo this").await;
     page.run(key, vec!["a".into(), false.into()]).await;
     // A text selection starts inside of the dialog and ends outside.
     let words = page.element("dialog p").await;
     let held = page.driver.action_chain().move_to_element_center(&words).click_and_hold();
     held.move_by_offset(-500, 0).release().perform().await.unwrap();
     assert_eq!(page.number_of("dialog").await, 1);
-    page.press("Keep it").await;
-    page.misses("This cannot be taken back").await;
+    page.press("Cancel").await;
+    page.misses("You cannot undo this").await;
     page.run("localStorage.setItem('windlass.letters', 'off')", vec![]).await;
     page.driver.refresh().await.unwrap();
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     page.run(key, vec!["a".into(), false.into()]).await;
     page.run(key, vec!["?".into(), false.into()]).await;
     assert_eq!(page.number_of("dialog").await, 0);
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     page.press("Settings").await;
     page.press("Appearance").await;
-    page.press("on, as ? lists them").await;
+    page.press("On (press ? for the list)").await;
     page.run(key, vec!["?".into(), false.into()]).await;
-    page.sees("Approve or deny the call that has the focus").await;
+    page.sees("Approve or deny the focused call").await;
     page.ends().await;
 }
 
@@ -216,10 +216,10 @@ async fn a_message_that_is_taken_while_a_conversation_is_read_is_shown() {
     );
     let page = asked(&server).await;
     page.say("the second").await;
-    page.sees("1 message waits.").await;
+    page.sees("1 queued message.").await;
     let thread = page.thread().await;
     page.press("New conversation").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     // The interrupt is answered between the two reads, and the run continues to its end.
     let slow = format!(
         "const answer = await real();

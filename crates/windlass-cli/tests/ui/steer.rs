@@ -33,17 +33,13 @@ async fn a_run_at_work_is_told_something_after_its_step_and_not_forked_before_it
     let field = page.element("[data-key=composer]").await;
     field.send_keys("Use plain words.").await.unwrap();
     field.send_keys(Key::Control + (Key::Shift + (Key::Enter + ""))).await.unwrap();
-    page.sees("goes in after the current step").await;
+    page.sees("after the current step").await;
     page.say("And then?").await;
-    page.sees("goes when the run is done").await;
+    page.sees("when the run is done").await;
     field.send_keys("In short.").await.unwrap();
-    page.press("Tell it now").await;
+    page.press("Send now").await;
     let places = "return all('.queue .place').map((one) => one.innerText)";
-    let wanted = json!([
-        "goes in after the current step",
-        "goes when the run is done",
-        "goes in after the current step"
-    ]);
+    let wanted = json!(["after the current step", "when the run is done", "after the current step"]);
     let three = "return all('.queue li').length === 3";
     page.until("all three", three).await;
     page.shows(places, vec![], wanted.clone()).await;
@@ -86,8 +82,8 @@ async fn what_was_told_and_may_have_arrived_is_sent_as_the_same_after_the_run() 
         const answer = await real(); if (!window.healed) throw new TypeError('cut'); window.answered = true; return answer";
     otherwise(&page, cut).await;
     page.element("[data-key=composer]").await.send_keys("Use plain words.").await.unwrap();
-    page.press("Tell it now").await;
-    page.sees("The server is not reached").await;
+    page.press("Send now").await;
+    page.sees("Cannot reach the server").await;
     page.run("window.healed = true", vec![]).await;
     page.press("Approve").await;
     page.sees("It is written.").await;

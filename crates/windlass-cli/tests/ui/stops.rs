@@ -32,14 +32,14 @@ async fn an_answer_goes_on_at_the_next_server_when_one_is_told_to_end() {
     let (user, code) = server.end(libc::SIGTERM);
     assert_eq!(code, Some(143));
     page.until("it was told to come back", "return window.stopping").await;
-    page.sees("connecting…").await;
+    page.sees("Connecting…").await;
     // Displayed content remains.
     let there =
         "return document.querySelector('.entry.assistant .markdown').textContent.includes(arguments[0])";
     page.shows(there, vec![before.clone().into()], true).await;
     let _server = slow_at(&place, user, &models, SCRIPT);
-    page.misses("connecting…").await;
-    page.misses("Not connected").await;
+    page.misses("Connecting…").await;
+    page.misses("Connection lost").await;
     let whole = ended(&page).await;
     assert!(whole.starts_with(&before) && whole.len() > before.len(), "{before}\n{whole}");
     assert_eq!(page.number_of(".entry.assistant[data-status=complete]").await, 1);

@@ -39,7 +39,7 @@ pub async fn ended(page: &Page) -> String {
 async fn a_first_message_is_answered_and_stands_in_the_sidebar() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     page.say("hello").await;
     page.thread().await;
     let said = ended(&page).await;
@@ -123,7 +123,7 @@ async fn waiting_messages_are_changed_taken_back_and_sent_in_their_turn() {
     // The second message is typed before the server has responded to the first.
     page.say("one of two").await;
     page.say("two of two").await;
-    page.sees("2 messages wait.").await;
+    page.sees("2 queued messages.").await;
     let press = async |row: usize, name: &str| {
         let script = "return all(`.queue li:nth-child(${arguments[0]}) button`).find((one) => named(one) === arguments[1])";
         let found = page.driver.execute(format!("const all = (css) => [...document.querySelectorAll(css)]; const named = (one) => one.innerText; {script}"), vec![row.into(), name.into()]).await.unwrap();
@@ -134,7 +134,7 @@ async fn waiting_messages_are_changed_taken_back_and_sent_in_their_turn() {
     page.press("Save").await;
     page.sees("one, changed").await;
     press(2, "Remove").await;
-    page.sees("1 message waits.").await;
+    page.sees("1 queued message.").await;
     page.press("Approve").await;
     page.sees("The second is done.").await;
     page.until("nothing waits", "return all('.queue').length === 0").await;
@@ -168,7 +168,7 @@ async fn a_reload_finds_the_answer_however_much_was_recorded_since_it_began() {
     page.say("Tell me.").await;
     let before = midway(&page).await;
     page.say("first").await;
-    page.sees("1 message waits.").await;
+    page.sees("1 queued message.").await;
     // Each change of the queued message is an event.
     let change = "const ask = (path, method, body) => fetch(`/api/v1/threads/${arguments[0]}/${path}`, { method, body, headers: { 'content-type': 'application/json' } });\
         return (async () => {\
@@ -220,10 +220,10 @@ async fn after_a_crash_of_the_server_the_page_shows_what_the_journal_has() {
     page.say("Tell me.").await;
     midway(&page).await;
     let user = server.kill();
-    page.sees("connecting…").await;
+    page.sees("Connecting…").await;
     let _server = slow_at(&place, user, &models, "stream-300-delay15ms");
-    page.misses("connecting…").await;
-    page.misses("Not connected").await;
+    page.misses("Connecting…").await;
+    page.misses("Connection lost").await;
     let shown = ended(&page).await;
     page.driver.refresh().await.unwrap();
     assert_eq!(ended(&page).await, shown);

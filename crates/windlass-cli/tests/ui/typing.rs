@@ -72,7 +72,7 @@ pub async fn cut_off(server: &Server) -> Page {
     page.sees("First answer.").await;
     otherwise(&page, "const answer = await real(); if (url.endsWith('/messages')) throw new TypeError('cut'); return answer").await;
     page.say("Two.").await;
-    page.sees("The server is not reached").await;
+    page.sees("Cannot reach the server").await;
     page
 }
 
@@ -111,7 +111,7 @@ async fn what_follows_a_message_that_may_have_arrived_goes_after_it_and_each_is_
     otherwise(&page, cut).await;
     page.say("Two.").await;
     page.say("Three.").await;
-    page.sees("The server is not reached").await;
+    page.sees("Cannot reach the server").await;
     page.until("both are back", "return all('[data-key=composer]')[0].value === 'Two.\\nThree.'").await;
     page.shows("return [...new Set(window.sent)]", vec![], json!(["Two."])).await;
     page.run("window.healed = true", vec![]).await;
@@ -140,7 +140,7 @@ async fn what_is_typed_while_a_message_is_sent_stays_and_what_was_sent_does_not(
     page.sees("Second answer.").await;
     assert_eq!(draft(&page).await, "And more");
     page.press("New conversation").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     assert_eq!(draft(&page).await, "");
     page.ends().await;
 }
@@ -169,20 +169,20 @@ async fn an_emptied_argument_is_sent_empty_and_edits_are_carried_over() {
     let page = asked(&server).await;
     page.press("Edit…").await;
     page.write("[name='v.file_path']", "c.md").await;
-    page.press("As JSON").await;
+    page.press("Edit as JSON").await;
     let text = page.run("return all('[name=text]')[0].value", vec![]).await;
     let arguments: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
     assert_eq!(arguments, json!({"file_path": "c.md", "content": "one\r\ntwo\r\n"}));
-    page.press("As a form").await;
+    page.press("Edit as form").await;
     page.until("the edit", "return all('[name=\"v.file_path\"]')[0].value === 'c.md'").await;
-    page.press("Use these").await;
+    page.press("Save and review").await;
     page.sees("+++ b/c.md").await;
     page.press("Approve").await;
     page.sees("b.md").await;
     page.until("the next call", "return button('Edit…')").await;
     page.press("Edit…").await;
     page.element("[name='v.content']").await.clear().await.unwrap();
-    page.press("Use these").await;
+    page.press("Save and review").await;
     page.until("it asks again", "return button('Approve')").await;
     page.press("Approve").await;
     page.sees("All is settled.").await;
@@ -211,12 +211,12 @@ async fn arguments_are_shown_and_sent_as_they_are_written() {
         return Response.json(page)"#;
     otherwise(&page, other).await;
     page.say("Write it.").await;
-    page.sees("May Write run?").await;
+    page.sees("Allow Write to ").await;
     page.sees("9007199254740993").await;
     page.sees(r"user\u202egnp.exe").await;
     page.sees(r"\u0007").await;
     page.press("Edit…").await;
-    page.press("Use these").await;
+    page.press("Save and review").await;
     let sent = page.until("it is sent", "return window.sent").await;
     let sent: Value = serde_json::from_str(sent.as_str().unwrap()).unwrap();
     let arguments = json!({"id": 9_007_199_254_740_993_u64, "name": "user\u{202e}gnp.exe", "bell": "\u{7}"});

@@ -79,11 +79,11 @@ async fn a_run_of_known_tokens_is_in_every_card_chart_and_table() {
         json!([
             ["Conversations", "1", "1 run"],
             // 3000 tokens at 100, 1000 cached ones at 10, and 200 at 200 dollars per million.
-            ["Cost", "$0.350", "by list price"],
-            ["Tokens", "4.2K", "1K from caches"],
-            ["Approval rate", "100 %", "1 yes, 0 no"],
-            ["Cost of a conversation", "$0.350", "on average"],
-            ["First word after", took, "on average"],
+            ["Cost", "$0.350", "at list prices"],
+            ["Tokens", "4.2K", "1K cached"],
+            ["Approval rate", "100 %", "1 approved, 0 denied"],
+            ["Cost per conversation", "$0.350", "on average"],
+            ["Time to first token", took, "on average"],
         ])
     );
     // No row has a single card.
@@ -94,7 +94,7 @@ async fn a_run_of_known_tokens_is_in_every_card_chart_and_table() {
     page.shows(
         charts,
         vec![],
-        json!(["Tokens. in: 4K, out: 200, cached: 1K", "Cost in US dollars. cost: $0.350"]),
+        json!(["Tokens. in: 4K, out: 200, cached: 1K", "Cost (US dollars). cost: $0.350"]),
     )
     .await;
     let gauge = "const one = all('.gauge meter')[0]; return [one.value, all('.gauge strong')[0].innerText]";
@@ -108,7 +108,7 @@ async fn a_run_of_known_tokens_is_in_every_card_chart_and_table() {
         json!([
             ["By model", row("house/large")],
             ["By agent", row("default")],
-            ["By person", row("Local administrator")],
+            ["By user", row("Local administrator")],
         ]),
     )
     .await;
@@ -161,7 +161,7 @@ async fn the_sum_of_a_conversation_that_could_not_be_read_is_read_again() {
     let (_server, page) = used().await;
     let thread = page.thread().await;
     page.press("New conversation").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     let fails_once = "if (!url.includes('/usage?') || window.failed) return real(); window.failed = true;
         return Response.json({ status: 500, detail: 'something broke' }, { status: 500, headers: { 'content-type': 'application/problem+json' } })";
     super::otherwise(&page, fails_once).await;

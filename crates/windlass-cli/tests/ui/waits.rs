@@ -25,14 +25,14 @@ async fn after_a_stop_the_queue_says_that_it_stays_and_is_sent_by_hand() {
     let server = scripted(turns());
     let page = asked(&server).await;
     page.say("one of two").await;
-    page.sees("1 message waits.").await;
-    page.sees("when what is asked is answered").await;
+    page.sees("1 queued message.").await;
+    page.sees("Answer the open request first").await;
     page.press("Stop").await;
     page.sees("Stopped.").await;
-    page.sees("Nothing is at work: they stay").await;
+    page.sees("Nothing is running. Queued messages wait").await;
     assert!(!page.words().await.contains("when the run is done"));
     page.driver.refresh().await.unwrap();
-    page.sees("Nothing is at work: they stay").await;
+    page.sees("Nothing is running. Queued messages wait").await;
     of_first(&page, "Send now").await;
     page.until("it is sent", "return all('.queue').length === 0 && all('.entry.user').length === 2").await;
     page.until(
@@ -50,8 +50,8 @@ async fn a_message_is_sent_now_in_place_of_the_run() {
     let page = asked(&server).await;
     page.say("one of two").await;
     page.say("two of two").await;
-    page.sees("2 messages wait.").await;
-    let last = "const own = all('.queue li:last-child button').find((one) => named(one) === 'Send now'); own.click()";
+    page.sees("2 queued messages.").await;
+    let last = "const own = all('.queue li:last-child button').find((one) => named(one) === 'Stop and send'); own.click()";
     page.run(last, vec![]).await;
     page.until(
         "it goes before the other",
@@ -68,7 +68,7 @@ async fn what_a_message_was_being_changed_into_is_kept_when_the_run_takes_it() {
     page.write("[data-key=composer]", "meanwhile").await;
     let send = "const own = all('[data-key=composer]')[0]; own.form.requestSubmit()";
     page.run(send, vec![]).await;
-    page.sees("1 message waits.").await;
+    page.sees("1 queued message.").await;
     of_first(&page, "Edit").await;
     page.write(".queue textarea", "meanwhile, and much more").await;
     page.press("Approve").await;
@@ -78,6 +78,6 @@ async fn what_a_message_was_being_changed_into_is_kept_when_the_run_takes_it() {
         "return all('[data-key=composer]')[0].value === 'meanwhile, and much more'",
     )
     .await;
-    page.sees("What you had changed it into").await;
+    page.sees("Your edit was moved to the message field below").await;
     page.ends().await;
 }

@@ -20,7 +20,7 @@ async fn the_skip_link_leads_into_the_page() {
     page.run("document.activeElement.blur(); document.body.tabIndex = -1; document.body.focus()", vec![])
         .await;
     page.types(Key::Tab + "").await;
-    page.until("the link", "return named(document.activeElement) === 'Skip to the page'").await;
+    page.until("the link", "return named(document.activeElement) === 'Skip to main content'").await;
     page.types(Key::Enter + "").await;
     page.until("the page has the focus", "return document.activeElement.id === 'main'").await;
     page.types(Key::Tab + "").await;
@@ -128,7 +128,7 @@ async fn an_address_that_is_cut_in_the_middle_of_a_sign_is_no_blank_page() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.go("/chat/%E0%A4").await;
-    page.sees("This conversation is not here").await;
+    page.sees("Conversation not found").await;
     page.ends_but_for(&["404", "400"]).await;
 }
 
@@ -137,10 +137,10 @@ async fn a_mistyped_address_is_told_in_the_page() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.go("/inbx").await;
-    page.sees("There is no such page").await;
-    page.until("its title", "return document.title === 'No such page · Windlass'").await;
-    page.press("Begin a conversation").await;
-    page.sees("What shall be done").await;
+    page.sees("Page not found").await;
+    page.until("its title", "return document.title === 'Page not found · Windlass'").await;
+    page.press("New conversation").await;
+    page.sees("What would you like to do").await;
     page.ends_but_for(&["404"]).await;
 }
 

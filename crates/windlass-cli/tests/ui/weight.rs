@@ -23,7 +23,7 @@ async fn the_page_names_the_modules_that_it_loads_at_once_and_no_others() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
     page.go("/").await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     let found = page.run(MODULES, vec![]).await;
     assert_eq!(found[0], found[1], "named, and loaded");
     assert_eq!(found[2].as_u64().unwrap() as usize, found[0].as_array().unwrap().len(), "each once");
@@ -42,7 +42,7 @@ const COUNTED: &str = "
 async fn the_first_page_is_light() {
     let server = Server::start(&[]);
     let page = Page::signed_in(&server).await;
-    page.sees("What shall be done").await;
+    page.sees("What would you like to do").await;
     let list = page.until("what it asks for is there", COUNTED).await;
     let all: Vec<(&str, u64)> = list
         .as_array()

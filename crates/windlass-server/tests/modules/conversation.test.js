@@ -1,4 +1,4 @@
-// A conversation as its events and its journal tell it, without a page.
+// State of a conversation, folded from events and journal without a page.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -15,7 +15,7 @@ const inbox = await import("../../ui/app/state/inbox.js");
 const step = (type, seq, more = {}) => ({ type, seq, at: 1000, run: "r", step: 1, ...more });
 const FAILED = step("step.failed", 4, { class: "rate_limited", message: "too many requests", partial: "Half an", retry_at: 5000, attempts_max: 4 });
 
-/** A server that answers by path. @param {Record<string, any>} answers */
+/** Responds to requests by path. @param {Record<string, any>} answers */
 const serve = (answers) => {
   globalThis.fetch = async (address) => {
     const path = String(address).replace("/api/v1", "").split("?")[0];
@@ -36,7 +36,7 @@ test("a model call that is made again is known from the moment it fails until it
   assert.match(conversation.news.value.words, /attempt 2 of 4, in 4 s/);
   conversation.hear(step("step.started", 5, { attempt: 2 }));
   assert.deepEqual([conversation.retry.value, conversation.entries.value.length, entry.status], [null, 1, "live"]);
-  // It would read its usage again until the process ends.
+  // Stop it: otherwise it polls its usage until the process ends.
   conversation.end();
 });
 
@@ -76,7 +76,7 @@ test("a result stays when the run ends while the conversation is read", async ()
   serve({
     "/threads/t": { id: "t", owner: "ann", status: "running", head: 5, title: "T", forked_from: null },
     "/threads/t/messages": { data: [{ seq: 4, at: 900, run: "r", role: "assistant", blocks: [asked(0), asked(1)], status: "complete", calls: [call(0), call(1)] }] },
-    // No run is active any more.
+    // The run has already ended.
     "/runs": { data: [] },
     "/threads/t/events": { data: [step("run.started", 2), step("step.started", 3), step("step.replied", 4), step("tool.finished", 5, { index: 0, content: [{ kind: "text", text: "one" }] })] },
     "/usage": { totals: {} },
@@ -86,7 +86,7 @@ test("a result stays when the run ends while the conversation is read", async ()
   conversation.end();
   const results = [...conversation.entries.value[0].calls()].map((one) => one.result);
   assert.deepEqual(results, [[{ kind: "text", text: "one" }], null]);
-  assert.equal(conversation.run.value?.id, "r", "the stream tells that it has ended");
+  assert.equal(conversation.run.value?.id, "r", "the stream reports the end of the run");
 });
 
 test("a run that has ended at the position is not active, whatever has begun since", async () => {
@@ -101,14 +101,14 @@ test("a run that has ended at the position is not active, whatever has begun sin
 test("a reply streams while it is written, and not while something waits for a person", () => {
   const conversation = new Conversation("t");
   conversation.hear({ type: "thread.status", status: "running" });
-  assert.equal(conversation.isStreaming.value, false, "nothing is being written");
+  assert.equal(conversation.isStreaming.value, false, "no reply is streaming");
   conversation.hear(step("step.started", 3));
   assert.equal(conversation.isStreaming.value, true);
   inbox.replace("t", [{ id: "i", run: "r", thread: "t", since: 1, kind: "approval", tool: "Write", counts: true }]);
-  assert.equal(conversation.isStreaming.value, false, "something waits for a person");
+  assert.equal(conversation.isStreaming.value, false, "an interrupt is open");
   inbox.replace("t", []);
   conversation.hear({ type: "thread.status", status: "waiting" });
-  assert.equal(conversation.isStreaming.value, false, "the run waits");
+  assert.equal(conversation.isStreaming.value, false, "the run is waiting");
 });
 
 test("a call knows which option was chosen", () => {

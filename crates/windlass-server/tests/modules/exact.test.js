@@ -1,4 +1,4 @@
-// JSON that stands in a text.
+// JSON inside of strings.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// What waits for a person: its order, its words, and what the list of conversations knows of it.
+// Open interrupts: their order, their summaries, and the counts in the list of conversations.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -16,7 +16,7 @@ test("the calls of a run stand in their order, and the run that asked first come
   replace("of one", [ask("one.1", "one", 30), ask("one.2", "one", 10), ask("one.3", "one", 20)]);
   replace("of two", [ask("two.1", "two", 15)]);
   assert.deepEqual(order(), ["one.1", "one.2", "one.3", "two.1"]);
-  // An answer moves none of the others, whenever they were asked.
+  // An answer does not change the order of the others.
   replace("of one", [ask("one.1", "one", 30), ask("one.3", "one", 20)]);
   assert.deepEqual(order(), ["one.1", "one.3", "two.1"]);
   replace("of one", []);
@@ -35,6 +35,13 @@ test("the list of conversations knows what one asks as soon as it is read", () =
 });
 
 test("a call of a tool server names the server", () => {
-  assert.equal(summary({ ...ask("i", "r", 1), tool: "echo", server: "everything" }), "May echo (server everything) run?");
-  assert.equal(summary({ ...ask("i", "r", 1), server: null }), "May Write run?");
+  assert.equal(summary({ ...ask("i", "r", 1), tool: "echo", server: "everything" }), "Allow echo (server everything) to run?");
+  assert.equal(summary({ ...ask("i", "r", 1), server: null }), "Allow Write to run?");
+});
+
+test("a call that writes a file names the file", () => {
+  const previewed = (preview) => summary({ ...ask("i", "r", 1), preview });
+  assert.equal(previewed("--- /dev/null\n+++ b/notes.md (12 bytes)\n@@ -0,0 +1 @@\n+a\n"), "Allow Write to create notes.md?");
+  assert.equal(previewed("--- a/a b.md (3 bytes, blake3 00)\n+++ b/a b.md (4 bytes, leads to /x)\nno change\n"), "Allow Write to change a b.md?");
+  assert.equal(previewed("It deletes everything."), "Allow Write to run?");
 });

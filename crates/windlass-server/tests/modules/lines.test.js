@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { compared } from "../../ui/app/lib/lines.js";
 
-/** As a diff prints them. */
+/** The comparison in the notation of a diff. */
 const diff = (before, after) => compared(before, after).map(({ kind, text }) => ({ same: " ", added: "+", removed: "-" })[kind] + text);
 
 test("lines that both texts have appear once", () => {

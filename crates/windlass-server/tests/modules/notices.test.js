@@ -1,4 +1,4 @@
-// Messages beside the page.
+// Notices.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

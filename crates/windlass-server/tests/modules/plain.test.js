@@ -1,4 +1,4 @@
-// Markdown without its marks.
+// Markdown as plain text.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

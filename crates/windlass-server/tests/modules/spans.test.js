@@ -1,4 +1,4 @@
-// The spans of a run's timeline, from its events alone.
+// The spans of a run's timeline.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -17,11 +17,11 @@ test("attempts, doubts and interrupted calls end their spans", () => {
     event(30, "step.started", { model: "n", attempt: 2 }),
     event(40, "step.replied", { message: { blocks: [call] } }),
     event(50, "tool.started"),
-    // Its process was killed, and the call was dispatched again.
+    // The process was killed, and the call is dispatched again.
     event(60, "tool.started"),
     event(70, "tool.in_doubt", { reason: "it is gone" }),
     event(70, "interrupt.opened", asks),
-    // The answer takes a while.
+    // The user answers after a while.
     event(5000, "interrupt.closed", { interrupt: "i", answer: { answer: "retry" }, by: "ann" }),
     event(5000, "tool.reconciling", { attempt: 1 }),
     event(5010, "tool.unresolved", { reason: "nothing found" }),
@@ -35,15 +35,15 @@ test("attempts, doubts and interrupted calls end their spans", () => {
     spans.map((one) => [one.kind, one.name, one.state, one.from, one.until]),
     [
       ["model", "m", "failed", 10, 20],
-      ["mark", "From here on: n", "it broke", 20, 20],
+      ["mark", "Model switched to n", "it broke", 20, 20],
       ["model", "n", "replied", 30, 40],
-      ["tool", "Bash", "cut off", 50, 60],
+      ["tool", "Bash", "interrupted", 50, 60],
       ["tool", "Bash", "in doubt", 60, 70],
-      ["wait", "Was Bash done?", "again", 70, 5000],
-      ["tool", "Bash: looked up", "not found out", 5000, 5010],
+      ["wait", "Did Bash complete?", "retried", 70, 5000],
+      ["tool", "Bash: reconcile", "not reconciled", 5000, 5010],
       ["tool", "Bash", "ended with the run", 5020, 5050],
-      ["mark", "A limit is reached: steps of a run", "25", 5030, 5030],
-      ["mark", "It is to end", "somebody stops the run", 5040, 5040],
+      ["mark", "Limit reached: steps per run", "25", 5030, 5030],
+      ["mark", "Cancellation requested", "stopped by a user", 5040, 5040],
     ],
   );
 });

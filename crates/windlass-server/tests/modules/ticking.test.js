@@ -1,4 +1,4 @@
-// The one clock of ages and countdowns.
+// The shared clock of ages and countdowns.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -16,7 +16,7 @@ test("one clock runs for all who look, and stands where nobody does", (context) 
   assert.equal(now.value, 5000);
   for (let second = 0; second < 3; second += 1) context.mock.timers.tick(1000);
   assert.equal(now.value, 8000);
-  // At first, when it starts, and once a second for both together.
+  // On subscribing, when the clock starts, and once a second for both users.
   assert.equal(times, 5);
   ends[0]();
   context.mock.timers.tick(1000);
@@ -24,10 +24,10 @@ test("one clock runs for all who look, and stands where nobody does", (context) 
   document.hidden = true;
   heard.forEach((hear) => hear());
   context.mock.timers.tick(10_000);
-  assert.equal(now.value, 9000, "nothing is drawn for a page that nobody sees");
+  assert.equal(now.value, 9000, "the clock stops while the page is hidden");
   document.hidden = false;
   heard.forEach((hear) => hear());
-  assert.equal(now.value, 19_000, "it is right as soon as somebody looks again");
+  assert.equal(now.value, 19_000, "the clock is correct as soon as the page is visible");
   ends[1]();
   context.mock.timers.tick(10_000);
   assert.deepEqual([now.value, heard.length], [19_000, 0]);

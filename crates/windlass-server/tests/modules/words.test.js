@@ -1,4 +1,4 @@
-// Figures, times and sizes as people read them.
+// Formatting of numbers, times and sizes.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// The whole page: who is not signed in signs in; everybody else has the sidebar and a place.
+// The root component: the sign-in page, or the sidebar with the current page for a signed-in user.
 
 import { online } from "./lib/api.js";
 import { html, useEffect, useRef } from "./lib/html.js";
@@ -18,7 +18,7 @@ import { Help, useShortcuts } from "./view/help.js";
 import { Notices } from "./view/notices.js";
 import { Sidebar } from "./view/sidebar.js";
 
-/** Pages that are loaded when somebody goes there. */
+/** Pages whose modules are loaded on the first visit. */
 const PAGES = {
   inbox: () => import("./pages/inbox.js"),
   runs: () => import("./pages/runs.js"),
@@ -28,10 +28,9 @@ const PAGES = {
   settings: () => import("./pages/settings.js"),
 };
 
-/** How they are called. @type {Record<keyof typeof PAGES, string>} */
-const NAMES = { inbox: "Inbox", runs: "Runs", compare: "Two runs", library: "Library", usage: "Usage", settings: "Settings" };
+/** Page titles. @type {Record<keyof typeof PAGES, string>} */
+const NAMES = { inbox: "Inbox", runs: "Runs", compare: "Compare runs", library: "Library", usage: "Usage", settings: "Settings" };
 
-/** The whole page. */
 export function App() {
   if (!known.value) return html`<div class="splash" aria-busy="true"><p>Windlass <span class="spinner"></span></p></div>`;
   return html`<${Notices} here=${dialogs.value.length === 0} />${me.value ? html`<${Signed} />` : html`<${Login} />`}`;
@@ -50,11 +49,11 @@ function Signed() {
   const times = arrivals.value;
   useEffect(() => (times > 0 ? arrive() : undefined), [times]);
   return html`
-    <a class="skip" href="#main">Skip to the page</a>
+    <a class="skip" href="#main">Skip to main content</a>
     <div class="shell" data-sidebar=${sidebar.value}>
       <${Sidebar} />
       <main id="main" tabindex="-1">
-        ${!online.value && html`<p class="banner" role="status">Not connected. What you see is what was there; it goes on by itself.</p>`}
+        ${!online.value && html`<p class="banner" role="status">Connection lost. Reconnecting…</p>`}
         <${Place} />
       </main>
     </div>
@@ -63,19 +62,19 @@ function Signed() {
   `;
 }
 
-/** How a place is called, in the browser's own list of pages. @param {string[]} parts */
+/** The title of a page in the browser's tab and history. @param {string[]} parts */
 function nameOf([first, second]) {
   if (first === undefined) return "New conversation";
   if (first === "chat") return threads.threads.value.find((thread) => thread.id === second)?.title || (shown.value?.id === second && shown.value.title.value) || "Conversation";
   const name = NAMES[/** @type {keyof typeof PAGES} */ (first)];
-  if (!name) return "No such page";
+  if (!name) return "Page not found";
   if (first === "runs") return second ? `Run ${second.slice(4)}` : name;
   return second ? `${name}: ${second}` : name;
 }
 
 /**
- * Begins at the top of what has come, and lets a screen reader read its name. Whoever is at work stays there: in the
- * page, in a dialog, in any field, and wherever somebody has gone while the page was on its way.
+ * Scrolls a new page to its top and focuses its heading, so that a screen reader reads it. The focus does not move if
+ * the user is in the page, in a dialog or in a field, or has moved the focus while the page was loading.
  */
 function arrive() {
   const main = document.getElementById("main");
@@ -86,7 +85,7 @@ function arrive() {
     const head = main.querySelector("h1");
     if (!head) return false;
     const active = document.activeElement;
-    // What had the focus may be gone since.
+    // The element that had the focus may have left the page.
     const isThere = active === from || active === document.body;
     const isAtWork = active?.closest("input, textarea, select, [contenteditable], main") || document.querySelector("dialog[open]");
     if (isThere && !isAtWork) {
@@ -96,18 +95,18 @@ function arrive() {
     return true;
   };
   if (look()) return undefined;
-  // A page may come later than its address.
+  // The page's module may load after its address has changed.
   const watcher = new MutationObserver(() => look() && watcher.disconnect());
   watcher.observe(main, { childList: true, subtree: true });
   return () => watcher.disconnect();
 }
 
-/** Signing in again, in front of everything else: nothing of the page can be reached meanwhile. */
+/** Signing in again after the session has ended: a modal dialog that blocks the page. */
 function Again() {
   const own = useRef(/** @type {HTMLDialogElement | null} */ (null));
   useEffect(() => {
     own.current?.showModal();
-    // Whoever has opened a one-time link in another tab comes back signed in.
+    // The user may have signed in by a one-time link in another tab.
     const look = () => void find().catch(() => {});
     addEventListener("focus", look);
     return () => removeEventListener("focus", look);
@@ -124,5 +123,5 @@ function Place() {
   }
   if (first === "chat" && second) return html`<${ChatPage} key=${second} id=${second} />`;
   const load = PAGES[/** @type {keyof typeof PAGES} */ (first)];
-  return load ? html`<${Later} key=${first} load=${load} />` : html`<div class="page"><h1>There is no such page</h1><p><a href="/">Begin a conversation</a></p></div>`;
+  return load ? html`<${Later} key=${first} load=${load} />` : html`<div class="page"><h1>Page not found</h1><p><a href="/">New conversation</a></p></div>`;
 }

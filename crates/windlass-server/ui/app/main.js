@@ -1,4 +1,4 @@
-// Where the page begins.
+// The entry point: starts the session and the router, and renders the app.
 
 import { html, render } from "./lib/html.js";
 import { begin } from "./lib/route.js";

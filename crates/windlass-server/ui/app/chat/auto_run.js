@@ -1,4 +1,4 @@
-// Which calls of this conversation run without asking.
+// The auto-run setting of a conversation: which calls run without approval.
 
 import { get, put, remove } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
@@ -6,9 +6,9 @@ import { attempt } from "../state/notices.js";
 
 /** @type {Record<string, string>} */
 export const AUTO_RUN = {
-  ask: "Asks before it changes anything",
-  allowlist: "Asks, but for what is on your allow list",
-  everything: "Asks only where a rule says so",
+  ask: "Ask before every change",
+  allowlist: "Ask, except for tools on your allow list",
+  everything: "Ask only for destructive calls and where a policy rule requires it",
 };
 
 /** @param {{thread: string}} props */
@@ -22,11 +22,11 @@ export function AutoRun({ thread }) {
   const choose = async (value) => {
     const path = `/threads/${thread}/auto-run`;
     const next = await attempt(async () => (value === "" ? (await remove(path), await get(path)) : await put(path, { auto_run: value })));
-    // Drawn anew in any case: what was refused is not what counts.
+    // A rejected change must also render, to show the setting that is in effect.
     setNow(next ?? { ...now });
   };
-  return html`<select class="quiet-select" aria-label="When it asks" title=${AUTO_RUN[now.effective] ?? ""} value=${now.auto_run ?? ""} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
-    <option value="">${`${now.effective}, as usual`}</option>
-    ${Object.keys(AUTO_RUN).map((name) => html`<option value=${name}>${name}</option>`)}
+  return html`<select class="quiet-select" aria-label="Approvals" title=${AUTO_RUN[now.effective] ?? ""} value=${now.auto_run ?? ""} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
+    <option value="">${`Approvals: ${now.effective} (default)`}</option>
+    ${Object.keys(AUTO_RUN).map((name) => html`<option value=${name}>${`Approvals: ${name}`}</option>`)}
   </select>`;
 }

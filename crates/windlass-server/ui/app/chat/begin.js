@@ -1,4 +1,4 @@
-// A conversation that has not begun: one field, and what one could ask. (SK-U15)
+// The page of a new conversation: the composer and suggestions. (SK-U15)
 
 import { post } from "../lib/api.js";
 import { html, useState } from "../lib/html.js";
@@ -10,14 +10,13 @@ import { Composer } from "./composer.js";
 
 const SUGGESTIONS = [
   ["Write a draft", "Draft a one-page project plan as plan.md. Ask me what you need to know first."],
-  ["Sum up", "Sum up the attached file: what it says, and what is missing."],
-  ["Plan first", "Make a plan of what is to be done here, as a list, and wait for my word."],
+  ["Summarize", "Summarize the attached file: the main points, and what is missing."],
+  ["Plan first", "Make a step-by-step plan for this task, then wait for my approval."],
   ["What can you do?", "Which tools do you have, and what would you use each for?"],
 ];
 
-/** The page. */
 export function Begin() {
-  /** What is sent while its files go up, and how far that is. */
+  /** The message whose files are being uploaded, and the progress. */
   const [sending, setSending] = useState(/** @type {{text: string, state: string} | null} */ (null));
   /** @param {import("./composer.js").Draft} draft */
   const send = async (draft) => {
@@ -34,8 +33,8 @@ export function Begin() {
   const name = (me.value?.name ?? "").split(" ")[0];
   return html`<div class="begin">
     <div class="hello">
-      <h1>${name && name !== "Local" ? `What shall be done, ${name}?` : "What shall be done?"}</h1>
-      <p>Windlass carries a task out step by step. It asks before it changes something, and goes on wherever it was stopped.</p>
+      <h1>${name && name !== "Local" ? `What would you like to do, ${name}?` : "What would you like to do?"}</h1>
+      <p>Windlass works through a task step by step. It asks before it makes changes, and resumes after an interruption.</p>
     </div>
     <div class="hidden" role="status">${sending?.state}</div>
     ${sending && html`<article class="entry user" data-status="sending"><div class="said">${sending.text}</div><p class="quiet">${sending.state}</p></article>`}
@@ -44,7 +43,7 @@ export function Begin() {
           <div class="suggestions" role="group" aria-label="Suggestions">
             ${SUGGESTIONS.map(([title, text]) => html`<button type="button" onClick=${() => fill(text)}><strong>${title}</strong><span>${text}</span></button>`)}
           </div>`
-      : html`<p class="empty">You may look at what others do here, and not start anything. An administrator can change that.</p>`}
+      : html`<p class="empty">Your role is view-only, so you cannot start runs. An administrator can change your role.</p>`}
   </div>`;
 }
 

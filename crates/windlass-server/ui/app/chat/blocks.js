@@ -1,19 +1,19 @@
-// Blocks of entries: only those near the window are drawn, the others are empty boxes of their height. (ZE-S9)
+// Entries in blocks: only blocks near the viewport are rendered; the others are empty boxes of the same height. (ZE-S9)
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { EntryView } from "./entry.js";
 
-/** Entries of a block. */
+/** Entries per block. */
 const BLOCK = 8;
-/** How far beyond the window entries are drawn, in pixels. */
+/** How far outside the viewport blocks are rendered. */
 const AHEAD_PX = 1500;
-/** What an entry takes that was never drawn. */
+/** Estimated height of an entry that was never rendered. */
 const GUESS_PX = 120;
 
 /** @typedef {import("../state/entry.js").Entry} Entry */
 
 /**
- * The entries in blocks, counted from those that were there first, so that older ones leave them as they are.
+ * Cuts the entries into blocks. The first page's start has key 0, so that older entries do not change later blocks.
  * @param {Entry[]} entries @param {number} prepended
  */
 export function cut(entries, prepended) {
@@ -29,8 +29,8 @@ export function cut(entries, prepended) {
 }
 
 /**
- * Tells elements when they come near the window and leave it. What can be seen is told at once, of the rest one in each
- * frame, so that scrolling never waits for many to be drawn.
+ * Calls back when an element comes near the viewport or leaves it. Visible elements are reported at once, the others one
+ * per frame, so that scrolling never waits for many of them to render.
  */
 export class Watch {
   /** @param {Element} root */
@@ -82,13 +82,13 @@ export class Watch {
 
 /**
  * @param {{entries: Entry[], watch: () => Watch | null, scroller: {current: HTMLElement | null}, isEnd: boolean, onFork: any, onBack: any, conversation: any}} props
- * The end is always drawn: there things happen.
+ * `isEnd`: the last blocks are always rendered, because they change most.
  */
 export function Block({ entries, watch, scroller, isEnd, onFork, onBack, conversation }) {
   const own = useRef(/** @type {HTMLElement | null} */ (null));
   const [isNear, setNear] = useState(isEnd);
   const height = useRef(0);
-  // What somebody is writing in stays, however far they scroll.
+  // A block with an open form stays rendered, so that no input is lost.
   const isDrawn = isNear || isEnd || Boolean(own.current?.querySelector("form"));
   useEffect(() => {
     const element = own.current;
@@ -97,7 +97,7 @@ export function Block({ entries, watch, scroller, isEnd, onFork, onBack, convers
       setNear(near);
     }) : undefined;
   }, []);
-  // A box above the window that turns out higher or lower moves nothing under the eye.
+  // If a block above the viewport changes its height, the visible text must not move.
   useLayoutEffect(() => {
     const element = own.current;
     const window = scroller.current;
@@ -111,7 +111,7 @@ export function Block({ entries, watch, scroller, isEnd, onFork, onBack, convers
   </div>`;
 }
 
-/** A list of blocks as nodes; one whose entries are as before is not looked at again. @param {any} props beside those of a block, `entries` and `rollback` */
+/** Renders the blocks. A block with the same entries reuses its node, so that it is not compared again. @param {any} props the props of a block, with all `entries` and `prepended` */
 export function Blocks({ entries, prepended, ...rest }) {
   const known = useRef(/** @type {Map<number, {entries: Entry[], isEnd: boolean, node: any}>} */ (new Map()));
   const shared = useMemo(() => rest, Object.values(rest));

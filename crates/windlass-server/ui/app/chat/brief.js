@@ -1,11 +1,11 @@
-// The argument of a call that says most, in a few words; of one that is being written, as far as it is there.
+// A call's most telling argument in short form, also while the model is still writing it.
 
 import { isRaw, parse } from "../lib/exact.js";
 
-/** Characters that are shown. */
+/** Longest text that is shown, in characters. */
 const MOST = 120;
 const TELLING = ["file_path", "path", "command", "pattern", "url", "query", "name"];
-/** The beginning of one of them in a text that is no JSON yet. */
+/** Finds one of them in incomplete JSON. */
 const BEGUN = new RegExp(`"(?:${TELLING.join("|")})"\\s*:\\s*"((?:[^"\\\\]|\\\\.)*)`);
 
 /** @param {string} args */
@@ -20,7 +20,7 @@ export function brief(args) {
   }
 }
 
-/** The same of arguments that grow: what tells most, else what was written last. @param {string} args */
+/** The same for incomplete arguments; without a telling one, the end of the text. @param {string} args */
 export function growing(args) {
   const [, begun = ""] = BEGUN.exec(args.slice(0, 2000)) ?? [];
   return begun ? begun.slice(0, MOST) : args.slice(-MOST / 2);

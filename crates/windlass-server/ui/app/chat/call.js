@@ -1,4 +1,4 @@
-// A call of a tool: what is asked of it, how far it is, whose word it waits for, and what came of it. (SK-U4, ZE-H8)
+// The card of a tool call: its arguments, state, approval and result. (SK-U4, ZE-H8)
 
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { parse, visible, written } from "../lib/exact.js";
@@ -11,30 +11,30 @@ import { brief, growing } from "./brief.js";
 import { Asked, Decided, Previewed } from "./decided.js";
 import { Result } from "./result.js";
 
-/** Where a call stands: its picture and its word. (SK-A11) @type {Record<string, [string, string]>} */
+/** Icon and label of each state. (SK-A11) @type {Record<string, [string, string]>} */
 const STANDINGS = {
-  writing: ["edit", "is being written"],
-  waiting: ["clock", "waits its turn"],
-  asking: ["warn", "waits for a word"],
+  writing: ["edit", "preparing"],
+  waiting: ["clock", "queued"],
+  asking: ["warn", "needs input"],
   approved: ["check", "approved"],
-  running: ["tool", "runs"],
-  sleeping: ["clock", "goes on later"],
-  in_doubt: ["warn", "nobody knows whether it was done"],
+  running: ["tool", "running"],
+  sleeping: ["clock", "scheduled"],
+  in_doubt: ["warn", "outcome unknown"],
   done: ["check", "done"],
   failed: ["cross", "failed"],
   denied: ["cross", "denied"],
   cancelled: ["cross", "cancelled"],
 };
 
-/** What a call waits for that asks, by the kind of what is asked. @type {Record<string, string>} */
+/** Label of a call with an open interrupt, by kind. @type {Record<string, string>} */
 const ASKS = {
-  approval: "waits for approval",
-  hook: "waits for approval",
-  question: "waits for an answer",
-  sign_in: "waits until somebody has signed in",
-  in_doubt: "waits for word whether it was done",
-  limit: "waits for word about a limit",
-  handoff: "waits for somebody else to carry it out",
+  approval: "needs approval",
+  hook: "needs approval",
+  question: "needs an answer",
+  sign_in: "needs sign-in",
+  in_doubt: "outcome unknown: needs review",
+  limit: "limit reached",
+  handoff: "waiting for another system",
 };
 
 /** @param {{call: import("../state/entry.js").Call, at: number, conversation: import("../state/conversation.js").Conversation}} props */
@@ -46,7 +46,7 @@ export function CallCard({ call, at, conversation }) {
   const asked = open.find((one) => one.id === call.interrupt);
   const [unfolded, unfold] = useState(/** @type {boolean | null} */ (null));
   const isOpen = asked !== undefined || (unfolded ?? (standing === "running" && call.progress !== ""));
-  // A page of messages has room for so much text, and names the rest; what is asked has it whole.
+  // A page of messages may only refer to a long preview. The interrupt has the whole text.
   const { preview, server } = asked ?? {};
   useEffect(() => {
     if (preview && preview !== call.preview) call.change({ preview });
@@ -54,14 +54,14 @@ export function CallCard({ call, at, conversation }) {
   }, [preview, server]);
   const waits = standing === "asking" ? ASKS[asked?.kind ?? call.asks] : undefined;
   const writes = standing === "writing";
-  const until = standing === "sleeping" && call.until ? `goes on at ${full(call.until)}` : undefined;
+  const until = standing === "sleeping" && call.until ? `resumes at ${full(call.until)}` : undefined;
   const chosen = standing === "done" && call.answered?.selected ? `answered: ${visible(call.answered.selected)}` : undefined;
   const told = writes && call.args ? `${words}, ${count(call.args.length)} characters` : (until ?? waits ?? chosen ?? words);
   const begun = call.at || at;
   return html`<details class="call" data-standing=${standing} open=${isOpen} onToggle=${(/** @type {any} */ event) => event.target.open !== isOpen && unfold(event.target.open)}>
     <summary>
       <span class="mark" aria-hidden="true">${standing === "running" || writes ? html`<span class="spinner"></span>` : html`<${Icon} name=${icon} size=${16} />`}</span>
-      <strong>${call.tool || "a tool"}</strong> ${(server || call.server) && html`<span class="tag clip" title="The tool server that this call goes to">${server || call.server}</span>`} <span class="brief fill">${writes ? growing(call.args) : brief(call.args)}</span>
+      <strong>${call.tool || "Tool call"}</strong> ${(server || call.server) && html`<span class="tag clip" title="Tool server">${server || call.server}</span>`} <span class="brief fill">${writes ? growing(call.args) : brief(call.args)}</span>
       <span class="quiet standing">${told}${call.durationMs > 0 ? `, ${length(call.durationMs)}` : ""}</span>
       <time class="quiet wide-only" title=${full(begun)}>${clock(begun)}</time>
     </summary>
@@ -72,21 +72,21 @@ export function CallCard({ call, at, conversation }) {
           ? html`<${Previewed} text=${call.preview} /><details><summary>Arguments</summary><${Given} args=${call.args} /></details>`
           : html`<h3>Arguments</h3><${Given} args=${call.args} />`}
       ${call.asked && !asked && html`<${Asked} call=${call} />`}
-      ${call.progress && standing === "running" && html`<h3>So far</h3><pre tabindex="0">${call.progress}</pre>`}
+      ${call.progress && standing === "running" && html`<h3>Output so far</h3><pre tabindex="0">${call.progress}</pre>`}
       ${call.result && html`<h3>${call.error ? "Error" : "Result"}</h3><${Result} thread=${conversation.id} blocks=${call.result} error=${call.error} />`}
       <${Decided} call=${call} at=${begun} />
     </div>`}
   </details>`;
 }
 
-/** What it is called with; of an edit, what goes and what comes in place of its two texts. @param {{args: string}} props */
+/** The arguments of a call; for an edit, the diff of its two texts. @param {{args: string}} props */
 function Given({ args }) {
   const edit = useMemo(() => editOf(args), [args]);
   if (!edit) return html`<${Arguments} text=${args} />`;
   return html`<${Changes} before=${edit.before} after=${edit.after} />${edit.others && html`<${Arguments} text=${edit.others} />`}`;
 }
 
-/** The two texts of an edit, and the other arguments; null of any other call. @param {string} args */
+/** The two texts of an edit, and the other arguments; null for any other call. @param {string} args */
 function editOf(args) {
   if (!args.includes("old_string")) return null;
   try {

@@ -1,4 +1,4 @@
-// The field that messages are written in. What is typed stays there until the server has taken it, and over a reload.
+// The message field. Typed text is kept until the server has accepted it, also over a reload.
 
 import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { get, isOpen } from "../lib/api.js";
@@ -11,9 +11,9 @@ import { zone } from "../state/outgoing.js";
 import { Icon } from "../view/icon.js";
 
 /** @typedef {import("../state/drafts.js").Sent & {files: File[]}} Going */
-/** @typedef {{text: string, files: File[], options: {model?: string, mode?: string, timezone?: string, when_busy?: string}, key: string}} Draft `key`: under which it is sent once. */
+/** @typedef {{text: string, files: File[], options: {model?: string, mode?: string, timezone?: string, when_busy?: string}, key: string}} Draft `key`: the idempotency key. */
 
-/** The server's own bounds: characters of a message, and files beside it. */
+/** The server's limits: characters of a message, and attached files. */
 const MESSAGE_MAX = 32768;
 const FILES_MAX = 20;
 
@@ -21,7 +21,7 @@ const FILES_MAX = 20;
 const models = signal([]);
 let asked = false;
 
-/** A file under a name that no other one has: the server keeps one of each. @param {File} file @param {File[]} others */
+/** Renames a file if its name is taken: uploads with the same name overwrite each other. @param {File} file @param {File[]} others */
 function named(file, others) {
   const taken = new Set(others.map((one) => one.name));
   if (!taken.has(file.name)) return file;
@@ -32,7 +32,7 @@ function named(file, others) {
 }
 
 /**
- * What a message is sent with: what is chosen here, else what the last one chose, where that is still to be had.
+ * Model and mode of a message: the user's choice, otherwise the last message's if the model is still available.
  * @param {string | null} model @param {string | null} mode @param {{model: string, mode: string}} was
  */
 function resolved(model, mode, was) {
@@ -42,11 +42,11 @@ function resolved(model, mode, was) {
   return { ...(withModel ? { model: withModel } : {}), ...(withMode ? { mode: withMode } : {}) };
 }
 
-/** Takes files that are dropped anywhere on the page: else the browser would leave it for them. @param {(files: FileList) => void} add @param {(is: boolean) => void} over */
+/** Accepts files dropped anywhere on the page: otherwise the browser would open them. @param {(files: FileList) => void} add @param {(is: boolean) => void} over */
 function useDrop(add, over) {
   const latest = useRef(add);
   latest.current = add;
-  // In the same task that draws the field: an effect that waits for the next frame would miss a drop on the visible field.
+  // A layout effect runs before the first frame: a later one would miss a drop on the visible field.
   useLayoutEffect(() => {
     const bears = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes("Files") ?? false;
     const moved = (/** @type {DragEvent} */ event) => {
@@ -72,15 +72,15 @@ function useDrop(add, over) {
   }, []);
 }
 
-/** What has the focus where nobody is at work: the field may come late, when somebody types elsewhere by then. */
+/** The field takes the focus only from these elements: the user may already type elsewhere. */
 const FREE = "body, main, a, h1";
 
 const NOTHING_CHOSEN = { model: "", mode: "" };
 
 /**
  * @param {{name: string, onSend: (draft: Draft) => Promise<void>, onStop?: () => void, busy?: boolean, leaves?: boolean, autofocus?: boolean, was?: {model: string, mode: string}, more?: import("../../vendor/signals.js").Signal<string>}} props
- * `busy`: a run is active, so that a message waits behind it or is told to it; `leaves`: sending leads to another page; `was`: what the
- * last message chose; `more`: text from elsewhere, which is taken into the field.
+ * `busy`: a run is active, so that a message is queued or steers it; `leaves`: sending opens another page; `was`: model
+ * and mode of the last message; `more`: text to append to the field.
  */
 export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = NOTHING_CHOSEN, more }) {
   const kept = useRef(/** @type {ReturnType<typeof draftOf> | null} */ (null));
@@ -88,14 +88,14 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
   const [last] = kept.current.sent;
   const [text, setText] = useState(kept.current.text);
   const [files, setFiles] = useState(() => filesOf(name));
-  /** What is chosen here; null where nothing is yet. */
+  /** The user's choices; null if none was made. */
   const [model, setModel] = useState(last?.model ?? null);
   const [mode, setMode] = useState(last?.mode ?? null);
   const [over, setOver] = useState(false);
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
-  /** What the server has not taken yet, in the order in which it goes. */
+  /** Messages that the server has not accepted yet, in sending order. */
   const line = useRef(/** @type {Going[]} */ ([]));
-  /** What the field begins with that perhaps has arrived, or was to go behind that. */
+  /** Messages at the start of the field that may have arrived, or were queued behind one. */
   const open = useRef(/** @type {Going[]} */ (kept.current.sent.map((one) => ({ ...one, files: [] }))));
   const typed = useRef(text);
   typed.current = text;
@@ -110,7 +110,7 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
   const keep = () => {
     const sent = [...line.current, ...open.current];
     const all = [...line.current.map((one) => one.text), typed.current].filter(Boolean).join("\n");
-    // Files do not outlive a reload, and a message is not sent again without them.
+    // A reload drops files, and a message must not be sent again without its files.
     keepDraft(name, all, sent.some((one) => one.files.length > 0) ? [] : sent);
   };
   useEffect(() => {
@@ -134,16 +134,16 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
     const beyond = all.slice(FILES_MAX).map((file) => file.name);
     held.current = all.slice(0, FILES_MAX);
     setFiles(held.current);
-    if (beyond.length > 0) warn(`At most ${FILES_MAX} files go with a message. Left out: ${beyond.join(", ")}`);
+    if (beyond.length > 0) warn(`You can attach up to ${FILES_MAX} files. Not attached: ${beyond.join(", ")}`);
   };
   useDrop(add, setOver);
   const tooLong = [...text].length > MESSAGE_MAX;
   const may = text.trim() !== "" && !tooLong && !(leaves && line.current.length > 0);
   const mayTell = Boolean(busy && onStop);
-  /** @param {boolean} [steers] whether the run that is active is told it after its step */
+  /** @param {boolean} [steers] whether the active run receives it after its current step */
   const send = (steers = false) => {
     if (!may) return;
-    // What is sent again is sent as it was: what counts for the last message may have changed with its arrival.
+    // A repeated message is sent with its old options: its arrival may have changed the defaults.
     const isTold = (/** @type {Going} */ one) => "when_busy" in one.options;
     const isSame = (/** @type {Going} */ one) => (!mayTell || isTold(one) === steers) && one.model === model && one.mode === mode;
     const { again, ...rest } = parted(open.current, { text, files }, isSame);
@@ -158,10 +158,10 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
     field.current?.focus();
     if (idle) carry();
   };
-  /** Sends what is in line, one after another. */
+  /** Sends the pending messages one after another. */
   const carry = async () => {
     for (let next = line.current[0]; next; next = line.current[0]) {
-      // Until the server has answered, it may have arrived, also where this page is loaded anew meanwhile.
+      // Until the server responds, the message may have arrived. A reload must then repeat it with the same key.
       keep();
       try {
         await onSend(next);
@@ -171,13 +171,13 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
         putBack(isOpen(error));
       }
     }
-    // Sending may have led to another page, which has taken this field away.
+    // Sending may have opened another page and removed this field.
     keep();
   };
-  /** Nothing overtakes what has failed: it stands in the field again, and behind it what was to follow. @param {boolean} perhaps whether it may have arrived */
+  /** Returns a failed message and all that follow to the field, to keep their order. @param {boolean} perhaps whether it may have arrived */
   const putBack = (perhaps) => {
     const back = line.current.splice(0);
-    // What was refused is sent anew; of what may have arrived the server carries out one.
+    // A rejected message gets a new key. One that may have arrived keeps its key, so that the server executes it once.
     open.current = perhaps ? back : [];
     typed.current = [...back.map((one) => one.text), typed.current].filter(Boolean).join("\n");
     setText(typed.current);
@@ -189,7 +189,7 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
   const pressed = (event) => {
     if (event.key !== "Enter" || event.isComposing) return;
     const command = event.ctrlKey || event.metaKey;
-    // The keyboard of a touch screen has no other key that breaks a line.
+    // On a touch keyboard, Enter is the only key for a line break.
     const sends = sendBy.value === "enter" && !event.shiftKey && !matchMedia("(pointer: coarse)").matches;
     if (!command && !sends) return;
     event.preventDefault();
@@ -201,15 +201,15 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
   }}>
     ${files.length > 0 &&
     html`<ul class="chips" aria-label="Files">${files.map((file) => html`<li key=${file.name}>${file.name} <small>${size(file.size)}</small>
-      <button type="button" class="plain" aria-label=${`Leave ${file.name} away`} onClick=${() => setFiles(files.filter((one) => one !== file))}>×</button></li>`)}</ul>`}
-    <textarea ref=${field} data-key="composer" rows="1" aria-label="Message" placeholder=${busy ? "Write on; it is sent when this is done" : "Write what is to be done"} value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${pressed} onPaste=${(/** @type {ClipboardEvent} */ event) => {
+      <button type="button" class="plain" aria-label=${`Remove ${file.name}`} onClick=${() => setFiles(files.filter((one) => one !== file))}>×</button></li>`)}</ul>`}
+    <textarea ref=${field} data-key="composer" rows="1" aria-label="Message" placeholder=${busy ? "Queue a message…" : "Describe a task…"} value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${pressed} onPaste=${(/** @type {ClipboardEvent} */ event) => {
       const pasted = [...(event.clipboardData?.files ?? [])];
       if (pasted.length > 0) {
         event.preventDefault();
         add(pasted);
       }
     }}></textarea>
-    ${tooLong && html`<p class="wrong" role="alert">The message has ${[...text].length} characters; at most ${MESSAGE_MAX} are taken. Attach it as a file instead.</p>`}
+    ${tooLong && html`<p class="wrong" role="alert">The message has ${[...text].length} characters; the limit is ${MESSAGE_MAX}. Attach it as a file instead.</p>`}
     <div class="row">
       <button type="button" class="plain" aria-label="Attach files" onClick=${() => picker.current?.click()}><${Icon} name="attach" /></button>
       <input ref=${picker} type="file" multiple hidden tabindex="-1" onChange=${(/** @type {any} */ event) => {
@@ -217,7 +217,7 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
         event.target.value = "";
       }} />
       <select class="quiet-select" aria-label="Mode" title="What the agent may do" value=${mode ?? was.mode} onChange=${(/** @type {any} */ event) => setMode(event.target.value)}>
-        ${!(mode ?? was.mode) && html`<option value="">${leaves ? "usual mode" : "mode as before"}</option>`}
+        ${!(mode ?? was.mode) && html`<option value="">${leaves ? "Default mode" : "Same mode as before"}</option>`}
         ${Object.entries(MODES).map(([name, words]) => html`<option value=${name}>${name}: ${words}</option>`)}
       </select>
       ${models.value.length === 1 && html`<span class="quiet model clip" title=${`Model: ${models.value[0].name}`}>${models.value[0].name}</span>`}
@@ -226,9 +226,9 @@ export function Composer({ name, onSend, onStop, busy, leaves, autofocus, was = 
         ${models.value.map((one) => html`<option value=${one.name} disabled=${!one.available} title=${one.reason}>${one.name}${one.available ? "" : ` (${one.reason})`}</option>`)}
       </select>`}
       <span class="fill"></span>
-      ${mayTell && html`<button type="button" class="plain" title="The agent is told it after its current step, and goes on (Ctrl+Shift+Enter)" disabled=${!may} onClick=${() => send(true)}>Tell it now</button>`}
+      ${mayTell && html`<button type="button" class="plain" title="Send after the current step, without stopping the run (Ctrl+Shift+Enter)" disabled=${!may} onClick=${() => send(true)}>Send now</button>`}
       ${mayTell && html`<button type="button" class="stop" data-key="stop" aria-label="Stop" onClick=${onStop}><${Icon} name="stop" size=${15} /> <span class="wide-only">Stop</span></button>`}
-      <button type="submit" class="primary round" disabled=${!may} aria-label=${busy ? "Queue the message" : "Send"}><${Icon} name="send" /></button>
+      <button type="submit" class="primary round" disabled=${!may} aria-label=${busy ? "Queue message" : "Send"}><${Icon} name="send" /></button>
     </div>
   </form>`;
 }

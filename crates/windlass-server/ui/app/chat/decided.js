@@ -1,5 +1,5 @@
-// What decided about a call and who did, what people were shown of it, and what the model had asked before somebody
-// changed it.
+// The approval history of a call: the verdict, the answer, the preview, and the model's original arguments if they were
+// edited.
 
 import { visible } from "../lib/exact.js";
 import { because } from "../lib/gate.js";
@@ -10,21 +10,21 @@ import { me } from "../state/session.js";
 import { Arguments } from "../view/arguments.js";
 import { Diff, isDiff } from "../view/diff.js";
 
-/** What somebody said to a call, by its word. @type {Record<string, string>} */
+/** Labels of answers. @type {Record<string, string>} */
 const WORDS = {
   approved: "Approved by",
-  edited: "Its arguments were changed by",
+  edited: "Arguments edited by",
   denied: "Denied by",
   replied: "Answered by",
-  done: "Said to be done by",
-  retried: "Begun again by",
-  failed: "Given up by",
+  done: "Marked as done by",
+  retried: "Retried by",
+  failed: "Marked as failed by",
 };
 
-/** Those who are no people, in a sentence. @type {Record<string, string>} */
+/** Actors that are not users, in a sentence. @type {Record<string, string>} */
 const OTHERS = { policy: "the policy" };
 
-/** When a call was, who answered for it, and what the gate went by. @param {{call: import("../state/entry.js").Call, at: number}} props */
+/** The time of a call, the reason of its verdict, and the answer to its interrupt. @param {{call: import("../state/entry.js").Call, at: number}} props */
 export const Decided = ({ call, at }) => html`<p class="quiet">${full(at)}${call.rule && ` · ${because(call.rule)}`}</p>
   ${call.answered && html`<${Answered} answered=${call.answered} />`}`;
 
@@ -35,12 +35,12 @@ function Answered({ answered: { by, at, word, selected } }) {
   return html`<p class="quiet" data-key="answered">${WORDS[word] ?? word} ${who}${selected ? ` with “${visible(selected)}”` : ""}, ${full(at)}</p>`;
 }
 
-/** What people were shown that a call would do. @param {{text: string}} props */
+/** The preview that was shown for approval. @param {{text: string}} props */
 export function Previewed({ text }) {
   const shown = visible(text);
-  return html`<h3>What it was to do</h3>${isDiff(shown) ? html`<${Diff} text=${shown} />` : html`<pre tabindex="0">${shown}</pre>`}`;
+  return html`<h3>Preview</h3>${isDiff(shown) ? html`<${Diff} text=${shown} />` : html`<pre tabindex="0">${shown}</pre>`}`;
 }
 
-/** What the model had asked, where something else was sent. @param {{call: import("../state/entry.js").Call}} props */
-export const Asked = ({ call }) => html`<p class="quiet">These are not the arguments that the model asked for.</p>
-  <details data-key="asked"><summary>What the model asked</summary><${Arguments} text=${call.asked} /></details>`;
+/** The model's arguments, if others were sent. @param {{call: import("../state/entry.js").Call}} props */
+export const Asked = ({ call }) => html`<p class="quiet">These arguments differ from the model's.</p>
+  <details data-key="asked"><summary>The model's arguments</summary><${Arguments} text=${call.asked} /></details>`;

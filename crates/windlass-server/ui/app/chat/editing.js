@@ -1,8 +1,8 @@
-// A field in the place of what it changes: it has the focus, and gives it back to the button that opened it.
+// Editing in place: the field takes the focus, and returns it to the button that opened it.
 
 import { useLayoutEffect, useRef, useState } from "../lib/html.js";
 
-/** `button`: for the button that opens it; `field`: for the field. @param {boolean} [begun] whether it is open from the beginning */
+/** `button`: ref of the button that opens the field; `field`: ref of the field. @param {boolean} [begun] whether it is initially open */
 export function useEditing(begun = false) {
   const [editing, setEditing] = useState(begun);
   const button = useRef(/** @type {HTMLElement | null} */ (null));
@@ -14,7 +14,7 @@ export function useEditing(begun = false) {
   return { editing, setEditing, button, field: focused };
 }
 
-/** Once: a reference that is another function each time is called at each drawing. @param {HTMLTextAreaElement | null} own */
+/** A constant function: Preact calls a ref that changes at each render. @param {HTMLTextAreaElement | null} own */
 function focused(own) {
   own?.focus();
   own?.setSelectionRange(own.value.length, own.value.length);

@@ -15,11 +15,11 @@ import { Thought } from "./thought.js";
 
 /**
  * @typedef {import("../state/entry.js").Entry} Shown
- * @typedef {(entry: Shown, text?: string, said?: Shown[]) => Promise<void>} OnFork `said`: whose files go along, if not this one's alone
+ * @typedef {(entry: Shown, text?: string, said?: Shown[]) => Promise<void>} OnFork `said`: the messages whose attachments are sent, if not only this entry
  * @typedef {{entry: Shown, onFork?: OnFork, onBack?: (entry: Shown) => void}} Props
  */
 
-/** An entry, behind the line where a roll back begins if that is here. @param {Props & {conversation: import("../state/conversation.js").Conversation}} props */
+/** An entry, preceded by the rollback line if the rollback starts here. @param {Props & {conversation: import("../state/conversation.js").Conversation}} props */
 export function EntryView({ entry, onFork, onBack, conversation }) {
   entry.rev.value;
   const rollback = conversation.rollback.plan.value;
@@ -35,7 +35,7 @@ export function EntryView({ entry, onFork, onBack, conversation }) {
 function Answered({ entry, rolled, onFork, conversation }) {
   entry.rev.value;
   const live = entry.status === "live";
-  return html`<article class="entry assistant" data-status=${entry.status} data-rolled=${rolled} aria-label="The agent">
+  return html`<article class="entry assistant" data-status=${entry.status} data-rolled=${rolled} aria-label="Agent">
     ${entry.parts.map((part, at) => {
       if (!part) return null;
       if (part.type === "reasoning") return html`<${Thought} key=${at} part=${part} live=${live && at === entry.parts.length - 1} />`;
@@ -45,7 +45,7 @@ function Answered({ entry, rolled, onFork, conversation }) {
     ${live && entry.parts.length === 0 && html`<p class="working" role="status"><span class="spinner"></span> ${entry.model}</p>`}
     ${entry.trouble && html`<p class="note" data-tone="warning">${entry.trouble}</p>`}
     ${entry.status === "partial" && entry.stop === "cancelled" && html`<p class="quiet">Stopped here.</p>`}
-    ${entry.status === "withdrawn" && html`<p class="quiet">Taken back: the agent does not know of it any more.</p>`}
+    ${entry.status === "withdrawn" && html`<p class="quiet">Withdrawn: this is no longer part of the agent's context.</p>`}
     ${!live && html`<${Actions} entry=${entry} onFork=${onFork} conversation=${conversation} />`}
   </article>`;
 }
@@ -60,11 +60,11 @@ function Said({ entry, conversation, rolled, onFork, onBack }) {
       const text = event.target.elements.text.value.trim();
       if (!text) return;
       setBusy(true);
-      // What was written stays here until there is a conversation that has it.
+      // The text stays here until the new conversation exists.
       attempt(() => onFork(entry, text).then(() => setEditing(false))).finally(() => setBusy(false));
-    }}><textarea ref=${field} name="text" rows="4" aria-label="The message" defaultValue=${entry.text}></textarea>
-      <p class="quiet">Your message continues from here in a new conversation. This one stays as it is.</p>
-      ${entry.media.length > 0 && html`<p class="quiet">${plural(entry.media.length, "file")} of this message go${entry.media.length === 1 ? "es" : ""} along.</p>`}
+    }}><textarea ref=${field} name="text" rows="4" aria-label="Message" defaultValue=${entry.text}></textarea>
+      <p class="quiet">Your message continues from here in a new conversation. This conversation does not change.</p>
+      ${entry.media.length > 0 && html`<p class="quiet">${plural(entry.media.length, "attachment")} will be included.</p>`}
       <div class="row end"><button type="button" onClick=${() => setEditing(false)}>Cancel</button><button type="submit" class="primary" disabled=${busy}>Send</button></div></form></article>`;
   }
   return html`<article class="entry user" data-status=${entry.status} data-rolled=${rolled} aria-label="You">
@@ -74,8 +74,8 @@ function Said({ entry, conversation, rolled, onFork, onBack }) {
     <div class="actions"><time title=${full(entry.at)}>${saidAt(entry.at)}</time>
       <${Copy} text=${entry.text} label="Copy" />
       ${onFork && isAtRest(conversation) && entry.status !== "withdrawn" && !entry.steers && entry.isWhole && html`<button ref=${button} type="button" class="plain" onClick=${() => setEditing(true)}>Edit</button>`}
-      ${entry.steers && html`<span class="quiet">told while the agent was at work</span>`}
-      ${onBack && isAtRest(conversation) && entry.status === "complete" && !entry.steers && html`<button type="button" class="plain" title="Continue from before this message in a new conversation, with the files of then" onClick=${() => onBack(entry)}>Roll back</button>`}
+      ${entry.steers && html`<span class="quiet">sent during the run</span>`}
+      ${onBack && isAtRest(conversation) && entry.status === "complete" && !entry.steers && html`<button type="button" class="plain" title="Continue from before this message in a new conversation, with the files at that time" onClick=${() => onBack(entry)}>Roll back</button>`}
     </div>
   </article>`;
 }
@@ -88,14 +88,14 @@ function Actions({ entry, onFork, conversation }) {
     attempt(async () => onFork?.(entry)).finally(() => setBusy(false));
   };
   const text = entry.text;
-  // A step that goes on with calls is no answer yet.
+  // A step with tool calls is not the final answer.
   if (!entry.totals && (!text || !entry.calls().next().done)) return null;
   const figures = [entry.model, entry.durationMs === null ? "" : length(entry.durationMs), entry.costMicro ? microUsd(entry.costMicro) : ""].filter(Boolean).join(" · ");
   return html`<div class="actions">
     ${text && html`<${Copy} text=${() => plain(text)} label="Copy text" /><${Copy} text=${text} label="Copy Markdown" />`}
-    ${onFork && isAtRest(conversation) && entry.status !== "withdrawn" && entry.calls().next().done && html`<button type="button" class="plain" title="Begin another conversation from here" disabled=${busy} onClick=${fork}><${Icon} name="fork" size=${14} /> Fork</button>`}
+    ${onFork && isAtRest(conversation) && entry.status !== "withdrawn" && entry.calls().next().done && html`<button type="button" class="plain" title="Continue from here in a new conversation" disabled=${busy} onClick=${fork}><${Icon} name="fork" size=${14} /> Fork</button>`}
     ${onFork && ["complete", "fallback"].includes(entry.status) && entry.calls().next().done && html`<${TryAgain} entry=${entry} conversation=${conversation} onFork=${onFork} />`}
-    ${conversation.isMine.value && entry.run && html`<a class="button plain" href=${`/runs/${entry.run}`} title="What happened in this run, step by step">Steps</a>`}
+    ${conversation.isMine.value && entry.run && html`<a class="button plain" href=${`/runs/${entry.run}`} title="Show the steps of this run">Steps</a>`}
     ${figures && html`<span class="quiet" title=${full(entry.at)}>${figures}</span>`}
   </div>`;
 }
@@ -103,8 +103,8 @@ function Actions({ entry, onFork, conversation }) {
 /** @param {{text: string | (() => string), label: string}} props */
 const Copy = ({ text, label }) => html`<button type="button" class="plain" onClick=${() => navigator.clipboard.writeText(typeof text === "string" ? text : text()).then(() => done("Copied"), failed)}>${label}</button>`;
 
-/** Whether its folder can be copied: while a run works it may change files. @param {import("../state/conversation.js").Conversation} conversation */
+/** Whether its folder can be copied: an active run may change files. @param {import("../state/conversation.js").Conversation} conversation */
 const isAtRest = (conversation) => conversation.status.value !== "running";
 
-/** When something was said: of another day than today, with its date. @param {number} at */
+/** The time of a message; with the date unless it is today. @param {number} at */
 const saidAt = (at) => (group(at) === "Today" ? clock(at) : full(at));

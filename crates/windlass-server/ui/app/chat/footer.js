@@ -1,4 +1,4 @@
-// Tokens, times and cost: of the conversation whole, of its last answer, and of the one that grows. (SK-U9)
+// Tokens, times and cost of the conversation, and of its current or last reply. (SK-U9)
 
 import { html } from "../lib/html.js";
 import { count, length } from "../lib/words.js";
@@ -9,7 +9,7 @@ export function Footer({ conversation }) {
   const pulse = conversation.pulse.value;
   const now = pulse ?? conversation.last.value;
   const times = [
-    now?.ttftMs == null ? "" : `first word after ${length(now.ttftMs)}`,
+    now?.ttftMs == null ? "" : `time to first token ${length(now.ttftMs)}`,
     now?.perSecond == null ? "" : `${pulse ? "≈ " : ""}${count(Math.round(now.perSecond))} tokens/s`,
     pulse ? `≈ ${count(pulse.tokens)} tokens so far` : "",
     now?.tookMs == null ? "" : `${pulse ? "for" : "took"} ${length(now.tookMs)}`,
@@ -17,9 +17,9 @@ export function Footer({ conversation }) {
   return html`<p class="figures" data-live=${Boolean(pulse)}><span>${times.filter(Boolean).join(" · ")}</span> <span>${sum ? words(sum) : ""}</span></p>`;
 }
 
-/** Nothing is said of a conversation that used nothing. @param {import("../state/figures.js").Sum} sum */
+/** The sums; empty for a conversation without usage. @param {import("../state/figures.js").Sum} sum */
 function words({ input, output, cached, costUsd, priced }) {
   if (input + output === 0) return "";
   const ofThem = cached > 0 ? ` (${count(cached)} cached)` : "";
-  return [`${count(input)} in${ofThem}`, `${count(output)} out`, `${count(input + output)} in all`, `${priced ? "" : "≥ "}$${costUsd.toFixed(4)}`].join(" · ");
+  return [`${count(input)} in${ofThem}`, `${count(output)} out`, `${count(input + output)} total`, `${priced ? "" : "≥ "}$${costUsd.toFixed(4)}`].join(" · ");
 }

@@ -1,24 +1,24 @@
-// HTML that a tool returned, in a frame without scripts, forms, windows or a way out, which fetches nothing.
+// HTML that a tool returned, in a frame without scripts, forms, popups or navigation. The frame fetches nothing.
 //
-// The frame has the page's origin, so that the page can dress it: the page's policy refuses styles that stand in a
-// text, and lets those be that a script sets. What has no scripts gains nothing by its origin; that no address is asked
-// with somebody's session, a policy sees to that stands before all else in the frame's text.
+// The frame has the page's origin, so that the page can apply its styles: the content security policy blocks inline
+// styles, but allows styles set by a script. The origin is harmless without scripts. A policy at the start of the frame's
+// document prevents requests with the user's session.
 
 import { html, useMemo, useRef, useState } from "../lib/html.js";
 import { framed } from "../lib/markdown.js";
 
-/** How much of the window it takes at most before somebody asks for more. */
+/** Largest share of the window's height, unless the user expands the frame. */
 const SHARE = 0.6;
-/** How high it is at least and at most, in pixels. */
+/** Bounds of its height. */
 const LEAST_PX = 48;
 const MOST_PX = 20_000;
 
-/** Gives a document the styles that it names itself. @param {any} own the window of a frame */
+/** Applies the styles of a document's own style elements and attributes. @param {any} own the window of a frame */
 function dress(own) {
   const { document } = own;
   document.adoptedStyleSheets = [...document.querySelectorAll("style")].map((style) => {
     const sheet = new own.CSSStyleSheet({ media: style.media });
-    // A sheet that is made so takes no `@import`.
+    // A constructed style sheet ignores `@import`.
     sheet.replaceSync(style.textContent);
     return sheet;
   });
@@ -37,7 +37,7 @@ export function Frame({ text }) {
     const frame = own.current;
     const page = frame?.contentDocument;
     if (!frame || !page?.body) return;
-    // It is as high as what it holds, not as the frame was; what it is in stays so long, else that would be scrolled.
+    // A height of 0 makes the content report its real height. The margin keeps the page from scrolling meanwhile.
     frame.style.marginBottom = `${frame.offsetHeight}px`;
     frame.style.height = "0";
     const [whole, most] = [page.documentElement.scrollHeight + 2, Math.round(innerHeight * SHARE)];
@@ -56,6 +56,6 @@ export function Frame({ text }) {
     setLarge(!large);
     fit(!large);
   };
-  return html`<iframe ref=${own} class="frame" sandbox="allow-same-origin" referrerpolicy="no-referrer" title="HTML that a tool returned" srcdoc=${safe} onLoad=${loaded}></iframe>
-    ${more && html`<button type="button" class="plain" aria-pressed=${large} onClick=${toggle}>Larger</button>`}`;
+  return html`<iframe ref=${own} class="frame" sandbox="allow-same-origin" referrerpolicy="no-referrer" title="HTML returned by a tool" srcdoc=${safe} onLoad=${loaded}></iframe>
+    ${more && html`<button type="button" class="plain" aria-pressed=${large} onClick=${toggle}>Expand</button>`}`;
 }

@@ -1,11 +1,11 @@
-// What a conversation waits for and no card of a call shows, at its end.
+// Open interrupts that no card of a call shows, at the end of the conversation.
 
 import { html } from "../lib/html.js";
 import { Ask } from "../view/ask.js";
 
 /** @param {{conversation: import("../state/conversation.js").Conversation}} props */
 export function Interrupts({ conversation }) {
-  // What cards show is known once the messages are, and changes with them.
+  // Which interrupts the cards show is known only once the messages are loaded.
   const known = conversation.ready.value && conversation.entries.value;
   if (!known) return null;
   const open = conversation.open.value.filter((one) => !conversation.asking.value.has(one.id));

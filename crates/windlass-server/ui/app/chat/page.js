@@ -1,4 +1,4 @@
-// A conversation: what was said, what waits, and the field.
+// The page of a conversation: transcript, queue and composer.
 
 import { told } from "../lib/api.js";
 import { html, useCallback, useEffect, useMemo } from "../lib/html.js";
@@ -64,10 +64,10 @@ export function ChatPage({ id }) {
     <${Told} conversation=${conversation} />
     <header class="row">
       <h1 class="title">${conversation.title.value || "Conversation"}</h1>
-      ${!conversation.connected.value && conversation.ready.value && html`<span class="quiet" role="status">connecting…</span>`}
+      ${!conversation.connected.value && conversation.ready.value && html`<span class="quiet" role="status">Connecting…</span>`}
       <span class="fill"></span>
       ${own && html`<${AutoRun} thread=${id} />`}
-      ${conversation.isMine.value && html`<a class="button plain" href=${`/runs?thread=${id}`} title="What happened, step by step"><${Icon} name="runs" /> <span class="wide-only">Inspect</span></a>`}
+      ${conversation.isMine.value && html`<a class="button plain" href=${`/runs?thread=${id}`} title="Show the runs of this conversation"><${Icon} name="runs" /> <span class="wide-only">Inspect</span></a>`}
       ${conversation.isMine.value && html`<${CommandsButton} thread=${id} busy=${conversation.isActive.value} />`}
       ${conversation.isMine.value && html`<${FilesButton} thread=${id} />`}
       ${conversation.isMine.value && mayRun.value && html`<${ShareButton} thread=${id} />`}
@@ -90,9 +90,9 @@ function Missing({ conversation }) {
   const error = /** @type {any} */ (conversation.failure.value);
   const { title, hint } = told(error);
   const gone = error?.status === 404;
-  return html`<div class="page"><h1>${gone ? "This conversation is not here" : "It cannot be shown"}</h1>
-    <p>${gone ? "It was deleted, or it is somebody else's." : title}</p>${hint && html`<p>${hint}</p>`}
-    ${passes(error) && html`<p class="quiet">It is tried again by itself.</p>`}
+  return html`<div class="page"><h1>${gone ? "Conversation not found" : "Cannot load this conversation"}</h1>
+    <p>${gone ? "It was deleted, or you do not have access to it." : title}</p>${hint && html`<p>${hint}</p>`}
+    ${passes(error) && html`<p class="quiet">Retrying…</p>`}
     <p class="row wrap">${!gone && !passes(error) && html`<button type="button" class="primary" onClick=${() => conversation.begin()}>Try again</button>`}
-      <a class="button" href="/">Begin another one</a></p></div>`;
+      <a class="button" href="/">New conversation</a></p></div>`;
 }

@@ -1,16 +1,16 @@
-// A picture of a conversation, as the server keeps it; its name where it cannot be shown.
+// An image of a conversation, loaded from the server; its name if it cannot be shown.
 
 import { BASE, isAborted, send, signedIn } from "../lib/api.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { size } from "../lib/words.js";
 
-/** What a page shows itself; the server sends no other kind. */
+/** Types that the page shows; the server sends no others. */
 const SHOWN = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/** A block of a message or a result that is no text. @param {{thread: string, block: any}} props */
+/** An image or file block of a message or a result. @param {{thread: string, block: any}} props */
 export function Media({ thread, block }) {
   const { media_type: type, size_bytes: bytes } = block.blob ?? {};
-  const name = `${block.name ?? (block.kind === "image" ? "A picture" : "A file")}: ${type}, ${size(bytes ?? 0)}`;
+  const name = `${block.name ?? (block.kind === "image" ? "Image" : "File")}: ${type}, ${size(bytes ?? 0)}`;
   return block.kind === "image" && SHOWN.includes(type) ? html`<${Picture} path=${`/threads/${thread}/pictures/${block.blob.digest}`} name=${name} />` : html`<span class="quiet">${name}</span>`;
 }
 
@@ -26,9 +26,9 @@ function Picture({ path, name }) {
     if (tries > 0 || !stop.current) return setTries(2);
     const { signal } = stop.current;
     try {
-      // A session that has run out is made anew by a request of the page's own; a picture's is not.
+      // The page's own requests refresh an expired session; an image request does not.
       const answer = await send(path, { method: "HEAD", signal });
-      // Where it is over, whoever looks signs in above the page.
+      // If the session has ended, the user signs in again in a dialog.
       if (answer.status === 401) await signedIn(signal);
       setTries(answer.ok || answer.status === 401 ? 1 : 2);
     } catch (error) {
@@ -36,5 +36,5 @@ function Picture({ path, name }) {
     }
   };
   if (tries > 1) return html`<span class="quiet">${name}</span>`;
-  return html`<a class="pictured" href=${BASE + path} target="_blank" rel="noopener" title="Opens it whole"><img key=${tries} class="picture" src=${BASE + path} alt=${name} loading="lazy" onError=${failed} /></a>`;
+  return html`<a class="pictured" href=${BASE + path} target="_blank" rel="noopener" title="Open full size"><img key=${tries} class="picture" src=${BASE + path} alt=${name} loading="lazy" onError=${failed} /></a>`;
 }

@@ -1,5 +1,5 @@
-// A tool's result by its kind: text, JSON, a difference, a table, HTML in a frame that can do nothing, and what a tool
-// itself names a kind of. (ZE-H15)
+// A tool's result by its kind: text, JSON, a diff, a table, HTML in an isolated frame, and content whose type the tool
+// declares. (ZE-H15)
 
 import { embedded, isRaw } from "../lib/exact.js";
 import { html, useState } from "../lib/html.js";
@@ -10,7 +10,7 @@ import { Tree } from "../view/tree.js";
 import { Frame } from "./frame.js";
 import { Media } from "./picture.js";
 
-/** Characters of a text that are shown before somebody asks for more. */
+/** Characters of a text that are initially shown. */
 const SHOWN = 4000;
 
 /** @param {{thread: string, blocks: any[], error: boolean}} props */
@@ -22,7 +22,7 @@ function One({ thread, block }) {
   return html`<${Text} text=${wordsOf(block.text)} />`;
 }
 
-/** A text, by what it looks like. @param {{text: string}} props */
+/** A text, rendered by its detected format. @param {{text: string}} props */
 function Text({ text }) {
   const [all, setAll] = useState(false);
   if (isDiff(text)) return html`<${Diff} text=${text} />`;
@@ -37,7 +37,7 @@ function Text({ text }) {
   return html`<pre tabindex="0">${shown}</pre>${shown.length < text.length && html`<button type="button" onClick=${() => setAll(true)}>Show all ${text.length.toLocaleString()} characters</button>`}`;
 }
 
-/** Rows of a list of flat objects. @param {any} value @returns {Record<string, any>[] | null} */
+/** A list of flat objects as table rows; otherwise null. @param {any} value @returns {Record<string, any>[] | null} */
 function rowsOf(value) {
   if (!Array.isArray(value) || value.length < 2 || value.length > 200) return null;
   const flat = (/** @type {any} */ row) => row && typeof row === "object" && !Array.isArray(row) && Object.values(row).every((cell) => cell === null || typeof cell !== "object" || isRaw(cell));
@@ -51,16 +51,16 @@ function Table({ rows }) {
     <tbody>${rows.map((row) => html`<tr>${names.map((name) => html`<td>${plainly(row[name])}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
-/** A value that is no list and no object. @param {any} value */
+/** Formats a scalar value. @param {any} value */
 const plainly = (value) => (value === undefined ? "" : isRaw(value) ? value.rawJSON : String(value));
 
 const KINDS = ["text", "html", "markdown", "code", "json", "image", "error"];
-/** Pictures that can only be looked at. */
+/** Image types that cannot contain scripts. */
 const PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[a-z0-9+/=\s]+$/i;
 
 /** @typedef {{type: string, data: any, language?: string, title?: string, message?: string, path?: string}} TypedContent */
 
-/** What a tool says itself of its result's kind, alone or beside a message. @param {any} value @returns {TypedContent | null} */
+/** Content with a declared type, alone or in the field `content` beside a message. @param {any} value @returns {TypedContent | null} */
 function typedOf(value) {
   const isOne = (/** @type {any} */ one) => one !== null && typeof one === "object" && KINDS.includes(one.type) && one.data !== undefined;
   if (isOne(value)) return value;
@@ -84,7 +84,7 @@ function Typed({ type, data, language, title, message, path }) {
         return html`<${Tree} value=${typeof data === "string" ? (embedded(data) ?? data) : data} />`;
       case "image": {
         const address = text.startsWith("data:") ? text : `data:image/png;base64,${text}`;
-        return PICTURE.test(address) ? html`<img class="picture" src=${address} alt=${plainly(title ?? "A picture that a tool returned")} />` : html`<p class="quiet">A picture elsewhere, which is not fetched: ${text.slice(0, 200)}</p>`;
+        return PICTURE.test(address) ? html`<img class="picture" src=${address} alt=${plainly(title ?? "Image returned by a tool")} />` : html`<p class="quiet">External image, not loaded: ${text.slice(0, 200)}</p>`;
       }
       case "error":
         return html`<p class="note" data-tone="error">${text}</p>`;
@@ -94,7 +94,7 @@ function Typed({ type, data, language, title, message, path }) {
   }
 }
 
-/** A text as a block of code, whatever stands in it. @param {string} text @param {string} language */
+/** Wraps a text in a code fence longer than any in the text. @param {string} text @param {string} language */
 function fenced(text, language) {
   const fence = "`".repeat(Math.max(3, ...[...text.matchAll(/`+/g)].map(([run]) => run.length + 1)));
   return `${fence}${plainly(language).replace(/[^\w+#.-]/g, "")}\n${text}\n${fence}`;

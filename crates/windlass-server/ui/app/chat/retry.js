@@ -1,5 +1,5 @@
-// Trying again: what was said to a run is said once more, in this conversation where the run has failed or was stopped, else in
-// one of its own.
+// "Try again": sends the messages of a run again. If the run failed or was stopped, in the same conversation; otherwise in
+// a new one.
 
 import { isOpen } from "../lib/api.js";
 import { html, useRef, useState } from "../lib/html.js";
@@ -7,12 +7,12 @@ import { saidIn, sayAgain, words } from "../state/again.js";
 import { failed } from "../state/notices.js";
 
 /**
- * The button, on the newest run alone, once it is over.
+ * The button. Only the newest run has one, after it has ended.
  * @param {{entry: import("../state/entry.js").Entry, conversation: import("../state/conversation.js").Conversation, onFork: import("./entry.js").OnFork}} props
  */
 export function TryAgain({ entry, conversation, onFork }) {
   const [busy, setBusy] = useState(false);
-  /** What may have arrived is sent again as the same. */
+  /** The idempotency key is kept while the first request may have been executed. */
   const key = useRef("");
   if (conversation.isActive.value || conversation.newest.value !== entry.run) return null;
   const answered = entry.role === "assistant";

@@ -1,13 +1,13 @@
-// What the model thought: open while it thinks, then folded under how long it took. (SK-U3)
+// Reasoning of the model: open while it streams, then collapsed under its duration. (SK-U3)
 
 import { html, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { length } from "../lib/words.js";
 
-/** Characters beyond which a thought is shown in part until somebody asks for more. */
+/** A longer thought is initially shown in part. In characters. */
 const LONG = 300;
-/** Characters of a growing thought that are drawn: its end. */
+/** Characters of a streaming thought that are rendered, from its end. */
 const TAIL = 2000;
-/** A shorter time is not worth a word. */
+/** A shorter duration is not shown. */
 const LEAST_MS = 100;
 
 /** @param {{part: import("../state/entry.js").Thought, live: boolean}} props */

@@ -1,12 +1,12 @@
-// What has just happened in a conversation, for those who hear the page. Each piece of news is an element of its own:
-// words that stand there already are not heard a second time.
+// Announcements of a conversation for screen readers. Each is a separate element, because a reader does not repeat text
+// that is already there.
 
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { summary } from "../state/interrupts.js";
 
-/** Pieces of news that stay, so that what comes together is heard together. */
+/** Announcements that are kept, so that simultaneous ones are all read. */
 const KEPT = 3;
-/** How long they stay: whoever walks over the page later finds no old ones. */
+/** How long they are kept: a user who navigates the page later must not find old ones. */
 const STAYS_MS = 5000;
 
 /** @param {{conversation: import("../state/conversation.js").Conversation}} props */
@@ -31,10 +31,10 @@ export function Told({ conversation }) {
   }, [told]);
   useEffect(() => {
     if (!conversation.asks.value) return;
-    // What was open when the page was opened is read where it stands.
+    // Interrupts that were open before the page was opened are read in place.
     const fresh = known.current ? open.filter((one) => !known.current?.has(one.id)) : [];
     known.current = new Set([...(known.current ?? []), ...open.map((one) => one.id)]);
-    if (fresh.length > 0) tell(`The agent asks: ${fresh.map(summary).join(" ")}`);
+    if (fresh.length > 0) tell(`Input needed: ${fresh.map(summary).join(" ")}`);
   }, [open, conversation.asks.value]);
   return html`<div class="hidden" role="status" aria-atomic="false" data-key="told">${told.map((one) => html`<p key=${one.number}>${one.words}</p>`)}</div>`;
 }

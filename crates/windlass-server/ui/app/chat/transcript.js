@@ -1,4 +1,4 @@
-// What was said, drawn where it is looked at, and held where the eye is.
+// The scrolling transcript: follows the end of the conversation, and otherwise keeps the visible text in place.
 
 import { told } from "../lib/api.js";
 import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
@@ -7,9 +7,9 @@ import { Ticking } from "../view/ticking.js";
 import { Blocks, Watch } from "./blocks.js";
 import { Interrupts } from "./interrupts.js";
 
-/** How far above the window older pages are read, in pixels. */
+/** How far above the viewport the next older page is loaded. */
 const AHEAD_PX = 3000;
-/** How near to the end counts as being there. (SK-U2) */
+/** Distance that still counts as the end. (SK-U2) */
 const NEAR_PX = 40;
 
 /** @param {{conversation: import("../state/conversation.js").Conversation, onFork?: any, onBack?: any}} props */
@@ -25,7 +25,7 @@ export function Transcript({ conversation, onFork, onBack }) {
   const entries = conversation.entries.value;
   const { prepended } = conversation;
 
-  // At once: an end that moves on meanwhile is never reached by gliding.
+  // Without animation: smooth scrolling never reaches an end that keeps moving.
   const down = () => scroller.current?.scrollTo({ top: scroller.current.scrollHeight, behavior: "instant" });
   // After sending, the user sees the message and its reply.
   const sent = conversation.sending.all.value.at(-1)?.key;
@@ -35,7 +35,7 @@ export function Transcript({ conversation, onFork, onBack }) {
     setAway(false);
     down();
   }, [sent]);
-  // What comes before what is shown moves nothing under the eye; what comes after is followed by whoever is at the end.
+  // Older entries must not move the visible text. New entries are followed if the view is at the end.
   useLayoutEffect(() => {
     const own = scroller.current;
     if (!own) return;
@@ -82,14 +82,14 @@ export function Transcript({ conversation, onFork, onBack }) {
       <${Interrupts} conversation=${conversation} />
       ${retry ? html`<p class="working retry"><span class="spinner"></span> <span><${Ticking} words=${(/** @type {number} */ now) => retrying(retry, now)} of=${[retry]} /></span></p>` : waits && html`<p class="working" role="status"><span class="spinner"></span> Running</p>`}
     </div>
-    ${away && html`<button type="button" class="down" onClick=${down}>↓ To the end</button>`}
+    ${away && html`<button type="button" class="down" onClick=${down}>↓ Jump to latest</button>`}
   </div>`;
 }
 
-/** What stands before the first message that is shown, while there are others. @param {{conversation: import("../state/conversation.js").Conversation}} props */
+/** Loads older messages, or reports why that failed. @param {{conversation: import("../state/conversation.js").Conversation}} props */
 function Older({ conversation }) {
   const failure = conversation.olderFailure.value;
   if (!failure) return html`<span class="spinner"></span>`;
-  return html`<p role="alert">What was said before could not be read: ${told(failure).title}</p>
+  return html`<p role="alert">Cannot load older messages: ${told(failure).title}</p>
     <p><button type="button" onClick=${() => conversation.older().catch(() => {})}>Try again</button></p>`;
 }

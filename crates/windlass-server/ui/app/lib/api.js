@@ -1,19 +1,19 @@
-// Requests to the server: typed problems, one refresh of a session at a time, and a few retries where they make sense.
+// Requests to the API: typed errors, one session refresh at a time, and a bounded number of retries.
 
 import { signal } from "./html.js";
 
 export const BASE = "/api/v1";
-/** Tries after the first one, and the waits between them in milliseconds. (ZE-X11) */
+/** Retries after the first attempt, and the delays between them. (ZE-X11) */
 const RETRIES = 3;
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 8000;
 
-/** Whether the server was reached the last time. */
+/** Whether the last request reached the server. */
 export const online = signal(true);
-/** How many requests were refused since somebody signed in, because nobody is signed in any more. */
+/** Requests that were rejected with 401 since the last sign-in. */
 export const expired = signal(0);
 
-/** What went wrong with a request, in the server's words. */
+/** An error response of the server (`application/problem+json`). */
 export class Problem extends Error {
   /** @param {{status: number, code?: string, detail?: string, title?: string, hint?: string, retry_after?: number}} document */
   constructor(document) {
@@ -26,37 +26,37 @@ export class Problem extends Error {
   }
 }
 
-/** The server was not reached. */
+/** The request did not reach the server. */
 export class Unreachable extends Error {
   constructor() {
-    super("The server is not reached. What you see is what was there before.");
+    super("Cannot reach the server. This page may be out of date.");
     this.name = "Unreachable";
   }
 }
 
-/** @param {unknown} error Whether it is only that somebody has left. */
+/** @param {unknown} error Whether the request was aborted because the user left the page. */
 export const isAborted = (error) => error instanceof DOMException && error.name === "AbortError";
 
-/** What statuses mean, where whoever answered did not say it in words of its own. (ZE-X5) @type {Record<number, [string, string]>} */
+/** Title and hint by status, for a response without a text. (ZE-X5) @type {Record<number, [string, string]>} */
 const STATUSES = {
-  401: ["You are not signed in.", "Sign in again; what you have typed stays."],
-  403: ["You may not do this.", "An administrator of your workspace can change that."],
-  413: ["That is too large.", "Send less at a time."],
-  429: ["That was too much at once.", "Try again in a moment."],
-  502: ["The server is not there.", "It is starting or stopping; try again in a moment."],
-  503: ["The server is not ready.", "It is starting or stopping; try again in a moment."],
-  504: ["The server took too long to answer.", "Try again; nothing that was recorded is lost."],
+  401: ["You are not signed in.", "Sign in again. Text that you have typed is kept."],
+  403: ["You do not have permission to do this.", "Ask an administrator of your workspace."],
+  413: ["The request is too large.", "Send less at a time."],
+  429: ["Too many requests.", "Try again in a moment."],
+  502: ["The server is unavailable.", "It may be starting or stopping. Try again in a moment."],
+  503: ["The server is not ready.", "It may be starting or stopping. Try again in a moment."],
+  504: ["The server took too long to respond.", "Try again. Recorded work is not lost."],
 };
 
-/** @param {unknown} error Whether a request may have been carried out all the same, so that its key is to be kept. */
+/** @param {unknown} error Whether the server may still have executed the request: a retry must then use the same key. */
 export const isOpen = (error) => !(error instanceof Problem) || error.status === 202 || error.status >= 500 || error.code === "key_running";
 
-/** What to tell a person about an error. @param {unknown} error @returns {{title: string, hint: string}} */
+/** Title and hint of an error, as the user reads them. @param {unknown} error @returns {{title: string, hint: string}} */
 export function told(error) {
   if (error instanceof Problem) {
     const [title, hint] = STATUSES[error.status] ?? ["", ""];
-    if (error.code === "insufficient_credit") return { title: "Your credit is used up.", hint: `${error.message}. ${error.hint}` };
-    return { title: error.message || title || `The server answered ${error.status}.`, hint: error.hint || hint };
+    if (error.code === "insufficient_credit") return { title: "You have no credit left.", hint: `${error.message}. ${error.hint}` };
+    return { title: error.message || title || `The server responded with status ${error.status}.`, hint: error.hint || hint };
   }
   if (error instanceof Unreachable) return { title: error.message, hint: "Check that windlass serve is running." };
   return { title: String(error instanceof Error ? error.message : error), hint: "" };
@@ -80,7 +80,7 @@ export const wait = (ms, stop) =>
 /** @type {Promise<boolean> | null} */
 let refreshing = null;
 
-/** Gets the next tokens; one request for all who need them. False where the session is over, not where nobody knows. */
+/** Refreshes the session; concurrent callers share one request. Resolves to false only if the session has ended. */
 export function refresh() {
   refreshing ??= reach(`${BASE}/auth/refresh`, { method: "POST" })
     .then(async (answer) => {
@@ -91,7 +91,7 @@ export function refresh() {
   return refreshing;
 }
 
-/** Waits until somebody is signed in. @param {AbortSignal} stop */
+/** Resolves once the user has signed in again. @param {AbortSignal} stop */
 export const signedIn = (stop) =>
   new Promise((resolve, reject) => {
     const end = expired.subscribe((times) => {
@@ -100,7 +100,7 @@ export const signedIn = (stop) =>
     const aborted = () => leave(() => reject(new DOMException("left", "AbortError")));
     /** @param {(value?: any) => void} then */
     function leave(then) {
-      // The signal tells its value before it has said how to stop that.
+      // The signal calls its subscriber before `subscribe` has returned `end`.
       queueMicrotask(() => end());
       stop.removeEventListener("abort", aborted);
       then();
@@ -109,7 +109,7 @@ export const signedIn = (stop) =>
     if (stop.aborted) aborted();
   });
 
-/** A request as it is, which tells whether the server was reached. @param {string} url @param {RequestInit} options */
+/** Sends one request and updates `online`. @param {string} url @param {RequestInit} options */
 async function reach(url, options) {
   try {
     const answer = await fetch(url, options);
@@ -123,7 +123,7 @@ async function reach(url, options) {
 }
 
 /**
- * One request as it is, with a fresh session where the old one is over.
+ * Sends one request; if the session has expired, refreshes it and sends the request again.
  * @param {string} path below the API's base
  * @param {RequestInit} options
  * @returns {Promise<Response>}
@@ -143,7 +143,7 @@ export async function problemOf(answer) {
   try {
     return new Problem({ ...(await answer.json()), status: answer.status });
   } catch {
-    // Something between the page and the server has answered, with a page of its own.
+    // A proxy between the page and the server has responded with its HTML error page.
     return new Problem({ status: answer.status });
   }
 }
@@ -152,7 +152,7 @@ export async function problemOf(answer) {
 function waitOf(error, repeatable) {
   if (error instanceof Unreachable) return repeatable ? 0 : null;
   if (!(error instanceof Problem)) return null;
-  // The first try is still worked on, or its input is kept and nothing is known of it yet: the same key asks again.
+  // The server still processes the first attempt, or has stored its input: a retry with the same key returns the result.
   if (error.status === 202 || error.code === "key_running") return repeatable ? error.retryAfterMs : null;
   const passes = [429, 502, 503, 504].includes(error.status);
   return passes && (repeatable || error.status === 429) ? error.retryAfterMs : null;
@@ -160,12 +160,11 @@ function waitOf(error, repeatable) {
 
 /**
  * @typedef {{body?: unknown, stop?: AbortSignal, etag?: string, raw?: BodyInit, once?: boolean | string}} Options
- * `once`: the request carries a key, a new one or this, under which the server carries it out once, so that it can be
- * sent again.
+ * `once`: sends an idempotency key (a new one, or this string), so that the server executes a repeated request once.
  */
 
 /**
- * A request and its answer, as JSON; null where there is none.
+ * Sends a request and returns the JSON response; null if it has no content.
  * @param {string} method @param {string} path @param {Options} [options]
  * @returns {Promise<any>}
  */
@@ -181,7 +180,7 @@ export async function call(method, path, options = {}) {
     try {
       const answer = await send(path, { method, headers, body, signal: options.stop });
       const type = answer.headers.get("content-type") ?? "";
-      // Also one of 202: the input is kept, but whoever works on it has not answered.
+      // A 202 may be a problem too: the server has stored the input, but the run's driver has not responded.
       if (!answer.ok || type.includes("problem+json")) throw await problemOf(answer);
       if (answer.status === 204) return null;
       const value = type.includes("json") ? await answer.json() : await answer.text();
@@ -189,7 +188,7 @@ export async function call(method, path, options = {}) {
       return etag && value && typeof value === "object" && !Array.isArray(value) ? Object.assign(value, { etag }) : value;
     } catch (error) {
       const least = waitOf(error, repeatable);
-      // Whoever is to wait longer than that is told so, and decides.
+      // For a longer delay the user sees the error and decides when to retry.
       if (least === null || least > LONGEST_WAIT_MS || tries >= RETRIES) throw error;
       await wait(Math.max(least, Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** tries)), options.stop);
     }
@@ -198,11 +197,11 @@ export async function call(method, path, options = {}) {
 
 /** @param {string} path @param {Options} [options] */
 export const get = (path, options) => call("GET", path, options);
-/** Entries of a list that are read at once. */
+/** Entries per page of a list. */
 const MOST_AT_ONCE = 200;
 
 /**
- * A list whole, however many pages it has.
+ * Reads all pages of a list.
  * @param {string} path @param {Options} [options]
  * @returns {Promise<{data: any[]}>}
  */
@@ -227,7 +226,7 @@ export const patch = (path, body = {}, options = {}) => call("PATCH", path, { bo
 /** @param {string} path @param {Options} [options] */
 export const remove = (path, options) => call("DELETE", path, options);
 
-/** A query string of what is given. @param {Record<string, string | number | boolean | null | undefined>} values */
+/** A query string of the values that are set. @param {Record<string, string | number | boolean | null | undefined>} values */
 export function query(values) {
   const all = new URLSearchParams();
   for (const [name, value] of Object.entries(values)) if (value !== undefined && value !== null && value !== "") all.set(name, String(value));

@@ -1,18 +1,18 @@
-// The browser and the system of a session, as people call them. What a browser says of itself proves nothing: it only helps
-// to find one's own session in a list.
+// The name of a session's browser and system, from its `User-Agent`. The header is not trusted: it only helps users to
+// recognize their sessions in a list.
 
-/** Browsers by a word that only they use; those that pretend to be another one come before it. @type {[RegExp, string][]} */
+/** Patterns of browsers. A browser that includes another one's token comes before it. @type {[RegExp, string][]} */
 const BROWSERS = [
   [/\bEdgA?(?:iOS)?\/(\d+)/, "Edge"],
   [/\bOPR\/(\d+)/, "Opera"],
   [/\bSamsungBrowser\/(\d+)/, "Samsung Internet"],
   [/\b(?:Firefox|FxiOS)\/(\d+)/, "Firefox"],
-  [/\bHeadlessChrome\/(\d+)/, "Chrome without a window"],
+  [/\bHeadlessChrome\/(\d+)/, "Headless Chrome"],
   [/\b(?:Chrome|CriOS)\/(\d+)/, "Chrome"],
   [/\bChromium\/(\d+)/, "Chromium"],
   [/\bVersion\/(\d+)[\d.]* (?:Mobile\/\S+ )?Safari\//, "Safari"],
 ];
-/** Systems; phones also name the system that theirs is made of. @type {[RegExp, string][]} */
+/** Patterns of systems. Phones come first because they also name their base system. @type {[RegExp, string][]} */
 const SYSTEMS = [
   [/\biPhone\b/, "iPhone"],
   [/\biPad\b/, "iPad"],
@@ -23,10 +23,10 @@ const SYSTEMS = [
   [/\bLinux\b|\bX11\b/, "Linux"],
 ];
 
-/** A program that is no browser names itself first, such as `curl/8.5.0`. */
+/** The leading product token of a program that is not a browser, such as `curl/8.5.0`. */
 const PROGRAM = /^([\w.-]{1,40})\/v?([\w.-]{1,20})/;
 
-/** Where a session is, by the `User-Agent` of its requests. @param {string | null | undefined} agent */
+/** Names the device of a session by the `User-Agent` of its requests. @param {string | null | undefined} agent */
 export function device(agent) {
   if (!agent) return "Unknown device";
   const system = SYSTEMS.find(([mark]) => mark.test(agent))?.[1];

@@ -1,15 +1,18 @@
-// What the gate goes by besides rules, in words.
+// The reason of a gate's verdict, as a sentence.
 
 /** @type {Record<string, string>} */
 const REASONS = {
-  annotations: "no rule fits, and what the tool says of itself counts",
-  allowlist: "the tool is on the allow list",
-  "auto-run": "everything runs that is not marked as destructive",
-  hook: "the program around Windlass says so",
+  annotations: "No policy rule matches; the tool's annotations decide.",
+  allowlist: "The tool is on the allow list.",
+  "auto-run": "Auto-run allows calls that are not destructive.",
+  hook: "A hook of the host program decided.",
 };
 
-/** What decided, as a sentence. @param {string} by as the journal has it */
+/** The reason of a verdict. @param {string} by from the journal: a key above, `grant …`, `mode …`, `error: …`, or a rule's name */
 export function because(by) {
-  if (REASONS[by]) return `Because ${REASONS[by]}.`;
-  return by.startsWith("grant ") ? "Because of a grant." : `Because of “${by}”.`;
+  if (REASONS[by]) return REASONS[by];
+  if (by.startsWith("grant ")) return "A grant allows it.";
+  if (by.startsWith("mode ")) return `The ${by.slice("mode ".length)} mode does not allow it.`;
+  if (by.startsWith("error: ")) return `A policy rule could not be evaluated: ${by.slice("error: ".length)}.`;
+  return `Policy rule: “${by}”.`;
 }

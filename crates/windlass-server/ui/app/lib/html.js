@@ -1,4 +1,4 @@
-// What every view is written with: tagged templates, components, hooks and signals.
+// The rendering API of all views: tagged templates, components, hooks and signals.
 
 import htm from "../../vendor/htm.js";
 import { h } from "../../vendor/preact.js";
@@ -9,5 +9,5 @@ export { batch, computed, effect, signal, untracked, useComputed, useSignal, use
 
 export const html = htm.bind(h);
 
-/** Joins class names; what is false is left out. @param {...(string|false|null|undefined)} names */
+/** Joins class names and skips falsy values. @param {...(string|false|null|undefined)} names */
 export const names = (...names) => names.filter(Boolean).join(" ");

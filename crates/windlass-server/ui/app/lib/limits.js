@@ -1,33 +1,33 @@
-// How limits are told to people: by what they count and for whom, in the unit that people count in.
+// Names and figures of limits, in the units that users know.
 
 import { count, length, microUsd } from "./words.js";
 
-/** @typedef {{limit: string, figure: number, used?: number}} Limit its name: that of its setting, or `workspace/per/whose/unit`, with a day behind it where it is for one */
+/** @typedef {{limit: string, figure: number, used?: number}} Limit `limit`: the name of a setting, or `workspace/per/whose/unit` with `/day` for a daily budget */
 
 /** @type {Record<string, string>} */
 const SETTINGS = {
-  max_steps: "steps of a run",
-  max_same_calls: "the same calls with the same results",
-  run_timeout_ms: "the time of a run",
-  max_calls_per_step: "calls of a step",
+  max_steps: "steps per run",
+  max_same_calls: "repeated calls with the same results",
+  run_timeout_ms: "run time",
+  max_calls_per_step: "calls per step",
 };
 /** @type {Record<string, string>} */
 const UNITS = { usd: "money" };
 
-/** Whether it is a budget, in which others may make room. @param {Limit} limit */
+/** Whether it is a budget. A budget can have room again without being raised. @param {Limit} limit */
 export const isBudget = ({ limit }) => limit.includes("/");
 
-/** Whether it is one of money, which is counted in millionths of a US dollar. @param {Limit} limit */
+/** Whether it counts money, in millionths of a US dollar. @param {Limit} limit */
 export const isMoney = ({ limit }) => limit.split("/")[3] === "usd";
 
-/** What it limits. @param {Limit} limit */
+/** @param {Limit} limit */
 export function limitName({ limit }) {
   const [, per, , unit, day] = limit.split("/");
   if (unit) return `${UNITS[unit] ?? unit} per ${per}${day ? ` on ${day}` : ""}`;
-  return SETTINGS[limit] ?? (limit.startsWith("max_calls.") ? `calls of ${limit.slice("max_calls.".length)}` : limit);
+  return SETTINGS[limit] ?? (limit.startsWith("max_calls.") ? `calls to ${limit.slice("max_calls.".length)}` : limit);
 }
 
-/** A figure of it. @param {Limit} limit @param {number | undefined} figure */
+/** A figure of the limit, in its unit. @param {Limit} limit @param {number | undefined} figure */
 export function limitAmount(limit, figure) {
   if (isMoney(limit)) return microUsd(figure);
   return limit.limit === "run_timeout_ms" ? length(figure) : count(figure);

@@ -1,13 +1,13 @@
-// What differs between two texts, line by line.
+// A line-by-line comparison of two texts.
 
-/** Lines of one that are held against those of the other, multiplied; beyond that, all of them count as changed. */
+/** The largest product of both line counts that is compared; beyond it, all differing lines count as changed. */
 const PAIRS = 4_000_000;
 
 /** @typedef {{kind: "same" | "added" | "removed", text: string}} Line */
 
-/** The lines of both, in an order in which those that both have stand once. @param {string} before @param {string} after @returns {Line[]} */
+/** The lines of both texts in order; common lines appear once. @param {string} before @param {string} after @returns {Line[]} */
 export function compared(before, after) {
-  // A text that is empty has no line, and a break at the end begins none.
+  // An empty text has no lines, and a final line break starts no line.
   const [a, b] = [before, after].map((text) => (text === "" ? [] : text.replace(/\n$/, "").split("\n")));
   let head = 0;
   while (head < Math.min(a.length, b.length) && a[head] === b[head]) head += 1;
@@ -21,7 +21,7 @@ export function compared(before, after) {
   ];
 }
 
-/** By the longest list of lines that both have. @param {string[]} a @param {string[]} b @returns {Line[]} */
+/** Compares by the longest common subsequence. @param {string[]} a @param {string[]} b @returns {Line[]} */
 function between(a, b) {
   const width = b.length + 1;
   const isTooMuch = a.length * b.length > PAIRS;

@@ -1,4 +1,4 @@
-// Markdown that nobody is trusted with: parsed, then sanitised. HTML in it is text, and nothing is fetched for it.
+// Untrusted Markdown: parsed, then sanitized. HTML in it is shown as text, and nothing is fetched for it.
 
 import createDOMPurify from "../../vendor/dompurify.js";
 import { Marked } from "../../vendor/marked.js";
@@ -6,10 +6,10 @@ import { Marked } from "../../vendor/marked.js";
 /** @param {string} text */
 const escaped = (text) => text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
-/** A language as a class may name it. @param {string | undefined} name */
+/** The language of a code block, reduced to characters of a class name. @param {string | undefined} name */
 const language = (name) => (name ?? "").trim().split(/\s/)[0].replace(/[^\w+#.-]/g, "").slice(0, 32);
 
-/** Where the text of a cell stands: styles in a text are refused, classes are not. @param {string | null} align */
+/** The alignment of a cell as a class: the content security policy forbids inline styles. @param {string | null} align */
 const aligned = (align) => (align === "right" || align === "center" ? ` class="to-${align}"` : "");
 
 const marked = new Marked({
@@ -24,8 +24,8 @@ const marked = new Marked({
       return `<div class="code">${bar}<pre tabindex="0"><code${name ? ` class="language-${escaped(name)}"` : ""}>${escaped(text)}</code></pre></div>`;
     },
     checkbox: ({ checked }) => `<input type="checkbox" disabled aria-label="${checked ? "done" : "to do"}"${checked ? " checked" : ""}> `,
-    // A picture's address would tell its server what was said.
-    image: ({ href, text }) => `<a href="${escaped(href)}">${escaped(text || "picture")}</a>`,
+    // Fetching an image could leak the conversation to the image's server.
+    image: ({ href, text }) => `<a href="${escaped(href)}">${escaped(text || "image")}</a>`,
     table({ header, rows }) {
       const cell = (/** @type {any} */ one, /** @type {string} */ tag) => `<${tag}${aligned(one.align)}>${this.parser.parseInline(one.tokens)}</${tag}>`;
       const head = header.map((/** @type {any} */ one) => cell(one, "th")).join("");
@@ -38,7 +38,7 @@ const marked = new Marked({
 const ALLOWED = {
   ALLOWED_TAGS: "a b blockquote br button code del div em h1 h2 h3 h4 h5 h6 hr i input li ol p pre s span strong sub sup table tbody td th thead tr ul".split(" "),
   ALLOWED_ATTR: "aria-label checked class data-copy disabled href rel start tabindex target title type".split(" "),
-  // What every attribute has to be, but for those that are known as no addresses.
+  // Every attribute's value must match, except attributes that are known not to hold a URL.
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|#)/i,
   ADD_URI_SAFE_ATTR: ["aria-label", "data-copy", "start", "tabindex", "type"],
   ALLOW_DATA_ATTR: false,
@@ -46,7 +46,7 @@ const ALLOWED = {
   RETURN_TRUSTED_TYPE: true,
 };
 
-/** Attributes of a page in a frame that name no address: how it is laid out, and what is drawn in its SVG. */
+/** Attributes of a framed page that hold no URL: layout, and shapes of SVG. */
 const HARMLESS = [
   "align bgcolor border cellpadding cellspacing checked clear color cols colspan datetime dir face headers height hidden high lang low",
   "max media min nowrap open optimum reversed rows rowspan scope size span start tabindex translate type valign width wrap",
@@ -60,22 +60,22 @@ const HARMLESS = [
   "stroke-opacity stroke-width surfacescale tablevalues text-anchor text-decoration text-rendering textlength transform transform-origin",
   "values vector-effect viewbox visibility word-spacing writing-mode x x1 x2 xchannelselector y y1 y2 ychannelselector",
 ].flatMap((names) => names.split(" "));
-/** Those whose value may name one, and values that are a colour or name a part of the same page. */
+/** Attributes that may hold a URL, and the pattern of safe values: a colour or a fragment of the same page. */
 const PAINTS = ["clip-path", "fill", "filter", "marker-end", "marker-mid", "marker-start", "mask", "stroke"];
 const PAINT = /^(?:[^(\\]|(?:rgb|hsl)a?\(|url\(["']?#)*$/i;
 
 const FRAMED = {
-  // What they name would be fetched.
+  // The browser would fetch the URLs in them.
   FORBID_ATTR: ["background", "poster", "srcset"],
   ALLOWED_URI_REGEXP: ALLOWED.ALLOWED_URI_REGEXP,
   ADD_URI_SAFE_ATTR: [...HARMLESS, ...PAINTS],
   RETURN_TRUSTED_TYPE: true,
 };
 
-/** What a page in a frame may fetch: pictures that stand in the text, and nothing from anywhere. */
+/** A framed page may load `data:` images and nothing else. */
 const POLICY = "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'";
 
-/** Takes away what an element of a page in a frame would fetch with the session of whoever looks at it. @param {Element} node */
+/** Removes the attributes of an element that would send requests with the user's session. @param {Element} node */
 function confine(node) {
   const [picture, part] = [/^data:image\//i, /^#/];
   /** @param {string} name @param {RegExp} may */
@@ -86,7 +86,7 @@ function confine(node) {
   if (node.tagName === "HEAD") node.before(policy(node.ownerDocument));
 }
 
-/** The policy as what stands before all else, where the sanitiser has been already. @param {Document} page */
+/** The policy as a `meta` element; it is inserted before the head, which the sanitizer has already processed. @param {Document} page */
 function policy(page) {
   const own = page.createElement("meta");
   own.httpEquiv = "Content-Security-Policy";
@@ -94,7 +94,7 @@ function policy(page) {
   return own;
 }
 
-/** Whether what is sanitised is a page for a frame. */
+/** Whether the sanitizer currently processes a framed page. */
 let isFramed = false;
 const purifier = createDOMPurify(window);
 purifier.addHook("afterSanitizeAttributes", (node) => {
@@ -103,14 +103,14 @@ purifier.addHook("afterSanitizeAttributes", (node) => {
     node.setAttribute("rel", "noopener noreferrer nofollow");
   }
   if (isFramed) confine(node);
-  // Only the boxes of task lists are left of inputs.
+  // The only inputs that remain are the checkboxes of task lists.
   if (node.tagName === "INPUT" && node.getAttribute("type") !== "checkbox") node.remove();
 });
 
-/** Safe HTML of a Markdown text. @param {string} text @returns {any} */
+/** Renders Markdown as safe HTML. @param {string} text @returns {any} */
 export const rendered = (text) => purifier.sanitize(/** @type {string} */ (marked.parse(text)), ALLOWED);
 
-/** HTML for a frame that can do nothing: without scripts, forms and what would be fetched even so. @param {string} text @returns {any} */
+/** Sanitizes HTML for a frame: removes scripts, forms, and everything that would send a request. @param {string} text @returns {any} */
 export function framed(text) {
   isFramed = true;
   try {
@@ -121,8 +121,8 @@ export function framed(text) {
 }
 
 /**
- * Where a text can be cut so that what stands before it stays as it is, whatever follows; 0 where it cannot yet.
- * @param {string} text @param {number} from where the piece begins @param {number} least characters of it
+ * Finds an offset at which a growing text can be cut: text before it renders the same, whatever follows. 0 if none.
+ * @param {string} text @param {number} from the start of the piece @param {number} least its minimum length in characters
  */
 export function settled(text, from, least) {
   let fence = "";
@@ -134,7 +134,7 @@ export function settled(text, from, least) {
     if (mark && !fence) fence = mark;
     else if (mark && mark[0] === fence[0] && mark.length >= fence.length && line.trim() === mark) fence = "";
     at = end + 1;
-    // Lists and tables go on after a blank line where the next one is indented or begins with a mark.
+    // Lists and tables continue after a blank line if the next line is indented or starts with a marker.
     if (!fence && at - from >= least && line.trim() === "" && /^[^\s\-*+|>\d]/.test(text.slice(at, at + 1))) return at;
   }
 }
@@ -142,10 +142,10 @@ export function settled(text, from, least) {
 /** @type {Promise<any> | null} */
 let highlighter = null;
 
-/** How long code is coloured before the page is let go on, in milliseconds. */
+/** Longest uninterrupted highlighting, in milliseconds: then the event loop runs. */
 const AT_ONCE_MS = 8;
 
-/** Colours the code in an element, bit by bit; the library comes with the first code that there is. @param {Element} root */
+/** Highlights the code in an element, in small tasks. The first code block loads the library. @param {Element} root */
 export async function highlight(root) {
   const blocks = [...root.querySelectorAll("code[class^=language-]:not([data-coloured])")];
   if (blocks.length === 0) return;

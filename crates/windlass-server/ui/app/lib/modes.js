@@ -1,4 +1,4 @@
-// What a run may do at all. (ZE-H12)
+// The modes of a run. (ZE-H12)
 
-/** Modes by their names, in words. @type {Record<string, string>} */
-export const MODES = { agent: "does things", ask: "only reads, and answers", plan: "reads, and makes a plan" };
+/** Descriptions of the modes by name. @type {Record<string, string>} */
+export const MODES = { agent: "can make changes", ask: "read-only", plan: "read-only, writes a plan" };

@@ -1,4 +1,4 @@
-// A Markdown text without its marks, for where marks would stand in the way. What is code stays as it is.
+// Markdown as plain text, without its markers. Code is copied unchanged.
 
 import { Marked } from "../../vendor/marked.js";
 
@@ -31,7 +31,7 @@ function block(token) {
   }
 }
 
-/** An item with what belongs to it set in. @param {any} item @param {string} mark */
+/** A list item; its further lines are indented. @param {any} item @param {string} mark */
 function listed(item, mark) {
   const box = item.task ? (item.checked ? "[x] " : "[ ] ") : "";
   const inside = item.tokens.map(block).filter(Boolean).join(item.loose ? "\n\n" : "\n");

@@ -1,4 +1,4 @@
-// Which place is shown: the address, and going elsewhere without loading the page anew.
+// The router: the current address, and navigation without a page load.
 
 import { signal } from "./html.js";
 
@@ -16,16 +16,16 @@ function decoded(part) {
   try {
     return decodeURIComponent(part);
   } catch {
-    // Somebody cut an address in the middle of a sign: there is no such place, and the page says so.
+    // The address was cut inside an escape: it matches no page.
     return part;
   }
 }
 
 export const place = signal(read());
-/** How often somebody went to another place: what is shown then is new to them, and begins at its top. */
+/** Number of navigations to another path: the page then starts at its top. */
 export const arrivals = signal(0);
 
-/** Goes to an address of this page. @param {string} address @param {{replace?: boolean}} [how] */
+/** Navigates to an address of this app. @param {string} address @param {{replace?: boolean}} [how] */
 export function go(address, how = {}) {
   const before = place.value.path;
   if (how.replace) history.replaceState(null, "", address);
@@ -34,7 +34,7 @@ export function go(address, how = {}) {
   if (place.value.path !== before) arrivals.value += 1;
 }
 
-/** Starts to follow the address. */
+/** Starts to follow the browser's history and clicks on links. */
 export function begin() {
   addEventListener("popstate", () => (place.value = read()));
   document.addEventListener("click", (event) => {
@@ -42,7 +42,7 @@ export function begin() {
     const link = event.target instanceof Element ? event.target.closest("a[href]") : null;
     if (!(link instanceof HTMLAnchorElement) || link.target || link.hasAttribute("download")) return;
     if (link.origin !== location.origin || /^\/(api|auth|ui)\//.test(link.pathname)) return;
-    // To a part of this page the browser goes by itself.
+    // The browser handles links within the page.
     if (link.hash && link.pathname === location.pathname && link.search === location.search) return;
     event.preventDefault();
     go(link.pathname + link.search);

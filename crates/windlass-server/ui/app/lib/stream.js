@@ -1,18 +1,18 @@
-// A thread's updates as they come, over a connection that is opened again wherever it breaks.
+// A thread's updates as server-sent events, over a connection that reconnects after a failure.
 
 import { isAborted, problemOf, send, signedIn, wait } from "./api.js";
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 8000;
-/** The server says something every 15 s; a connection that says nothing for three times that is dead. */
+/** The server sends a ping at least every 15 s: after three times that, the connection counts as dead. */
 const SILENCE_MS = 45000;
 
 /** @typedef {{type: string, [name: string]: any}} Update */
 
 /**
- * Follows a stream from a position. Never resolves before it is stopped or refused for good.
+ * Follows a stream from a position. Resolves if it is stopped or the server ends the stream; throws if it is rejected.
  * @param {string} path below the API's base
- * @param {string} from the position after which to begin
+ * @param {string} from the stream starts after this position
  * @param {{told: (updates: Update[]) => void, connected?: (is: boolean) => void}} hear
  * @param {AbortSignal} stop
  */
@@ -25,7 +25,7 @@ export async function follow(path, from, hear, stop) {
     stop.addEventListener("abort", end);
     let watchdog = setTimeout(end, SILENCE_MS);
     try {
-      // The first connection asks for a snapshot of the running reply, so that its text never appears to shrink.
+      // The first connection requests a snapshot of the current reply, so that its text never appears to shrink.
       const backlog = position === from ? "snapshot" : "fragments";
       const answer = await send(`${path}?after=${encodeURIComponent(position)}&backlog=${backlog}`, {
         headers: { accept: "text/event-stream" },
@@ -34,7 +34,7 @@ export async function follow(path, from, hear, stop) {
       if (answer.status === 204) return;
       if (!answer.ok || !answer.body) {
         const problem = await problemOf(answer);
-        // Whoever's session ended signs in above the page, and goes on.
+        // The user signs in again in a dialog; then the stream reconnects.
         if (problem.status === 401) await signedIn(stop);
         else if (problem.status < 500 && problem.status !== 429) throw Object.assign(problem, { final: true });
         throw problem;
@@ -64,7 +64,7 @@ export async function follow(path, from, hear, stop) {
 }
 
 /**
- * The frames of a body, as many at a time as came together. What cannot be read is logged and left out.
+ * The frames of a body, in batches as they arrive. A frame that cannot be parsed is logged and skipped.
  * @param {ReadableStream<Uint8Array>} body
  * @returns {AsyncGenerator<{id: string, update: Update | null}[]>}
  */
@@ -92,7 +92,7 @@ function frameOf(block) {
   try {
     return { id, update: data ? JSON.parse(data) : null };
   } catch (error) {
-    console.warn("a frame of the stream cannot be read", error);
+    console.warn("cannot parse a frame of the stream", error);
     return { id, update: null };
   }
 }

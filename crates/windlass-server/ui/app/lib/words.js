@@ -1,4 +1,4 @@
-// How figures, times and names are said to people.
+// Formatting of numbers, prices, times, sizes and JSON.
 
 import { parse, visible, written } from "./exact.js";
 
@@ -14,7 +14,7 @@ export const count = (count) => (count == null ? "–" : NUMBER.format(count));
 /** @param {number | null | undefined} count */
 export const short = (count) => (count == null ? "–" : COMPACT.format(count));
 
-/** A price in US dollars; small ones keep two digits that count. @param {number | null | undefined} usd */
+/** A price in US dollars; below one cent it has two significant digits. @param {number | null | undefined} usd */
 export function money(usd) {
   if (usd == null) return "–";
   if (usd === 0) return "$0";
@@ -25,7 +25,7 @@ export function money(usd) {
 /** @param {number | null | undefined} micro */
 export const microUsd = (micro) => money(micro == null ? null : micro / 1e6);
 
-/** A length of time, rounded before its unit is chosen. @param {number | null | undefined} ms */
+/** A duration, rounded before its unit is chosen. @param {number | null | undefined} ms */
 export function length(ms) {
   if (ms == null) return "–";
   if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
@@ -50,7 +50,7 @@ export const clock = (at) => CLOCK.format(at);
 /** @param {number} at */
 export const full = (at) => FULL.format(at);
 
-/** When, as short as it can be understood. @param {number} at @param {number} [now] */
+/** A time in short form: its age, the time of day, or the day. @param {number} at @param {number} [now] */
 export function when(at, now = Date.now()) {
   const ago = now - at;
   if (ago < 60000) return "now";
@@ -58,7 +58,7 @@ export function when(at, now = Date.now()) {
   return new Date(at).toDateString() === new Date(now).toDateString() ? CLOCK.format(at) : DAY.format(at);
 }
 
-/** How long ago something was. @param {number} at @param {number} [now] */
+/** The age of a time. @param {number} at @param {number} [now] */
 export function ago(at, now = Date.now()) {
   const minutes = Math.floor((now - at) / 60000);
   if (minutes < 1) return "just now";
@@ -68,8 +68,8 @@ export function ago(at, now = Date.now()) {
 }
 
 /**
- * A failed model call that is made again: which attempt comes next, and in how many seconds. (SK-L6, SK-L7)
- * @param {{attempt: number, most: number, at: number}} retry `attempt`: the next one; `most`: 0 if unknown; `at`: when it begins @param {number} [now]
+ * The retry of a failed model call: its attempt, and the seconds until it starts. (SK-L6, SK-L7)
+ * @param {{attempt: number, most: number, at: number}} retry `attempt`: of the retry; `most`: 0 if unknown; `at`: its start @param {number} [now]
  */
 export function retrying({ attempt, most, at }, now = Date.now()) {
   const seconds = Math.ceil((at - now) / 1000);
@@ -77,12 +77,12 @@ export function retrying({ attempt, most, at }, now = Date.now()) {
   return parts.length > 0 ? `Retrying (${parts.join(", ")})` : "Retrying";
 }
 
-/** A sentence of the server's, which begin with a small letter, as one of the page. @param {string} text */
+/** Capitalizes a message of the server. @param {string} text */
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 const DECIMALS_MAX = 12;
 
-/** The figures of an axis, with the decimals that tell each from its neighbours. @param {number[]} values in order, equally far apart */
+/** Labels of an axis, with enough decimals to differ from their neighbours. @param {number[]} values evenly spaced */
 export function ticks(values) {
   const step = Math.abs((values[1] ?? 0) - (values[0] ?? 0));
   if (step === 0 || step >= 1) return values.map((value) => short(value));
@@ -91,7 +91,7 @@ export function ticks(values) {
   return values.map((value) => value.toFixed(decimals));
 }
 
-/** The group of a list by time that something belongs to. (SK-U11) @param {number} at @param {number} [now] */
+/** The heading for a time in a list grouped by age. (SK-U11) @param {number} at @param {number} [now] */
 export function group(at, now = Date.now()) {
   const today = new Date(now).setHours(0, 0, 0, 0);
   const day = 86400000;
@@ -102,7 +102,7 @@ export function group(at, now = Date.now()) {
   return MONTH.format(at);
 }
 
-/** A JSON text made readable, without a change of its values; what is no JSON keeps its lines. @param {string} text */
+/** Indents a JSON text without changing its values. Other text is only made visible. @param {string} text */
 export function tidyJson(text) {
   try {
     return written(parse(text));

@@ -1,4 +1,4 @@
-// Everything that waits for this person, over all conversations.
+// The inbox: open interrupts of all conversations.
 
 import { html, useEffect, useState } from "../lib/html.js";
 import { inbox, load, mine } from "../state/inbox.js";
@@ -6,7 +6,6 @@ import { attempt } from "../state/notices.js";
 import { Ask } from "../view/ask.js";
 import { Batch } from "../view/batch.js";
 
-/** The page. */
 export function Page() {
   const [granted, setGranted] = useState("Notification" in window ? Notification.permission : "denied");
   const reload = () => attempt(load);
@@ -14,9 +13,9 @@ export function Page() {
   const all = inbox.value;
   return html`<div class="page">
     <header class="row"><h1 class="fill">Inbox</h1>
-      ${granted === "default" && html`<button type="button" title="Of what waits for you, and of runs that end while you look elsewhere" onClick=${() => Notification.requestPermission().then(setGranted)}>Notify me in this browser</button>`}</header>
+      ${granted === "default" && html`<button type="button" title="Get notified of requests and of finished runs while this page is hidden" onClick=${() => Notification.requestPermission().then(setGranted)}>Turn on notifications</button>`}</header>
     ${all.length === 0
-      ? html`<div class="empty"><h2>Nothing waits for you</h2><p>When a run wants to change something that needs your word, has a question, or has reached a limit, it stands here, whichever conversation it is in. Runs wait as long as it takes, also over a restart.</p></div>`
+      ? html`<div class="empty"><h2>Inbox is empty</h2><p>Approvals, questions and reached limits of all conversations appear here. A run waits until you answer, also across restarts.</p></div>`
       : html`<p class="quiet" role="status">${said(mine.value.length, all.length - mine.value.length)}</p>`}
     ${all.flatMap((open, at) => {
       const ask = html`<${Ask} key=${open.id} open=${open} onAnswered=${reload} where />`;
@@ -25,8 +24,8 @@ export function Page() {
   </div>`;
 }
 
-/** One list for both: what comes for one of them moves none of the others. @param {number} own @param {number} others */
+/** The counts above the list, which contains both kinds so that a new request never moves the others. @param {number} own @param {number} others */
 function said(own, others) {
-  const first = own === 0 ? "Nothing waits for you" : own === 1 ? "1 waits for you" : `${own} wait for you`;
+  const first = own === 0 ? "No requests for you" : own === 1 ? "1 request for you" : `${own} requests for you`;
   return `${first}${others > 0 ? `, ${others} for others` : ""}.`;
 }

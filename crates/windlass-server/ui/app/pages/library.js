@@ -1,4 +1,4 @@
-// What agents have: tools and where they come from, connected systems, agents, and the policy.
+// The library: tools and their sources, integrations, agents, and the policy.
 
 import { html } from "../lib/html.js";
 import { place } from "../lib/route.js";
@@ -14,11 +14,10 @@ const SECTIONS = [
   { path: "policy", name: "Policy", load: () => import("./library/policy.js") },
 ];
 
-/** The page. */
 export function Page() {
   const asked = place.value.parts[1];
   const section = SECTIONS.find(({ path }) => path === asked) ?? SECTIONS[0];
   return html`<div class="page wide"><h1>Library</h1>
-    <${Tabs} base="/library" sections=${SECTIONS} current=${section.path} label="Parts of the library" />
+    <${Tabs} base="/library" sections=${SECTIONS} current=${section.path} label="Library sections" />
     <${Later} key=${section.path} load=${section.load} /></div>`;
 }

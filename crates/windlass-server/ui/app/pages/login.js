@@ -1,4 +1,4 @@
-// Signing in, or registering where that is open. Above a page whose session ended it keeps what was typed there.
+// Sign-in, and registration if the server allows it. After a session has ended, it is shown above the page.
 
 import { BASE, get, post, told } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
@@ -31,23 +31,23 @@ export function Login({ again = false }) {
   };
   const turn = () => {
     setRegistering(!registering);
-    // What was wrong there is not wrong here.
+    // The error belongs to the other form.
     setWrong(null);
   };
   const open = options?.registration === "open";
   return html`<div class="login" role=${again ? undefined : "main"}>
     <form onSubmit=${enter}>
-      <h1>${again ? "Your session has ended" : registering ? "Register with Windlass" : "Sign in to Windlass"}</h1>
-      ${again && html`<p>Sign in again as ${me.value?.email ?? me.value?.name}. What you have typed is still there.</p>`}
-      <label>E-mail <input name="email" type="email" autocomplete="username" required defaultValue=${again ? (me.value?.email ?? "") : ""} /></label>
+      <h1>${again ? "Your session has ended" : registering ? "Create a Windlass account" : "Sign in to Windlass"}</h1>
+      ${again && html`<p>Sign in again as ${me.value?.email ?? me.value?.name}. Your unsaved text is kept.</p>`}
+      <label>Email <input name="email" type="email" autocomplete="username" required defaultValue=${again ? (me.value?.email ?? "") : ""} /></label>
       ${registering && html`<label>Name <input name="name" autocomplete="name" maxlength="100" /></label>`}
       <label>Password <input name="password" type="password" autocomplete=${registering ? "new-password" : "current-password"} minlength=${registering ? 8 : undefined} required /></label>
       ${wrong && html`<p class="wrong" role="alert">${wrong.title}${wrong.hint && html` <small>${wrong.hint}</small>`}</p>`}
-      <button type="submit" class="primary" disabled=${busy}>${registering ? "Register" : "Sign in"}</button>
-      ${open && !again && html`<button type="button" class="plain" onClick=${turn}>${registering ? "I have an account" : "Register"}</button>`}
+      <button type="submit" class="primary" disabled=${busy}>${registering ? "Create account" : "Sign in"}</button>
+      ${open && !again && html`<button type="button" class="plain" onClick=${turn}>${registering ? "Sign in instead" : "Create account"}</button>`}
       ${(options?.providers ?? []).map((/** @type {any} */ one) => html`<a class="button" href=${`${BASE}/auth/oidc/${encodeURIComponent(one.name ?? one)}`} ...${again ? { target: "_blank", rel: "noopener" } : {}}>Sign in with ${one.title ?? one.name ?? one}</a>`)}
-      ${options && !options.registered && html`<p class="quiet">${again ? "Nobody has a password here yet." : "Nobody has registered yet."} Open the link that <code>windlass serve</code> printed; <code>windlass admin link</code> makes another.</p>`}
-      ${options?.registration === "invite" && options.registered && html`<p class="quiet">New here? An administrator can send you an invitation.</p>`}
+      ${options && !options.registered && html`<p class="quiet">${again ? "No account has a password yet." : "No accounts yet."} Open the link that <code>windlass serve</code> printed, or create one with <code>windlass admin link</code>.</p>`}
+      ${options?.registration === "invite" && options.registered && html`<p class="quiet">No account? Ask an administrator for an invitation.</p>`}
     </form>
   </div>`;
 }

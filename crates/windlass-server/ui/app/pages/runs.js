@@ -1,4 +1,4 @@
-// Runs, and one of them as its journal tells it: step by step, with what each model was shown and what it cost.
+// The list of runs, and the details of one run from its journal: steps, prompts, events and cost.
 
 import { get, isAborted, query, signedIn, wait } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
@@ -13,7 +13,7 @@ import { When } from "../view/ticking.js";
 import { isEnd, readEvents, readRun } from "./run/events.js";
 import { Timeline } from "./timeline.js";
 
-/** A model's name, which may break behind its provider. @param {string | null | undefined} name */
+/** A model's name with a line-break opportunity after its provider. @param {string | null | undefined} name */
 const breakable = (name) => name?.replace("/", "/\u200b");
 
 /** The page: a list, or one run. */
@@ -22,7 +22,7 @@ export function Page() {
   return run ? html`<${One} key=${run} id=${run} />` : html`<${List} />`;
 }
 
-/** How runs stand, as people look for them. @type {[string, string][]} */
+/** The statuses of the filter with their labels. @type {[string, string][]} */
 const STANDS = [
   ["active", "running"],
   ["waiting", "needs approval"],
@@ -31,7 +31,7 @@ const STANDS = [
   ["cancelled", "cancelled"],
 ];
 
-/** How a run stands, and in which colour. @param {any} run */
+/** The status of a run for its colour, and its label. @param {any} run */
 function standing(run) {
   const state = run.status ?? (run.waits ? "waiting" : "active");
   return [state, STANDS.find(([name]) => name === state)?.[1] ?? state];
@@ -43,7 +43,7 @@ function List() {
   const status = place.value.query.get("status");
   const filter = { thread, all: all || null, status };
   const which = query(filter);
-  /** Those that stand otherwise. @param {Record<string, any>} change */
+  /** Changes the filter. @param {Record<string, any>} change */
   const look = (change) => go(`/runs${query({ ...filter, ...change })}`);
   const [chosen, setChosen] = useState(/** @type {string[]} */ ([]));
   useEffect(() => setChosen([]), [which]);
@@ -51,16 +51,16 @@ function List() {
   const choose = (id) => setChosen((chosen) => (chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen.slice(-1), id]));
   return html`<div class="page wide">
     <header class="row wrap"><h1 class="fill">${thread ? "Runs of this conversation" : "Runs"}</h1>
-      ${isAdmin.value && !thread && html`<label class="check"><input type="checkbox" checked=${all} onChange=${() => look({ all: all ? null : true })} /> of everybody</label>`}
-      <select aria-label="Status" value=${status ?? ""} onChange=${(/** @type {any} */ event) => look({ status: event.target.value })}><option value="">all</option>${STANDS.map(([name, words]) => html`<option value=${name}>${words}</option>`)}</select>
-      <button type="button" disabled=${chosen.length !== 2} onClick=${() => go(`/compare${query({ a: chosen[0], b: chosen[1] })}`)}>Compare two</button></header>
+      ${isAdmin.value && !thread && html`<label class="check"><input type="checkbox" checked=${all} onChange=${() => look({ all: all ? null : true })} /> Runs of all users</label>`}
+      <select aria-label="Status" value=${status ?? ""} onChange=${(/** @type {any} */ event) => look({ status: event.target.value })}><option value="">all statuses</option>${STANDS.map(([name, words]) => html`<option value=${name}>${words}</option>`)}</select>
+      <button type="button" disabled=${chosen.length !== 2} onClick=${() => go(`/compare${query({ a: chosen[0], b: chosen[1] })}`)}>Compare selected</button></header>
     ${thread && html`<${Origin} thread=${thread} />`}
     <${Rows} key=${which} filter=${filter} chosen=${chosen} choose=${choose} onAll=${() => look({ status: null })} />
   </div>`;
 }
 
 /**
- * The runs of one filter, which are another list for another one: nothing of them is kept.
+ * The runs of one filter. Another filter has a new component, so that no state is kept.
  * @typedef {{thread: string | null, all: true | null, status: string | null}} Filter
  * @param {{filter: Filter, chosen: string[], choose: (id: string) => void, onAll: () => void}} props
  */
@@ -79,13 +79,13 @@ function Rows({ filter, chosen, choose, onAll }) {
     });
   return html`
     ${page.data.length === 0 && status
-      ? html`<div class="empty"><h2>No runs</h2><p>No run has this status. <button type="button" class="plain" onClick=${onAll}>Show all</button></p></div>`
+      ? html`<div class="empty"><h2>No runs</h2><p>No runs with this status. <button type="button" class="plain" onClick=${onAll}>Show all</button></p></div>`
       : page.data.length === 0
-      ? html`<div class="empty"><h2>No runs yet</h2><p>Each message that you send starts a run. What happens in it is recorded before it happens, and can be read here afterwards.</p><p><a class="button primary" href="/">Begin a conversation</a></p></div>`
-      : html`<div class="table" tabindex="0"><table class="list"><thead><tr><th><span class="hidden">Compare</span></th><th>Run</th><th>Status</th>${!thread && html`<th>Conversation</th>`}<th>Model</th><th>Began</th><th class="number">Took</th><th class="number">Steps</th><th class="number">Calls</th><th class="number">Tokens</th><th class="number">Cost</th></tr></thead>
+      ? html`<div class="empty"><h2>No runs yet</h2><p>Each message that you send starts a run. You can inspect its steps, prompts and tool calls here.</p><p><a class="button primary" href="/">New conversation</a></p></div>`
+      : html`<div class="table" tabindex="0"><table class="list"><thead><tr><th><span class="hidden">Compare</span></th><th>Run</th><th>Status</th>${!thread && html`<th>Conversation</th>`}<th>Model</th><th>Started</th><th class="number">Duration</th><th class="number">Steps</th><th class="number">Tool calls</th><th class="number">Tokens</th><th class="number">Cost</th></tr></thead>
           <tbody>${page.data.map((run) => html`<tr key=${run.id}>
             <td><input type="checkbox" aria-label=${`Compare ${run.id}`} checked=${chosen.includes(run.id)} onChange=${() => choose(run.id)} /></td>
-            <td><a href=${`/runs/${run.id}`}><code>${run.id.slice(4)}</code></a></td><td><${Stand} run=${run} /></td>${!thread && html`<td><a href=${`/chat/${run.thread}`}>${run.thread_title || "Without a title"}</a></td>`}<td>${breakable(run.model)}</td>
+            <td><a href=${`/runs/${run.id}`}><code>${run.id.slice(4)}</code></a></td><td><${Stand} run=${run} /></td>${!thread && html`<td><a href=${`/chat/${run.thread}`}>${run.thread_title || "Untitled"}</a></td>`}<td>${breakable(run.model)}</td>
             <td><${When} at=${run.started_at} /></td>
             <td class="number">${length(run.finished_at && run.finished_at - run.started_at)}</td><td class="number">${run.steps}</td><td class="number">${run.tool_calls}</td>
             <td class="number">${short((run.input_tokens ?? 0) + (run.output_tokens ?? 0))}</td><td class="number">${microUsd(run.cost_micro_usd)}</td></tr>`)}</tbody></table></div>`}
@@ -98,10 +98,10 @@ function Stand({ run }) {
   return html`<span class="state" data-state=${state}>${words}</span>`;
 }
 
-/** How long to wait before what could not be read is read again. */
+/** Delay of a retry after a failed read. */
 const AGAIN_MS = 2000;
 
-/** A run as it stands, and as it goes on. @param {string} id */
+/** Loads a run, and follows it until it ends. @param {string} id */
 function useRun(id) {
   const read = useLoaded((stop) => readRun(id, stop), [id]);
   const [later, setLater] = useState(/** @type {Awaited<ReturnType<typeof readRun>> | null} */ (null));
@@ -120,7 +120,7 @@ function useRun(id) {
       setLater(now);
       if (more.events.some(isEnd)) stop.abort();
     };
-    /** Looks until that works: nobody says a second time that a run has ended. */
+    /** Retries until a read works: the stream announces the end of the run only once. */
     const caughtUp = async () => {
       for (;;) {
         try {
@@ -132,7 +132,7 @@ function useRun(id) {
         }
       }
     };
-    /** Fragments change nothing here; what is recorded does. @param {import("../lib/stream.js").Update[]} updates */
+    /** Reads on after a recorded event. Deltas are ignored: they are not in the journal. @param {import("../lib/stream.js").Update[]} updates */
     const told = (updates) => {
       if (updates.some((update) => update.run === id && !/delta$|snapshot$/.test(update.type))) line = line.then(caughtUp).catch(() => {});
     };
@@ -151,23 +151,23 @@ function One({ id }) {
   const meta = outcome.meta;
   return html`<div class="page wide">
     <header class="row wrap"><h1 class="fill">Run <code>${id.slice(4)}</code></h1>
-      <span class="state" role="status" data-state=${outcome.status}>${outcome.status === "paused" ? "needs approval" : outcome.status}</span><a class="button" href=${`/chat/${meta.threadId}`}>The conversation</a></header>
+      <span class="state" role="status" data-state=${outcome.status}>${outcome.status === "paused" ? "needs approval" : outcome.status}</span><a class="button" href=${`/chat/${meta.threadId}`}>Open conversation</a></header>
     <${Origin} thread=${meta.threadId} />
-    <dl class="cards six"><div><dt>Model</dt><dd>${breakable(meta.model)}</dd></div><div><dt>Steps</dt><dd>${meta.turns}</dd></div><div><dt>Calls</dt><dd>${meta.toolCalls}</dd></div>
-      <div><dt>Tokens</dt><dd>${count(meta.tokensUsed?.input)} in, ${count(meta.tokensUsed?.output)} out</dd></div><div><dt>Cost</dt><dd>${meta.costUsd == null ? "–" : `$${meta.costUsd.toFixed(4)}`}</dd></div><div><dt>Took</dt><dd>${length(meta.durationMs)}</dd></div></dl>
+    <dl class="cards six"><div><dt>Model</dt><dd>${breakable(meta.model)}</dd></div><div><dt>Steps</dt><dd>${meta.turns}</dd></div><div><dt>Tool calls</dt><dd>${meta.toolCalls}</dd></div>
+      <div><dt>Tokens</dt><dd>${count(meta.tokensUsed?.input)} in, ${count(meta.tokensUsed?.output)} out</dd></div><div><dt>Cost</dt><dd>${meta.costUsd == null ? "–" : `$${meta.costUsd.toFixed(4)}`}</dd></div><div><dt>Duration</dt><dd>${length(meta.durationMs)}</dd></div></dl>
     ${outcome.errors.map((/** @type {any} */ error) => html`<p class="note" data-tone="error">${error.message} <code>${error.code}</code></p>`)}
-    <div class="tabs" role="group" aria-label="What is shown of it">${[["steps", "Steps"], ["events", `Events (${run.events.length})`]].map(([name, words]) => html`<button type="button" key=${name} aria-pressed=${view === name} onClick=${() => setView(name)}>${words}</button>`)}</div>
+    <div class="tabs" role="group" aria-label="View">${[["steps", "Steps"], ["events", `Events (${run.events.length})`]].map(([name, words]) => html`<button type="button" key=${name} aria-pressed=${view === name} onClick=${() => setView(name)}>${words}</button>`)}</div>
     ${view === "steps" ? html`<${Timeline} thread=${meta.threadId} events=${run.events} />` : html`<${Raw} events=${run.events} />`}
   </div>`;
 }
 
-/** What a conversation is a fork of, and the way to see both beside each other. @param {{thread: string}} props */
+/** The parent of a fork, with a link to compare both. @param {{thread: string}} props */
 function Origin({ thread }) {
   const read = useLoaded((stop) => get(`/threads/${thread}`, { stop }), [thread]);
   const origin = read.value?.forked_from;
   if (!origin) return null;
-  return html`<p class="row wrap"><span class="quiet"><${Icon} name="fork" size=${15} /> This conversation is a fork of <a href=${`/chat/${origin.thread}`}>another one</a>.</span>
-    <a class="button" href=${`/compare${query({ fork: thread })}`}>Compare with the parent</a></p>`;
+  return html`<p class="row wrap"><span class="quiet"><${Icon} name="fork" size=${15} /> This conversation is a fork of <a href=${`/chat/${origin.thread}`}>another conversation</a>.</span>
+    <a class="button" href=${`/compare${query({ fork: thread })}`}>Compare with parent</a></p>`;
 }
 
 /** @param {{events: any[]}} props */

@@ -1,4 +1,4 @@
-// A person's own settings, and those of their team.
+// The user's settings, and those of the workspace for administrators.
 
 import { html } from "../lib/html.js";
 import { place } from "../lib/route.js";
@@ -19,15 +19,14 @@ const SECTIONS = [
   { path: "look", name: "Appearance", load: () => import("./settings/look.js") },
 ];
 
-/** What only administrators see. */
+/** Sections that only administrators see. */
 const OF_ADMINS = ["team", "audit"];
 
-/** The page. */
 export function Page() {
   const asked = place.value.parts[1];
   const shown = SECTIONS.filter(({ path }) => !OF_ADMINS.includes(path) || isAdmin.value);
   const section = shown.find(({ path }) => path === asked) ?? shown[0];
   return html`<div class="page"><h1>Settings</h1>
-    <${Tabs} base="/settings" sections=${shown} current=${section.path} label="Parts of the settings" />
+    <${Tabs} base="/settings" sections=${shown} current=${section.path} label="Settings sections" />
     <${Later} key=${section.path} load=${section.load} /></div>`;
 }

@@ -1,4 +1,4 @@
-// A run's journal as a timeline: model calls, tools beside each other, waits.
+// A run's journal as a timeline: model calls, parallel tool calls, waits.
 
 import { html } from "../lib/html.js";
 import { count, full, length, microUsd, short, tidyJson } from "../lib/words.js";
@@ -34,7 +34,7 @@ function Bar({ span, thread, left, width }) {
   </details>`;
 }
 
-/** What a reply used, as short as it can be said. @param {any} more */
+/** Usage of a reply in short form. @param {any} more */
 function figures(more) {
   if (!more?.usage) return "";
   const { input, output, cached } = more.usage;
@@ -45,18 +45,18 @@ function figures(more) {
 function Asked({ span, thread }) {
   const more = span.more ?? {};
   const texts = (more.message?.blocks ?? []).filter((/** @type {any} */ block) => block.kind === "text");
-  return html`${more.usage && html`<p>${count(more.usage.input)} tokens in${more.usage.cached ? `, ${count(more.usage.cached)} of them from the cache` : ""}; ${count(more.usage.output)} out; ${microUsd(more.cost)}; first word after ${length(more.ttft_ms)}.</p>`}
+  return html`${more.usage && html`<p>${count(more.usage.input)} tokens in${more.usage.cached ? `, ${count(more.usage.cached)} of them cached` : ""}; ${count(more.usage.output)} out; ${microUsd(more.cost)}; time to first token ${length(more.ttft_ms)}.</p>`}
     ${more.message && typeof more.message === "string" && html`<p class="note" data-tone="warning">${more.message}</p>`}
     ${texts.map((/** @type {any} */ block) => html`<pre tabindex="0">${wordsOf(block.text)}</pre>`)}
     <${Prompt} thread=${thread} seq=${span.event.seq} usage=${more.usage} />`;
 }
 
-/** A call of a tool: the arguments that were sent, not only those that were asked for. @param {{span: import("./run/spans.js").Span, call: import("./run/spans.js").Call}} props */
+/** A tool call: the arguments that were sent, and the model's if they differ. @param {{span: import("./run/spans.js").Span, call: import("./run/spans.js").Call}} props */
 function Called({ span, call }) {
   const more = span.more ?? {};
   const changed = { "": "", repaired: "repaired", edited: `edited by ${nameOf(call.by)}` }[call.changed];
   return html`<h3>Arguments${changed && html` <span class="tag" data-tone="warn">${changed}</span>`}</h3><pre tabindex="0">${tidyJson(wordsOf(call.args))}</pre>
-    ${changed && html`<details class="before"><summary>As the model asked</summary><pre tabindex="0">${tidyJson(wordsOf(call.asked))}</pre></details>`}
+    ${changed && html`<details class="before"><summary>The model's arguments</summary><pre tabindex="0">${tidyJson(wordsOf(call.asked))}</pre></details>`}
     <${Decided} call=${call} />
     ${more.reason && html`<p class="note" data-tone="warning">${more.reason}</p>`}
     ${more.content && html`<h3>Result</h3><pre tabindex="0">${contentText(more.content)}</pre>`}`;

@@ -1,4 +1,4 @@
-// What runs used and cost. (SK-U12)
+// Usage and cost of runs. (SK-U12)
 
 import { all, get, query } from "../lib/api.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
@@ -9,7 +9,7 @@ import { isAdmin } from "../state/session.js";
 import { Missing, useLoaded } from "../view/loaded.js";
 
 const HOUR = 3600000;
-/** @type {[string, number, number][]} a range's name, its length, and the length of a part */
+/** @type {[string, number, number][]} name, length and resolution of a range; times in milliseconds */
 const RANGES = [
   ["15m", HOUR / 4, 60000],
   ["1h", HOUR, HOUR / 12],
@@ -19,7 +19,6 @@ const RANGES = [
   ["30d", 720 * HOUR, 24 * HOUR],
 ];
 
-/** The page. */
 export function Page() {
   const [user, setUser] = useState("");
   const [people, setPeople] = useState(/** @type {any[]} */ ([]));
@@ -31,7 +30,7 @@ export function Page() {
   const read = useLoaded(async (stop) => {
     const known = RANGES.find(([name]) => name === range);
     const [, span, part] = known ?? ["", 0, 60000];
-    // Parts begin at round times: the store has sums of those.
+    // Intervals start at multiples of their length, because the store keeps sums for those.
     const end = Math.ceil(Date.now() / part) * part;
     const from = known ? end - span : utc(begins);
     const until = known ? end : utc(ends);
@@ -41,17 +40,17 @@ export function Page() {
   }, [range, begins, ends, user]);
   return html`<div class="page wide">
     <header class="row wrap"><h1 class="fill">Usage</h1>
-      ${people.length > 1 && html`<select aria-label="Whose" value=${user} onChange=${(/** @type {any} */ event) => setUser(event.target.value)}><option value="">everybody's</option>${people.map((one) => html`<option value=${one.id}>${nameOf(one)}</option>`)}</select>`}
+      ${people.length > 1 && html`<select aria-label="User" value=${user} onChange=${(/** @type {any} */ event) => setUser(event.target.value)}><option value="">all users</option>${people.map((one) => html`<option value=${one.id}>${nameOf(one)}</option>`)}</select>`}
       <div class="tabs" role="group" aria-label="Range">${[...RANGES.map(([name]) => name), "custom"].map((name) => html`<button type="button" aria-pressed=${name === range} onClick=${() => (usageRange.value = name)}>${name}</button>`)}</div></header>
-    ${range === "custom" && html`<p class="row wrap"><label>From <input name="from" type="datetime-local" value=${begins} onChange=${(/** @type {any} */ event) => (usageFrom.value = event.target.value)} /></label><label>until <input name="until" type="datetime-local" value=${ends} onChange=${(/** @type {any} */ event) => (usageUntil.value = event.target.value)} /></label><span class="quiet">both in UTC</span></p>`}
-    ${read.value === "open" ? html`<p class="empty">Choose when it begins, and a later moment when it ends.</p>` : read.value && !read.error ? html`<${Figures} answer=${read.value} people=${people} />` : html`<${Missing} of=${read} />`}
+    ${range === "custom" && html`<p class="row wrap"><label>From <input name="from" type="datetime-local" value=${begins} onChange=${(/** @type {any} */ event) => (usageFrom.value = event.target.value)} /></label><label>To <input name="until" type="datetime-local" value=${ends} onChange=${(/** @type {any} */ event) => (usageUntil.value = event.target.value)} /></label><span class="quiet">Times in UTC</span></p>`}
+    ${read.value === "open" ? html`<p class="empty">Choose a start and a later end.</p>` : read.value && !read.error ? html`<${Figures} answer=${read.value} people=${people} />` : html`<${Missing} of=${read} />`}
   </div>`;
 }
 
 /** @param {any} person */
 const nameOf = (person) => person && (person.name || person.email || person.id);
 
-/** A field's time, which is one in UTC wherever its reader is. @param {string} text */
+/** Parses the value of a `datetime-local` field as UTC. @param {string} text */
 const utc = (text) => Date.parse(`${text}Z`);
 
 /** @param {{answer: any, people: any[]}} props */
@@ -63,35 +62,35 @@ function Figures({ answer, people }) {
   const decided = all.approvals + all.rejections;
   const cards = [
     ["Conversations", count(all.threads), plural(all.runs, "run")],
-    ["Cost", cost, all.cost_unknown > 0 ? `${plural(all.cost_unknown, "run")} without a price` : "by list price"],
-    ["Tokens", short(tokens), `${short(all.cached_tokens)} from caches`],
-    ["Approval rate", decided > 0 ? `${Math.round((all.approvals / decided) * 100)} %` : "–", `${count(all.approvals)} yes, ${count(all.rejections)} no`],
-    ["Cost of a conversation", all.threads > 0 ? `${unsure}${money(all.cost_usd / all.threads)}` : "–", "on average"],
-    ["First word after", length(all.avg_ttft_ms), "on average"],
+    ["Cost", cost, all.cost_unknown > 0 ? `${plural(all.cost_unknown, "run")} without a price` : "at list prices"],
+    ["Tokens", short(tokens), `${short(all.cached_tokens)} cached`],
+    ["Approval rate", decided > 0 ? `${Math.round((all.approvals / decided) * 100)} %` : "–", `${count(all.approvals)} approved, ${count(all.rejections)} denied`],
+    ["Cost per conversation", all.threads > 0 ? `${unsure}${money(all.cost_usd / all.threads)}` : "–", "on average"],
+    ["Time to first token", length(all.avg_ttft_ms), "on average"],
   ];
-  if (all.runs === 0) return html`<div class="empty"><h2>Nothing ran in this time</h2><p>Choose a longer range, or <a href="/">begin a conversation</a>.</p></div>`;
+  if (all.runs === 0) return html`<div class="empty"><h2>No runs in this range</h2><p>Choose a longer range, or <a href="/">start a conversation</a>.</p></div>`;
   return html`<dl class="cards six">${cards.map(([name, value, beside]) => html`<div><dt>${name}</dt><dd>${value}<small>${beside}</small></dd></div>`)}</dl>
     <div class="charts">
       <${Chart} title="Tokens" answer=${answer} lines=${[["in", (/** @type {any} */ point) => point.prompt_tokens, short(all.prompt_tokens)], ["out", (/** @type {any} */ point) => point.completion_tokens, short(all.completion_tokens)], ["cached", (/** @type {any} */ point) => point.cached_tokens, short(all.cached_tokens)]]} />
-      <${Chart} title="Cost in US dollars" answer=${answer} lines=${[["cost", (/** @type {any} */ point) => point.cost_usd, cost]]} />
-      <${Chart} title="First word after, ms" answer=${answer} lines=${[["ms", (/** @type {any} */ point) => point.avg_ttft_ms ?? null, `${length(all.avg_ttft_ms)} on average`]]} />
-      <${Chart} title="A run takes, s" answer=${answer} lines=${[["s", (/** @type {any} */ point) => (point.avg_duration_ms == null ? null : point.avg_duration_ms / 1000), `${length(all.avg_duration_ms)} on average`]]} />
+      <${Chart} title="Cost (US dollars)" answer=${answer} lines=${[["cost", (/** @type {any} */ point) => point.cost_usd, cost]]} />
+      <${Chart} title="Time to first token (ms)" answer=${answer} lines=${[["ms", (/** @type {any} */ point) => point.avg_ttft_ms ?? null, `${length(all.avg_ttft_ms)} on average`]]} />
+      <${Chart} title="Run duration (s)" answer=${answer} lines=${[["s", (/** @type {any} */ point) => (point.avg_duration_ms == null ? null : point.avg_duration_ms / 1000), `${length(all.avg_duration_ms)} on average`]]} />
       <${Gauge} part=${all.cache_hit_rate ?? 0} />
     </div>
     <${Shares} title="By model" rows=${answer.by_model} /><${Shares} title="By agent" rows=${answer.by_agent} />
-    ${answer.by_user && html`<${Shares} title="By person" rows=${answer.by_user.map((/** @type {any} */ row) => ({ ...row, name: nameOf(people.find(({ id }) => id === row.name)) ?? row.name }))} />`}`;
+    ${answer.by_user && html`<${Shares} title="By user" rows=${answer.by_user.map((/** @type {any} */ row) => ({ ...row, name: nameOf(people.find(({ id }) => id === row.name)) ?? row.name }))} />`}`;
 }
 
 /** @param {{part: number}} props */
 const Gauge = ({ part }) => html`<figure class="chart"><figcaption>Cached prompt tokens</figcaption><div class="gauge"><meter min="0" max="1" value=${part} aria-label="Cache hit rate">${Math.round(part * 100)} %</meter><strong class="number">${Math.round(part * 100)} %</strong></div></figure>`;
 
 /** @param {{title: string, rows: any[]}} props */
-const Shares = ({ title, rows }) => html`<h2>${title}</h2><div class="table" tabindex="0"><table class="list"><thead><tr><th>Name</th><th class="number">Runs</th><th class="number">Tokens in</th><th class="number">out</th><th class="number">Cost</th></tr></thead>
+const Shares = ({ title, rows }) => html`<h2>${title}</h2><div class="table" tabindex="0"><table class="list"><thead><tr><th>Name</th><th class="number">Runs</th><th class="number">Tokens in</th><th class="number">Tokens out</th><th class="number">Cost</th></tr></thead>
   <tbody>${rows.map((row) => html`<tr><td>${row.name}</td><td class="number">${count(row.runs)}</td><td class="number">${short(row.prompt_tokens)}</td><td class="number">${short(row.completion_tokens)}</td><td class="number">${money(row.cost_usd)}</td></tr>`)}</tbody></table></div>`;
 
 const COLOURS = ["--accent", "--warn", "--quiet"];
 
-/** @param {{title: string, answer: any, lines: [string, (point: any) => number | null, string][]}} props each line with its name, its points, and what they come to */
+/** @param {{title: string, answer: any, lines: [string, (point: any) => number | null, string][]}} props `lines`: name, value of a point, and total of each line */
 function Chart({ title, answer, lines }) {
   const own = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {

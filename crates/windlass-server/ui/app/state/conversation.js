@@ -1,6 +1,6 @@
-// One conversation: what was said and done, folded from its messages and then from every event as it comes.
+// One conversation: its state, folded from its messages and then from each event of its stream.
 //
-// Nothing of it is stored in the browser: a reload reads it again from the journal, in the middle of a word too.
+// The browser stores nothing of it: a reload reads the journal again, also in the middle of a reply.
 
 import { get, isAborted, post, Problem, query, signedIn, wait } from "../lib/api.js";
 import { batch, computed, signal } from "../lib/html.js";
@@ -16,76 +16,76 @@ import { Sending } from "./sending.js";
 import { isAdmin, me } from "./session.js";
 import { note as noteThread } from "./threads.js";
 
-/** Messages that are read first, and with each page before them. */
+/** Messages of the first page, and of each older page. */
 const FIRST_PAGE = 50;
 const PAGE = 200;
-/** How long after a failure a conversation is read again. */
+/** Delay of a retry after a failed read. */
 const AGAIN_MS = 3000;
-/** How long updates wait at most for a frame to be drawn; a page that nobody looks at draws none. */
+/** Longest time that updates wait for an animation frame: a hidden page has none. */
 const UNSEEN_MS = 250;
-/** How often figures of what goes on are told anew. (SK-U9) */
+/** How often the figures of the current reply are updated. (SK-U9) */
 const PULSE_MS = 200;
 
-/** Whether it passes by itself, so that it is tried again. @param {unknown} error */
+/** Whether the error is temporary, so that a retry makes sense. @param {unknown} error */
 export const passes = (error) => !(error instanceof Problem) || error.status >= 500;
 
-/** Whether a conversation of this owner is this person's, or theirs to look after. @param {string} owner */
+/** Whether the user owns or administers a conversation. @param {string} owner */
 const looksAfter = (owner) => owner === me.value?.id || isAdmin.value;
 
 /** @typedef {import("./journal.js").Retry} Retry */
 
-/** The one that is shown. @type {import("../../vendor/signals.js").Signal<Conversation | null>} */
+/** The conversation on the page. @type {import("../../vendor/signals.js").Signal<Conversation | null>} */
 export const shown = signal(null);
 
-/** A thread as it is looked at. */
+/** The client's view of a thread. */
 export class Conversation {
   /** @param {string} id */
   constructor(id) {
     this.id = id;
     /** @type {import("../../vendor/signals.js").Signal<Entry[]>} */
     this.entries = signal([]);
-    /** How many of them were read after the first page, before it. */
+    /** Number of entries that were loaded before the first page. */
     this.prepended = 0;
-    /** The entry that grows. @type {import("../../vendor/signals.js").Signal<Entry | null>} */
+    /** The entry of the current reply. @type {import("../../vendor/signals.js").Signal<Entry | null>} */
     this.live = signal(null);
-    /** What the last reply took. @type {import("../../vendor/signals.js").Signal<import("./figures.js").Last | null>} */
+    /** Figures of the last reply. @type {import("../../vendor/signals.js").Signal<import("./figures.js").Last | null>} */
     this.last = signal(null);
     /** @type {import("../../vendor/signals.js").Signal<import("./figures.js").Pulse | null>} */
     this.pulse = signal(null);
     this.pulsed = 0;
-    /** What is to be rolled back with the next message. */
+    /** The rollback that the next message carries out. */
     this.rollback = new Rollback(id);
-    /** What the last message chose: the model, and what its run may do. @type {import("../../vendor/signals.js").Signal<{model: string, mode: string}>} */
+    /** Model and mode of the last message. @type {import("../../vendor/signals.js").Signal<{model: string, mode: string}>} */
     this.chosen = signal({ model: "", mode: "" });
-    /** Text that is to be taken into the field for messages. */
+    /** Text to append to the composer. */
     this.more = signal("");
-    /** What has just happened, in a sentence, for those who do not see the page. @type {import("../../vendor/signals.js").Signal<{words: string} | null>} */
+    /** The latest announcement for screen readers. @type {import("../../vendor/signals.js").Signal<{words: string} | null>} */
     this.news = signal(null);
-    /** Whether what is asked has been read once. */
+    /** Whether the interrupts have been read. */
     this.asks = signal(false);
     this.title = signal("");
     this.status = signal("");
     this.owner = signal("");
-    /** What it is a fork of. @type {import("../../vendor/signals.js").Signal<{thread: string, until: number} | null>} */
+    /** The parent and position of a fork. @type {import("../../vendor/signals.js").Signal<{thread: string, until: number} | null>} */
     this.origin = signal(null);
     this.ready = signal(false);
     this.connected = signal(true);
     this.hasOlder = signal(false);
-    /** Why the page before what is shown could not be read. @type {import("../../vendor/signals.js").Signal<unknown>} */
+    /** Why the next older page could not be read. @type {import("../../vendor/signals.js").Signal<unknown>} */
     this.olderFailure = signal(null);
     /** @type {import("../../vendor/signals.js").Signal<unknown>} */
     this.failure = signal(null);
-    /** The model call that failed and is made again. @type {import("../../vendor/signals.js").Signal<Retry | null>} */
+    /** The pending retry of a failed model call. @type {import("../../vendor/signals.js").Signal<Retry | null>} */
     this.retry = signal(null);
-    /** The run that goes on. @type {import("../../vendor/signals.js").Signal<{id: string, since: number} | null>} */
+    /** The active run. @type {import("../../vendor/signals.js").Signal<{id: string, since: number} | null>} */
     this.run = signal(null);
     this.open = computed(() => inbox.inbox.value.filter((open) => open.thread === this.id));
-    /** Whether it is this person's own, or theirs to look after: others read it because it is shared. */
+    /** Whether the user owns or administers it. Other readers see it because it is shared. */
     this.isMine = computed(() => looksAfter(this.owner.value));
-    /** Whether a reply is being written, and nothing waits for a person. */
+    /** Whether a reply is streaming and no interrupt is open. */
     this.isStreaming = computed(() => this.live.value !== null && this.status.value === "running" && this.open.value.length === 0);
     this.isActive = computed(() => !["", "idle"].includes(this.status.value));
-    /** The run of the newest message to the agent. */
+    /** The run of the newest user message. */
     this.newest = computed(() => this.entries.value.findLast((one) => one.role === "user")?.run ?? "");
     this.stop = new AbortController();
     this.sums = new Sums(id, this.stop.signal);
@@ -94,18 +94,18 @@ export class Conversation {
     this.sending = new Sending(id, (message) => this.entries.value.some((one) => one.id === message) || this.line.find(message) !== undefined);
     /** @type {Map<string, Call>} */
     this.calls = new Map();
-    /** Results whose calls stand on the page before what is shown, by run and the call's id. @type {Map<string, {content: any[], error: boolean}>} */
+    /** Results whose calls are on an older page, by run and call id. @type {Map<string, {content: any[], error: boolean}>} */
     this.unclaimed = new Map();
-    /** The calls that interrupts are about. @type {import("../../vendor/signals.js").Signal<Map<string, Call>>} */
+    /** The calls that interrupts refer to. @type {import("../../vendor/signals.js").Signal<Map<string, Call>>} */
     this.asking = signal(new Map());
-    /** What was said between the two first reads: it had waited, and whoever takes it names only its id. @type {Map<string, any>} */
+    /** Messages newer than the head that was read: the event that takes one from the queue has only its id. @type {Map<string, any>} */
     this.later = new Map();
     /** @type {import("../lib/stream.js").Update[]} */
     this.pending = [];
     this.frame = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
-    /** Where the page before what is shown begins. @type {string | undefined} */
+    /** Cursor of the next older page. @type {string | undefined} */
     this.cursor = undefined;
     /** @type {Promise<void> | undefined} */
     this.reading = undefined;
@@ -114,7 +114,7 @@ export class Conversation {
     this.askAgain = false;
   }
 
-  /** Reads what there is, and follows what comes; where that fails, again after a while. */
+  /** Reads the conversation and follows its stream; retries after temporary errors. */
   async begin() {
     this.failure.value = null;
     while (!this.stop.signal.aborted) {
@@ -128,7 +128,7 @@ export class Conversation {
       } catch (error) {
         if (this.stop.signal.aborted) return;
         if (error instanceof Problem && error.status === 401) {
-          // Whoever's session ended signs in above the page, and goes on.
+          // The user signs in again in a dialog; then the conversation is read again.
           await signedIn(this.stop.signal).catch(() => {});
           continue;
         }
@@ -139,7 +139,7 @@ export class Conversation {
     }
   }
 
-  /** Reads what there is; returns the position that it stands for. @returns {Promise<number>} */
+  /** Reads the conversation, and returns the position of the journal that this state has. @returns {Promise<number>} */
   async load() {
     const stop = this.stop.signal;
     const thread = await get(`/threads/${this.id}`, { stop });
@@ -149,7 +149,7 @@ export class Conversation {
     const chosen = await this.lastChosen(page.data, isMine);
     const growing = this.live.value;
     batch(() => {
-      // With it comes the field for messages, which is to know what the last message chose.
+      // The owner makes the composer appear, which needs the model and mode of the last message.
       this.owner.value = thread.owner;
       this.title.value = thread.title ?? "";
       this.origin.value = thread.forked_from;
@@ -163,7 +163,7 @@ export class Conversation {
       this.last.value = null;
       this.calls.clear();
       this.unclaimed.clear();
-      // What came after the head was read is told by the stream.
+      // The stream delivers the messages after the head.
       this.entries.value = this.read(page.data.filter((/** @type {any} */ message) => message.seq <= thread.head));
       for (const message of page.data) if (message.seq > thread.head) this.later.set(message.id, message);
       this.run.value = going && { id: going.id, since: going.since };
@@ -172,7 +172,7 @@ export class Conversation {
       // Keep a reply that is already shown: the stream sends its text again, but only after it has connected.
       if (growing && growing.begun === going?.step?.seq) this.add(growing);
       else if (going?.step) this.step(going.step);
-      // The results of a step stand in no message before the last of them is there.
+      // The results of a step are in a message only after the last of them has arrived.
       for (const event of going?.after ?? []) if (event.type === "tool.finished") this.hear(event);
       this.failure.value = null;
       this.ready.value = true;
@@ -183,22 +183,22 @@ export class Conversation {
     return thread.head;
   }
 
-  /** What the last message chose, that waits or was taken. @param {any[]} messages @param {boolean} isMine */
+  /** Model and mode of the last message, queued or delivered. @param {any[]} messages @param {boolean} isMine */
   async lastChosen(messages, isMine) {
     const of = (/** @type {string} */ field) => messages.findLast((message) => message.role === "user" && message[field])?.[field];
-    // A run of many steps has its message further up.
+    // The message of a run with many steps may be on an older page.
     const runs = of("model") || !isMine ? [] : (await get(`/runs${query({ thread: this.id, limit: 1 })}`, { stop: this.stop.signal })).data;
     return { model: of("model") ?? runs[0]?.model ?? "", mode: of("mode") ?? "" };
   }
 
-  /** Leaves it; the run goes on without this page. */
+  /** Stops following it. The run continues on the server. */
   end() {
     this.stop.abort();
     cancelAnimationFrame(this.frame);
     clearTimeout(this.timer);
   }
 
-  /** Reads the page before what is shown, if there is one; those who ask meanwhile wait for the same. @returns {Promise<void>} */
+  /** Reads the next older page, if there is one. Concurrent callers share the request. @returns {Promise<void>} */
   older() {
     if (!this.hasOlder.value) return Promise.resolve();
     this.reading ??= this.readOlder().finally(() => (this.reading = undefined));
@@ -212,7 +212,7 @@ export class Conversation {
       batch(() => {
         const last = this.last.value;
         const older = this.read(page.data);
-        // What was said on this side into a run that began on the other.
+        // Messages of this page that steered a run which started on the older page.
         const run = older.findLast((one) => one.run)?.run;
         for (const one of this.entries.value) {
           if (one.run && one.run !== run) break;
@@ -230,11 +230,11 @@ export class Conversation {
     }
   }
 
-  /** Reads a page, of which what is shown goes on. @param {any[]} messages @returns {Entry[]} */
+  /** Reads a page of messages that precedes the entries already shown. @param {any[]} messages @returns {Entry[]} */
   read(messages) {
     /** @type {Entry[]} */
     const entries = [];
-    /** The last call of an id: a model may give one again. @type {Map<string, Call>} */
+    /** The last call by id: a model may reuse an id. @type {Map<string, Call>} */
     const asked = new Map();
     const later = this.unclaimed;
     this.unclaimed = new Map();
@@ -257,7 +257,7 @@ export class Conversation {
         this.last.value = took(entry) ?? this.last.value;
         entries.push(entry);
       }
-      // How a run ended, and what else happened in it, is said behind its last message.
+      // Notes such as the end of a run follow its last message.
       for (const event of message.after ?? []) {
         const note = Entry.remark(event);
         if (note) entries.push(note);
@@ -271,7 +271,7 @@ export class Conversation {
     return entries;
   }
 
-  /** Takes note of the calls of an entry. @param {Entry} entry */
+  /** Registers the calls of an entry. @param {Entry} entry */
   know(entry) {
     for (const call of entry.calls()) {
       this.calls.set(call.key, call);
@@ -279,7 +279,7 @@ export class Conversation {
     }
   }
 
-  /** Takes updates, and folds them in before the next frame is drawn. @param {any[]} updates */
+  /** Queues updates, and folds them before the next animation frame. @param {any[]} updates */
   told(updates) {
     this.pending.push(...updates);
     if (this.frame) return;
@@ -362,7 +362,7 @@ export class Conversation {
       }
       case "step.failed":
         this.failed(update);
-        if (this.retry.value) this.news.value = { words: `The model call failed: ${update.message}. ${retrying(this.retry.value)}.` };
+        if (this.retry.value) this.news.value = { words: `Model call failed: ${update.message}. ${retrying(this.retry.value)}.` };
         this.sums.read();
         break;
       case "run.withdrawn":
@@ -373,7 +373,7 @@ export class Conversation {
         this.sums.read();
         break;
       case "driver.stopped":
-        this.add(Entry.note(`n${Date.now()}`, "warning", `The run was interrupted and goes on later: ${update.why}`));
+        this.add(Entry.note(`n${Date.now()}`, "warning", `The run was interrupted and will resume: ${update.why}`));
         break;
       case "limit.reached":
       case "model.switched":
@@ -407,7 +407,7 @@ export class Conversation {
     return this.calls.get(`${run}/${update.step}/${update.index}`);
   }
 
-  /** The entry of a step, which is made where it is not there. @param {any} update */
+  /** The entry of a step; created if missing. @param {any} update */
   step(update) {
     const known = this.entryOf(update);
     if (known && update.type === "step.started") known.begin(update);
@@ -445,12 +445,12 @@ export class Conversation {
       last.set({ status: "partial", stop: update.status });
     }
     const words = textOf([{ kind: "text", text: update.output?.text }]);
-    // What a try had brought that failed stands there already.
+    // The partial text of a failed attempt is already shown.
     if (words && words !== last?.text) {
       this.add(Entry.ofMessage({ seq: update.seq, at: update.at, run: update.run, role: "assistant", blocks: [{ kind: "text", text: words }], status: "fallback", calls: [] }));
     }
     this.remark(update);
-    const how = update.status === "failed" ? `The run has failed: ${update.error?.message ?? ""}` : update.status === "cancelled" ? "The run was stopped." : "The agent has answered.";
+    const how = update.status === "failed" ? `The run failed: ${update.error?.message ?? ""}` : update.status === "cancelled" ? "The run was stopped." : "The run is done.";
     this.news.value = { words: how };
   }
 
@@ -466,10 +466,10 @@ export class Conversation {
     this.entries.value = [...this.entries.value, entry];
   }
 
-  /** Reads what it waits for. */
+  /** Reads its open interrupts. */
   ask() {
     if (!this.isMine.value) return;
-    // What is being read may be older than what is to be seen.
+    // The request in flight may return an older state than this call must show.
     this.askAgain = this.asked !== undefined;
     this.asked ??= get(`/interrupts${query({ thread: this.id, limit: 100 })}`, { stop: this.stop.signal })
       .then((page) => {
@@ -482,7 +482,7 @@ export class Conversation {
       });
   }
 
-  /** Stops the run; what came of its answer stays. (SK-U7) */
+  /** Cancels the run. The partial reply is kept. (SK-U7) */
   async cancel() {
     const run = this.run.value?.id ?? (await get(`/runs${query({ thread: this.id, limit: 1 })}`)).data[0]?.id;
     if (run) await post(`/runs/${run}/cancel`);

@@ -1,5 +1,5 @@
-// Messages that are not sent yet: kept for each person in this tab, until the server has taken them; their words over a
-// reload too, their files until then.
+// Messages that the server has not accepted yet, per user and browser tab. Their texts survive a reload; their files do
+// not.
 
 import { me } from "./session.js";
 
@@ -7,8 +7,8 @@ const START = "windlass.draft.";
 
 /**
  * @typedef {{text: string, model: string | null, mode: string | null, options: object, key: string}} Sent
- * What was sent and perhaps has arrived, or was to be sent behind that, with its key: sent again as it was, the server
- * carries it out once.
+ * A message that may have reached the server, or was queued behind one, with its idempotency key. If it is sent again
+ * unchanged, the server executes it once.
  */
 
 /** @param {string} name of the conversation */
@@ -20,43 +20,43 @@ const files = new Map();
 /** @param {string} name @returns {File[]} */
 export const filesOf = (name) => files.get(place(name)) ?? [];
 
-/** @param {string} name @param {File[]} some none forgets them */
+/** @param {string} name @param {File[]} some an empty list deletes them */
 export function keepFiles(name, some) {
   if (some.length > 0) files.set(place(name), some);
   else files.delete(place(name));
 }
 
-/** @param {string} name @returns {{text: string, sent: Sent[]}} `sent`: what the text begins with, piece by piece */
+/** @param {string} name @returns {{text: string, sent: Sent[]}} `sent`: the messages that the text begins with */
 export function draftOf(name) {
   try {
     const kept = JSON.parse(sessionStorage.getItem(place(name)) ?? "null");
     if (typeof kept?.text === "string") return { text: kept.text, sent: [kept.sent ?? []].flat() };
   } catch {
-    // A browser that keeps nothing has no drafts.
+    // Without session storage there are no drafts.
   }
   return { text: "", sent: [] };
 }
 
-/** @param {string} name @param {string} text nothing forgets it @param {Sent[]} [sent] */
+/** @param {string} name @param {string} text an empty text deletes the draft @param {Sent[]} [sent] */
 export function keepDraft(name, text, sent = []) {
   try {
     if (text) sessionStorage.setItem(place(name), JSON.stringify({ text, sent }));
     else sessionStorage.removeItem(place(name));
   } catch {
-    // A browser that keeps nothing forgets drafts.
+    // Without session storage drafts are not kept.
   }
 }
 
-/** Puts a text behind what a draft has. @param {string} name @param {string} text */
+/** Appends a text to a draft. @param {string} name @param {string} text */
 export function addToDraft(name, text) {
   const draft = draftOf(name);
   keepDraft(name, [draft.text, text].filter(Boolean).join("\n"), draft.sent);
 }
 
 /**
- * What a text begins with that was sent already, and what was written behind it, which is a message of its own.
+ * Splits a text into the unchanged messages that it begins with and the rest, which is a new message.
  * @template {Sent & {files: File[]}} S
- * @param {S[]} sent @param {{text: string, files: File[]}} now @param {(one: S) => boolean} fits whether it is to be sent as it was
+ * @param {S[]} sent @param {{text: string, files: File[]}} now @param {(one: S) => boolean} fits whether a message can be sent again unchanged
  * @returns {{again: S[], text: string, files: File[]}}
  */
 export function parted(sent, { text, files }, fits) {

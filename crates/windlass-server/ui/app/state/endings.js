@@ -1,14 +1,14 @@
-// Tells somebody who looks elsewhere that a run of theirs has ended or failed.
+// Notifies a user whose page is hidden that a run has ended or failed.
 
 import { get, query } from "../lib/api.js";
 import { effect } from "../lib/html.js";
 import { mayNotify, notify } from "./notify.js";
 import { threads } from "./threads.js";
 
-/** What each conversation did when it was last heard of. @type {Map<string, string>} */
+/** The last known status of each conversation. @type {Map<string, string>} */
 const doing = new Map();
 
-/** Heeds what conversations do. @returns {() => void} what ends that */
+/** Watches the status of conversations. @returns {() => void} stops watching */
 export const keep = () =>
   effect(() => {
     for (const { id, title, status } of threads.value) {
@@ -21,8 +21,8 @@ export const keep = () =>
 /** @param {string} thread @param {string | null} title */
 async function tell(thread, title) {
   const run = (await get(`/runs${query({ thread, limit: 1 })}`)).data[0];
-  // What was stopped, somebody has stopped; what asks is told by itself.
-  const how = { done: "The agent has answered.", failed: "The run has failed." }[/** @type {string} */ (run?.status)];
+  // A cancelled run needs no notification, because a user stopped it. Interrupts have notifications elsewhere.
+  const how = { done: "The run is done.", failed: "The run failed." }[/** @type {string} */ (run?.status)];
   if (!how) return;
-  notify({ title: title || "A conversation", body: how, tag: run.id, address: `/chat/${thread}` });
+  notify({ title: title || "Untitled conversation", body: how, tag: run.id, address: `/chat/${thread}` });
 }

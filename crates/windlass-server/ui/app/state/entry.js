@@ -1,34 +1,34 @@
-// The entries of a conversation, and the calls in them. Each tells by a signal of its own that it has changed, so that a
-// long conversation is not drawn anew for a word.
+// The entries of a conversation, and the tool calls in them. Each has a signal for its changes, so that an update does not
+// render a long conversation again.
 
 import { signal } from "../lib/html.js";
 import { limitAmount, limitName } from "../lib/limits.js";
 import { sentence } from "../lib/words.js";
 
-/** The text of blocks. @param {any[]} blocks */
+/** The text blocks, joined. @param {any[]} blocks */
 export const textOf = (blocks) =>
   blocks
     .filter((block) => block.kind === "text")
     .map((block) => wordsOf(block.text))
     .join("\n\n");
 
-/** A text that is here; what is stored apart is named. @param {any} text @returns {string} */
+/** An inline text, or a placeholder for an offloaded one. @param {any} text @returns {string} */
 export function wordsOf(text) {
   if (typeof text === "string") return text;
-  return text?.blob || text?.digest ? `[a long text, stored apart: ${(text.blob ?? text).size_bytes ?? "?"} bytes]` : "";
+  return text?.blob || text?.digest ? `[long text, not loaded: ${(text.blob ?? text).size_bytes ?? "?"} bytes]` : "";
 }
 
-/** Whether the texts of blocks are here: a page of messages has room for so much, and names the others. @param {any[]} blocks */
+/** Whether all texts are inline: a page of messages is bounded in size and refers to further texts. @param {any[]} blocks */
 export const isWhole = (blocks) => blocks.every((block) => block.kind !== "text" || typeof block.text === "string");
 
-/** An answer to a call, in a word; of a limit there is none. @type {Record<string, string>} */
+/** Participles of the answers to a call. Answers to a limit have none. @type {Record<string, string>} */
 const WORDS = { approve: "approved", edit: "edited", deny: "denied", reply: "replied", done: "done", retry: "retried", fail: "failed" };
 
-/** @typedef {{by: string, at: number, word: string, selected?: string}} Answered Who said what to a call, when, and which option they chose. */
+/** @typedef {{by: string, at: number, word: string, selected?: string}} Answered An answer to a call: `word` is its participle, `selected` the chosen option. */
 
 /** A call of a tool. */
 export class Call {
-  /** @param {string} run @param {any} known @param {string} name @param {string} args as the model asked */
+  /** @param {string} run @param {any} known @param {string} name @param {string} args as the model wrote them */
   constructor(run, known, name, args) {
     this.rev = signal(0);
     this.run = run;
@@ -36,10 +36,10 @@ export class Call {
     this.index = known.index;
     this.id = known.id ?? "";
     this.tool = name;
-    /** The tool server that it goes to, once it has asked. */
+    /** Name of the tool server; known only after the call has asked. */
     this.server = "";
     this.args = known.arguments ? wordsOf(known.arguments) : args;
-    /** What the model asked, where that is not what is sent. */
+    /** The model's arguments if they differ from `args`; otherwise empty. */
     this.asked = known.arguments ? args : "";
     /** @type {"writing" | "waiting" | "asking" | "approved" | "running" | "sleeping" | "in_doubt" | "done"} */
     this.state = known.state ?? "waiting";
@@ -48,16 +48,16 @@ export class Call {
     this.error = Boolean(known.error);
     this.durationMs = known.duration_ms ?? 0;
     this.interrupt = known.interrupt ?? "";
-    /** The kind of what it asks, where that was heard. */
+    /** Kind of its open interrupt, if this page has received the event. */
     this.asks = "";
     this.effect = known.effect ?? "";
     this.progress = "";
     this.until = known.until ?? 0;
-    /** When it was last heard of; 0 where it was read from the history. */
+    /** Time of its last event; 0 if it was read from the history. */
     this.at = 0;
-    /** What decided about it. @type {string} */
+    /** The rule of the gate's verdict. @type {string} */
     this.rule = known.rule ?? "";
-    /** What people were shown that it would do. */
+    /** The preview that was shown for approval. */
     this.preview = wordsOf(known.preview);
     /** @type {Answered | null} */
     this.answered = known.answered ?? null;
@@ -113,7 +113,7 @@ export class Call {
     return word ? { answered: { by, at, word, ...(answer.selected ? { selected: answer.selected } : {}) } } : {};
   }
 
-  /** Something else is sent than what the model asked. @param {any} args */
+  /** Arguments that replace the model's. @param {any} args */
   sentAs(args) {
     return { args: wordsOf(args), asked: this.asked || this.args };
   }
@@ -129,7 +129,7 @@ export class Call {
     });
   }
 
-  /** What became of it, in a word. */
+  /** The state for display; for a finished call, its outcome. */
   get standing() {
     if (this.state !== "done") return this.state;
     if (this.outcome === "denied") return "denied";
@@ -140,10 +140,10 @@ export class Call {
 
 /**
  * @typedef {{type: "text", text: string} | Thought | {type: "call", call: Call}} Part
- * @typedef {{type: "reasoning", text: string, since: number, ms: number}} Thought `since`: when it was heard to begin, 0 where it was not or is over; `ms`: how long it took, 0 where nobody knows
+ * @typedef {{type: "reasoning", text: string, since: number, ms: number}} Thought `since`: its start, 0 if unknown or over; `ms`: its duration, 0 if unknown
  */
 
-/** An entry: what somebody said, a step of the agent, or a note beside them. */
+/** An entry: a user's message, a step of the agent, or a note. */
 export class Entry {
   /** @param {string} key @param {"user" | "assistant" | "note"} role @param {any} known */
   constructor(key, role, known) {
@@ -156,16 +156,16 @@ export class Entry {
     this.step = known.step;
     this.id = known.id ?? "";
     this.by = known.by ?? "";
-    /** Of a message to the agent, what its run began with. */
+    /** Only for a user's message: the model and mode of its run. */
     this.model = known.model ?? "";
     this.mode = known.mode ?? "";
-    /** Of a message to the agent, whether it went into a run that had begun. */
+    /** Only for a user's message: whether it steered a run that was already active. */
     this.steers = false;
     /** @type {"live" | "complete" | "partial" | "fallback" | "withdrawn"} */
     this.status = known.status ?? "complete";
     /** Why the model stopped. @type {any} */
     this.stop = known.stop ?? null;
-    /** Position of the `step.started` that its fragments name. */
+    /** Seq of the `step.started` that its deltas refer to. */
     this.begun = 0;
     /** @type {Part[]} */
     this.parts = [];
@@ -176,12 +176,12 @@ export class Entry {
     this.durationMs = known.duration_ms ?? null;
     /** @type {any} */
     this.totals = null;
-    /** Of a note, whether it says how a run ended that did not end well. */
+    /** Only for a note: whether it reports that a run failed or was cancelled. */
     this.ends = false;
-    /** When its step was heard to begin, and its first fragment was; 0 where this page came later. */
+    /** When this page received the step's start and its first delta; 0 if the page was opened later. */
     this.heardAt = 0;
     this.firstAt = 0;
-    /** Characters of its fragments, and of those that came before this page. */
+    /** Characters of its deltas, and of those in the snapshot. */
     this.size = 0;
     this.sizeBefore = 0;
     this.trouble = "";
@@ -191,7 +191,7 @@ export class Entry {
     this.isWhole = true;
   }
 
-  /** @param {any} message as the API has it */
+  /** @param {any} message as the API returns it */
   static ofMessage(message) {
     const step = message.calls?.[0]?.step;
     const entry = new Entry(`${message.role}-${message.id ?? message.seq}`, message.role === "user" ? "user" : "assistant", { ...message, step });
@@ -199,7 +199,7 @@ export class Entry {
     return entry;
   }
 
-  /** @param {any} update a `step.started`, or the first that is heard of a step */
+  /** @param {any} update a `step.started`, or the first event of the step on this page */
   static ofStep(update) {
     const entry = new Entry(`step-${update.run}-${update.step}`, "assistant", { ...update, status: "live" });
     entry.begin(update);
@@ -214,15 +214,15 @@ export class Entry {
     return entry;
   }
 
-  /** What is said of an event beside the messages; null of most. @param {any} update */
+  /** The note for an event; null for most. @param {any} update */
   static remark(update) {
     const note = (/** @type {string} */ tone, /** @type {string} */ text) => Entry.note(`n${update.seq}`, tone, text, update);
     const ends = (/** @type {string} */ tone, /** @type {string} */ text) => Object.assign(note(tone, text), { ends: true });
     switch (update.type) {
       case "limit.reached":
-        return note("warning", `A limit is reached: ${limitName(update)}, ${limitAmount(update, update.figure)}.`);
+        return note("warning", `Limit reached: ${limitName(update)} (${limitAmount(update, update.figure)}).`);
       case "model.switched":
-        return note("info", `From here on: ${update.model}${update.reason ? ` (${update.reason})` : ""}`);
+        return note("info", `Model switched to ${update.model}${update.reason ? ` (${update.reason})` : ""}`);
       case "run.finished":
         if (update.status === "failed") return ends("error", update.error?.message ?? "The run failed.");
         return update.status === "cancelled" ? ends("info", "Stopped.") : null;
@@ -250,7 +250,7 @@ export class Entry {
     return this.parts.flatMap((part) => (part?.type === "text" ? [part.text] : [])).join("\n\n");
   }
 
-  /** @param {any[]} blocks @param {any[]} calls @param {number[]} [thoughtsMs] how long each thought took, in order */
+  /** @param {any[]} blocks @param {any[]} calls @param {number[]} [thoughtsMs] durations of the thoughts, in order */
   read(blocks, calls, thoughtsMs = []) {
     const known = new Map(this.callsById());
     const times = [...thoughtsMs];
@@ -279,14 +279,14 @@ export class Entry {
     return [...this.calls()].filter((call) => call.id && (call.result || call.state !== "waiting")).map((call) => [call.id, call]);
   }
 
-  /** A try at the step begins; what an earlier one said does not count. @param {any} update */
+  /** An attempt at the step starts; the output of an earlier attempt is dropped. @param {any} update */
   begin(update) {
     if (this.status === "complete") return;
     const fresh = { parts: [], trouble: "", firstAt: 0, size: 0, sizeBefore: 0 };
     this.set({ ...fresh, begun: update.seq, at: update.at ?? this.at, model: update.model ?? this.model, status: "live" });
   }
 
-  /** A fragment. @param {any} update */
+  /** Adds a delta or a snapshot. @param {any} update */
   grow(update) {
     if (this.status !== "live") return;
     this.firstAt ||= Date.now();
@@ -294,7 +294,7 @@ export class Entry {
       this.parts = [];
       this.size = 0;
       for (const part of update.parts) this.put(part.part, part.type, part.text ?? "", part.name, part.arguments ?? "");
-      // What is still being thought as the first began with the step; how long the others took, nobody knows here.
+      // A first thought that is still open started with the step. The durations of the others are unknown.
       const last = this.parts.at(-1);
       for (const thought of this.thoughts()) Object.assign(thought, { since: thought === last && this.parts.length === 1 ? this.at : 0, ms: 0 });
       this.sizeBefore = this.size;
@@ -309,13 +309,13 @@ export class Entry {
   put(at, type, text, name, args) {
     this.size += text.length + args.length;
     const known = this.parts[at];
-    // A thought ends with the first word of what follows it.
+    // A thought ends with the first delta of the next part.
     for (const thought of this.thoughts()) if (thought !== known && thought.since) Object.assign(thought, { ms: Date.now() - thought.since, since: 0 });
     if (type === "call") {
       if (known?.type === "call") {
         known.call.change({ args: known.call.args + args, tool: known.call.tool || name || "" });
       } else {
-        // Counted as in the reply, so that a card which somebody opened stays what it is.
+        // Numbered as in the reply, so that an opened card stays the same card.
         const index = [...this.calls()].length;
         this.parts[at] = { type: "call", call: new Call(this.run, { step: this.step, index, state: "writing" }, name ?? "", args) };
       }
@@ -323,7 +323,7 @@ export class Entry {
     else this.parts[at] = type === "reasoning" ? { type, text, since: Date.now(), ms: 0 } : { type: "text", text };
   }
 
-  /** The whole reply. @param {any} update */
+  /** The step's reply is complete. @param {any} update */
   reply(update) {
     this.status = "complete";
     this.seq = update.seq;
@@ -340,7 +340,7 @@ export class Entry {
     });
   }
 
-  /** Calls that were being written are never asked. */
+  /** Cancels the calls whose arguments are incomplete. */
   giveUp() {
     for (const call of this.calls()) if (call.state === "writing") call.change({ state: "done", outcome: "cancelled" });
   }

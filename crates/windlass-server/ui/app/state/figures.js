@@ -1,4 +1,4 @@
-// What a conversation used, as the server sums it; what its last reply took; and a guess at the one that grows. (SK-U9)
+// Usage of a conversation as the server sums it, figures of the last reply, and estimates for the current one. (SK-U9)
 
 import { get, Problem, query, signedIn, wait } from "../lib/api.js";
 import { signal } from "../lib/html.js";
@@ -6,20 +6,20 @@ import { signal } from "../lib/html.js";
 /**
  * @typedef {{input: number, output: number, cached: number, costUsd: number, priced: boolean}} Sum
  * @typedef {{ttftMs: number | null, perSecond: number | null, tookMs: number | null}} Last
- * @typedef {Last & {tokens: number}} Pulse what goes on, with tokens that are guessed from characters
+ * @typedef {Last & {tokens: number}} Pulse figures of the current reply, with tokens estimated from characters
  */
 
-/** A fragment has about so many characters for a token. */
+/** Estimated characters per token. */
 const CHARS_OF_A_TOKEN = 4;
-/** A reply that took less is too short for a rate. */
+/** Shorter replies have no rate. */
 const LEAST_MS = 50;
 
-/** How long a sum stands at least before it is read again. */
+/** Least time between two reads of a sum. */
 const STANDS_MS = 1000;
-/** How long after a failure it is read again. */
+/** Delay of a retry after a failed read. */
 const AGAIN_MS = 3000;
 
-/** What all runs of a conversation used, also those whose messages are not loaded. */
+/** Usage of all runs of a conversation, including runs whose messages are not loaded. */
 export class Sums {
   /** @param {string} thread @param {AbortSignal} stop */
   constructor(thread, stop) {
@@ -31,7 +31,7 @@ export class Sums {
     this.again = false;
   }
 
-  /** Reads it, at once or when the one before has stood long enough: what changes meanwhile is read together. */
+  /** Reads the sum now, or after `STANDS_MS` since the last read. Requests in between share one read. */
   async read() {
     this.again = true;
     if (this.reading) return;
@@ -49,7 +49,7 @@ export class Sums {
     await wait(STANDS_MS, this.stop);
   }
 
-  /** One that cannot be read leaves the one before; but for what is refused, it is read again. @param {unknown} error */
+  /** Keeps the last sum, and retries unless the server rejected the request. @param {unknown} error */
   async failed(error) {
     const status = error instanceof Problem ? error.status : 0;
     this.again ||= status < 400 || status >= 500 || [401, 429].includes(status);
@@ -57,7 +57,7 @@ export class Sums {
   }
 }
 
-/** @param {any} totals as the API has them @returns {Sum} */
+/** @param {any} totals as the API returns them @returns {Sum} */
 const told = (totals) => ({
   input: totals.prompt_tokens,
   output: totals.completion_tokens,
@@ -72,13 +72,13 @@ function rate(tokens, tookMs, ttftMs) {
   return ms > LEAST_MS && tokens > 0 ? (tokens * 1000) / ms : null;
 }
 
-/** What a reply took; null where it does not say. @param {import("./entry.js").Entry} entry @returns {Last | null} */
+/** Figures of a reply; null if it has no usage. @param {import("./entry.js").Entry} entry @returns {Last | null} */
 export function took({ usage, durationMs, ttftMs }) {
   if (!usage || durationMs === null) return null;
   return { ttftMs, tookMs: durationMs, perSecond: rate(usage.output ?? 0, durationMs, ttftMs) };
 }
 
-/** What an entry that grows shows of itself. @param {import("./entry.js").Entry} entry @param {number} now @returns {Pulse} */
+/** Figures of the current reply. @param {import("./entry.js").Entry} entry @param {number} now @returns {Pulse} */
 export function pulse(entry, now) {
   const tokens = Math.round(entry.size / CHARS_OF_A_TOKEN);
   const heard = Math.round((entry.size - entry.sizeBefore) / CHARS_OF_A_TOKEN);

@@ -1,5 +1,5 @@
-// A new conversation that continues another one from an earlier event, with the files of then: fork, try again, edit and roll
-// back. The other conversation and its folder stay as they are. (ZE-P9)
+// A new conversation that continues another one from an earlier event, with its files at that time: fork, try again, edit
+// and roll back. The other conversation and its folder do not change. (ZE-P9)
 
 import { isOpen, post } from "../lib/api.js";
 import { signal } from "../lib/html.js";
@@ -9,20 +9,20 @@ import { before } from "./journal.js";
 import { done, failed, warn } from "./notices.js";
 import { forget } from "./outgoing.js";
 
-/** Names of files in a notice. */
+/** Files that a notice names. */
 const NAMED = 3;
 
 /**
  * @typedef {{folder: "copied" | "shared" | "empty", restored: {path: string, fate: string}[],
  *   not_restored: {path: string, reason: string, why: string}[], not_restored_total: number, unseen_total: number}} Files
- * What the folder of the new conversation holds.
+ * The folder of the new conversation.
  * @typedef {{seq: number, at: number, files: Files}} Plan
- * The message from which on messages are left out, the event after which the new conversation begins, and its files.
+ * `seq`: the first message that is left out; `at`: the event after which the new conversation starts.
  * @typedef {{text: string, options: any, key: string, files?: any[]}} First
- * The first message of the new conversation; `files`: those that were uploaded for it.
+ * The first message of the new conversation; `files`: the files that were uploaded for it.
  */
 
-/** Makes the conversation that continues after an event. @param {string} thread @param {number} at @returns {Promise<string>} */
+/** Creates the conversation that continues after an event. @param {string} thread @param {number} at @returns {Promise<string>} */
 export async function fork(thread, at) {
   const made = await post(`/threads/${thread}/fork`, { at });
   /** @type {Files} */
@@ -32,16 +32,16 @@ export async function fork(thread, at) {
     const all = `${names}${total > NAMED ? " and others" : ""}`;
     const list = others.map((file) => `${file.path}: ${file.why}`);
     if (total > others.length) list.push(`and ${total - others.length} more`);
-    warn(`${plural(total, "file")} may not be as at this point: ${all}. Commands and uploads change files without a record.`, list);
+    warn(`${plural(total, "file")} may differ from this point: ${all}. Commands and uploads change files without a record.`, list);
   }
-  if (folder === "shared") done("Both conversations work in the same folder. Its files stay as they are now.");
+  if (folder === "shared") done("Both conversations share one folder. Its files were not changed.");
   return made.id;
 }
 
-/** Makes it, and sends its first message. @param {string} thread @param {number} at @param {First} first @returns {Promise<string>} */
+/** Creates it and sends its first message. @param {string} thread @param {number} at @param {First} first @returns {Promise<string>} */
 export async function continueWith(thread, at, { text, options, key, files }) {
   const made = await fork(thread, at);
-  // A message that cannot be sent waits in the field of the conversation that was made for it.
+  // If the message cannot be sent, it is kept as the draft of the new conversation.
   keepDraft(made, text, [{ text, model: null, mode: null, options, key }]);
   try {
     await post(`/threads/${made}/messages`, { message: text, ...options }, { once: key });
@@ -49,7 +49,7 @@ export async function continueWith(thread, at, { text, options, key, files }) {
     if (files) await forget(files);
   } catch (error) {
     failed(error);
-    // A rejected message is sent again with its files; one that may have arrived names them.
+    // A rejected message is sent again with its files. If the message may have arrived, it already refers to them.
     if (files && !isOpen(error)) {
       keepDraft(made, text);
       keepFiles(made, files);
@@ -58,7 +58,7 @@ export async function continueWith(thread, at, { text, options, key, files }) {
   return made;
 }
 
-/** What one conversation is to be rolled back to. Nothing is done until the next message is sent. */
+/** A planned rollback of a conversation. It takes effect with the next message. */
 export class Rollback {
   /** @param {string} thread */
   constructor(thread) {
@@ -67,7 +67,7 @@ export class Rollback {
     this.plan = signal(null);
   }
 
-  /** Looks what the new conversation would have. @param {number} seq of the message */
+  /** Plans the rollback and previews its files. @param {number} seq of the message */
   async look(seq) {
     const at = await before(this.thread, seq);
     const { files } = await post(`/threads/${this.thread}/fork`, { at, preview: true });

@@ -1,4 +1,4 @@
-// Everything that waits for this person's word, over all conversations.
+// The open interrupts of all conversations that this user may see.
 
 import { all, post, Problem } from "../lib/api.js";
 import { computed, signal } from "../lib/html.js";
@@ -17,20 +17,20 @@ const LOOK_AGAIN_MS = 10000;
 
 /** @type {import("../../vendor/signals.js").Signal<Interrupt[]>} */
 export const inbox = signal([]);
-/** What this person may answer themselves. */
+/** Interrupts that this user may answer. */
 export const mine = computed(() => inbox.value.filter((open) => open.counts));
 const seen = new Set();
-/** Whether the inbox has not been read yet, so that nobody knows what of it is new. */
+/** Whether the inbox was never read: the first read must not notify of old interrupts. */
 let isFirst = true;
-/** How often a part of it was changed, apart from what is read. */
+/** Counts local changes, to detect a change during a read. */
 let changes = 0;
 
-/** Reads the inbox anew. */
+/** Reads the inbox from the server. */
 export async function load() {
   const before = changes;
   /** @type {{data: Interrupt[]}} */
   const { data: open } = await all("/interrupts");
-  // What was answered or heard of meanwhile is not in what was read; what moved between two pages is there twice.
+  // A local change during the read makes it stale. An interrupt that moved between two pages appears twice.
   if (changes !== before) return load();
   show([...new Map(open.map((one) => [one.id, one])).values()]);
   isFirst = false;
@@ -44,8 +44,8 @@ export function replace(thread, open) {
 }
 
 /**
- * Shows what is open now, the longest wait first: what comes stands below, and moves nothing under a hand. What is as it
- * was stays the same object, so that nothing is drawn anew for it.
+ * Shows the open interrupts, oldest first, so that a new one never moves the others. An unchanged interrupt keeps its
+ * object and is not rendered again.
  * @param {Interrupt[]} open
  */
 function show(open) {
@@ -58,10 +58,10 @@ function show(open) {
   announce();
 }
 
-/** Since when a run has asked something without a break, so that nothing moves when one of its asks is answered. @type {Map<string, number>} */
+/** Since when each run has had open interrupts: the order must not change if one of them is answered. @type {Map<string, number>} */
 const begun = new Map();
 
-/** The run that asked first comes first. Those of one run stand together in the order of its calls, as the server tells them. @param {Interrupt[]} open */
+/** Orders by run, oldest first; within a run by its calls, as the server returns them. @param {Interrupt[]} open */
 function ordered(open) {
   /** @type {Map<string, Interrupt[]>} */
   const runs = new Map();
@@ -72,19 +72,19 @@ function ordered(open) {
   return [...runs].sort((one, other) => since(one) - since(other) || (one[0] < other[0] ? -1 : 1)).flatMap(([, asks]) => asks);
 }
 
-/** Tells the browser of what is new. */
+/** Shows browser notifications for new interrupts. */
 function announce() {
   const fresh = mine.value.filter((open) => !seen.has(open.id));
   fresh.forEach((open) => seen.add(open.id));
   if (isFirst) return;
   for (const open of fresh.slice(0, 3)) {
     const body = open.title ? `${summary(open)} (${open.title})` : summary(open);
-    notify({ title: "Windlass waits for you", body, tag: open.id, address: open.readable ? `/chat/${open.thread}` : "/inbox" });
+    notify({ title: "Windlass needs your input", body, tag: open.id, address: open.readable ? `/chat/${open.thread}` : "/inbox" });
   }
 }
 
 /**
- * Answers one. The answer counts for what was shown: another call is then not let through.
+ * Answers an interrupt. The answer is bound to the displayed call: the server rejects it if the call has changed.
  * @param {Interrupt} open @param {object} answer @param {object} [grant]
  */
 export async function answer(open, answer, grant) {
@@ -93,7 +93,7 @@ export async function answer(open, answer, grant) {
   settled([given]);
 }
 
-/** Takes away what is closed; where more approvals are needed, it stays. @param {{interrupt: string, state: string}[]} answered */
+/** Removes closed interrupts. One that needs further approvals stays. @param {{interrupt: string, state: string}[]} answered */
 function settled(answered) {
   const closed = new Set(answered.filter((one) => one.state === "closed").map((one) => one.interrupt));
   changes += 1;
@@ -103,9 +103,9 @@ function settled(answered) {
 }
 
 /**
- * Answers several at once. Those of one thread count together or not at all.
+ * Answers several interrupts in one request. The answers of one thread are applied together or not at all.
  * @param {{open: Interrupt, answer: object}[]} all
- * @returns {Promise<Problem[]>} why some did not count
+ * @returns {Promise<Problem[]>} errors of the threads whose answers were rejected
  */
 export async function answerAll(all) {
   const answers = all.map(({ open, answer }) => ({
@@ -119,7 +119,7 @@ export async function answerAll(all) {
   return results.flatMap((one) => (one.problem ? [new Problem(one.problem)] : []));
 }
 
-/** Looks again from time to time. @returns {() => void} what ends that */
+/** Polls the inbox. @returns {() => void} stops polling */
 export function keep() {
   const timer = setInterval(() => {
     if (document.hidden && !mayNotify()) return;

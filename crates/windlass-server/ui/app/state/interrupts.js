@@ -1,25 +1,32 @@
-// Open interrupts in words.
+// Summaries of open interrupts.
 
+import { visible } from "../lib/exact.js";
 import { limitName } from "../lib/limits.js";
 
 /** A one-line summary. @param {import("./inbox.js").Interrupt} open */
 export function summary(open) {
   switch (open.kind) {
     case "approval":
-      return `May ${open.tool}${open.server ? ` (server ${open.server})` : ""} run?`;
+      return `Allow ${open.tool}${open.server ? ` (server ${open.server})` : ""} to ${effectOf(open.preview)}?`;
     case "hook":
       return `${open.tool}${open.server ? ` (server ${open.server})` : ""}: ${open.reason}`;
     case "question":
-      return open.question?.summary || "A question";
+      return open.question?.summary || "Question";
     case "sign_in":
-      return `Sign in at ${open.server}`;
+      return `Sign in to ${open.server}`;
     case "in_doubt":
-      return `Was ${open.tool}${open.server ? ` (server ${open.server})` : ""} done?`;
+      return `Did ${open.tool}${open.server ? ` (server ${open.server})` : ""} complete?`;
     case "limit":
-      return `A limit is reached: ${limitName(open.limit)}`;
+      return `Limit reached: ${limitName(open.limit)}`;
     case "handoff":
-      return `Waits for ${open.runner}`;
+      return `Waiting for ${open.runner}`;
     default:
       return open.kind;
   }
+}
+
+/** The file that a call would create or change, if its preview is a diff of one; otherwise "run". @param {unknown} preview */
+function effectOf(preview) {
+  const head = typeof preview === "string" ? /^--- (.*)\n\+\+\+ b\/(.*) \(\d+ bytes/.exec(preview) : null;
+  return head ? `${head[1] === "/dev/null" ? "create" : "change"} ${visible(head[2])}` : "run";
 }

@@ -1,15 +1,15 @@
-// What is looked up in a thread's journal: the step that is under way, and the places where a fork may begin.
+// Queries on a thread's journal: the current step, and the positions where a fork may start.
 
 import { get, query } from "../lib/api.js";
 
-/** Events that are read at once. */
+/** Events per request. */
 const EVENTS = 500;
-/** Events that say how far a run is. */
+/** Events that change the progress of a run. */
 const MARKS = ["run.started", "run.finished", "run.withdrawn", "step.started", "step.replied", "step.failed"];
-/** Events with which a message enters the history. */
+/** Events that add a message to the history. */
 const SAID = ["message.received", "message.taken"];
 
-/** Events after a place up to another, in order. @param {string} thread @param {number} after @param {number} until @param {AbortSignal} [stop] */
+/** The events after one position up to another. @param {string} thread @param {number} after @param {number} until @param {AbortSignal} [stop] */
 async function events(thread, after, until, stop) {
   /** @type {any[]} */
   const all = [];
@@ -23,17 +23,17 @@ async function events(thread, after, until, stop) {
 }
 
 /**
- * The run that is active at a position of the journal, the `step.started` of its step if that has no reply yet or the
- * `step.failed` that it is to repeat, and the events after it up to the position. The list of runs tells when the run
- * started; the run may have ended since the position was read, so that the events decide. A reader of a shared
- * conversation has no list of runs.
+ * The run that is active at a position of the journal. `step` is its `step.started` if that has no reply yet, `failed`
+ * the `step.failed` that the run retries, `after` the events after it up to the position. The list of runs has the start
+ * time. The run may have ended since the position was read, so the events decide. A reader of a shared conversation has
+ * no list of runs.
  * @param {string} thread @param {number} head @param {boolean} isMine @param {AbortSignal} stop
  */
 export async function underWay(thread, head, isMine, stop) {
   const run = isMine ? (await get(`/runs${query({ thread, active: true, limit: 1 })}`, { stop })).data[0] : null;
   /** @type {any[]} */
   let after = [];
-  // Whatever happened since, such as messages that wait, does not hide the step.
+  // Whatever happened since, for example many queued messages, the search goes back to the last mark.
   for (let until = head; until > 0; until -= EVENTS) {
     const some = await events(thread, Math.max(0, until - EVENTS), until, stop);
     const at = some.findLastIndex((event) => MARKS.includes(event.type));
@@ -50,19 +50,19 @@ export async function underWay(thread, head, isMine, stop) {
 
 /**
  * @typedef {{attempt: number, most: number, at: number}} Retry
- * A model call that is made again: which attempt comes next, of how many at most (0 if that is not recorded), and when.
+ * The retry of a failed model call: its attempt, the maximum (0 if not recorded), and its start.
  */
 
 /** The attempt that follows a `step.failed`; null if none does. @param {any} failed @param {number} [now] @returns {Retry | null} */
 export function retryOf({ attempt = 1, attempts_max: most = 0, retry_at: at, at: failedAt }, now = Date.now()) {
   if (!at && !most) return null;
-  // The clocks of the server and of this browser may differ: no countdown is longer than the server said.
+  // The clocks of server and browser may differ: the countdown is never longer than the server's delay.
   return { attempt: attempt + 1, most, at: Math.min(at ?? now, now + Math.max(0, (at ?? 0) - failedAt)) };
 }
 
 /**
- * The place in the journal before a message, where a fork may begin. Before one that went into a run which had begun
- * there is none: the run does not stand still there.
+ * The position before a message, where a fork may start. A message that steered an active run has none, because a run
+ * cannot be forked in the middle.
  * @param {string} thread @param {number} seq
  */
 export async function before(thread, seq) {
@@ -84,19 +84,19 @@ export async function before(thread, seq) {
       last = event.seq;
     }
     steers ||= some.some((event) => event.seq > at && SAID.includes(event.type));
-    if (at > 0 && steers) throw new Error("The agent was at work when it was told this. Edit the message that its run began with, or send another one.");
+    if (at > 0 && steers) throw new Error("This message was sent during a run. Edit the first message of the run, or send another message.");
     if (at > 0) return at;
   }
-  throw new Error("Nothing stands before this message; begin a new conversation instead.");
+  throw new Error("Nothing comes before this message. Start a new conversation instead.");
 }
 
-/** The place in the journal where the run of an answer has ended; what is said at its very end stands there. @param {string} thread @param {number} seq */
+/** The position where the run of an answer has ended. @param {string} thread @param {number} seq */
 export async function behind(thread, seq) {
   for (let from = seq - 1; ; ) {
     const page = await get(`/threads/${thread}/events${query({ after: from, limit: EVENTS })}`);
     const end = page.data.find((/** @type {any} */ event) => event.type === "run.finished");
     if (end) return end.seq;
-    if (page.data.length === 0) throw new Error("The run goes on. Stop it, or wait for its end, and fork then.");
+    if (page.data.length === 0) throw new Error("The run is still active. Stop it or wait until it ends, then fork.");
     from = page.data.at(-1).seq;
   }
 }

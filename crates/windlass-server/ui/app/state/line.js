@@ -1,4 +1,4 @@
-// The messages of a conversation that wait until the agent can be told, and what may be done with them. (SK-U6, ZE-P7)
+// The queued messages of a conversation, and the operations on them. (SK-U6, ZE-P7)
 
 import { get, patch, post, remove } from "../lib/api.js";
 import { signal } from "../lib/html.js";
@@ -6,10 +6,10 @@ import { textOf } from "./entry.js";
 
 /**
  * @typedef {{id: string, seq: number, at: number, by: string, blocks: any[], text: string, place: string}} Waiting
- * `place`: when it goes, `after_step`, `after_run` or `after_cancel`; empty until that is read.
+ * `place`: when it is delivered, `after_step`, `after_run` or `after_cancel`; empty until `places` has read it.
  */
 
-/** Those of one conversation, in the order in which they go. */
+/** The queue of one conversation, in order of delivery. */
 export class Line {
   /** @param {string} thread @param {AbortSignal} stop */
   constructor(thread, stop) {
@@ -41,13 +41,13 @@ export class Line {
     this.waiting.value = this.waiting.value.map((one) => (one.id === id ? { ...one, blocks, text: textOf(blocks) } : one));
   }
 
-  /** One is sent before all others, as soon as the run has ended. @param {string} id */
+  /** Moves a message to the front: it is delivered when the cancelled run has ended. @param {string} id */
   promote(id) {
     const first = this.find(id);
     if (first) this.waiting.value = [{ ...first, place: "after_cancel" }, ...this.waiting.value.filter((one) => one !== first)];
   }
 
-  /** Reads when they go, which the messages of the conversation do not say. */
+  /** Reads the place of each message, which the list of messages does not contain. */
   async places() {
     if (this.waiting.value.every((one) => one.place)) return;
     const page = await get(this.path, { stop: this.stop }).catch(() => ({ data: [] }));

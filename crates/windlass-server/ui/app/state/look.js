@@ -1,4 +1,4 @@
-// How the page looks to this person: kept in their browser, since it is a matter of their screen.
+// Preferences that depend on the user's device, kept in the browser's local storage.
 
 import { effect, signal } from "../lib/html.js";
 
@@ -10,14 +10,14 @@ function kept(name, usual) {
   try {
     value = localStorage.getItem(`windlass.${name}`) ?? usual;
   } catch {
-    // A browser that keeps nothing shows the usual.
+    // Without local storage the default applies.
   }
   const own = signal(value);
   own.subscribe((value) => {
     try {
       localStorage.setItem(`windlass.${name}`, value);
     } catch {
-      // The same.
+      // Without local storage the preference lasts until a reload.
     }
   });
   return own;
@@ -26,17 +26,17 @@ function kept(name, usual) {
 export const theme = kept("theme", "auto");
 export const density = kept("density", "comfortable");
 export const sendBy = kept("send", "enter");
-/** Whether single letters are shortcuts: whoever speaks to their computer has none of them. (WCAG 2.1.4) */
+/** Whether single letters are shortcuts: users of speech input must be able to turn them off. (WCAG 2.1.4) */
 export const letters = kept("letters", "on");
 export const sidebar = kept("sidebar", "open");
 export const usageRange = kept("range", "24h");
-/** Of the range "custom", in UTC, as a field of a time has them. */
+/** Bounds of the range "custom": UTC, as values of a `datetime-local` field. */
 export const usageFrom = kept("range.from", "");
 export const usageUntil = kept("range.until", "");
 
-/** Applies it to the page. */
+/** Applies the preferences to the page. */
 export function begin() {
-  // On a phone the sidebar is above the page: it opens when somebody wants it.
+  // On a phone the sidebar covers the page, so it starts closed.
   if (matchMedia("(max-width: 760px)").matches) sidebar.value = "closed";
   effect(() => {
     document.documentElement.dataset.theme = theme.value;

@@ -1,4 +1,4 @@
-// What is said to a person beside the page: what went wrong, and what was done.
+// Notices above the page: errors, warnings and confirmations.
 
 import { isAborted, told } from "../lib/api.js";
 import { signal } from "../lib/html.js";
@@ -9,7 +9,7 @@ import { sentence } from "../lib/words.js";
 /** @type {import("../../vendor/signals.js").Signal<Notice[]>} */
 export const notices = signal([]);
 let last = 0;
-/** How long a notice stays; what went wrong takes longer to read. */
+/** How long a notice is shown. An error takes longer to read. */
 const SHOWN_MS = { done: 8000, error: 20_000 };
 /** @type {Map<number, ReturnType<typeof setTimeout>>} */
 const timers = new Map();
@@ -33,7 +33,7 @@ export function hold(id) {
   timers.delete(id);
 }
 
-/** Lets a notice go after its time. @param {number} id */
+/** Dismisses a notice after its time. @param {number} id */
 export function resume(id) {
   hold(id);
   const notice = notices.value.find((one) => one.id === id);
@@ -44,12 +44,12 @@ export function resume(id) {
 export const done = (title) => show({ kind: "done", title, hint: "" });
 
 /**
- * Says that something is not as it should be, although nothing failed here.
+ * Shows a warning.
  * @param {string} title @param {string[]} [details] lines that are shown on request
  */
 export const warn = (title, details = []) => show({ kind: "error", title: sentence(title), hint: "", details });
 
-/** Says what went wrong; that somebody left is nothing wrong. @param {unknown} error */
+/** Shows an error. An aborted request is none. @param {unknown} error */
 export function failed(error) {
   if (isAborted(error)) return;
   console.error(error);
@@ -57,7 +57,7 @@ export function failed(error) {
   show({ kind: "error", title: sentence(title), hint: sentence(hint) });
 }
 
-/** Does something and says what went wrong with it. @template T @param {() => Promise<T>} act @returns {Promise<T | undefined>} */
+/** Runs an action and shows its error. @template T @param {() => Promise<T>} act @returns {Promise<T | undefined>} */
 export async function attempt(act) {
   try {
     return await act();

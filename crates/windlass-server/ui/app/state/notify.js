@@ -1,13 +1,12 @@
-// Notices of the browser's own, to somebody who looks elsewhere: where they allowed that, and while the page is hidden.
+// Browser notifications, if the user has allowed them and the page is hidden.
 
 import { go } from "../lib/route.js";
 
-/** Whether somebody wants them. */
 export const mayNotify = () => "Notification" in window && Notification.permission === "granted";
 
 /**
- * Tells of something, and leads to it. Whoever looks at the page sees it there.
- * @param {{title: string, body: string, tag: string, address: string}} what `tag`: what is told once
+ * Shows a notification that opens a page. A visible page shows the news itself, so nothing is sent.
+ * @param {{title: string, body: string, tag: string, address: string}} what `tag`: notifications with the same tag replace each other
  */
 export function notify({ title, body, tag, address }) {
   if (!document.hidden || !mayNotify()) return;
@@ -19,6 +18,6 @@ export function notify({ title, body, tag, address }) {
       go(address);
     };
   } catch {
-    // Browsers of phones let only a service worker notify; the page says it all the same.
+    // Mobile browsers allow notifications only from a service worker. The page shows the news anyway.
   }
 }

@@ -1,8 +1,8 @@
-// What goes with a message: the time zone of whoever sends it, and files, which go up before it.
+// What is sent with a message: the sender's time zone, and files, which are uploaded first.
 
 import { put, remove } from "../lib/api.js";
 
-/** The time zone, so that the model is told the time; nothing where the browser does not know it. @returns {{timezone?: string}} */
+/** The time zone, for the time in the prompt. Empty if the browser does not know it. @returns {{timezone?: string}} */
 export function zone() {
   const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
   return timeZone && timeZone !== "Etc/Unknown" ? { timezone: timeZone } : {};
@@ -12,18 +12,18 @@ export function zone() {
 const place = (file) => `/files/${encodeURIComponent(file.name)}`;
 
 /**
- * Brings files to where a message can take them from, and tells how far that is.
+ * Uploads files so that a message can attach them, and reports the progress.
  * @param {File[]} files @param {(words: string) => void} tell
  * @returns {Promise<{attachments?: {upload: string}[]}>}
  */
 export async function upload(files, tell) {
   for (const [at, file] of files.entries()) {
-    tell(files.length > 1 ? `uploading ${at + 1} of ${files.length}…` : "uploading…");
+    tell(files.length > 1 ? `Uploading ${at + 1} of ${files.length}…` : "Uploading…");
     await put(place(file), undefined, { raw: file });
   }
   tell("");
   return files.length > 0 ? { attachments: files.map((file) => ({ upload: file.name })) } : {};
 }
 
-/** Takes away what a message has its own copy of by now. One that stays is written over by the next of its name. @param {File[]} files */
+/** Deletes uploads after the message has its copy. A remaining upload is overwritten by the next one of its name. @param {File[]} files */
 export const forget = (files) => Promise.all(files.map((file) => remove(place(file)).catch(() => {})));

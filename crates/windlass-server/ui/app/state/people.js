@@ -1,17 +1,17 @@
-// The people that a journal names, by their names.
+// Display names of the users that a journal refers to.
 
 import { all } from "../lib/api.js";
 import { signal, useEffect } from "../lib/html.js";
 import { isAdmin, me } from "./session.js";
 
-/** Those who are none. @type {Record<string, string>} */
-const OTHERS = { engine: "Windlass", policy: "The policy" };
+/** Names of actors that are not users. @type {Record<string, string>} */
+const OTHERS = { engine: "Windlass", policy: "Policy" };
 
 /** @type {import("../../vendor/signals.js").Signal<Map<string, string>>} */
 const people = signal(new Map());
 let asked = false;
 
-/** Finds out who is who, as far as this person may know. */
+/** Loads the names of the workspace's members. Only administrators may read them. */
 export function usePeople() {
   useEffect(() => {
     if (asked || !isAdmin.value) return;

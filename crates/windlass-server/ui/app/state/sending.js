@@ -1,14 +1,14 @@
-// Messages that were sent and are not heard of yet.
+// Messages that were sent, but whose event has not arrived yet.
 
 import { post } from "../lib/api.js";
 import { signal } from "../lib/html.js";
 import { forget, upload } from "./outgoing.js";
 
-/** @typedef {{key: string, id: string, text: string, state: string}} Sent `id`: empty until the server has taken it; `state`: how far its files are */
+/** @typedef {{key: string, id: string, text: string, state: string}} Sent `id`: empty until the server has accepted it; `state`: progress of its uploads */
 
-/** Those of one conversation, in the order in which they were sent. */
+/** The pending messages of one conversation, in the order of sending. */
 export class Sending {
-  /** @param {string} thread @param {(message: string) => boolean} isHeard whether a message is shown by now */
+  /** @param {string} thread @param {(message: string) => boolean} isHeard whether a message is already shown */
   constructor(thread, isHeard) {
     this.path = `/threads/${thread}/messages`;
     this.isHeard = isHeard;
@@ -16,7 +16,7 @@ export class Sending {
     this.all = signal([]);
   }
 
-  /** A message is heard of, perhaps before the server has answered under which id it took it. @param {string} id @param {string} text */
+  /** The event of a message has arrived, perhaps before the response that contains its id. @param {string} id @param {string} text */
   heard(id, text) {
     const known = this.all.value.find((one) => one.id === id) ?? this.all.value.find((one) => one.id === "" && one.text === text);
     if (known) this.all.value = this.all.value.filter((one) => one !== known);
@@ -27,7 +27,7 @@ export class Sending {
     this.all.value = this.all.value.map((one) => (one.key === key ? { ...one, ...change } : one));
   }
 
-  /** Sends a message, which is shown while its files go up. @param {string} text @param {object} more @param {string} key under which it is sent once @param {File[]} [files] */
+  /** Sends a message, which is shown while its files are uploaded. @param {string} text @param {object} more @param {string} key the idempotency key @param {File[]} [files] */
   async send(text, more, key, files = []) {
     this.all.value = [...this.all.value, { key, id: "", text, state: "" }];
     try {

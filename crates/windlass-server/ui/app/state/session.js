@@ -1,4 +1,4 @@
-// Who is signed in, and what they may do.
+// The signed-in user and their permissions.
 
 import { expired, get, post, Problem, refresh, wait } from "../lib/api.js";
 import { computed, signal } from "../lib/html.js";
@@ -8,22 +8,22 @@ import { failed } from "./notices.js";
 
 /** @type {import("../../vendor/signals.js").Signal<Me | null>} */
 export const me = signal(null);
-/** Whether it is known by now who that is. */
+/** Whether `me` has been loaded. */
 export const known = signal(false);
-/** Whether a session ended under somebody who was at work: they sign in again above their page, and lose nothing. */
+/** Whether the session ended while the page is open: the user signs in again in a dialog and loses nothing. */
 export const interrupted = signal(false);
 
 export const isAdmin = computed(() => me.value?.role === "admin");
-/** Whether they run the store, with what all of its workspaces share. */
+/** Whether the user administers what all workspaces share: the administrators of the first workspace do. */
 export const isOperator = computed(() => isAdmin.value && me.value?.workspace === "default");
 export const mayRun = computed(() => me.value !== null && me.value.role !== "viewer");
 
-/** The access token lasts 15 minutes; the next one is got a little before. (SK-U14) */
+/** The access token is valid for 15 minutes; it is refreshed one minute earlier. (SK-U14) */
 const REFRESH_MS = 14 * 60 * 1000;
-/** How long a server that did not say who is signed in is left alone. */
+/** Delay between attempts to load the user. */
 const LOOK_AGAIN_MS = 3000;
 
-/** Finds out who is signed in. What one person saw and typed is not left to another: then the page is loaded anew. */
+/** Loads the signed-in user. If it is another one than before, reloads the page to drop the previous user's data. */
 export async function find() {
   const before = me.value;
   /** @type {Me | null} */
@@ -45,7 +45,7 @@ export async function find() {
   return undefined;
 }
 
-/** Looks who is signed in until that is known. */
+/** Loads the user, and retries until that works. */
 export async function begin() {
   for (let told = false; !known.value; ) {
     try {
@@ -58,26 +58,26 @@ export async function begin() {
   }
 }
 
-/** Goes on as a page that knows nothing, in a tab that keeps no drafts. */
+/** Deletes the drafts of this tab and opens the sign-in page. */
 function leave() {
   try {
     sessionStorage.clear();
   } catch {
-    // A browser that keeps nothing has nothing to forget.
+    // Without session storage there are no drafts.
   }
   location.replace("/login");
 }
 
 /** Keeps the session fresh while the page is open. */
 export function keep() {
-  // One that fails for another reason than the session's end is made up for by the next request.
+  // If a refresh fails although the session is valid, the next request refreshes it.
   setInterval(() => me.value && refresh().catch(() => {}), REFRESH_MS);
   expired.subscribe((times) => {
     if (times > 0 && me.value) interrupted.value = true;
   });
 }
 
-/** Ends the session. Fails where the server did not, and then nobody is signed out. */
+/** Ends the session. Throws if the server did not end it: the user is then still signed in. */
 export async function signOut() {
   await post("/auth/logout", {}, { once: false }).catch((error) => {
     if (!(error instanceof Problem) || error.status !== 401) throw error;

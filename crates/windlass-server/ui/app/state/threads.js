@@ -1,4 +1,4 @@
-// The list of conversations: newest activity first, searched, a page at a time.
+// The list of conversations: newest activity first, with search, loaded page by page.
 
 import { get, isAborted, patch, query, remove } from "../lib/api.js";
 import { batch, signal } from "../lib/html.js";
@@ -10,7 +10,7 @@ import { mayNotify } from "./notify.js";
 /** (SK-U11) */
 const PAGE = 25;
 const LOOK_AGAIN_MS = 15000;
-/** How often it is looked at most where the list changes meanwhile. */
+/** Most reads of a refresh if the list changes during each. */
 const LOOKS = 3;
 
 /** @type {import("../../vendor/signals.js").Signal<Thread[]>} */
@@ -20,14 +20,14 @@ export const loading = signal(false);
 /** @type {import("../../vendor/signals.js").Signal<string | null>} */
 const cursor = signal(null);
 export const hasMore = signal(false);
-/** Whether the list could not be read, so that an empty one says nothing. */
+/** Whether the last read failed: an empty list then does not mean that there are no conversations. */
 export const isUnread = signal(false);
 /** @type {AbortController | null} */
 let request = null;
-/** Whether it is to be looked at again once what is loading is there. */
+/** Whether to refresh after the current load. */
 let isDue = false;
 
-/** @param {boolean} more whether to go on behind what is shown */
+/** @param {boolean} more whether to load the next page */
 export async function load(more = false) {
   if (more && (loading.value || !hasMore.value)) return;
   request?.abort();
@@ -52,7 +52,7 @@ export async function load(more = false) {
   }
 }
 
-/** @param {{data: Thread[], next_cursor?: string | null}} page @param {Thread[]} before what stands above it */
+/** @param {{data: Thread[], next_cursor?: string | null}} page @param {Thread[]} before the rows above the page */
 function show(page, before) {
   batch(() => {
     threads.value = merged(before, page.data);
@@ -68,7 +68,7 @@ function merged(before, page) {
 }
 
 /**
- * What is loaded, with its beginning as it is now: what was newer than the last of it and is not there any more is gone.
+ * The loaded list with its first page replaced. A row newer than the page's last one that is missing in it was deleted.
  * @param {Thread[]} before @param {Thread[]} first
  */
 function refreshed(before, first) {
@@ -77,7 +77,7 @@ function refreshed(before, first) {
   return [...first, ...before.filter((thread) => !ids.has(thread.id) && thread.updated_at <= last)];
 }
 
-/** Takes over what is known of one. @param {Partial<Thread> & {id: string}} change */
+/** Updates one conversation. @param {Partial<Thread> & {id: string}} change */
 export function note(change) {
   const all = threads.value;
   const known = all.find((thread) => thread.id === change.id);
@@ -98,7 +98,7 @@ export async function forget(id) {
   threads.value = threads.value.filter((thread) => thread.id !== id);
 }
 
-/** Looks again at the beginning of the list. What was searched, loaded or deleted meanwhile counts more than what was read. */
+/** Reads the first page again. A search, load or deletion during the read takes precedence over its result. */
 export async function refresh() {
   for (let left = LOOKS; left > 0; left -= 1) {
     const before = threads.value;
@@ -113,15 +113,15 @@ export async function refresh() {
   }
 }
 
-/** Whether the list can be looked at now; while it is loading, that is put off until it is there. */
+/** Whether the list can be refreshed now. During a load, the refresh is postponed. */
 function isFree() {
   isDue = loading.value;
   return !loading.value && !search.value;
 }
 
 /**
- * Looks again from time to time: others work in the same workspace, and runs end by themselves.
- * @returns {() => void} what ends that
+ * Polls the list: other clients change it, and runs end.
+ * @returns {() => void} stops polling
  */
 export function keep() {
   const timer = setInterval(() => {

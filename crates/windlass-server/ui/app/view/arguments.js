@@ -1,4 +1,4 @@
-// Arguments of a call, readable: each by its name, long texts as they are, and JSON inside of a text as a tree.
+// The arguments of a call by name: long texts unchanged, JSON and JSON inside of strings as a tree.
 
 import { embedded, isRaw, visible, written } from "../lib/exact.js";
 import { html } from "../lib/html.js";

@@ -1,4 +1,4 @@
-// Something that waits for a person: what is asked with all that belongs to it, and the answers that fit.
+// An open interrupt: the request with its details, and the controls to answer it.
 
 import { visible } from "../lib/exact.js";
 import { html, useLayoutEffect, useRef, useState } from "../lib/html.js";
@@ -16,7 +16,7 @@ import { Fields, like, valuesOf } from "./fields.js";
 import { Icon } from "./icon.js";
 import { Ago } from "./ticking.js";
 
-/** @param {{open: import("../state/inbox.js").Interrupt, onAnswered?: () => void, where?: boolean}} props `where`: whether to say what it belongs to */
+/** @param {{open: import("../state/inbox.js").Interrupt, onAnswered?: () => void, where?: boolean}} props `where`: whether to name its conversation */
 export function Ask({ open, onAnswered, where = false }) {
   const own = useRef(/** @type {HTMLElement | null} */ (null));
   const [busy, setBusy] = useState(false);
@@ -29,43 +29,43 @@ export function Ask({ open, onAnswered, where = false }) {
     hold(own.current);
     setBusy(true);
     await attempt(() => answer(open, said, grant));
-    // Also where it failed: somebody else may have answered.
+    // Also after an error: another user may have answered.
     onAnswered?.();
     setBusy(false);
   };
   const Body = BODIES[open.kind] ?? Handoff;
   return html`<section class="ask" ref=${own} tabindex="0" data-kind=${open.kind} aria-label=${summary(open)} onClickCapture=${onlyMeant}>
     <header class="row"><${Icon} name="warn" size=${16} /><strong class="fill">${summary(open)}</strong>
-      ${where && open.readable && html`<a href=${`/chat/${open.thread}`}>Open the conversation</a>`}
+      ${where && open.readable && html`<a href=${`/chat/${open.thread}`}>Open conversation</a>`}
       <${Ago} at=${open.since} /></header>
     ${where && html`<p class="quiet whose">${whose(open)}</p>`}
-    ${!open.counts && open.kind === "approval" && html`<p class="quiet">${open.approved_by.length > 0 ? `${open.approved_by.join(", ")} said yes; somebody else's word is needed.` : "Somebody else has to say yes; you can still deny it."}</p>`}
+    ${!open.counts && open.kind === "approval" && html`<p class="quiet">${open.approved_by.length > 0 ? `Approved by ${open.approved_by.join(", ")}. Another approval is required.` : "Another user must approve. You can still deny it."}</p>`}
     ${open.expires_at && html`<p class="quiet">${silence(open, open.expires_at)}</p>`}
     <${Body} open=${open} give=${give} busy=${busy} section=${own} />
   </section>`;
 }
 
-/** Which conversation it belongs to, and whose that is. @param {import("../state/inbox.js").Interrupt} open */
+/** Names the conversation and its owner. @param {import("../state/inbox.js").Interrupt} open */
 function whose({ title, owner, readable }) {
   const name = owner.name || owner.id;
-  if (!readable) return `In a conversation of ${name}, which is not open to you`;
-  const which = title ? `In “${title}”` : "In a conversation without a title";
+  if (!readable) return `In a conversation of ${name} that you cannot open`;
+  const which = title ? `In “${title}”` : "In an untitled conversation";
   return owner.id === me.value?.id ? which : `${which}, of ${name}`;
 }
 
-/** What comes of it if nobody answers. @param {import("../state/inbox.js").Interrupt} open @param {number} at */
+/** The outcome if it expires. @param {import("../state/inbox.js").Interrupt} open @param {number} at */
 function silence({ terms, kind }, at) {
   const then = terms.on_expiry === "approve" ? "approved" : kind === "question" ? "declined" : "denied";
-  return `If nobody answers until ${full(at)}, it is ${then}.`;
+  return `Expires on ${full(at)}; it is then ${then} automatically.`;
 }
 
 /** @typedef {{open: import("../state/inbox.js").Interrupt, give: (said: object, grant?: object) => Promise<void>, busy: boolean, section: {current: HTMLElement | null}}} Props */
 
-/** May a call run: its arguments whole, changed, granted or denied with a reason. @param {Props} props */
+/** A call that needs approval: approve, edit, grant, or deny with a reason. @param {Props} props */
 function Approval({ open, give, busy, section }) {
   const [mode, setMode] = useState(/** @type {"" | "edit" | "deny" | "grant"} */ (""));
   const before = useRef(mode);
-  // The button that had the focus is gone: it goes to the first field, and from there back to the button.
+  // The focused button disappears: the focus moves to the first field, and later back to the button.
   useLayoutEffect(() => {
     if (before.current === mode) return;
     const next = section.current?.querySelector(mode === "" ? `[data-mode=${before.current}]` : "form :is(input, select, textarea)");
@@ -84,21 +84,21 @@ function Approval({ open, give, busy, section }) {
       event.preventDefault();
       const reason = event.target.elements.reason.value.trim();
       give({ kind: "deny", ...(reason ? { reason } : {}) });
-    }}><input class="fill" name="reason" maxlength="2000" placeholder="Why not? The agent is told." aria-label="Why not" />
+    }}><input class="fill" name="reason" maxlength="2000" placeholder="Reason (optional, shown to the agent)" aria-label="Reason" />
       <button type="submit" class="danger" disabled=${busy}>Deny</button><button type="button" onClick=${() => setMode("")}>Back</button></form>`}
     ${mode === "grant" && html`<${Grant} open=${open} busy=${busy} onCancel=${() => setMode("")} onGive=${(/** @type {object} */ grant) => give({ kind: "approve" }, grant)} />`}
     ${mode === "" && html`<div class="row wrap">
       <button type="button" class="primary" data-key="approve" disabled=${busy || !open.counts} onClick=${() => give({ kind: "approve" })}>Approve</button>
       <button type="button" data-key="deny" data-mode="deny" disabled=${busy} onClick=${() => setMode("deny")}>Deny…</button>
       <button type="button" data-mode="edit" disabled=${busy} onClick=${() => setMode("edit")}>Edit…</button>
-      <button type="button" class="plain" data-mode="grant" disabled=${busy || !open.counts} onClick=${() => setMode("grant")}>Approve and do not ask again…</button>
+      <button type="button" class="plain" data-mode="grant" disabled=${busy || !open.counts} onClick=${() => setMode("grant")}>Always allow…</button>
     </div>`}`;
 }
 
-/** Once: a reference that is another function each time is called at each drawing. @param {HTMLElement | null} own */
+/** A constant function: Preact calls a ref that changes at each render. @param {HTMLElement | null} own */
 const focused = (own) => own?.focus();
 
-/** How far a grant goes. @param {{open: any, busy: boolean, onCancel: () => void, onGive: (grant: object) => void}} props */
+/** The scope of a grant. @param {{open: any, busy: boolean, onCancel: () => void, onGive: (grant: object) => void}} props */
 function Grant({ busy, onCancel, onGive }) {
   /** @param {any} event */
   const give = (event) => {
@@ -111,10 +111,10 @@ function Grant({ busy, onCancel, onGive }) {
     });
   };
   return html`<form class="grant" onSubmit=${give}>
-    <label>For <select name="which"><option value="same">these very arguments</option><option value="any">any arguments of this tool</option></select></label>
-    <label>at most <input name="count" type="number" min="1" max="100000" placeholder="any number of" /> times</label>
-    <label>for <input name="hours" type="number" min="0.01" step="any" placeholder="ever, or" /> hours</label>
-    <div class="row"><button type="submit" class="primary" disabled=${busy}>Approve, and do not ask again</button><button type="button" onClick=${onCancel}>Back</button></div>
+    <label>Allow <select name="which"><option value="same">these exact arguments</option><option value="any">any arguments</option></select></label>
+    <label>Limit (calls) <input name="count" type="number" min="1" max="100000" placeholder="no limit" /></label>
+    <label>Expires after (hours) <input name="hours" type="number" min="0.01" step="any" placeholder="never" /></label>
+    <div class="row"><button type="submit" class="primary" disabled=${busy}>Approve and always allow</button><button type="button" onClick=${onCancel}>Back</button></div>
   </form>`;
 }
 
@@ -123,7 +123,7 @@ function Question({ open, give, busy }) {
   const question = open.question ?? {};
   const [wrong, setWrong] = useState("");
   const schema = question.schema ?? (question.params ? { type: "object", properties: Object.fromEntries(Object.entries(question.params).map(([name, value]) => [name, like(value)])) } : null);
-  /** An option does not take away what was written beside it. @param {HTMLFormElement} form @param {string} [option] */
+  /** Sends the values and the text also if the user chooses an option. @param {HTMLFormElement} form @param {string} [option] */
   const reply = (form, option) => {
     if (!form.reportValidity()) return;
     try {
@@ -141,10 +141,10 @@ function Question({ open, give, busy }) {
     ${question.checkpoint && html`<p class="quiet">${question.checkpoint}</p>`}
     ${question.options?.length > 0 && html`<div class="row wrap">${question.options.map((/** @type {string} */ option) => html`<button type="button" disabled=${busy} onClick=${(/** @type {any} */ event) => reply(event.target.form, option)}>${option}</button>`)}</div>`}
     ${schema && html`<${Fields} schema=${schema} values=${question.params ?? {}} changes=${!question.schema} />`}
-    ${question.free_input && html`<textarea name="own" rows="2" aria-label="In your own words" placeholder="In your own words"></textarea>`}
+    ${question.free_input && html`<textarea name="own" rows="2" aria-label="Your answer" placeholder="Your answer"></textarea>`}
     ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
     <div class="row">
-      ${(schema || question.free_input || !(question.options?.length > 0)) && html`<button type="submit" class="primary" disabled=${busy}>${schema || question.free_input ? "Answer" : "Go on"}</button>`}
+      ${(schema || question.free_input || !(question.options?.length > 0)) && html`<button type="submit" class="primary" disabled=${busy}>${schema || question.free_input ? "Answer" : "Continue"}</button>`}
       <button type="button" disabled=${busy} onClick=${() => give({ kind: "deny" })}>Decline</button>
     </div>
   </form>`;
@@ -152,10 +152,10 @@ function Question({ open, give, busy }) {
 
 /** @param {Props} props */
 const SignIn = ({ open, give, busy }) => html`
-  <p>${open.reason || `The server ${open.server} wants you to sign in first. It opens in another window; the run goes on afterwards.`}</p>
+  <p>${open.reason || `The server ${open.server} requires you to sign in. The sign-in page opens in a new window; then the run continues.`}</p>
   <p class="quiet address">${open.url}</p>
-  <div class="row wrap">${/^https?:/.test(open.url ?? "") && html`<a class="button primary" href=${open.url} target="_blank" rel="noopener noreferrer">Sign in at ${hostOf(open.url)}</a>`}
-    <button type="button" disabled=${busy} onClick=${() => give({ kind: "reply" })}>I have</button>
+  <div class="row wrap">${/^https?:/.test(open.url ?? "") && html`<a class="button primary" href=${open.url} target="_blank" rel="noopener noreferrer">Sign in to ${hostOf(open.url)}</a>`}
+    <button type="button" disabled=${busy} onClick=${() => give({ kind: "reply" })}>I have signed in</button>
     <button type="button" disabled=${busy} onClick=${() => give({ kind: "deny" })}>Decline</button></div>`;
 
 /** @param {string | null} url */
@@ -167,46 +167,46 @@ function hostOf(url) {
   }
 }
 
-/** The evidence, and what people know. @param {Props} props */
+/** A call in doubt: the evidence, and the user's decision. @param {Props} props */
 function InDoubt({ open, give, busy }) {
   const [mode, setMode] = useState("");
-  return html`<p>It was begun, and how it ended is not known. Look whether its effect is there before you say.</p>
+  return html`<p>The call started, but its outcome is unknown. Check whether it took effect before you answer.</p>
     <dl class="facts">
-      ${open.begun_at && html`<div><dt>Begun</dt><dd><time>${full(open.begun_at)}</time>, <${Ago} at=${open.begun_at} /></dd></div>`}
-      ${open.reason && html`<div><dt>Why nobody knows</dt><dd>${visible(open.reason)}</dd></div>`}
-      ${open.effect && html`<div><dt>What its tool knows it by</dt><dd><code class="long">${open.effect}</code></dd></div>`}
+      ${open.begun_at && html`<div><dt>Started</dt><dd><time>${full(open.begun_at)}</time>, <${Ago} at=${open.begun_at} /></dd></div>`}
+      ${open.reason && html`<div><dt>Reason</dt><dd>${visible(open.reason)}</dd></div>`}
+      ${open.effect && html`<div><dt>Effect ID</dt><dd><code class="long">${open.effect}</code></dd></div>`}
     </dl>
     <details open><summary>Arguments</summary><pre tabindex="0">${tidyJson(open.arguments ?? "{}")}</pre></details>
     ${mode === "done"
       ? html`<form class="row" onSubmit=${(/** @type {any} */ event) => {
           event.preventDefault();
-          give({ kind: "done", result: event.target.elements.result.value || "It was done." });
-        }}><input class="fill" name="result" placeholder="What came of it? The agent is told." aria-label="What came of it" ref=${focused} /><button type="submit" class="primary" disabled=${busy}>It was done</button></form>`
-      : html`<div class="row wrap"><button type="button" onClick=${() => setMode("done")}>It was done…</button>
-          <button type="button" disabled=${busy} onClick=${() => give({ kind: "retry" })}>It was not: do it again</button>
-          <button type="button" disabled=${busy} onClick=${() => give({ kind: "fail" })}>It failed</button></div>`}`;
+          give({ kind: "done", result: event.target.elements.result.value || "The call was completed." });
+        }}><input class="fill" name="result" placeholder="Result (optional, shown to the agent)" aria-label="Result" ref=${focused} /><button type="submit" class="primary" disabled=${busy}>Mark as done</button></form>`
+      : html`<div class="row wrap"><button type="button" onClick=${() => setMode("done")}>Mark as done…</button>
+          <button type="button" disabled=${busy} onClick=${() => give({ kind: "retry" })}>Not done: retry</button>
+          <button type="button" disabled=${busy} onClick=${() => give({ kind: "fail" })}>Mark as failed</button></div>`}`;
 }
 
 /** @param {Props} props */
 function Limit({ open, give, busy }) {
   const { limit } = open;
-  // Money is counted in millionths of a dollar; people count in dollars.
+  // The API counts money in millionths of a dollar; the form uses dollars.
   const inDollars = isMoney(limit);
   const part = inDollars ? 1e6 : 1;
   const least = limit.used + 1;
-  return html`<p>${limitAmount(limit, limit.used)} of ${limitAmount(limit, limit.figure)} are used.</p>
-    ${!open.counts && html`<p class="quiet">Somebody else has to raise it.</p>`}
+  return html`<p>Used: ${limitAmount(limit, limit.used)} of ${limitAmount(limit, limit.figure)}.</p>
+    ${!open.counts && html`<p class="quiet">Another user must raise this limit.</p>`}
     <form class="row wrap" onSubmit=${(/** @type {any} */ event) => {
       event.preventDefault();
       give({ kind: "raise", to: Math.round(Number(event.target.elements.to.value) * part) });
-    }}>${open.counts && html`<label>Raise it to <input name="to" type="number" min=${least / part} step=${inDollars ? "any" : 1} required defaultValue=${Math.max(limit.figure * 2, least) / part || 1} />${inDollars && " US dollars"}</label>
-      <button type="submit" class="primary" disabled=${busy}>Go on</button>`}
-      ${isBudget(limit) && html`<button type="button" title="There may be room by now" disabled=${busy} onClick=${() => give({ kind: "retry" })}>Try again</button>`}
-      <button type="button" disabled=${busy} onClick=${() => give({ kind: "stop" })}>Stop the run</button></form>`;
+    }}>${open.counts && html`<label>Raise to <input name="to" type="number" min=${least / part} step=${inDollars ? "any" : 1} required defaultValue=${Math.max(limit.figure * 2, least) / part || 1} />${inDollars && " US dollars"}</label>
+      <button type="submit" class="primary" disabled=${busy}>Continue</button>`}
+      ${isBudget(limit) && html`<button type="button" title="Check whether the budget has room again" disabled=${busy} onClick=${() => give({ kind: "retry" })}>Try again</button>`}
+      <button type="button" disabled=${busy} onClick=${() => give({ kind: "stop" })}>Stop run</button></form>`;
 }
 
 /** @param {Props} props */
-const Handoff = ({ open }) => html`<p class="quiet">It goes on when ${open.runner ?? "it"} has answered.</p>`;
+const Handoff = ({ open }) => html`<p class="quiet">The run continues when ${open.runner ?? "the other system"} has answered.</p>`;
 
 /** @type {Record<string, any>} */
 const BODIES = { approval: Approval, hook: Approval, question: Question, sign_in: SignIn, in_doubt: InDoubt, limit: Limit, handoff: Handoff };

@@ -1,28 +1,28 @@
-// What is asked on this page, as keys go from one to the next, and as the focus goes on when one is answered: never to
-// one that is answered by the same stroke.
+// Keyboard navigation through the open interrupts of the page. When one is answered, the focus moves to the next, but the
+// same key press never answers that one too.
 
 import { place } from "../lib/route.js";
 
-/** How long a letter or a second click counts as meant for what stood there before. */
+/** After the focus has moved, keys are ignored for this time: the user may have meant the previous interrupt. */
 const SETTLES_MS = 500;
-/** When the focus went to one by itself. */
+/** When the focus last moved automatically. */
 let wentOn = -Infinity;
-/** The one that was clicked last. @type {Element | null} */
+/** The interrupt that was clicked last. @type {Element | null} */
 let clicked = null;
 
-/** All of them, in the order in which they stand there. @returns {HTMLElement[]} */
+/** All visible interrupts in page order. @returns {HTMLElement[]} */
 const asks = () => [.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".ask"))].filter((one) => one.getClientRects().length > 0);
 
-/** The one that has the focus. @returns {HTMLElement | null} */
+/** The focused interrupt. @returns {HTMLElement | null} */
 const held = () => document.activeElement?.closest(".ask") ?? null;
 
-/** What a letter answers: the one that has the focus, once whoever presses it can have seen that. @param {string} key */
+/** The button that a letter presses in the focused interrupt; null until the user can have seen it. @param {string} key */
 export function answerOf(key) {
   if (performance.now() - wentOn < SETTLES_MS) return null;
   return held()?.querySelector(`[data-key="${key}"]`) ?? null;
 }
 
-/** Goes to another one: so many further down, or from elsewhere to the first. @param {number} by 0: to the first */
+/** Moves the focus by a number of interrupts. @param {number} by 0: to the first */
 export function walk(by) {
   const all = asks();
   const now = held();
@@ -32,17 +32,17 @@ export function walk(by) {
   next?.scrollIntoView({ block: "nearest" });
 }
 
-/** Keeps the focus where it is when what has it cannot be pressed any more. @param {HTMLElement | null} own */
+/** Moves the focus from a button that is about to be disabled to its interrupt. @param {HTMLElement | null} own */
 export function hold(own) {
   if (own?.contains(document.activeElement)) own.focus({ preventScroll: true });
 }
 
-/** One leaves the page: if it has the focus, that goes on. @param {HTMLElement} own */
+/** Called when an interrupt leaves the page: moves its focus to the next one. @param {HTMLElement} own */
 export function leave(own) {
   if (own.contains(document.activeElement)) goOn(asks().indexOf(own));
 }
 
-/** Gives the focus, where nothing has it, to what is asked in this place, to the field, or to the page. @param {number} [at] */
+/** If nothing has the focus: focuses the interrupt at an index, otherwise the composer or the page's heading. @param {number} [at] */
 export function goOn(at = 0) {
   const { path } = place.value;
   requestAnimationFrame(() => {
@@ -56,7 +56,7 @@ export function goOn(at = 0) {
   });
 }
 
-/** To where somebody writes, or to the name of the page: a field would bring up a phone's keyboard. */
+/** Focuses the composer, or the heading on a touch device, where a field would open the keyboard. */
 function rest() {
   const field = matchMedia("(hover: hover)").matches ? document.querySelector("[data-key=composer]") : null;
   const next = field ?? document.querySelector("main h1");
@@ -65,7 +65,7 @@ function rest() {
   next.focus({ preventScroll: true });
 }
 
-/** Stops the second click of two where what the first one was for is gone and another has slid into its place. @param {MouseEvent} event */
+/** Blocks the second click of a double click if another interrupt has moved under the pointer. @param {MouseEvent} event */
 export function onlyMeant(event) {
   const own = event.currentTarget instanceof Element ? event.currentTarget : null;
   if (event.detail > 1 && clicked !== own) {

@@ -1,4 +1,4 @@
-// Several calls of one run that need approval: how many of them are answered, and one word for all the others. (SK-U5)
+// Several calls of one run that need approval: the progress, and buttons that answer all remaining calls. (SK-U5)
 
 import { html, useRef, useState } from "../lib/html.js";
 import { plural } from "../lib/words.js";
@@ -8,13 +8,13 @@ import { goOn } from "./asks.js";
 
 /** @typedef {import("../state/inbox.js").Interrupt} Interrupt */
 
-/** What one word can answer, of what a run asks. @param {Interrupt[]} asks */
+/** The interrupts that one answer can close together. @param {Interrupt[]} asks */
 const approvals = (asks) => asks.filter((open) => ["approval", "hook"].includes(open.kind) && open.counts);
 
-/** @param {{asks: Interrupt[], onAnswered?: () => void}} props `asks`: what one run asks */
+/** @param {{asks: Interrupt[], onAnswered?: () => void}} props `asks`: open interrupts of one run */
 export function Batch({ asks, onAnswered }) {
   const [doing, setDoing] = useState("");
-  /** Those of this run that were open at any time, so that what is answered is counted. */
+  /** Ids of all calls of this run that were ever open here, to count the answered ones. */
   const known = useRef({ run: "", ids: /** @type {Set<string>} */ (new Set()) });
   const calls = approvals(asks);
   const run = calls[0]?.run ?? "";

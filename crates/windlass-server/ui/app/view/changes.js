@@ -1,4 +1,4 @@
-// Two texts beside each other, line by line: what goes and what comes.
+// A diff of two texts, line by line.
 
 import { html, useMemo } from "../lib/html.js";
 import { visible } from "../lib/exact.js";

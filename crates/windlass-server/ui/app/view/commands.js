@@ -1,4 +1,4 @@
-// The commands that a conversation has at work in the background: what they are, since when, and an end to them.
+// The background commands of a conversation: list and stop.
 
 import { get, remove } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
@@ -12,15 +12,15 @@ import { Ticking } from "./ticking.js";
 
 /** @typedef {{id: string, command: string, run: string, begun_at: number}} Command */
 
-/** How often it is looked again while some may begin or end. */
+/** Polling interval while commands may start or end. */
 const LOOK_AGAIN_MS = 5000;
 
-/** The button, where there are some. @param {{thread: string, busy: boolean}} props `busy`: whether a run is at work, which may begin some */
+/** The button; hidden if there are no commands. @param {{thread: string, busy: boolean}} props `busy`: whether a run is active, which may start commands */
 export function CommandsButton({ thread, busy }) {
   const [commands, setCommands] = useState(/** @type {Command[]} */ ([]));
   const [open, setOpen] = useState(false);
   const some = commands.length;
-  // What could not be read is looked at again.
+  // A failed read is repeated by the next poll.
   const read = () => get(`/threads/${thread}/commands`).then((page) => setCommands(page.data), () => {});
   useEffect(() => void read(), [thread, busy]);
   useEffect(() => {
@@ -29,20 +29,20 @@ export function CommandsButton({ thread, busy }) {
     return () => clearInterval(timer);
   }, [thread, busy, some > 0, open]);
   if (some === 0 && !open) return null;
-  // The button may have gone behind the dialog.
+  // The button may have disappeared behind the dialog.
   const close = () => {
     setOpen(false);
     goOn();
   };
-  return html`<button type="button" class="plain" aria-label=${`Commands, ${some} at work`} title="Commands in the background" onClick=${() => setOpen(true)}><${Icon} name="tool" /> <span class="wide-only">Commands</span> <span class="count">${some}</span></button>
+  return html`<button type="button" class="plain" aria-label=${`Commands, ${some} running`} title="Background commands" onClick=${() => setOpen(true)}><${Icon} name="tool" /> <span class="wide-only">Commands</span> <span class="count">${some}</span></button>
     ${open && html`<${Commands} thread=${thread} commands=${commands} onEnd=${read} onClose=${close} />`}`;
 }
 
 /** @param {{thread: string, commands: Command[], onEnd: () => Promise<void>, onClose: () => void}} props */
 function Commands({ thread, commands, onEnd, onClose }) {
-  return html`<${Dialog} title="Commands in the background" onClose=${onClose}>
-    <div role="status" class="hidden">${commands.length} at work</div>
-    ${commands.length === 0 ? html`<p class="empty">None is at work any more.</p>` : html`<ul class="commands">${commands.map((one) => html`<${Row} key=${one.id} thread=${thread} command=${one} onEnd=${onEnd} />`)}</ul>`}
+  return html`<${Dialog} title="Background commands" onClose=${onClose}>
+    <div role="status" class="hidden">${commands.length} running</div>
+    ${commands.length === 0 ? html`<p class="empty">No commands are running.</p>` : html`<ul class="commands">${commands.map((one) => html`<${Row} key=${one.id} thread=${thread} command=${one} onEnd=${onEnd} />`)}</ul>`}
     <div class="row end"><button type="button" onClick=${onClose} autofocus>Close</button></div>
   </${Dialog}>`;
 }
@@ -52,17 +52,17 @@ function Row({ thread, command, onEnd }) {
   const [busy, setBusy] = useState(false);
   /** @param {any} event */
   const end = async (event) => {
-    // The button goes with what it ends: the focus stays in the dialog.
+    // The button disappears with its command: the focus must stay in the dialog.
     event.target.closest("dialog")?.querySelector(".end button")?.focus();
     setBusy(true);
     await attempt(() => remove(`/threads/${thread}/commands/${encodeURIComponent(command.id)}`));
-    // Also where it failed: it may have ended by itself.
+    // Also after an error: the command may have ended on its own.
     await onEnd();
     setBusy(false);
   };
   return html`<li>
     <pre tabindex="0">${command.command}</pre>
-    <div class="row wrap"><span class="fill quiet"><code>${command.id}</code> ${busy ? "is being ended" : html`at work since <time>${full(command.begun_at)}</time>, <${Ticking} words=${(/** @type {number} */ now) => length(now - command.begun_at)} of=${[command.begun_at]} />`}</span>
-      ${mayRun.value && html`<button type="button" class="danger" aria-label=${`End ${command.id}`} disabled=${busy} onClick=${end}>End it</button>`}</div>
+    <div class="row wrap"><span class="fill quiet"><code>${command.id}</code> ${busy ? "stopping…" : html`running since <time>${full(command.begun_at)}</time>, <${Ticking} words=${(/** @type {number} */ now) => length(now - command.begun_at)} of=${[command.begun_at]} />`}</span>
+      ${mayRun.value && html`<button type="button" class="danger" aria-label=${`Stop ${command.id}`} disabled=${busy} onClick=${end}>Stop</button>`}</div>
   </li>`;
 }

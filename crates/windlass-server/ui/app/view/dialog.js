@@ -1,15 +1,15 @@
-// A dialog of the browser's own: it keeps the focus inside and closes with Escape.
+// A native modal dialog: it traps the focus and closes with Escape.
 
 import { html, signal, useEffect, useRef } from "../lib/html.js";
 import { Notices } from "./notices.js";
 
-/** The dialogs that are open, the one on top last. */
+/** The open dialogs, topmost last. */
 export const dialogs = signal(/** @type {HTMLDialogElement[]} */ ([]));
 
 /** @param {{title: string, onClose: () => void, children?: any, wide?: boolean}} props */
 export function Dialog({ title, onClose, children, wide }) {
   const own = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  /** Whether the button went down beside the dialog: who selects a text in it may let go outside. */
+  /** Whether the pointer was pressed on the backdrop: a text selection may end there without closing the dialog. */
   const beside = useRef(false);
   useEffect(() => {
     const dialog = own.current;
@@ -32,10 +32,10 @@ export function Dialog({ title, onClose, children, wide }) {
 }
 
 /**
- * Asks before something that cannot be taken back.
+ * Asks for confirmation of an action that cannot be undone.
  * @param {{title: string, text: string, action: string, keep?: string, onDo: () => void, onClose: () => void}} props
  */
-export const Confirm = ({ title, text, action, keep = "Keep it", onDo, onClose }) => html`<${Dialog} title=${title} onClose=${onClose}>
+export const Confirm = ({ title, text, action, keep = "Cancel", onDo, onClose }) => html`<${Dialog} title=${title} onClose=${onClose}>
   <p>${text}</p>
   <div class="row end">
     <button type="button" onClick=${onClose} autofocus>${keep}</button>

@@ -1,8 +1,8 @@
-// A unified difference, line by line.
+// A unified diff, line by line.
 
 import { html } from "../lib/html.js";
 
-/** Lines that are drawn; more than that nobody reads. */
+/** Most lines that are rendered. */
 const LINES = 2000;
 
 /** @param {string} text */
@@ -20,6 +20,6 @@ function kind(line) {
 /** @param {{text: string}} props */
 export const Diff = ({ text }) => html`<${Lines} lines=${text.replace(/\n$/, "").split("\n").map((line) => ({ kind: kind(line), text: line }))} />`;
 
-/** Lines with their signs, and what each of them is. @param {{lines: {kind: string, text: string}[], label?: string}} props */
-export const Lines = ({ lines, label = "What changes" }) => html`<pre class="diff" tabindex="0" aria-label=${label}>${lines.slice(0, LINES).map(({ kind, text }, at) => html`<span key=${at} data-kind=${kind}>${text || " "}${"\n"}</span>`)}
+/** Renders the lines of a diff. @param {{lines: {kind: string, text: string}[], label?: string}} props */
+export const Lines = ({ lines, label = "Changes" }) => html`<pre class="diff" tabindex="0" aria-label=${label}>${lines.slice(0, LINES).map(({ kind, text }, at) => html`<span key=${at} data-kind=${kind}>${text || " "}${"\n"}</span>`)}
     ${lines.length > LINES && html`<span data-kind="place">${lines.length - LINES} more lines</span>`}</pre>`;

@@ -1,4 +1,4 @@
-// The arguments of a call that waits, changed before it runs: in a form made of the tool's schema, or as JSON.
+// Editing the arguments of a pending call: in a form made from the tool's schema, or as JSON.
 
 import { isRaw, parse, written } from "../lib/exact.js";
 import { get } from "../lib/api.js";
@@ -8,7 +8,7 @@ import { useLoaded } from "./loaded.js";
 
 /** @param {{tool: string | null, args: string, busy: boolean, onCancel: () => void, onSave: (values: object) => void}} props */
 export function Edit({ tool, args, busy, onCancel, onSave }) {
-  // A tool of a single run, or one that is gone, has no description here: then what is there tells what it may be.
+  // A tool of a single run, or a removed one, has no schema here: the form is then derived from the values.
   const read = useLoaded((stop) => (tool ? get(`/tools/${encodeURIComponent(tool)}`, { stop }).catch(() => ({})) : Promise.resolve({})), [tool]);
   if (!read.value) return html`<div aria-busy="true"><span class="spinner"></span></div>`;
   return html`<${Form} known=${read.value.input_schema ?? null} args=${args} busy=${busy} onCancel=${onCancel} onSave=${onSave} />`;
@@ -18,7 +18,7 @@ export function Edit({ tool, args, busy, onCancel, onSave }) {
 function Form({ known, args, busy, onCancel, onSave }) {
   const own = useRef(/** @type {HTMLFormElement | null} */ (null));
   const [wrong, setWrong] = useState("");
-  // It comes when the tool is known: who has not gone on meanwhile begins with the first field.
+  // The form appears after the tool has loaded: take the focus only if the user has not moved it.
   useLayoutEffect(() => {
     const active = document.activeElement;
     if (active !== document.body && active !== own.current?.closest(".ask")) return;
@@ -31,22 +31,22 @@ function Form({ known, args, busy, onCancel, onSave }) {
   try {
     values = parse(now);
   } catch {
-    // What is no object is edited as text.
+    // Arguments that are not an object are edited as text.
   }
   const isObject = typeof values === "object" && values !== null && !Array.isArray(values) && !isRaw(values);
   const schema = schemaOver(known, isObject ? values : {});
-  // A field would show a text as it looks, and not as it is.
+  // A field would hide invisible characters; the text shows them as escapes.
   const [asText, setAsText] = useState(!isObject || Object.keys(schema.properties).length === 0 || /\\u[0-9a-f]{4}/.test(args));
-  /** Hands on what the form says, if that are arguments. @param {any} form @param {(next: object) => void} then */
+  /** Passes the form's values to `then` if they are valid arguments. @param {any} form @param {(next: object) => void} then */
   const read = (form, then) => {
     try {
       const next = asText ? parse(form.elements.text.value) : valuesOf(form, schema, values);
-      if (typeof next !== "object" || next === null || Array.isArray(next) || isRaw(next)) throw new Error("the arguments are an object: {…}");
+      if (typeof next !== "object" || next === null || Array.isArray(next) || isRaw(next)) throw new Error("the arguments must be an object: {…}");
       setWrong("");
       then(next);
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      setWrong(asText ? `This is no JSON: ${why}` : why);
+      setWrong(asText ? `Invalid JSON: ${why}` : why);
     }
   };
   /** @param {any} event */
@@ -63,7 +63,7 @@ function Form({ known, args, busy, onCancel, onSave }) {
   return html`<form class="edit" ref=${own} onSubmit=${save}>
     ${asText ? html`<textarea class="code" name="text" rows=${Math.min(24, now.split("\n").length + 1)} aria-label="Arguments as JSON" defaultValue=${now} spellcheck="false"></textarea>` : html`<${Fields} schema=${schema} values=${values} changes />`}
     ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
-    <div class="row wrap"><button type="submit" class="primary" disabled=${busy}>Use these</button><button type="button" onClick=${onCancel}>Back</button>
-      <button type="button" class="plain" onClick=${turn}>${asText ? "As a form" : "As JSON"}</button></div>
+    <div class="row wrap"><button type="submit" class="primary" disabled=${busy}>Save and review</button><button type="button" onClick=${onCancel}>Back</button>
+      <button type="button" class="plain" onClick=${turn}>${asText ? "Edit as form" : "Edit as JSON"}</button></div>
   </form>`;
 }

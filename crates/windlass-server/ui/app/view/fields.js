@@ -1,13 +1,13 @@
-// A form made of a JSON schema: one field for each property, of the kind that fits. What is typed is the field's own: it
-// is given what to begin with, and nothing is written into it again when the page around it is drawn anew.
+// A form made from a JSON schema: one field per property, by its type. The fields are uncontrolled: they get an initial
+// value, and a later render never overwrites what the user has typed.
 
 import { isRaw, parse, written } from "../lib/exact.js";
 import { html, useId } from "../lib/html.js";
 
-/** @param {any} schema the type that counts, where several are allowed */
+/** The type of a schema; of several, the first that is not null. @param {any} schema */
 const typeOf = (schema) => (Array.isArray(schema?.type) ? schema.type.find((/** @type {string} */ one) => one !== "null") : schema?.type);
 
-/** Choices of a property, with how they are called. @param {any} schema @returns {{value: any, name: string}[] | null} */
+/** The choices of a property with their labels; null if it has none. @param {any} schema @returns {{value: any, name: string}[] | null} */
 function choices(schema) {
   if (Array.isArray(schema?.enum)) return schema.enum.map((/** @type {any} */ value, /** @type {number} */ at) => ({ value, name: schema.enumNames?.[at] ?? String(value) }));
   const named = schema?.oneOf ?? schema?.anyOf;
@@ -19,7 +19,7 @@ function choices(schema) {
 const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
 /**
- * The schema of a value that is there, where nothing else says what it may be. What is `guessed` has to have a value.
+ * Derives a schema from an existing value if the tool declares none. A `guessed` property must not become empty.
  * @param {any} value
  * @returns {any}
  */
@@ -35,8 +35,8 @@ export function like(value) {
 const isLong = (text) => /[\r\n]/.test(text) || text.length > 80;
 
 /**
- * What arguments that are there may be changed to: as the tool says it, where they are what it says.
- * @param {any} schema of the tool; null where nobody knows it
+ * The schema of a form for existing arguments: the tool's schema for each value that matches it, otherwise a derived one.
+ * @param {any} schema of the tool; null if unknown
  * @param {Record<string, any>} values
  */
 export function schemaOver(schema, values) {
@@ -47,7 +47,7 @@ export function schemaOver(schema, values) {
     const [own, value] = [known[name], values[name]];
     if (own === undefined || typeof own !== "object") return like(value);
     if (value !== undefined && !fits(own, value)) return { ...like(value), title: own.title, description: own.description };
-    // A field of a date or an address is no place for what was written by somebody else in another way.
+    // The value may not be in the format of a date or URL field, so a text field shows it.
     return { ...own, format: typeof value === "string" && isLong(value) ? "multiline" : undefined };
   };
   return { type: "object", required: schema?.required ?? [], properties: Object.fromEntries([...names].map((name) => [name, one(name)])) };
@@ -71,7 +71,7 @@ function fits(schema, value) {
   }
 }
 
-/** @param {{schema: any, values?: Record<string, any>, changes?: boolean}} props `changes`: of values that are there; a text of them may be empty */
+/** @param {{schema: any, values?: Record<string, any>, changes?: boolean}} props `changes`: whether existing values are edited; their texts may become empty */
 export const Fields = ({ schema, values = {}, changes = false }) => html`<div class="fields">
   ${Object.entries(schema.properties ?? {}).map(([name, own]) => html`<${Field} key=${name} name=${name} schema=${own} value=${name in values ? values[name] : /** @type {any} */ (own).default} needed=${schema.required?.includes(name) ?? false} changes=${changes} />`)}
 </div>`;
@@ -91,7 +91,7 @@ function Field({ name, schema, value, needed, changes }) {
   if (many) input = html`<select multiple size=${Math.min(6, many.length)} ...${own}>${many.map((one) => html`<option value=${JSON.stringify(one.value)} selected=${Array.isArray(value) && value.some((now) => same(now, one.value))}>${one.name}</option>`)}</select>`;
   else if (some) {
     const isOther = value !== undefined && !some.some((one) => same(one.value, value));
-    input = html`<select ...${own}>${!needed && html`<option value="">–</option>`}${isOther && html`<option value=${JSON.stringify(value)} selected>${written(value)}, which is none of them</option>`}${some.map((one) => html`<option value=${JSON.stringify(one.value)} selected=${same(one.value, value)}>${one.name}</option>`)}</select>`;
+    input = html`<select ...${own}>${!needed && html`<option value="">–</option>`}${isOther && html`<option value=${JSON.stringify(value)} selected>${written(value)} (not in the list)</option>`}${some.map((one) => html`<option value=${JSON.stringify(one.value)} selected=${same(one.value, value)}>${one.name}</option>`)}</select>`;
   } else if (type === "integer" || type === "number") input = html`<input type="number" step=${type === "integer" ? 1 : "any"} min=${schema.minimum} max=${schema.maximum} defaultValue=${isRaw(value) ? value.rawJSON : value ?? ""} ...${own} />`;
   else if (isText) {
     const kind = { email: "email", uri: "url", date: "date", "date-time": "datetime-local" }[/** @type {string} */ (schema.format)];
@@ -104,8 +104,8 @@ function Field({ name, schema, value, needed, changes }) {
 const describe = (id, schema) => schema.description && html`<small id=${`${id}-d`}>${schema.description}</small>`;
 
 /**
- * Whether nobody has changed what a field began with; the browser writes line breaks its own way.
- * @param {any} field @param {any} schema @param {any} value what it began with
+ * Whether a field still has its initial value. The browser normalizes line breaks.
+ * @param {any} field @param {any} schema @param {any} value the initial value
  */
 function isUntouched(field, schema, value) {
   if (field.type === "checkbox") return field.checked === field.defaultChecked;
@@ -116,11 +116,11 @@ function isUntouched(field, schema, value) {
 }
 
 /**
- * What a form says, by its schema. Fails with words where something is no value.
+ * Reads the values of a form by its schema. Throws an error with a message if a value is invalid.
  * @param {HTMLFormElement} form
  * @param {any} schema
- * @param {Record<string, any>} [begun] values that the form began with: what was not changed stays as it is there, also
- *   where nothing was there
+ * @param {Record<string, any>} [begun] the initial values: an unchanged field keeps its initial value, and an unchanged
+ *   field without one stays absent
  */
 export function valuesOf(form, schema, begun) {
   /** @type {Record<string, any>} */
@@ -140,7 +140,7 @@ export function valuesOf(form, schema, begun) {
 }
 
 /**
- * What a field says; nothing, where it is empty and may be.
+ * Reads the value of a field; undefined if it is empty and optional.
  * @param {any} field @param {string} name @param {any} schema @param {{needed: boolean, changes: boolean}} how
  */
 function valueOf(field, name, schema, { needed, changes }) {
@@ -151,24 +151,24 @@ function valueOf(field, name, schema, { needed, changes }) {
   const isText = type === "string" || (type === undefined && !field.classList.contains("code"));
   if (field.value === "" && !needed && !schema.guessed) return undefined;
   if (isText) return text(field, name, schema);
-  if (field.value === "" && changes) throw new Error(`“${name}” is empty; write a value.`);
+  if (field.value === "" && changes) throw new Error(`“${name}” must not be empty.`);
   if (type === "integer" || type === "number") return number(field.value);
   try {
     return parse(field.value);
   } catch {
-    throw new Error(`“${name}” is no JSON.`);
+    throw new Error(`“${name}” must be valid JSON.`);
   }
 }
 
-/** A text as it was typed, where it is one that is asked for. @param {any} field @param {string} name @param {any} schema */
+/** The text of a field, checked against the schema's pattern. @param {any} field @param {string} name @param {any} schema */
 function text(field, name, schema) {
   if (field.type === "datetime-local" && field.value !== "") return new Date(field.value).toISOString();
-  // Not the browser's own check: there a pattern is that of the whole text, and in JSON Schema that of any part of it.
-  if (schema.pattern && !pattern(schema.pattern).test(field.value)) throw new Error(`“${name}” has to match ${schema.pattern}`);
+  // The `pattern` attribute of HTML matches the whole text, but JSON Schema matches any part of it.
+  if (schema.pattern && !pattern(schema.pattern).test(field.value)) throw new Error(`“${name}” must match ${schema.pattern}`);
   return field.value;
 }
 
-/** @param {string} source What cannot be read as one asks for nothing; the server looks at it too. */
+/** A pattern that the browser cannot compile matches everything; the server validates too. @param {string} source */
 function pattern(source) {
   try {
     return new RegExp(source, "u");
@@ -177,14 +177,14 @@ function pattern(source) {
   }
 }
 
-/** A number as it was typed. @param {string} text */
+/** Parses a number without losing digits. @param {string} text */
 function number(text) {
   const value = Number(text);
   if (Number.isSafeInteger(value)) return value;
   try {
     return parse(text);
   } catch {
-    // Such as `.5`, which is no JSON.
+    // For example `.5`, which is not JSON.
     return value;
   }
 }

@@ -1,4 +1,4 @@
-// Shortcuts: what they are, and listening for them.
+// Keyboard shortcuts: the listener and the list.
 
 import { html, signal, useEffect } from "../lib/html.js";
 import { go } from "../lib/route.js";
@@ -12,7 +12,7 @@ const open = signal(false);
 
 /** @type {[string, string, () => void][]} */
 const GOING = [
-  ["n", "Begin a conversation", () => go("/")],
+  ["n", "New conversation", () => go("/")],
   ["i", "Inbox", () => go("/inbox")],
   ["r", "Runs", () => go("/runs")],
   ["l", "Library", () => go("/library")],
@@ -20,26 +20,26 @@ const GOING = [
   ["s", "Settings", () => go("/settings")],
 ];
 
-/** Keys that go through what is asked, and how far. @type {Record<string, number>} */
+/** Keys that move through the open interrupts, and by how many. @type {Record<string, number>} */
 const WALKING = { w: 0, j: 1, k: -1 };
 
 /** @param {string} name */
 const press = (name) => document.querySelector(`[data-key="${name}"]`);
 
-/** Listens for shortcuts. Letters are none in a field; those with Ctrl are everywhere, and Escape stops a reply from the composer too. */
+/** Listens for shortcuts. In a field, letters are input; Ctrl shortcuts work everywhere, and Escape also in the composer. */
 export function useShortcuts() {
   useEffect(() => {
     let afterG = -Infinity;
     /** @param {KeyboardEvent} event */
     const heard = (event) => {
-      // A key that is held acts once, and what lies above the page has the keys for itself.
+      // A held key acts once, and an open dialog handles its keys itself.
       if (event.repeat || event.defaultPrevented || document.querySelector("dialog[open]")) return undefined;
       const command = event.ctrlKey || event.metaKey;
       if (command && event.key.toLowerCase() === "k") return act(event, search);
       if (command && event.key === "b") return act(event, () => (sidebar.value = sidebar.value === "open" ? "closed" : "open"));
       const field = event.target instanceof HTMLElement ? event.target.closest("input, textarea, select, [contenteditable]") : null;
       const plain = !command && !event.altKey && !event.isComposing;
-      // In the composer Esc stops a reply that streams; in other fields the key belongs to the field.
+      // In the composer Esc stops a streaming reply; in other fields the browser handles the key.
       if (plain && event.key === "Escape" && (!field || field === press("composer"))) return escaped(event);
       if (field || !plain) return undefined;
       if (letters.value === "off") return undefined;
@@ -62,8 +62,8 @@ export function useShortcuts() {
 }
 
 /**
- * Closes what lies above the page, a menu or a message. Only where nothing does, it stops a reply that is being written: a run
- * that waits for a person is ended by the button alone. @param {KeyboardEvent} event
+ * Closes a menu or dismisses a notice. If there is none, stops a streaming reply. It never stops a waiting run: only the
+ * button does. @param {KeyboardEvent} event
  */
 function escaped(event) {
   const menu = document.querySelector(":popover-open");
@@ -86,28 +86,28 @@ const focus = (name) => {
   if (element instanceof HTMLElement) element.focus();
 };
 
-/** Goes to the field of the search, which may have to come first. */
+/** Focuses the search field, after the sidebar has rendered. */
 function search() {
   sidebar.value = "open";
   requestAnimationFrame(() => requestAnimationFrame(() => focus("search")));
 }
 
-/** The list, under `?`. */
+/** The dialog with the list of shortcuts. */
 export function Help() {
   if (!open.value) return null;
   const rows = [
-    ["?", "This list"],
+    ["?", "Show keyboard shortcuts"],
     ["/", "Write a message"],
     ["Ctrl K", "Search conversations"],
     ["Ctrl B", "Show or hide the sidebar"],
-    ["w", "Go to the first that waits"],
-    ["j · k", "Go to the next that waits, or to the one before"],
-    ["a · d", "Approve or deny the call that has the focus"],
-    ["Esc", "Close a menu or a message, else stop the reply"],
-    ["Ctrl Shift Enter", "Tell the agent at work now, after its current step"],
+    ["w", "Go to the first open request"],
+    ["j · k", "Go to the next or previous open request"],
+    ["a · d", "Approve or deny the focused call"],
+    ["Esc", "Close a menu or notice, otherwise stop the reply"],
+    ["Ctrl Shift Enter", "Send to the active run after its current step"],
     ...GOING.map(([key, what]) => [`g ${key}`, what]),
   ];
-  return html`<${Dialog} title="Shortcuts" onClose=${() => (open.value = false)}>
+  return html`<${Dialog} title="Keyboard shortcuts" onClose=${() => (open.value = false)}>
     <table class="keys"><tbody>${rows.map(([key, what]) => html`<tr><th><kbd>${key}</kbd></th><td>${what}</td></tr>`)}</tbody></table>
     <div class="row end"><button type="button" onClick=${() => (open.value = false)} autofocus>Close</button></div>
   </${Dialog}>`;

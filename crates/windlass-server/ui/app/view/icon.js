@@ -1,4 +1,4 @@
-// The few pictures that buttons have; each stands beside words or has a label.
+// The icons. Each is decorative: its button has a text or a label.
 
 import { html } from "../lib/html.js";
 

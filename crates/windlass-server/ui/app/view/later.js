@@ -1,4 +1,4 @@
-// A page that comes when it is asked for.
+// A page whose module is loaded on demand.
 
 import { html } from "../lib/html.js";
 import { Missing, useLoaded } from "./loaded.js";

@@ -1,15 +1,15 @@
-// What a page reads when it opens. Where that fails, it says so, and tries again when it is asked to.
+// A hook that loads data, and the placeholder while it loads or if it fails.
 
 import { isAborted, signedIn, told } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
 
 /**
  * @typedef {{value: any, error: unknown, again: () => void}} Loaded
- * `value` is null until it is there; the one before stays while the next is read.
+ * `value` is null until it has loaded; during a reload it keeps the previous value.
  */
 
 /**
- * Reads something, and again when what it depends on changes.
+ * Loads a value, and again if its dependencies change.
  * @param {(stop: AbortSignal) => Promise<any>} read
  * @param {unknown[]} [of]
  * @returns {Loaded}
@@ -36,10 +36,10 @@ export function useLoaded(read, of = []) {
   return { ...state, again };
 }
 
-/** What is shown in place of what is not there. @param {{of: Loaded}} props */
+/** A spinner, or the error with a retry button. @param {{of: Loaded}} props */
 export function Missing({ of }) {
   if (!of.error) return html`<div aria-busy="true"><span class="spinner"></span></div>`;
   const { title, hint } = told(of.error);
-  return html`<div class="empty" role="alert"><h2>It could not be loaded</h2><p>${title}</p>${hint && html`<p>${hint}</p>`}
+  return html`<div class="empty" role="alert"><h2>Failed to load</h2><p>${title}</p>${hint && html`<p>${hint}</p>`}
     <p><button type="button" onClick=${of.again}>Try again</button></p></div>`;
 }

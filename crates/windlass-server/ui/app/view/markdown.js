@@ -1,14 +1,14 @@
-// A Markdown text that may still be growing: what has settled is drawn once, only its end again.
+// A Markdown text that may still be streaming: its settled pieces are rendered once, only the end is rendered again.
 
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { highlight, rendered, settled } from "../lib/markdown.js";
 import { failed } from "../state/notices.js";
 
-/** Characters of a piece at least. */
+/** Least length of a piece, in characters. */
 const PIECE = 1500;
-/** A text that has ended is drawn whole up to this size, so that references reach all of it. */
+/** Complete texts up to this length are rendered in one piece, so that link references work everywhere. In characters. */
 const WHOLE = 16000;
-/** Characters of an end that does not settle, for which it is drawn a millisecond later: ten thousand, every 100 ms. */
+/** An unsettled end is rendered at most once per millisecond for so many characters: 10,000 characters every 100 ms. */
 const CHARS_OF_A_MS = 100;
 
 /** @param {{text: string, live?: boolean}} props */
@@ -20,7 +20,7 @@ export function Markdown({ text, live = false }) {
       const { until, nodes } = done.current;
       const cut = settled(text, until, PIECE);
       if (cut === 0) break;
-      // A node that is the same as before is not looked at again.
+      // Preact does not compare a node that is the same object as before.
       nodes.push(html`<${Piece} key=${nodes.length} text=${text.slice(until, cut)} live=${false} />`);
       done.current.until = cut;
     }
@@ -44,14 +44,14 @@ function Piece({ text, live }) {
   const own = useRef(/** @type {HTMLElement | null} */ (null));
   const shown = useSlowly(text, live ? text.length / CHARS_OF_A_MS : 0);
   const safe = useMemo(() => rendered(shown), [shown]);
-  // The code of what has settled is coloured while the rest is still coming.
+  // The code of settled pieces is highlighted while the rest is still streaming.
   useEffect(() => {
     if (!live && own.current) highlight(own.current).catch(() => {});
   }, [safe, live]);
   return html`<div ref=${own} dangerouslySetInnerHTML=${{ __html: safe }}></div>`;
 }
 
-/** A text that changes no more often than it may; at once where it need not wait. @param {string} text @param {number} ms */
+/** Throttles a changing text. @param {string} text @param {number} ms */
 function useSlowly(text, ms) {
   const shown = useRef(text);
   const at = useRef(0);

@@ -1,5 +1,5 @@
-// A menu behind three dots. The browser closes it on a click elsewhere, with Escape and when another one opens, and draws
-// it above everything, so that no list cuts it off.
+// A popover menu behind a button with three dots. The browser closes it on a click outside, on Escape and if another one
+// opens. It is in the top layer, so that no scrolling list clips it.
 
 import { html, useEffect, useId, useRef } from "../lib/html.js";
 import { Icon } from "./icon.js";
@@ -12,7 +12,7 @@ export function Menu({ name, children }) {
   const stop = useRef(new AbortController());
   useEffect(() => () => stop.current.abort(), []);
   const close = () => list.current?.hidePopover();
-  /** Beside its button, on that side of it where there is room. @param {any} event */
+  /** Places the menu above or below its button, where there is more room. @param {any} event */
   const put = (event) => {
     stop.current.abort();
     const [own, of, at] = [list.current, button.current, button.current?.getBoundingClientRect()];
@@ -23,7 +23,7 @@ export function Menu({ name, children }) {
       top: isLow ? "auto" : `${at.bottom}px`,
       bottom: isLow ? `${innerHeight - at.top}px` : "auto",
     });
-    // It stays where it is when its button is scrolled away, and then belongs to nothing that can be seen.
+    // The menu does not scroll with its button, so it closes when the button moves.
     stop.current = new AbortController();
     const scrolled = () => of.getBoundingClientRect().top !== at.top && close();
     addEventListener("scroll", scrolled, { capture: true, passive: true, signal: stop.current.signal });

@@ -1,4 +1,4 @@
-// Conversations by time, and the other places. (SK-U11)
+// The sidebar: pages, search, and conversations grouped by time. (SK-U11)
 
 import { BASE } from "../lib/api.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
@@ -26,7 +26,6 @@ const PLACES = [
   ["/settings", "settings", "Settings"],
 ];
 
-/** The sidebar. */
 export function Sidebar() {
   const [text, setText] = useState("");
   const isFirst = useRef(true);
@@ -44,10 +43,10 @@ export function Sidebar() {
   }, [text]);
   const here = place.value;
   const waiting = mine.value.length;
-  // What waits is seen where the places are not: on phones, and while this is closed.
+  // A closed sidebar shows the count of open requests on its button.
   const isHidden = waiting > 0 && sidebar.value === "closed";
   const close = () => matchMedia("(max-width: 760px)").matches && (sidebar.value = "closed");
-  return html`<aside class="sidebar" aria-label="Conversations and places">
+  return html`<aside class="sidebar" aria-label="Sidebar">
     <div class="row brand">
       <button type="button" class="plain" aria-label="Show or hide the sidebar" aria-describedby=${isHidden ? "waiting" : undefined} onClick=${() => (sidebar.value = sidebar.value === "open" ? "closed" : "open")}><${Icon} name="panel" />
         ${isHidden && html`<span class="badge" id="waiting" aria-label=${waitFor(waiting)}>${waiting}</span>`}</button>
@@ -55,7 +54,7 @@ export function Sidebar() {
     </div>
     <div class="inside">
       ${mayRun.value && html`<a class="button primary" href="/" onClick=${close}><${Icon} name="plus" /> New conversation</a>`}
-      <nav aria-label="Places" onClick=${close}>
+      <nav aria-label="Main" onClick=${close}>
         ${PLACES.map(
           ([path, icon, name]) => html`<a href=${path} aria-current=${here.path.startsWith(path) ? "page" : undefined}>
             <${Icon} name=${icon} /> ${name}
@@ -70,13 +69,13 @@ export function Sidebar() {
     </div>
     <div class="row foot">
       <a class="who" href="/settings">${me.value?.name || me.value?.email || me.value?.id}</a>
-      <button type="button" class="plain" onClick=${showHelp} aria-label="Shortcuts">?</button>
+      <button type="button" class="plain" onClick=${showHelp} aria-label="Keyboard shortcuts">?</button>
     </div>
   </aside>`;
 }
 
 /** @param {number} count */
-const waitFor = (count) => (count === 1 ? "1 waits for you" : `${count} wait for you`);
+const waitFor = (count) => (count === 1 ? "1 request needs your input" : `${count} requests need your input`);
 
 /** @param {{current: string, onGo: () => void}} props */
 function History({ current, onGo }) {
@@ -93,21 +92,21 @@ function History({ current, onGo }) {
     last = own;
     return [...head, html`<${Row} key=${thread.id} thread=${thread} current=${thread.id === current} onGo=${onGo} />`];
   });
-  const none = search.value ? `Nothing is called “${search.value}”.` : "Conversations that you begin stand here.";
+  const none = search.value ? `No results for “${search.value}”.` : "Your conversations appear here.";
   return html`<div class="history" aria-busy=${loading.value}>
     ${rows}
-    ${rows.length === 0 && !loading.value && (isUnread.value ? html`<p class="empty">They could not be read. <button type="button" onClick=${() => load()}>Try again</button></p>` : html`<p class="empty">${none}</p>`)}
+    ${rows.length === 0 && !loading.value && (isUnread.value ? html`<p class="empty">Cannot load conversations. <button type="button" onClick=${() => load()}>Try again</button></p>` : html`<p class="empty">${none}</p>`)}
     <div ref=${end} class="end">${hasMore.value && html`<button type="button" class="plain" onClick=${() => load(true)}>More</button>`}</div>
   </div>`;
 }
 
-/** Once: a reference that is another function each time is called at each drawing. @param {HTMLInputElement | null} own */
+/** A constant function: Preact calls a ref that changes at each render. @param {HTMLInputElement | null} own */
 const selected = (own) => {
   own?.focus();
   own?.select();
 };
 
-/** A title; one that comes while it is looked at is written out. @param {{text: string}} props */
+/** A title; a title that arrives while it is shown is animated. @param {{text: string}} props */
 function Title({ text }) {
   const first = useRef(text);
   return html`<span key=${text} class="title" data-fresh=${text !== first.current}>${text}</span>`;
@@ -134,21 +133,21 @@ function Row({ thread, current, onGo }) {
     }}><input name="title" aria-label="Title" maxlength="60" defaultValue=${thread.title ?? ""} ref=${selected} onBlur=${(/** @type {any} */ event) => save(event.target.value)} onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Escape" && setMode("")} /></form>`;
   }
   const busy = thread.status === "running";
-  // The list may be older than what is known of the conversation that is open.
+  // The list may be older than the state of the open conversation.
   const asks = thread.interrupts > 0 || inbox.value.some((open) => open.thread === thread.id);
   return html`<div class="thread" data-current=${current}>
     <a href=${`/chat/${thread.id}`} ref=${link} aria-current=${current ? "page" : undefined} onClick=${onGo}>
-      ${thread.forked_from && html`<span class="forked" role="img" aria-label="A fork" title="A fork of another conversation"><${Icon} name="fork" size=${13} /></span>`}
-      <${Title} text=${thread.title || "Without a title"} />
-      ${asks ? html`<span class="dot asks" title="Needs approval"></span>` : busy ? html`<span class="dot busy" title="At work"></span>` : html`<${When} at=${thread.updated_at} />`}
+      ${thread.forked_from && html`<span class="forked" role="img" aria-label="Fork" title="Fork of another conversation"><${Icon} name="fork" size=${13} /></span>`}
+      <${Title} text=${thread.title || "Untitled"} />
+      ${asks ? html`<span class="dot asks" title="Needs approval"></span>` : busy ? html`<span class="dot busy" title="Running"></span>` : html`<${When} at=${thread.updated_at} />`}
     </a>
-    <${Menu} name=${`What can be done with ${thread.title ?? "it"}`}>
+    <${Menu} name=${`Actions for ${thread.title ?? "this conversation"}`}>
       <button type="button" onClick=${() => setMode("name")}>Rename</button>
       <a class="button" href=${`${BASE}/threads/${thread.id}/export`} download>Export</a>
       <button type="button" class="danger" onClick=${() => setMode("forget")}>Delete</button>
     </${Menu}>
     ${mode === "forget" &&
-    html`<${Confirm} title="Delete this conversation?" text=${`“${thread.title ?? ""}” goes with everything in it: messages, runs and files of its folder. This cannot be taken back.`} action="Delete" onClose=${() => setMode("")} onDo=${() =>
+    html`<${Confirm} title="Delete this conversation?" text=${`This deletes “${thread.title ?? "Untitled"}” with its messages, runs and files. You cannot undo this.`} action="Delete" onClose=${() => setMode("")} onDo=${() =>
       attempt(async () => {
         await forget(thread.id);
         if (current) go("/", { replace: true });

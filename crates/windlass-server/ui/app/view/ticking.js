@@ -1,11 +1,11 @@
-// Ages and countdowns, all by one clock: it runs while one of them is shown and the page is visible.
+// Ages and countdowns share one clock. It runs while one of them is shown and the page is visible.
 
 import { computed, html, signal, useEffect, useMemo } from "../lib/html.js";
 import { ago, full, when } from "../lib/words.js";
 
 const EVERY_MS = 1000;
 
-/** The time as the page shows it. */
+/** The time of the last tick. */
 export const now = signal(Date.now());
 let users = 0;
 /** @type {ReturnType<typeof setInterval> | undefined} */
@@ -13,7 +13,7 @@ let timer;
 
 const look = () => void (now.value = Date.now());
 
-/** Starts the clock or stops it. */
+/** Starts or stops the clock. */
 function wind() {
   const runs = users > 0 && !document.hidden;
   if (runs && timer === undefined) {
@@ -26,7 +26,7 @@ function wind() {
   }
 }
 
-/** Has the clock run. @returns {() => void} what ends that */
+/** Keeps the clock running. @returns {() => void} releases it */
 export function keep() {
   users += 1;
   if (users === 1) document.addEventListener("visibilitychange", wind);
@@ -38,21 +38,21 @@ export function keep() {
   };
 }
 
-/** Words that change with the time; a component that shows them is redrawn only if they change. @param {(now: number) => string} words @param {unknown[]} of what else they depend on */
+/** A text that depends on the time; its component renders again only if the text changes. @param {(now: number) => string} words @param {unknown[]} of its other dependencies */
 export function useTicking(words, of) {
   useEffect(keep, []);
   return useMemo(() => {
-    // The clock may have stood for long.
+    // The last tick may be long ago.
     const begun = Date.now();
     return computed(() => words(Math.max(now.value, begun)));
   }, of).value;
 }
 
-/** How long ago something was. @param {{at: number}} props */
+/** The age of a time. @param {{at: number}} props */
 export const Ago = ({ at }) => html`<time class="quiet" title=${full(at)}>${useTicking((now) => ago(at, now), [at])}</time>`;
 
-/** When something was, as short as in a list. @param {{at: number}} props */
+/** A time in the short form of lists. @param {{at: number}} props */
 export const When = ({ at }) => html`<time title=${full(at)}>${useTicking((now) => when(at, now), [at])}</time>`;
 
-/** A text that is updated as time passes. @param {{words: (now: number) => string, of: unknown[]}} props */
+/** A text that is updated with the clock. @param {{words: (now: number) => string, of: unknown[]}} props */
 export const Ticking = ({ words, of }) => useTicking(words, of);

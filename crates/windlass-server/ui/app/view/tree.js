@@ -1,9 +1,9 @@
-// A JSON value that opens part by part, also one that stands as a text inside of another. (SK-U4)
+// A JSON value as a collapsible tree; JSON inside of strings is expanded too. (SK-U4)
 
 import { embedded, isRaw, visible } from "../lib/exact.js";
 import { html, useMemo, useState } from "../lib/html.js";
 
-/** Members that are drawn at once. */
+/** Members that are rendered per step. */
 const MEMBERS = 100;
 
 /** @param {{value: any, name?: string, depth?: number}} props */
@@ -21,7 +21,7 @@ export function Tree({ value: given, name, depth = 0 }) {
     event.stopPropagation();
     setOpen(event.target.open);
   }}>
-    <summary>${label}<span class="quiet">${brackets}${inner === null ? "" : " as JSON in a text"}</span></summary>
+    <summary>${label}<span class="quiet">${brackets}${inner === null ? "" : " JSON in a string"}</span></summary>
     ${open && html`<div class="members">${members.slice(0, shown).map(([key, member]) => html`<${Tree} key=${key} name=${key} value=${member} depth=${depth + 1} />`)}
       ${members.length > shown && html`<button type="button" class="plain" onClick=${() => setShown(shown + MEMBERS)}>${members.length - shown} more</button>`}</div>`}
   </details>`;

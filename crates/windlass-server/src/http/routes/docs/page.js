@@ -1,5 +1,5 @@
-// Shows the API's description and tries calls. Everything comes from /api/v1/openapi.json; nothing from elsewhere.
-// Texts are set as text, never as markup.
+// The API reference: shows the OpenAPI document and sends test requests. All content comes from /api/v1/openapi.json.
+// Texts are inserted as text, never as markup.
 
 const METHODS = ["get", "post", "put", "patch", "delete"];
 const DEPTH_MAX = 6;
@@ -21,7 +21,7 @@ function resolve(schema) {
   return name ? { title: name, ...schemas[name] } : schema ?? {};
 }
 
-// A shape in a few lines, as people write them.
+// Formats a schema as a short type.
 function shape(given, depth = 0) {
   const schema = resolve(given);
   const pad = "  ".repeat(depth + 1);
@@ -44,7 +44,7 @@ function shape(given, depth = 0) {
   return `{\n${lines.join("\n")}\n${"  ".repeat(depth)}}`;
 }
 
-// A value to begin with: the example, or the least that the shape asks for.
+// An initial value for a schema: its example, or the required fields only.
 function sample(given, depth = 0) {
   const schema = resolve(given);
   if (schema.example !== undefined) return schema.example;
@@ -88,7 +88,7 @@ async function send(method, path, fields, body, output) {
     if (parameter.in === "header") headers[parameter.name] = input.value;
   }
   if (url.includes("{")) {
-    output.textContent = `${url}: fill in what stands in braces`;
+    output.textContent = `${url}: fill in the parameters in braces`;
     return;
   }
   if (query.size) url += `?${query}`;
@@ -112,7 +112,7 @@ async function send(method, path, fields, body, output) {
     }
     output.textContent = `${said.join("\n")}\n\n${shown}`;
   } catch (error) {
-    output.textContent = `the request could not be sent: ${error.message}`;
+    output.textContent = `Request failed: ${error.message}`;
   }
 }
 
@@ -123,7 +123,7 @@ function operation(method, path, described) {
     element("span", described.summary ?? "", { className: "said" }),
   ]);
   const box = element("details", title, { id: described.operationId });
-  // Built when it is opened: most never are.
+  // The content is built on first opening.
   box.addEventListener("toggle", () => box.childElementCount === 1 && box.append(...inside(method, path, described)));
   box.dataset.words = `${method} ${path} ${described.summary} ${described.operationId}`.toLowerCase();
   return box;
@@ -149,7 +149,7 @@ function inside(method, path, described) {
     output.hidden = false;
     send(method, path, fields, body, output);
   });
-  parts.push(element("p", button), output, element("h3", "Answers"));
+  parts.push(element("p", button), output, element("h3", "Responses"));
   for (const [status, response] of Object.entries(described.responses)) {
     const [media, shown] = Object.entries(response.content ?? {})[0] ?? [];
     parts.push(element("p", `${status}: ${response.description || ""} ${media ? `(${media})` : ""}`));
@@ -190,5 +190,5 @@ try {
   show(await response.json());
   document.getElementById(location.hash.slice(1))?.setAttribute("open", "");
 } catch (error) {
-  main.replaceChildren(element("p", `the description could not be read: ${error.message}`));
+  main.replaceChildren(element("p", `Cannot load the API description: ${error.message}`));
 }

@@ -1,4 +1,4 @@
-// Asking the gate about a call that nobody makes.
+// A test of the policy: evaluates a hypothetical call without running the tool.
 
 import { all, post, told } from "../../lib/api.js";
 import { because } from "../../lib/gate.js";
@@ -9,9 +9,9 @@ import { useAll, Wait } from "../../view/data.js";
 import { ArgumentsForm } from "./arguments.js";
 
 /** @type {Record<string, [string, string]>} */
-const VERDICTS = { allow: ["It would run.", "good"], ask: ["It would be asked about.", "warning"], deny: ["It would be denied.", "error"] };
+const VERDICTS = { allow: ["This call would run.", "good"], ask: ["This call would need approval.", "warning"], deny: ["This call would be denied.", "error"] };
 
-/** @param {{text: string | null}} props `text`: rules that were written on the page, which can be tried before they count */
+/** @param {{text: string | null}} props `text`: the edited policy text, to test it before it is active; null if it was not edited */
 export function Ask({ text }) {
   const { data, loaded } = useAll("/tools");
   const [people, setPeople] = useState(/** @type {any[]} */ ([]));
@@ -24,9 +24,9 @@ export function Ask({ text }) {
   }, []);
   if (!data) return html`<${Wait} of=${[loaded]} />`;
   const tool = data.data.find((/** @type {any} */ one) => one.name === call.tool) ?? data.data[0];
-  if (!tool) return html`<p class="empty">There is no tool to ask about.</p>`;
+  if (!tool) return html`<p class="empty">No tools available.</p>`;
   const byText = call.byText && text !== null;
-  /** @param {Partial<typeof call>} change What was said does not count for another call. */
+  /** @param {Partial<typeof call>} change clears the result of the previous call */
   const choose = (change) => {
     setCall({ ...call, ...change });
     setSaid(null);
@@ -49,11 +49,11 @@ export function Ask({ text }) {
   return html`<div class="gate">
     <div class="row wrap">
       <label>Tool <select name="tool" value=${tool.name} onChange=${(/** @type {any} */ event) => choose({ tool: event.target.value })}>${data.data.map((/** @type {any} */ one) => html`<option key=${one.name} value=${one.name}>${one.name}</option>`)}</select></label>
-      ${people.length > 1 && html`<label>Called for <select name="user" value=${call.user} onChange=${(/** @type {any} */ event) => choose({ user: event.target.value })}>${people.map((one) => html`<option key=${one.id} value=${one.id}>${one.name || one.email || one.id} (${one.role})</option>`)}</select></label>`}
-      ${text !== null && html`<label>Judged by <select name="rules" value=${byText ? "text" : "force"} onChange=${(/** @type {any} */ event) => choose({ byText: event.target.value === "text" })}><option value="force">the rules that count</option><option value="text">the text above</option></select></label>`}
+      ${people.length > 1 && html`<label>User <select name="user" value=${call.user} onChange=${(/** @type {any} */ event) => choose({ user: event.target.value })}>${people.map((one) => html`<option key=${one.id} value=${one.id}>${one.name || one.email || one.id} (${one.role})</option>`)}</select></label>`}
+      ${text !== null && html`<label>Rules <select name="rules" value=${byText ? "text" : "force"} onChange=${(/** @type {any} */ event) => choose({ byText: event.target.value === "text" })}><option value="force">active rules</option><option value="text">the policy text above</option></select></label>`}
     </div>
-    <${ArgumentsForm} key=${tool.name} schema=${tool.input_schema} busy=${busy} action="Ask the gate" onSay=${ask} />
-    <div role="status">${said && html`<p class="note" data-tone=${VERDICTS[said.verdict]?.[1]}><strong>${VERDICTS[said.verdict]?.[0]}</strong> ${because(said.by)}${said.verdict === "ask" ? (said.yours ? " The word of whom it is for is enough." : " Somebody else's word is needed.") : ""}</p>`}
+    <${ArgumentsForm} key=${tool.name} schema=${tool.input_schema} busy=${busy} action="Evaluate" onSay=${ask} />
+    <div role="status">${said && html`<p class="note" data-tone=${VERDICTS[said.verdict]?.[1]}><strong>${VERDICTS[said.verdict]?.[0]}</strong> ${because(said.by)}${said.verdict === "ask" ? (said.yours ? " The user can approve it." : " Another user must approve it.") : ""}</p>`}
       ${wrong && html`<p class="wrong">${wrong.title}${wrong.hint && html` <small>${wrong.hint}</small>`}</p>`}</div>
   </div>`;
 }

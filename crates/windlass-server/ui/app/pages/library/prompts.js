@@ -1,4 +1,4 @@
-// Texts that a tool server has ready: listed, filled in, and taken into a new conversation.
+// Prompts of a tool server: list, fill in, and use in a new conversation.
 
 import { get, post, told } from "../../lib/api.js";
 import { visible, written } from "../../lib/exact.js";
@@ -11,7 +11,7 @@ import { Missing, useLoaded } from "../../view/loaded.js";
 
 /** @typedef {{name: string, title: string | null, description: string | null, arguments: {name: string, description: string | null, required: boolean}[]}} Ready */
 
-/** Those of a server, which are read when somebody wants to see them. @param {{server: string}} props */
+/** The prompts of a server, loaded when the list is opened. @param {{server: string}} props */
 export function Prompts({ server }) {
   const [open, setOpen] = useState(false);
   const [chosen, setChosen] = useState(/** @type {Ready | null} */ (null));
@@ -26,7 +26,7 @@ function List({ server, onChoose }) {
   /** @type {{data: Ready[]} | null} */
   const page = read.value;
   if (!page) return html`<${Missing} of=${read} />`;
-  if (page.data.length === 0) return html`<p class="quiet">It has none.</p>`;
+  if (page.data.length === 0) return html`<p class="quiet">No prompts.</p>`;
   return html`<ul class="plain-list">${page.data.map((prompt) => html`<li key=${prompt.name}><button type="button" class="plain" onClick=${() => onChoose(prompt)}>${prompt.title || prompt.name}</button> <span class="quiet">${prompt.description ?? ""}</span></li>`)}</ul>`;
 }
 
@@ -38,7 +38,7 @@ function Fill({ server, prompt, onClose }) {
   /** @param {any} event */
   const fill = async (event) => {
     event.preventDefault();
-    // A field that is left empty is one that is not given.
+    // An empty field means that the argument is absent.
     const given = prompt.arguments.map(({ name }, at) => [name, event.target.elements[`a${at}`].value]).filter(([, value]) => value !== "");
     setBusy(true);
     setWrong(null);
@@ -61,26 +61,26 @@ function Fill({ server, prompt, onClose }) {
   return html`<${Dialog} title=${prompt.title || prompt.name} wide onClose=${onClose}>
     ${prompt.description && html`<p>${prompt.description}</p>`}
     <form class="stack" onSubmit=${fill}>
-      ${prompt.arguments.map((one, at) => html`<label key=${one.name}>${one.name}${one.required ? "" : html` <span class="quiet">not needed</span>`}${one.description && html` <small class="quiet">${one.description}</small>`}
+      ${prompt.arguments.map((one, at) => html`<label key=${one.name}>${one.name}${one.required ? "" : html` <span class="quiet">optional</span>`}${one.description && html` <small class="quiet">${one.description}</small>`}
         <input name=${`a${at}`} required=${one.required} autocomplete="off" /></label>`)}
-      <div class="row end"><button type="button" onClick=${onClose}>Close</button><button type="submit" class=${messages ? "" : "primary"} disabled=${busy}>Fill it in</button></div>
+      <div class="row end"><button type="button" onClick=${onClose}>Close</button><button type="submit" class=${messages ? "" : "primary"} disabled=${busy}>Preview</button></div>
     </form>
     <div role="status">${wrong && html`<p class="wrong">${wrong.title}${wrong.hint && html` <small>${wrong.hint}</small>`}</p>`}
-      ${messages && html`<h3>What it says</h3>${messages.map((message, at) => html`<section key=${at} class="filled" aria-label=${whose(message)}><p class="quiet">${whose(message)}</p>${message.content.map(part)}</section>`)}`}</div>
-    ${messages && mayRun.value && text && html`<div class="row end"><button type="button" class="primary" onClick=${begin}>Start a conversation with it</button></div>`}
+      ${messages && html`<h3>Preview</h3>${messages.map((message, at) => html`<section key=${at} class="filled" aria-label=${whose(message)}><p class="quiet">${whose(message)}</p>${message.content.map(part)}</section>`)}`}</div>
+    ${messages && mayRun.value && text && html`<div class="row end"><button type="button" class="primary" onClick=${begin}>Use in a new conversation</button></div>`}
   </${Dialog}>`;
 }
 
 /** @param {any} message */
-const whose = (message) => (message.role === "assistant" ? "The assistant is made to say" : "You would say");
+const whose = (message) => (message.role === "assistant" ? "Assistant" : "User");
 
 /** @param {any} one @param {number} at */
 function part(one, at) {
-  if (one.type === "image") return html`<img key=${at} class="shown" src=${one.data} alt=${one.title ?? "A picture of the prompt"} />`;
+  if (one.type === "image") return html`<img key=${at} class="shown" src=${one.data} alt=${one.title ?? "Image of the prompt"} />`;
   return html`<pre key=${at} tabindex="0">${typeof one.data === "string" ? visible(one.data) : written(one.data)}</pre>`;
 }
 
-/** What a person would say of it: nobody can put words into a model's mouth. @param {any[]} messages */
+/** The text of the user's messages. The model's messages cannot be sent by a user. @param {any[]} messages */
 function sayable(messages) {
   const own = messages.filter((message) => message.role === "user");
   return own.flatMap((message) => message.content.filter((/** @type {any} */ one) => one.type !== "image" && typeof one.data === "string").map((/** @type {any} */ one) => one.data)).join("\n\n");

@@ -1,19 +1,19 @@
-// A rule of the policy in plain words.
+// A policy rule in plain English.
 
 import { html } from "../../lib/html.js";
 import { full, length } from "../../lib/words.js";
 
 /** @type {Record<string, [string, string]>} */
-const VERDICTS = { allow: ["runs", "good"], ask: ["is asked about", "warn"], deny: ["is denied", "bad"] };
+const VERDICTS = { allow: ["allow", "good"], ask: ["require approval", "warn"], deny: ["deny", "bad"] };
 
-/** What a rule may name, and how that is said. @type {[string, string][]} */
+/** Fields of a rule that select calls, with their phrases. @type {[string, string][]} */
 const NAMED = [
-  ["servers", "of the server"],
-  ["users", "for"],
-  ["roles", "for the role"],
-  ["agents", "by the agent"],
-  ["workspaces", "in the workspace"],
-  ["surfaces", "on the surface"],
+  ["servers", "from server"],
+  ["users", "for user"],
+  ["roles", "for role"],
+  ["agents", "by agent"],
+  ["workspaces", "in workspace"],
+  ["surfaces", "on surface"],
 ];
 
 /** @param {{rule: any}} props */
@@ -21,15 +21,15 @@ export function Rule({ rule }) {
   const [words, tone] = VERDICTS[rule.verdict] ?? [rule.verdict, "quiet"];
   const about = NAMED.flatMap(([name, said]) => (rule[name]?.length > 0 ? [`${said} ${rule[name].join(" or ")}`] : []));
   const when = (rule.when ?? []).map(conditionWords);
-  return html`<div class="item rule"><div class="row wrap"><strong>${rule.name ?? "A rule"}</strong><span class="state" data-tone=${tone}>${words}</span></div>
-    <p>${rule.tools?.length > 0 ? rule.tools.map((/** @type {string} */ tool, /** @type {number} */ at) => html`${at > 0 ? " or " : ""}<code>${tool}</code>`) : "Every tool"}${about.length > 0 ? `, ${about.join(", ")}` : ""}${when.length > 0 ? `, where ${when.join(" and ")}` : ""}.</p>
+  return html`<div class="item rule"><div class="row wrap"><strong>${rule.name ?? "Unnamed rule"}</strong><span class="state" data-tone=${tone}>${words}</span></div>
+    <p>${rule.tools?.length > 0 ? rule.tools.map((/** @type {string} */ tool, /** @type {number} */ at) => html`${at > 0 ? " or " : ""}<code>${tool}</code>`) : "Every tool"}${about.length > 0 ? `, ${about.join(", ")}` : ""}${when.length > 0 ? `, if ${when.join(" and ")}` : ""}.</p>
     ${termsOf(rule).map((said) => html`<p class="quiet" key=${said}>${said}</p>`)}</div>`;
 }
 
 /** @param {any} condition */
 function conditionWords({ argument, is }) {
-  const name = argument === "" ? "what is asked" : `“${argument.slice(1).replaceAll("/", " › ")}”`;
-  if (is === "present" || is === "absent") return `${name} is ${is === "present" ? "there" : "not there"}`;
+  const name = argument === "" ? "the arguments object" : `“${argument.slice(1).replaceAll("/", " › ")}”`;
+  if (is === "present" || is === "absent") return `${name} is ${is === "present" ? "present" : "absent"}`;
   const [kind, value] = Object.entries(is)[0] ?? ["", ""];
   /** @param {any} one */
   const shown = (one) => JSON.stringify(one);
@@ -43,7 +43,7 @@ function conditionWords({ argument, is }) {
     case "matches":
       return `${name} matches ${value}`;
     case "under":
-      return `${name} lies in ${shown(value)}`;
+      return `${name} is in ${shown(value)}`;
     case "between": {
       const { min, max } = /** @type {any} */ (value);
       return `${name} is ${[min != null && `at least ${min}`, max != null && `at most ${max}`].filter(Boolean).join(" and ")}`;
@@ -53,16 +53,16 @@ function conditionWords({ argument, is }) {
   }
 }
 
-/** How it is asked, and from when to when it counts. @param {any} rule @returns {string[]} */
+/** The terms of approval, and the period in which the rule applies. @param {any} rule @returns {string[]} */
 function termsOf(rule) {
   const { quorums = [], expires_in_ms: expires, on_expiry: silence = "deny", remind_in_ms: remind, escalate_in_ms: escalate, escalate_to: others = [] } = rule.terms ?? {};
-  const who = quorums.map((/** @type {any} */ one) => `${one.count === 1 ? "One" : one.count}${one.of?.length > 0 ? ` of ${one.of.join(", ")}` : one.count === 1 ? " who may answer" : " different people"}`);
+  const who = quorums.map((/** @type {any} */ one) => `${one.count === 1 ? "One" : one.count}${one.of?.length > 0 ? ` of ${one.of.join(", ")}` : one.count === 1 ? " authorized user" : " different users"}`);
   return [
     who.length > 0 && `${who.join(", and ")} must approve.`,
-    expires && `After ${length(expires)} of silence it is ${silence === "approve" ? "approved" : "denied"}.`,
-    remind && `They are reminded after ${length(remind)}.`,
-    escalate && `After ${length(escalate)} ${others.join(", ")} is told too.`,
-    rule.from && `It counts from ${full(rule.from)}.`,
-    rule.until && `It counts until ${full(rule.until)}.`,
+    expires && `After ${length(expires)} without an answer, the call is ${silence === "approve" ? "approved" : "denied"}.`,
+    remind && `Sends a reminder after ${length(remind)}.`,
+    escalate && `Also notifies ${others.join(", ")} after ${length(escalate)}.`,
+    rule.from && `Applies from ${full(rule.from)}.`,
+    rule.until && `Applies until ${full(rule.until)}.`,
   ].filter(Boolean);
 }

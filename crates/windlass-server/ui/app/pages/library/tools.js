@@ -1,4 +1,4 @@
-// The tools: what each takes and does, and a call of it to try.
+// The tools: description, arguments and a test call.
 
 import { html, useState } from "../../lib/html.js";
 import { place } from "../../lib/route.js";
@@ -7,16 +7,15 @@ import { mayRun } from "../../state/session.js";
 import { useAll, Wait } from "../../view/data.js";
 import { Trial } from "./trial.js";
 
-/** What may be done again when a call's outcome was lost. @type {Record<string, string>} */
+/** What happens to a call whose outcome was lost, by effect class. @type {Record<string, string>} */
 const CLASSES = {
-  pure: "reads only",
-  idempotent: "repeating changes nothing more",
-  keyed: "repeated under its key",
-  reconcile: "looked up before it is repeated",
-  once: "never repeated by itself",
+  pure: "retried (read-only)",
+  idempotent: "retried (idempotent)",
+  keyed: "retried with an idempotency key",
+  reconcile: "checked first, then retried",
+  once: "never retried automatically",
 };
 
-/** The section. */
 export function Page() {
   const { data, loaded } = useAll("/tools");
   const [text, setText] = useState("");
@@ -29,14 +28,14 @@ export function Page() {
   return html`<label class="search wide"><input type="search" placeholder=${`Search ${plural(data.data.length, "tool")}`} aria-label="Search tools"
       value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} /></label>
     ${found.map((/** @type {any} */ tool) => html`<${Tool} key=${tool.name} tool=${tool} open=${tool.name === named} />`)}
-    ${found.length === 0 && html`<p class="empty">No tool is like “${text}”.</p>`}`;
+    ${found.length === 0 && html`<p class="empty">No results for “${text}”.</p>`}`;
 }
 
-/** @param {any} tool Whether it may change something. */
+/** Whether a tool may make changes. @param {any} tool */
 export const changes = (tool) => !tool.annotations?.readOnlyHint;
 
 /** @param {{tool: any}} props */
-export const Kind = ({ tool }) => html`<span class="tag" data-tone=${changes(tool) ? "warn" : "good"}>${changes(tool) ? "changes things" : "reads only"}</span>`;
+export const Kind = ({ tool }) => html`<span class="tag" data-tone=${changes(tool) ? "warn" : "good"}>${changes(tool) ? "makes changes" : "read-only"}</span>`;
 
 /** @param {{tool: any, open: boolean}} props */
 function Tool({ tool, open }) {
@@ -48,26 +47,26 @@ function Tool({ tool, open }) {
       ${tool.server && html`<span class="tag">${tool.server}</span>`}<${Kind} tool=${tool} /></summary>
     ${shown && html`${rest.length > 0 && html`<p class="prewrap">${rest.join("\n").trim()}</p>`}
       <dl class="facts">
-        <div><dt>From</dt><dd>${tool.server ? html`<a href="/library/servers">${tool.server}</a>${tool.trusted ? "" : ", whose hints are not believed"}` : "Windlass itself"}</dd></div>
-        <div><dt>Given to a model</dt><dd>${tool.loadable ? `once it has loaded “${tool.toolset}”` : "in every request"}</dd></div>
-        <div><dt>After a lost outcome</dt><dd>${CLASSES[tool.effect_class] ?? tool.effect_class}</dd></div>
+        <div><dt>Source</dt><dd>${tool.server ? html`<a href="/library/servers">${tool.server}</a>${tool.trusted ? "" : " (untrusted)"}` : "Built-in"}</dd></div>
+        <div><dt>Included in requests</dt><dd>${tool.loadable ? `after the model loads “${tool.toolset}”` : "always"}</dd></div>
+        <div><dt>If the outcome is lost</dt><dd>${CLASSES[tool.effect_class] ?? tool.effect_class}</dd></div>
         <div><dt>Modes</dt><dd>${tool.modes.join(", ")}</dd></div>
-        <div><dt>Takes in a request</dt><dd>about ${count(tool.tokens)} tokens</dd></div>
+        <div><dt>Size in a request</dt><dd>about ${count(tool.tokens)} tokens</dd></div>
       </dl>
       <h3>Arguments</h3><${Arguments} schema=${tool.input_schema} />
       ${mayRun.value && (trying
         ? html`<${Trial} tool=${tool} onClose=${() => setTrying(false)} />`
-        : html`<p><button type="button" onClick=${() => setTrying(true)}>Try a call</button></p>`)}`}
+        : html`<p><button type="button" onClick=${() => setTrying(true)}>Test call</button></p>`)}`}
   </details>`;
 }
 
 /** @param {{schema: any}} props */
 function Arguments({ schema }) {
   const rows = Object.entries(schema?.properties ?? {});
-  if (rows.length === 0) return html`<p class="quiet">It takes none.</p>`;
-  return html`<div class="table" tabindex="0"><table class="list"><thead><tr><th>Name</th><th>Kind</th><th>What it is</th></tr></thead>
+  if (rows.length === 0) return html`<p class="quiet">No arguments.</p>`;
+  return html`<div class="table" tabindex="0"><table class="list"><thead><tr><th>Name</th><th>Type</th><th>Description</th></tr></thead>
       <tbody>${rows.map(([name, own]) => html`<tr key=${name}><td><code>${name}</code></td>
-        <td>${kindOf(own)}${schema.required?.includes(name) ? "" : html` <span class="quiet">not needed</span>`}</td><td>${/** @type {any} */ (own)?.description ?? ""}</td></tr>`)}</tbody></table></div>
+        <td>${kindOf(own)}${schema.required?.includes(name) ? "" : html` <span class="quiet">optional</span>`}</td><td>${/** @type {any} */ (own)?.description ?? ""}</td></tr>`)}</tbody></table></div>
     <details><summary class="quiet">Schema</summary><pre tabindex="0">${JSON.stringify(schema, null, 2)}</pre></details>`;
 }
 

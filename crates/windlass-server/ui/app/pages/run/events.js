@@ -1,25 +1,25 @@
-// The events of a run, read part by part from its conversation's journal.
+// Reads the events of a run from its thread's journal, page by page.
 
 import { get, query } from "../../lib/api.js";
 
-/** Events that are read at once. */
+/** Events per request. */
 const EVENTS = 500;
-/** How a run stands that has not ended. */
+/** The statuses of a run that has not ended. */
 const OPEN = ["queued", "running", "paused"];
 
-/** A run with all its events. @param {string} id @param {AbortSignal} [stop] */
+/** Reads a run with all its events. @param {string} id @param {AbortSignal} [stop] */
 export async function readRun(id, stop) {
   const outcome = await get(`/runs/${id}`, { stop });
-  // What stands before a run in its conversation may be long, and is none of it.
+  // Start at the run: the journal before it may be long.
   const read = await readEvents(outcome.meta.threadId, id, Math.max(0, outcome.meta.from - 1), stop);
-  // It may have ended between the two.
+  // The run may have ended between both requests.
   const isOld = OPEN.includes(outcome.status) && read.events.some(isEnd);
   return { outcome: isOld ? await get(`/runs/${id}`, { stop }) : outcome, ...read };
 }
 
 /**
- * Events of a run behind a position, up to its end or to the newest, and the position up to which that is. A part may
- * end early, where its texts are long: only the server knows whether more follows.
+ * Reads the events of a run after a position, up to its end or to the newest event. `until` is the last position that was
+ * read. A page with long texts may be short; `next_after` says whether more follows.
  * @param {string} thread @param {string} run @param {number} after @param {AbortSignal} [stop]
  */
 export async function readEvents(thread, run, after, stop) {

@@ -1,51 +1,51 @@
-// A run's journal as spans of time: model calls, calls of tools, waits, and what happened between them.
+// A run's journal as time spans: model calls, tool calls, waits, and single events.
 
 import { limitAmount, limitName } from "../../lib/limits.js";
 import { summary } from "../../state/interrupts.js";
 
 /**
  * @typedef {{kind: "model" | "tool" | "wait" | "mark", name: string, from: number, until: number, state: string, event: any, more: any, call: Call | null}} Span
- * `event`: what it began with; `more`: what it ended with; `call`: of a call of a tool, how that stood by then
+ * `event`: its first event; `more`: its last event; `call`: for a tool call or its approval, a copy of the call at that time
  * @typedef {{step: number, spans: Span[]}} Step
  * @typedef {{name: string, asked: any, args: any, changed: "" | "repaired" | "edited", by: string, decided: any[]}} Call
- * `asked`: the arguments as the model wrote them; `args`: those that are sent; `decided`: the events that let it run or not
+ * `asked`: the model's arguments; `args`: the arguments that are sent; `decided`: verdicts, grants and answers
  */
 
-/** How a call came to its result, where its tool has not simply answered. @type {Record<string, string>} */
+/** Labels of outcomes other than a plain result. @type {Record<string, string>} */
 const OUTCOMES = {
-  refused: "refused",
-  unavailable: "its tool was not there",
+  refused: "rejected",
+  unavailable: "tool unavailable",
   denied: "denied",
   cancelled: "cancelled",
   in_doubt: "in doubt",
-  told: "told by a person",
-  reconciled: "found out",
+  told: "reported by a user",
+  reconciled: "reconciled",
 };
 
-/** What became of a wait, in a word. @type {Record<string, string>} */
+/** Labels of the answers that end a wait. @type {Record<string, string>} */
 const ANSWERS = {
   approve: "approved",
-  edit: "changed",
+  edit: "edited",
   deny: "denied",
   reply: "answered",
-  done: "it was done",
-  retry: "again",
-  fail: "it failed",
+  done: "marked as done",
+  retry: "retried",
+  fail: "marked as failed",
   raise: "raised",
   stop: "stopped",
-  withdrawn: "taken back",
+  withdrawn: "withdrawn",
 };
 
 /** @type {Record<string, string>} */
 const CANCELS = {
-  requested: "somebody stops the run",
-  replaced: "another message takes its place",
-  rolled_back: "another message takes its place, and this run leaves the prompt",
-  run_timeout: "its time is up",
-  limit: "a limit is reached, and nobody raises it",
+  requested: "stopped by a user",
+  replaced: "replaced by another message",
+  rolled_back: "replaced by another message; this run is removed from the prompt",
+  run_timeout: "run time limit reached",
+  limit: "limit reached and not raised",
 };
 
-/** Spans of a run's events, by step; what has no end goes on until now. @param {any[]} events @param {number} [now] @returns {{steps: Step[], from: number, until: number}} */
+/** The spans of a run's events, by step. An open span lasts until now. @param {any[]} events @param {number} [now] @returns {{steps: Step[], from: number, until: number}} */
 export function spansOf(events, now = Date.now()) {
   const last = events.at(-1);
   const reading = new Reading(last?.type === "run.finished" ? last.at : Math.max(now, last?.at ?? 0));
@@ -60,9 +60,9 @@ class Reading {
     this.now = 1;
     /** @type {Map<number, Step>} */
     this.steps = new Map();
-    /** Those that go on, by what they are about. @type {Map<string, Span>} */
+    /** Open spans, by the key of what they measure. @type {Map<string, Span>} */
     this.open = new Map();
-    /** The last one of each call. @type {Map<string, Span>} */
+    /** The last span of each call. @type {Map<string, Span>} */
     this.last = new Map();
     /** @type {Map<string, Call>} */
     this.calls = new Map();
@@ -96,22 +96,22 @@ class Reading {
         this.start(key, this.call(key).name, event);
         break;
       case "tool.reconciling":
-        this.start(key, `${this.call(key).name}: looked up`, event);
+        this.start(key, `${this.call(key).name}: reconcile`, event);
         break;
       case "tool.parked":
-        this.end(`t${key}`, "asks", event);
+        this.end(`t${key}`, "needs input", event);
         break;
       case "tool.undispatched":
         this.end(`t${key}`, "not sent", event);
         break;
       case "tool.deferred":
-        this.end(`t${key}`, "goes on later", event);
+        this.end(`t${key}`, "scheduled", event);
         break;
       case "tool.in_doubt":
         this.end(`t${key}`, "in doubt", event);
         break;
       case "tool.unresolved":
-        this.end(`t${key}`, "not found out", event);
+        this.end(`t${key}`, "not reconciled", event);
         break;
       case "tool.finished":
         this.finish(key, event);
@@ -121,7 +121,7 @@ class Reading {
     }
   }
 
-  /** What is not about a call alone. @param {any} event */
+  /** Handles events that do not belong to a single call. @param {any} event */
   beside(event) {
     switch (event.type) {
       case "interrupt.opened":
@@ -135,16 +135,16 @@ class Reading {
         this.end(`i${event.interrupt}`, ANSWERS[event.answer?.answer] ?? "answered", event);
         break;
       case "model.switched":
-        this.mark(`From here on: ${event.model}`, event.reason, event);
+        this.mark(`Model switched to ${event.model}`, event.reason, event);
         break;
       case "limit.reached":
-        this.mark(`A limit is reached: ${limitName(event)}`, limitAmount(event, event.figure), event);
+        this.mark(`Limit reached: ${limitName(event)}`, limitAmount(event, event.figure), event);
         break;
       case "cancel.requested":
-        this.mark("It is to end", CANCELS[event.reason] ?? event.reason, event);
+        this.mark("Cancellation requested", CANCELS[event.reason] ?? event.reason, event);
         break;
       case "window.moved":
-        this.mark("Older messages leave the prompt", "", event);
+        this.mark("Older messages removed from the prompt", "", event);
         break;
       case "run.finished":
         for (const key of [...this.open.keys()]) this.end(key, "ended with the run", event);
@@ -154,12 +154,12 @@ class Reading {
 
   /** @param {string} key @returns {Call} */
   call(key) {
-    const known = this.calls.get(key) ?? { name: "a tool", asked: "", args: "", changed: "", by: "", decided: [] };
+    const known = this.calls.get(key) ?? { name: "Tool call", asked: "", args: "", changed: "", by: "", decided: [] };
     this.calls.set(key, known);
     return known;
   }
 
-  /** The calls that a reply asks for. @param {any} event */
+  /** Registers the calls of a reply. @param {any} event */
   ask(event) {
     let index = 0;
     for (const block of event.message.blocks) {
@@ -167,7 +167,7 @@ class Reading {
     }
   }
 
-  /** What people say of a call stands with it. @param {any} event */
+  /** Adds an answer to the history of its call. @param {any} event */
   answered(event) {
     const opened = this.open.get(`i${event.interrupt}`)?.event;
     if (opened?.call) this.call(`${opened.call.step}.${opened.call.index}`).decided.push({ ...event, opened });
@@ -175,13 +175,13 @@ class Reading {
 
   /** @param {string} key @param {Span["kind"]} kind @param {string} name @param {any} event @returns {Span} */
   begin(key, kind, name, event) {
-    // Whatever bore that name was cut off: its process ended before it could say so.
-    this.end(key, "cut off", null, event.at);
+    // An open span with this key was interrupted: its process ended without recording that.
+    this.end(key, "interrupted", null, event.at);
     this.now = event.step ?? this.now;
     const step = this.steps.get(this.now) ?? { step: this.now, spans: [] };
     this.steps.set(this.now, step);
     /** @type {Span} */
-    const span = { kind, name, from: event.at, until: this.until, state: "goes on", event, more: null, call: null };
+    const span = { kind, name, from: event.at, until: this.until, state: "running", event, more: null, call: null };
     step.spans.push(span);
     this.open.set(key, span);
     return span;
@@ -190,14 +190,14 @@ class Reading {
   /** @param {any} event an `interrupt.opened` */
   wait(event) {
     const span = this.begin(`i${event.interrupt}`, "wait", summary(askedOf(event.kind)), { ...event, step: event.call?.step });
-    span.state = "waits";
+    span.state = "waiting";
     if (event.call) span.call = copyOf(this.call(`${event.call.step}.${event.call.index}`));
   }
 
-  /** A try at a call. @param {string} key @param {string} name @param {any} event */
+  /** An attempt at a call. @param {string} key @param {string} name @param {any} event */
   start(key, name, event) {
     const span = this.begin(`t${key}`, "tool", name, event);
-    // What is changed later was not sent with this try.
+    // Later edits do not belong to this attempt.
     span.call = copyOf(this.call(key));
     this.last.set(key, span);
   }
@@ -207,7 +207,7 @@ class Reading {
     const state = OUTCOMES[event.outcome] ?? (event.error ? "failed" : "done");
     const last = this.last.get(key);
     if (!this.open.has(`t${key}`)) {
-      // Said in the same moment, it is the end of what was said before.
+      // Recorded at the same time, it is the end of the previous span.
       if (last && last.until === event.at) return void Object.assign(last, { state, more: event });
       this.start(key, this.call(key).name, event);
     }
@@ -231,7 +231,7 @@ class Reading {
 /** @param {Call} call @returns {Call} */
 const copyOf = (call) => ({ ...call, decided: [...call.decided] });
 
-/** What a wait asks, in the shape of the API's interrupts. @param {any} kind as the journal has it */
+/** An interrupt's kind in the shape of the API. @param {any} kind from the journal */
 export function askedOf(kind) {
   const [name, body] = typeof kind === "string" ? [kind, {}] : (Object.entries(kind ?? {})[0] ?? ["", {}]);
   return /** @type {any} */ ({ kind: name, ...body, [name]: body });

@@ -1,4 +1,4 @@
-// Who did what in the workspace, for its administrators, the newest first.
+// The workspace's audit log for administrators, newest first.
 
 import { BASE, get, query } from "../../lib/api.js";
 import { html, useState } from "../../lib/html.js";
@@ -7,10 +7,9 @@ import { attempt } from "../../state/notices.js";
 import { nameOf, usePeople } from "../../state/people.js";
 import { Missing, useLoaded } from "../../view/loaded.js";
 
-/** Entries that are read at once. */
+/** Entries per page. */
 const ENTRIES = 50;
 
-/** The section. */
 export function Page() {
   usePeople();
   const [rest, setRest] = useState(/** @type {{data: any[], next_cursor?: string} | null} */ (null));
@@ -23,14 +22,14 @@ export function Page() {
       const next = await get(`/audit${query({ limit: ENTRIES, cursor: page.next_cursor })}`);
       setRest({ ...next, data: [...page.data, ...next.data] });
     });
-  return html`<p class="quiet">Nothing changes or removes an entry, and each names the one before. <code>windlass admin audit verify</code> checks the file, also where this server is not.</p>
-    <p><a class="button" href=${`${BASE}/audit/export`} download="audit.ndjson">Download all of it</a></p>
+  return html`<p class="quiet">Entries are never changed or removed, and each contains the hash of the previous one. <code>windlass admin audit verify</code> checks a downloaded file, also on another machine.</p>
+    <p><a class="button" href=${`${BASE}/audit/export`} download="audit.ndjson">Download full log</a></p>
     ${page.data.length === 0
-      ? html`<p class="empty">Nothing has been done yet.</p>`
-      : html`<div class="table" tabindex="0"><table class="list audit"><thead><tr><th class="number">No.</th><th>When</th><th>Who</th><th>What</th><th>To what or whom</th><th>More</th></tr></thead>
+      ? html`<p class="empty">No entries yet.</p>`
+      : html`<div class="table" tabindex="0"><table class="list audit"><thead><tr><th class="number">No.</th><th>Time</th><th>Actor</th><th>Action</th><th>Subject</th><th>Details</th></tr></thead>
           <tbody>${page.data.map((entry) => html`<tr key=${entry.seq}><td class="number">${entry.seq}</td><td><time>${full(entry.at)}</time></td>
-            <td>${entry.actor ? nameOf(entry.actor) : "nobody who is known"}</td><td><code>${entry.action}</code></td><td class="long">${entry.subject ? nameOf(entry.subject) : ""}</td>
-            <td><details><summary>${entry.from ?? "this machine"}</summary><dl class="facts"><div><dt>Came by</dt><dd class="long">${entry.via ?? "–"}</dd></div>
+            <td>${entry.actor ? nameOf(entry.actor) : "unknown"}</td><td><code>${entry.action}</code></td><td class="long">${entry.subject ? nameOf(entry.subject) : ""}</td>
+            <td><details><summary>${entry.from ?? "this machine"}</summary><dl class="facts"><div><dt>Via</dt><dd class="long">${entry.via ?? "–"}</dd></div>
               ${Object.entries(entry.details).map(([name, value]) => html`<div key=${name}><dt>${name.replaceAll("_", " ")}</dt><dd class="long">${typeof value === "string" ? value : JSON.stringify(value)}</dd></div>`)}</dl></details></td></tr>`)}</tbody></table></div>`}
-    ${page.next_cursor && html`<p><button type="button" onClick=${more}>Earlier ones</button></p>`}`;
+    ${page.next_cursor && html`<p><button type="button" onClick=${more}>Load more</button></p>`}`;
 }

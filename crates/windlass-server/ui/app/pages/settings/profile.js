@@ -1,11 +1,10 @@
-// One's own account: name, address, password, and signing out.
+// The user's account: name, email, password, sign-out.
 
 import { patch, put } from "../../lib/api.js";
 import { html } from "../../lib/html.js";
 import { attempt, done } from "../../state/notices.js";
 import { find, me, signOut } from "../../state/session.js";
 
-/** The section. */
 export function Page() {
   /** @param {any} event */
   const save = (event) => {
@@ -14,7 +13,7 @@ export function Page() {
     attempt(async () => {
       await patch("/auth/me", { name: name.value });
       await find();
-      done("Saved.");
+      done("Saved");
     });
   };
   /** @param {any} event */
@@ -25,7 +24,7 @@ export function Page() {
       await patch("/auth/me", { email: email.value, password: password.value });
       event.target.reset();
       await find();
-      done("The address is changed.");
+      done("Email changed");
     });
   };
   /** @param {any} event */
@@ -37,16 +36,16 @@ export function Page() {
       await put("/auth/password", { ...known, new_password: fresh.value, revoke_keys: revoke.checked });
       event.target.reset();
       await find();
-      done("The password is changed; all other sessions have ended.");
+      done("Password changed. All other sessions have ended.");
     });
   };
   return html`<form class="stack" onSubmit=${save}><label>Name <input name="name" maxlength="100" defaultValue=${me.value?.name ?? ""} /></label>
-      <p class="quiet">${me.value?.email ?? "no e-mail address"}, ${me.value?.role} in “${me.value?.workspace}”</p><div class="row"><button type="submit" class="primary">Save</button></div></form>
-    ${me.value?.has_password && html`<h2>E-mail</h2><form class="stack" onSubmit=${move}><label>A new address <input name="email" type="email" autocomplete="email" required /></label>
-      <label>Password <input name="password" type="password" autocomplete="current-password" required /></label><div class="row"><button type="submit">Change it</button></div></form>`}
+      <p class="quiet">${me.value?.email ?? "no email address"}, ${me.value?.role} in “${me.value?.workspace}”</p><div class="row"><button type="submit" class="primary">Save</button></div></form>
+    ${me.value?.has_password && html`<h2>Email</h2><form class="stack" onSubmit=${move}><label>New email <input name="email" type="email" autocomplete="email" required /></label>
+      <label>Password <input name="password" type="password" autocomplete="current-password" required /></label><div class="row"><button type="submit">Change email</button></div></form>`}
     <h2>Password</h2>
-    <form class="stack" onSubmit=${change}>${me.value?.has_password && html`<label>The one now <input name="old" type="password" autocomplete="current-password" required /></label>`}
-      <label>A new one <input name="fresh" type="password" autocomplete="new-password" minlength="8" required /></label>
-      <label class="check"><input name="revoke" type="checkbox" /> Revoke my API keys too</label><div class="row"><button type="submit">Change it</button></div></form>
+    <form class="stack" onSubmit=${change}>${me.value?.has_password && html`<label>Current password <input name="old" type="password" autocomplete="current-password" required /></label>`}
+      <label>New password <input name="fresh" type="password" autocomplete="new-password" minlength="8" required /></label>
+      <label class="check"><input name="revoke" type="checkbox" /> Also revoke my API keys</label><div class="row"><button type="submit">Change password</button></div></form>
     <h2>Sign out</h2><p><button type="button" onClick=${() => attempt(signOut)}>Sign out of this browser</button></p>`;
 }

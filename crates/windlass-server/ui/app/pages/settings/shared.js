@@ -1,4 +1,4 @@
-// Conversations that everybody in the workspace may read, and taking that back.
+// Conversations that the user has shared with the workspace.
 
 import { remove } from "../../lib/api.js";
 import { html } from "../../lib/html.js";
@@ -8,15 +8,14 @@ import { mayRun } from "../../state/session.js";
 import { useAll, Wait } from "../../view/data.js";
 import { linkOf } from "../../view/share.js";
 
-/** The section. */
 export function Page() {
   const { data, load, loaded } = useAll("/shares");
   if (!data) return html`<${Wait} of=${[loaded]} />`;
   if (data.data.length === 0) {
-    return html`<div class="empty"><h2>Nothing is shared</h2><p>“Share” above a conversation gives it a link that everybody in your workspace can read it by. It stands here until you take it back.</p></div>`;
+    return html`<div class="empty"><h2>Nothing is shared</h2><p>“Share” in a conversation creates a link for everyone in your workspace. Shared conversations appear here until you revoke the link.</p></div>`;
   }
-  return html`<p class="quiet">Everybody in your workspace who has the link can read these, also what comes later in them.</p>
-    ${data.data.map((/** @type {any} */ one) => html`<div class="item row wrap" key=${one.thread}><a class="fill" href=${`/chat/${one.thread}`}>${one.title || "Without a title"}</a><span class="quiet">since ${full(one.at)}</span>
-      <button type="button" onClick=${() => navigator.clipboard.writeText(linkOf(one.thread)).then(() => done("The link is copied."), failed)}>Copy the link</button>
-      ${mayRun.value && html`<button type="button" class="danger" onClick=${() => attempt(() => remove(`/threads/${one.thread}/share`).then(load))}>Take back</button>`}</div>`)}`;
+  return html`<p class="quiet">Everyone in your workspace with the link can read these conversations, including later messages.</p>
+    ${data.data.map((/** @type {any} */ one) => html`<div class="item row wrap" key=${one.thread}><a class="fill" href=${`/chat/${one.thread}`}>${one.title || "Untitled"}</a><span class="quiet">since ${full(one.at)}</span>
+      <button type="button" onClick=${() => navigator.clipboard.writeText(linkOf(one.thread)).then(() => done("Link copied"), failed)}>Copy link</button>
+      ${mayRun.value && html`<button type="button" class="danger" onClick=${() => attempt(() => remove(`/threads/${one.thread}/share`).then(load))}>Revoke link</button>`}</div>`)}`;
 }

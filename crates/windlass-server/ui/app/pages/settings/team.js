@@ -1,4 +1,4 @@
-// The people of the workspace, for its administrators: who they are, what they may do, and how others come in. (SK-U13)
+// The members of the workspace for administrators: roles, credit, and invitations. (SK-U13)
 
 import { get, patch, post, remove } from "../../lib/api.js";
 import { html, useState } from "../../lib/html.js";
@@ -9,22 +9,21 @@ import { useAll, Wait } from "../../view/data.js";
 import { Confirm, Dialog } from "../../view/dialog.js";
 import { Icon } from "../../view/icon.js";
 
-/** What an account may do, in a word each. @type {[string, string][]} */
+/** The roles with their descriptions. @type {[string, string][]} */
 const ROLES = [
-  ["member", "starts runs and answers for their own"],
-  ["viewer", "reads what is shared, and starts nothing"],
-  ["admin", "everything in this workspace"],
+  ["member", "starts runs and answers their requests"],
+  ["viewer", "reads shared conversations, cannot start runs"],
+  ["admin", "full access to this workspace"],
 ];
 
-/** The section. */
 export function Page() {
   const { data, load, loaded } = useAll("/team/members");
   const invites = useAll("/team/invites");
-  /** What is done, and with whom. */
+  /** The open dialog, and the member or link that it shows. */
   const [doing, setDoing] = useState(/** @type {{what: "" | "add" | "credit" | "leave" | "link", of: any}} */ ({ what: "", of: null }));
   const end = () => setDoing({ what: "", of: null });
   if (!data) return html`<${Wait} of=${[loaded]} />`;
-  /** @param {any} member @param {object} change Refused where somebody else has changed the person meanwhile. */
+  /** @param {any} member @param {object} change Rejected if the member has changed since it was read. */
   const change = (member, change) =>
     attempt(async () => {
       const now = await get(`/team/members/${member.id}`);
@@ -44,20 +43,20 @@ export function Page() {
   };
   /** @param {any} member */
   const reset = (member) => attempt(async () => setDoing({ what: "link", of: await post(`/team/members/${member.id}/reset`, {}, { once: false }) }));
-  return html`<div class="table" tabindex="0"><table class="list"><thead><tr><th>Who</th><th>Role</th><th>Credit</th><th><span class="hidden">What can be done</span></th></tr></thead><tbody>
+  return html`<div class="table" tabindex="0"><table class="list"><thead><tr><th>Member</th><th>Role</th><th>Credit</th><th><span class="hidden">Actions</span></th></tr></thead><tbody>
       ${data.data.map((/** @type {any} */ member) => html`<tr key=${member.id} data-off=${!member.active}><td>${member.name || member.email || member.id}<br /><span class="quiet">${member.name ? (member.email ?? "") : ""}${member.active ? "" : " (inactive)"}</span></td>
         <td><${RoleOf} label=${`Role of ${member.name || member.email}`} value=${member.role} disabled=${member.id === me.value?.id || !member.active} onChoose=${(/** @type {string} */ role) => change(member, { role })} /></td>
-        <td>${member.credit_usd == null ? "unbounded" : money(member.credit_usd)} <button type="button" class="plain" aria-label=${`Credit of ${member.name || member.email}`} onClick=${() => setDoing({ what: "credit", of: member })}><${Icon} name="edit" size=${15} /></button></td>
-        <td><div class="row wrap">${member.active && member.email && html`<button type="button" onClick=${() => reset(member)}>New password</button>`}
-          ${member.id !== me.value?.id && (member.active ? html`<button type="button" class="danger" onClick=${() => setDoing({ what: "leave", of: member })}>Remove</button>` : html`<button type="button" onClick=${() => change(member, { active: true })}>Let back in</button>`)}</div></td></tr>`)}</tbody></table></div>
-    <p><button type="button" onClick=${() => setDoing({ what: "add", of: null })}>Add somebody with a password</button></p>
-    <h2>Invite somebody</h2><p class="quiet">They choose their own password.</p>
-    <form class="row wrap" onSubmit=${invite}><input name="email" type="email" placeholder="E-mail (not needed)" aria-label="E-mail" /><${RoleOf} name="role" label="Role" /><button type="submit" class="primary">Make a link</button></form>
-    ${invites.data?.data.map((/** @type {any} */ one) => html`<div class="item row wrap" key=${one.id}><span class="fill">${one.email ?? "whoever has the link"}, as ${one.role} <span class="quiet">until ${full(one.expires_at)}</span></span><button type="button" onClick=${() => attempt(() => remove(`/team/invites/${one.id}`).then(invites.load))}>Take back</button></div>`)}
+        <td>${member.credit_usd == null ? "no limit" : money(member.credit_usd)} <button type="button" class="plain" aria-label=${`Credit of ${member.name || member.email}`} onClick=${() => setDoing({ what: "credit", of: member })}><${Icon} name="edit" size=${15} /></button></td>
+        <td><div class="row wrap">${member.active && member.email && html`<button type="button" onClick=${() => reset(member)}>Reset password</button>`}
+          ${member.id !== me.value?.id && (member.active ? html`<button type="button" class="danger" onClick=${() => setDoing({ what: "leave", of: member })}>Remove</button>` : html`<button type="button" onClick=${() => change(member, { active: true })}>Reactivate</button>`)}</div></td></tr>`)}</tbody></table></div>
+    <p><button type="button" onClick=${() => setDoing({ what: "add", of: null })}>Add a member with a password</button></p>
+    <h2>Invite a member</h2><p class="quiet">Invited members choose their own password.</p>
+    <form class="row wrap" onSubmit=${invite}><input name="email" type="email" placeholder="Email (optional)" aria-label="Email" /><${RoleOf} name="role" label="Role" /><button type="submit" class="primary">Create link</button></form>
+    ${invites.data?.data.map((/** @type {any} */ one) => html`<div class="item row wrap" key=${one.id}><span class="fill">${one.email ?? "Anyone with the link"}, as ${one.role} <span class="quiet">expires ${full(one.expires_at)}</span></span><button type="button" onClick=${() => attempt(() => remove(`/team/invites/${one.id}`).then(invites.load))}>Revoke</button></div>`)}
     ${doing.what === "add" && html`<${Add} onClose=${end} onAdded=${load} />`}
     ${doing.what === "credit" && html`<${Credit} member=${doing.of} onClose=${end} onSet=${(/** @type {number | null} */ credit) => change(doing.of, { credit_usd: credit })} />`}
     ${doing.what === "link" && html`<${Link} link=${doing.of} onClose=${end} />`}
-    ${doing.what === "leave" && html`<${Confirm} title=${`Remove ${doing.of.name || doing.of.email}?`} text="Their sessions and keys end at once, and they can sign in no more. What they did stays, and you can let them back in." action="Remove" keep="Keep them" onClose=${end} onDo=${() => attempt(() => remove(`/team/members/${doing.of.id}`).then(load))} />`}`;
+    ${doing.what === "leave" && html`<${Confirm} title=${`Remove ${doing.of.name || doing.of.email}?`} text="Their sessions and API keys end immediately, and they can no longer sign in. Their conversations are kept. You can reactivate them later." action="Remove" onClose=${end} onDo=${() => attempt(() => remove(`/team/members/${doing.of.id}`).then(load))} />`}`;
 }
 
 /** @param {{label: string, name?: string, value?: string, disabled?: boolean, onChoose?: (role: string) => void}} props */
@@ -71,30 +70,30 @@ function Add({ onClose, onAdded }) {
     event.preventDefault();
     const { email, name, password, role } = event.target.elements;
     attempt(async () => {
-      // A password is kept for nobody's second try.
+      // Without an idempotency key: the server must not store the password with the request.
       await post("/team/members", { email: email.value, name: name.value, password: password.value, role: role.value }, { once: false });
       onAdded();
       onClose();
-      done(`${email.value} can sign in now.`);
+      done(`${email.value} can now sign in`);
     });
   };
-  return html`<${Dialog} title="Add somebody" onClose=${onClose}><form class="stack" onSubmit=${add}>
-    <label>E-mail <input name="email" type="email" required autocomplete="off" autofocus /></label><label>Name <input name="name" maxlength="100" autocomplete="off" /></label>
+  return html`<${Dialog} title="Add a member" onClose=${onClose}><form class="stack" onSubmit=${add}>
+    <label>Email <input name="email" type="email" required autocomplete="off" autofocus /></label><label>Name <input name="name" maxlength="100" autocomplete="off" /></label>
     <label>Role <select name="role">${ROLES.map(([role, words]) => html`<option key=${role} value=${role}>${role}: ${words}</option>`)}</select></label>
-    <label>Password <input name="password" type="password" required minlength="8" autocomplete="new-password" /></label><p class="quiet">Tell it to them; they can change it in their settings.</p>
+    <label>Password <input name="password" type="password" required minlength="8" autocomplete="new-password" /></label><p class="quiet">Send them the password. They can change it in their settings.</p>
     <div class="row end"><button type="button" onClick=${onClose}>Cancel</button><button type="submit" class="primary">Add</button></div></form></${Dialog}>`;
 }
 
 /** @param {{member: any, onClose: () => void, onSet: (credit: number | null) => void}} props */
-const Credit = ({ member, onClose, onSet }) => html`<${Dialog} title=${`What the runs of ${member.name || member.email} may cost`} onClose=${onClose}><form class="stack" onSubmit=${(/** @type {any} */ event) => {
+const Credit = ({ member, onClose, onSet }) => html`<${Dialog} title=${`Credit of ${member.name || member.email}`} onClose=${onClose}><form class="stack" onSubmit=${(/** @type {any} */ event) => {
   event.preventDefault();
   const text = event.target.elements.credit.value;
   onSet(text === "" ? null : Number(text));
   onClose();
-}}><label>US dollars, altogether <input name="credit" type="number" min="0" max="1000000000" step="any" defaultValue=${member.credit_usd ?? ""} placeholder="unbounded" autofocus /></label>
-  <p class="quiet">Nothing written: as much as the budgets of the workspace allow.</p>
+}}><label>Total credit (US dollars) <input name="credit" type="number" min="0" max="1000000000" step="any" defaultValue=${member.credit_usd ?? ""} placeholder="no limit" autofocus /></label>
+  <p class="quiet">Leave empty for no limit other than the workspace's budgets.</p>
   <div class="row end"><button type="button" onClick=${onClose}>Cancel</button><button type="submit" class="primary">Save</button></div></form></${Dialog}>`;
 
 /** @param {{link: any, onClose: () => void}} props */
-const Link = ({ link, onClose }) => html`<${Dialog} title="A one-time link" onClose=${onClose}><p>Send it to the person; it is good once, until ${full(link.expires_at)}.</p><pre tabindex="0">${link.url}</pre>
+const Link = ({ link, onClose }) => html`<${Dialog} title="One-time link" onClose=${onClose}><p>Send this link to the person. It can be used once, until ${full(link.expires_at)}.</p><pre tabindex="0">${link.url}</pre>
   <div class="row end"><button type="button" class="primary" autofocus onClick=${() => navigator.clipboard.writeText(link.url).then(onClose, failed)}>Copy and close</button></div></${Dialog}>`;
