@@ -166,7 +166,7 @@ async fn tokens_and_times_are_told_while_an_answer_comes_and_summed_afterwards()
     let page = Page::signed_in(&server).await;
     page.say("Tell me.").await;
     page.sees("Short.").await;
-    page.until("the sum", "return all('.figures')[0].innerText.includes('10 in · 5 out · 15 in all')").await;
+    page.until("the sum", "return all('.figures')[0].innerText.includes('10 in · 5 out · 15 total')").await;
     page.say("Tell me more.").await;
     let live = "const own = all('.figures[data-live=true]')[0]?.innerText ?? '';\
         return /time to first token [\\d.]+ m?s/.test(own) && /≈ [\\d,]+ tokens\\/s/.test(own)\
@@ -178,7 +178,7 @@ async fn tokens_and_times_are_told_while_an_answer_comes_and_summed_afterwards()
         return new Promise((resolve) => setTimeout(() => resolve(changes), 1000))";
     let changes = page.run(changes, vec![]).await.as_u64().unwrap();
     assert!((1..=6).contains(&changes), "{changes} in a second");
-    let both = "return all('.figures[data-live=false]')[0]?.innerText.includes('20 in · 10 out · 30 in all')";
+    let both = "return all('.figures[data-live=false]')[0]?.innerText.includes('20 in · 10 out · 30 total')";
     page.until("both", both).await;
     let took = "return /tokens\\/s · took [\\d.]+ s/.test(all('.figures')[0].innerText)";
     page.until("how long it took", took).await;

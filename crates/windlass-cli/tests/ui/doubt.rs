@@ -32,7 +32,7 @@ async fn lost(page: &Page, server: Server, model: &Model, nth: usize) -> Server 
     let user = server.kill();
     let command = model.command(&user, &["serve", "--listen", &place]);
     let server = Server::spawn(user, command);
-    page.sees("Was Bash done?").await;
+    page.sees("Did Bash complete?").await;
     server
 }
 

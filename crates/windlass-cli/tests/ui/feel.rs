@@ -194,11 +194,11 @@ async fn a_conversation_that_could_not_be_read_is_shown_once_the_server_is_back(
     page.sees("What would you like to do").await;
     let user = server.kill();
     page.element(".history .thread a").await.click().await.unwrap();
-    page.sees("It cannot be shown").await;
+    page.sees("Cannot load this conversation").await;
     let command = user.command(&["serve", "--listen", &place]);
     let _server = Server::spawn(user, command);
     page.sees("It is said.").await;
-    page.misses("It cannot be shown").await;
+    page.misses("Cannot load this conversation").await;
     page.ends_but_for(&["net::ERR_"]).await;
 }
 

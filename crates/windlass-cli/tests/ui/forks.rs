@@ -71,7 +71,7 @@ async fn a_fork_says_that_its_parent_is_gone() {
     page.go(&format!("/compare?fork={fork}")).await;
     page.sees("The parent conversation was deleted").await;
     let ways = "return all('.empty a').map((one) => [named(one), one.pathname])";
-    page.shows(ways, vec![], json!([["The fork", format!("/chat/{fork}")]])).await;
+    page.shows(ways, vec![], json!([["Open fork", format!("/chat/{fork}")]])).await;
     page.ends_but_for(&["404"]).await;
 }
 

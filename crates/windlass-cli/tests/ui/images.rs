@@ -59,6 +59,6 @@ async fn a_picture_that_a_person_attached_is_shown_in_the_message() {
     // If the picture cannot be loaded, its name is displayed instead.
     otherwise(&page, "return url.includes('/pictures/') ? new Response('', { status: 404 }) : real()").await;
     page.run("all('img.picture')[0].src = '/api/v1/threads/none/pictures/none'", vec![]).await;
-    page.sees("A picture: image/png").await;
+    page.sees("Image: image/png").await;
     page.ends_but_for(&["404"]).await;
 }

@@ -34,7 +34,7 @@ async fn the_sum_counts_what_is_not_loaded() {
     let page = answered_twice(&server).await;
     back_with(&page, &cut(2, NEVER)).await;
     page.sees("Second answer.").await;
-    page.until("both", "return all('.figures')[0].innerText.includes('20 in · 10 out · 30 in all')").await;
+    page.until("both", "return all('.figures')[0].innerText.includes('20 in · 10 out · 30 total')").await;
     assert!(!page.words().await.contains("First answer."));
     page.ends().await;
 }
@@ -82,7 +82,7 @@ async fn a_conversation_that_could_not_be_opened_is_opened_when_asked() {
         if (window.held === false || !/threads\\/[^/?]+$/.test(url)) return real();
         return Response.json(answer, { status: 429, headers: { 'content-type': 'application/problem+json' } })";
     back_with(&page, busy).await;
-    page.sees("It cannot be shown").await;
+    page.sees("Cannot load this conversation").await;
     page.sees("too much at once").await;
     page.run("window.held = false", vec![]).await;
     page.press("Try again").await;

@@ -33,7 +33,7 @@ async fn a_message_is_shown_while_its_files_go_up_and_nothing_of_them_is_left_ov
     drop_files(&page, &["a.txt", "b.txt"]).await;
     page.say("One.").await;
     let shown = "return all('.entry.user[data-status=sending]').map((one) => one.innerText.replace(/\\s+/g, ' ').trim()).join() === arguments[0]";
-    for words in ["One. uploading 1 of 2…", "One. uploading 2 of 2…"] {
+    for words in ["One. Uploading 1 of 2…", "One. Uploading 2 of 2…"] {
         page.until_of(words, shown, vec![words.into()]).await;
         release(&page).await;
     }
@@ -41,7 +41,7 @@ async fn a_message_is_shown_while_its_files_go_up_and_nothing_of_them_is_left_ov
     page.until("it is over", "return all('.stop').length === 0").await;
     drop_files(&page, &["c.txt"]).await;
     page.say("Two.").await;
-    page.until_of("the second", shown, vec!["Two. uploading…".into()]).await;
+    page.until_of("the second", shown, vec!["Two. Uploading…".into()]).await;
     release(&page).await;
     page.sees("Second answer.").await;
     let files = "return [...document.querySelectorAll('.entry.user')].map((one) => one.querySelectorAll('.chips li').length)";

@@ -24,7 +24,7 @@ const serve = (answers) => {
 };
 
 // rows: SK-L6, SK-L7
-test("a model call that is made again is known from the moment it fails until it begins", (context) => {
+test("a retry is pending from the failure of a model call until the next attempt starts", (context) => {
   context.mock.timers.enable({ apis: ["Date"], now: 1000 });
   const conversation = new Conversation("t");
   conversation.hear(step("step.started", 3));
@@ -40,18 +40,18 @@ test("a model call that is made again is known from the moment it fails until it
   conversation.end();
 });
 
-test("a failure that ends the run is no retry", () => {
+test("a failure that ends the run has no retry", () => {
   assert.equal(retryOf({ ...FAILED, retry_at: undefined, attempts_max: undefined }), null);
 });
 
-test("a clock that differs from the server's makes nobody wait longer", () => {
+test("a clock that differs from the server's does not extend the countdown", () => {
   assert.equal(retryOf(FAILED, 1000).at, 5000);
   assert.equal(retryOf(FAILED, 4000).at, 5000);
   assert.equal(retryOf(FAILED, -100_000).at, -96_000);
 });
 
 // rows: SK-L6, SK-L7
-test("a model call that is made again is known after a reload", async (context) => {
+test("a pending retry is restored after a reload", async (context) => {
   context.mock.timers.enable({ apis: ["Date"], now: 2000 });
   me.value = { id: "ann", role: "member" };
   serve({
@@ -69,7 +69,7 @@ test("a model call that is made again is known after a reload", async (context) 
   assert.equal(conversation.live.value, null);
 });
 
-test("a result stays when the run ends while the conversation is read", async () => {
+test("a result is kept if the run ends while the conversation is being loaded", async () => {
   me.value = { id: "ann", role: "member" };
   const call = (index) => ({ id: `c${index}`, step: 1, index, state: index === 0 ? "done" : "running" });
   const asked = (index) => ({ kind: "tool_call", id: `c${index}`, name: "Bash", asked: "{}" });
@@ -89,7 +89,7 @@ test("a result stays when the run ends while the conversation is read", async ()
   assert.equal(conversation.run.value?.id, "r", "the stream reports the end of the run");
 });
 
-test("a run that has ended at the position is not active, whatever has begun since", async () => {
+test("a run that has ended at the position is not active, even if another has started since", async () => {
   const { underWay } = await import("../../ui/app/state/journal.js");
   serve({
     "/runs": { data: [{ id: "later", started_at: 2000 }] },
@@ -98,7 +98,7 @@ test("a run that has ended at the position is not active, whatever has begun sin
   assert.equal(await underWay("t", 4, true, new AbortController().signal), null);
 });
 
-test("a reply streams while it is written, and not while something waits for a person", () => {
+test("a reply is streaming unless an interrupt is open or the run waits", () => {
   const conversation = new Conversation("t");
   conversation.hear({ type: "thread.status", status: "running" });
   assert.equal(conversation.isStreaming.value, false, "no reply is streaming");
@@ -111,7 +111,7 @@ test("a reply streams while it is written, and not while something waits for a p
   assert.equal(conversation.isStreaming.value, false, "the run is waiting");
 });
 
-test("a call knows which option was chosen", () => {
+test("a call keeps the chosen option of its answer", () => {
   const call = new Call("r", { step: 1, index: 0 }, "request_human_approval", "{}");
   call.hear({ type: "interrupt.closed", by: "ann", at: 7, answer: { answer: "reply", selected: "later" } });
   assert.deepEqual(call.answered, { by: "ann", at: 7, word: "replied", selected: "later" });

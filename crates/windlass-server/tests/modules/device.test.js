@@ -7,7 +7,7 @@ import { device } from "../../ui/app/lib/device.js";
 
 const WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)";
 
-test("browsers and systems are named as people call them", () => {
+test("browsers and systems have their product names", () => {
   const cases = [
     [`Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${WEBKIT} Chrome/128.0.0.0 Safari/537.36`, "Chrome 128 on Windows"],
     [`Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${WEBKIT} Chrome/128.0.0.0 Safari/537.36 Edg/128.0.2739.42`, "Edge 128 on Windows"],
@@ -23,6 +23,6 @@ test("browsers and systems are named as people call them", () => {
   for (const [agent, wanted] of cases) assert.equal(device(agent), wanted, agent);
 });
 
-test("what says nothing of itself is unknown", () => {
+test("an empty or unrecognized header is an unknown device", () => {
   assert.deepEqual([null, undefined, "", "Mozilla/5.0", "?"].map(device), Array(5).fill("Unknown device"));
 });

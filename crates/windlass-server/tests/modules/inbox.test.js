@@ -12,7 +12,7 @@ const { summary } = await import("../../ui/app/state/interrupts.js");
 const ask = (id, run, since) => ({ id, run, thread: `of ${run}`, since, kind: "approval", tool: "Write", counts: true });
 const order = () => inbox.value.map((open) => open.id);
 
-test("the calls of a run stand in their order, and the run that asked first comes first", () => {
+test("runs are ordered by their first request, and calls by their order in the run", () => {
   replace("of one", [ask("one.1", "one", 30), ask("one.2", "one", 10), ask("one.3", "one", 20)]);
   replace("of two", [ask("two.1", "two", 15)]);
   assert.deepEqual(order(), ["one.1", "one.2", "one.3", "two.1"]);
@@ -26,7 +26,7 @@ test("the calls of a run stand in their order, and the run that asked first come
   replace("of two", []);
 });
 
-test("the list of conversations knows what one asks as soon as it is read", () => {
+test("the list of conversations counts open interrupts as soon as they are loaded", () => {
   threads.value = [{ id: "of one", interrupts: 0 }, { id: "of two", interrupts: 0 }];
   replace("of one", [ask("one.1", "one", 1), ask("one.2", "one", 1)]);
   assert.deepEqual(threads.value.map((thread) => thread.interrupts), [2, 0]);

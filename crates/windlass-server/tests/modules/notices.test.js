@@ -5,13 +5,13 @@ import { test } from "node:test";
 
 const { dismiss, done, hold, notices, resume, warn } = await import("../../ui/app/state/notices.js");
 
-test("a message begins with a capital letter", () => {
+test("a notice starts with a capital letter", () => {
   warn("a run is active in this thread");
   assert.equal(notices.value.at(-1).title, "A run is active in this thread");
   dismiss(notices.value.at(-1).id);
 });
 
-test("a message goes away by itself, and an error after a longer time", (context) => {
+test("a notice is dismissed after its time, and an error after a longer time", (context) => {
   context.mock.timers.enable({ apis: ["setTimeout"] });
   done("Copied");
   warn("It did not work");
@@ -21,7 +21,7 @@ test("a message goes away by itself, and an error after a longer time", (context
   assert.deepEqual(notices.value, []);
 });
 
-test("a message stays for as long as somebody points at it", (context) => {
+test("a notice stays while it is held", (context) => {
   context.mock.timers.enable({ apis: ["setTimeout"] });
   warn("It did not work");
   const [{ id }] = notices.value;

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import { plain } from "../../ui/app/lib/plain.js";
 
-test("code keeps its marks, other text loses them", () => {
+test("code keeps its characters, other text loses its markers", () => {
   assert.equal(plain("Some **words** and `code`."), "Some words and code.");
   assert.equal(plain("```python\nx = a**b**c\n```"), "x = a**b**c");
 });

@@ -8,7 +8,7 @@ const heard = [];
 globalThis.document = { hidden: false, addEventListener: (_, hear) => heard.push(hear), removeEventListener: (_, hear) => heard.splice(heard.indexOf(hear), 1) };
 const { keep, now } = await import("../../ui/app/view/ticking.js");
 
-test("one clock runs for all who look, and stands where nobody does", (context) => {
+test("one clock serves all users, and stops without users or while the page is hidden", (context) => {
   context.mock.timers.enable({ apis: ["setInterval", "Date"], now: 5000 });
   let times = 0;
   const unsubscribe = now.subscribe(() => (times += 1));

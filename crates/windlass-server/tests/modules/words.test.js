@@ -38,14 +38,14 @@ test("JSON keeps the digits of its numbers, and shows what has no width", () => 
   assert.equal(short(undefined), "–");
 });
 
-test("an age is told in its largest unit", () => {
+test("an age is shown in its largest unit", () => {
   const now = 1e12;
   const cases = [0, 59_999, 60_000, 3_599_999, 3_600_000, 172_799_999, 172_800_000];
   assert.deepEqual(cases.map((past) => ago(now - past, now)), ["just now", "just now", "1 min ago", "59 min ago", "1 h ago", "47 h ago", "2 d ago"]);
 });
 
 // rows: SK-L6, SK-L7
-test("a retry says which attempt comes next, of how many, and in how many seconds", () => {
+test("a retry shows its attempt, the maximum, and the seconds until it starts", () => {
   const retry = { attempt: 2, most: 4, at: 10_000 };
   assert.equal(retrying(retry, 6_000), "Retrying (attempt 2 of 4, in 4 s)");
   assert.equal(retrying(retry, 9_001), "Retrying (attempt 2 of 4, in 1 s)");
@@ -53,7 +53,7 @@ test("a retry says which attempt comes next, of how many, and in how many second
   assert.equal(retrying({ ...retry, most: 0 }, 10_000), "Retrying");
 });
 
-test("neighbours on an axis are told apart", () => {
+test("labels of an axis differ from their neighbours", () => {
   assert.deepEqual(ticks([0, 0.05, 0.1, 0.15]), ["0.00", "0.05", "0.10", "0.15"]);
   assert.deepEqual(ticks([0, 0.5, 1]), ["0.0", "0.5", "1.0"]);
   assert.deepEqual(ticks([0, 2e-6, 4e-6]), ["0.000000", "0.000002", "0.000004"]);
@@ -61,6 +61,6 @@ test("neighbours on an axis are told apart", () => {
   assert.deepEqual([ticks([]), ticks([3])], [[], ["3"]]);
 });
 
-test("a sentence begins with a capital letter", () => {
+test("a sentence starts with a capital letter", () => {
   assert.deepEqual(["a run is active", "`plna` is no mode", ""].map(sentence), ["A run is active", "`plna` is no mode", ""]);
 });
