@@ -13,7 +13,8 @@ const GUESS_PX = 120;
 /** @typedef {import("../state/entry.js").Entry} Entry */
 
 /**
- * Cuts the entries into blocks. The first page's start has key 0, so that older entries do not change later blocks.
+ * Cuts the entries into blocks. Keys count from the start of the first page, so that older entries get negative keys
+ * and the keys of other blocks do not change.
  * @param {Entry[]} entries @param {number} prepended
  */
 export function cut(entries, prepended) {

@@ -5,7 +5,7 @@ import { isRaw, parse } from "../lib/exact.js";
 /** Longest text that is shown, in characters. */
 const MOST = 120;
 const TELLING = ["file_path", "path", "command", "pattern", "url", "query", "name"];
-/** Finds one of them in incomplete JSON. */
+/** Finds the value of a `TELLING` argument in incomplete JSON. */
 const BEGUN = new RegExp(`"(?:${TELLING.join("|")})"\\s*:\\s*"((?:[^"\\\\]|\\\\.)*)`);
 
 /** @param {string} args */
@@ -20,7 +20,7 @@ export function brief(args) {
   }
 }
 
-/** The same for incomplete arguments; without a telling one, the end of the text. @param {string} args */
+/** A summary of incomplete arguments: a `TELLING` argument, otherwise the end of the text. @param {string} args */
 export function growing(args) {
   const [, begun = ""] = BEGUN.exec(args.slice(0, 2000)) ?? [];
   return begun ? begun.slice(0, MOST) : args.slice(-MOST / 2);

@@ -3,11 +3,11 @@
 import { html, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { length } from "../lib/words.js";
 
-/** A longer thought is initially shown in part. In characters. */
+/** Longest thought that is initially shown in full, in characters. */
 const LONG = 300;
 /** Characters of a streaming thought that are rendered, from its end. */
 const TAIL = 2000;
-/** A shorter duration is not shown. */
+/** Shortest duration that is shown. */
 const LEAST_MS = 100;
 
 /** @param {{part: import("../state/entry.js").Thought, live: boolean}} props */

@@ -29,7 +29,7 @@ export function parse(text) {
   return JSON.parse(text, /** @type {any} */ (exact));
 }
 
-/** Longer texts are not parsed. In characters. */
+/** Longest text that is parsed, in characters. */
 const EMBEDDED_MAX = 500_000;
 
 /** The object or array that a text contains as JSON; null for any other text. @param {string} text @returns {any} */

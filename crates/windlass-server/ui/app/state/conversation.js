@@ -44,7 +44,7 @@ export class Conversation {
     this.id = id;
     /** @type {import("../../vendor/signals.js").Signal<Entry[]>} */
     this.entries = signal([]);
-    /** Number of entries that were loaded before the first page. */
+    /** Number of entries from older pages, which precede the first page. */
     this.prepended = 0;
     /** The entry of the current reply. @type {import("../../vendor/signals.js").Signal<Entry | null>} */
     this.live = signal(null);

@@ -11,7 +11,7 @@ import { signal } from "../lib/html.js";
 
 /** Estimated characters per token. */
 const CHARS_OF_A_TOKEN = 4;
-/** Shorter replies have no rate. */
+/** Shortest reply that has a rate. */
 const LEAST_MS = 50;
 
 /** Least time between two reads of a sum. */

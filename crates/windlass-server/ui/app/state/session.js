@@ -14,7 +14,7 @@ export const known = signal(false);
 export const interrupted = signal(false);
 
 export const isAdmin = computed(() => me.value?.role === "admin");
-/** Whether the user administers what all workspaces share: the administrators of the first workspace do. */
+/** Whether the user administers what all workspaces share, as the administrators of the workspace `default` do. */
 export const isOperator = computed(() => isAdmin.value && me.value?.workspace === "default");
 export const mayRun = computed(() => me.value !== null && me.value.role !== "viewer");
 

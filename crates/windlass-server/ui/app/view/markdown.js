@@ -6,9 +6,9 @@ import { failed } from "../state/notices.js";
 
 /** Least length of a piece, in characters. */
 const PIECE = 1500;
-/** Complete texts up to this length are rendered in one piece, so that link references work everywhere. In characters. */
+/** Longest complete text that is rendered in one piece, in characters: link references then work everywhere in it. */
 const WHOLE = 16000;
-/** An unsettled end is rendered at most once per millisecond for so many characters: 10,000 characters every 100 ms. */
+/** Characters of an unsettled end per millisecond between two renderings: 10,000 characters mean 100 ms. */
 const CHARS_OF_A_MS = 100;
 
 /** @param {{text: string, live?: boolean}} props */
