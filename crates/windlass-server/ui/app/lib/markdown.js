@@ -121,7 +121,7 @@ export function framed(text) {
 }
 
 /**
- * Finds an offset at which a growing text can be cut: text before it renders the same, whatever follows. 0 if none.
+ * Finds an offset at which a growing text can be cut: text before it renders the same for any continuation. 0 if none.
  * @param {string} text @param {number} from the start of the piece @param {number} least its minimum length in characters
  */
 export function settled(text, from, least) {
