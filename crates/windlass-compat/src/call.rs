@@ -1,34 +1,32 @@
-//! A tool call as clients see it: its outward id, its arguments as an object, and its result as blocks.
+//! A tool call as clients see it: its outward id, its arguments as an object, and its result as text blocks.
 //!
-//! The id says where the call stands, so that an answer finds it again without any table, also after a restart. It also
-//! says which revision of the call a client was asked about (`revision.rs`).
+//! The id encodes the call's place in the journal, so that an answer finds the call without a table, even after a
+//! restart. It may also encode the revision of the call that a client was asked about (`revision.rs`).
 
 use serde_json::{Map, Value, json};
 use windlass::machine::{Block, CallKey, Content, Fact, LONG_TEXT, Message, Outcome, RunId};
 
 use super::revision::Revision;
 
-/// A call.
+/// A call in the shape of a dialect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// Its outward id.
+    /// The client-visible id.
     pub id: String,
-    /// The tool.
     pub tool: String,
-    /// The arguments.
     pub args: Value,
     /// The id without a revision.
     plain_id: String,
     revision: Revision,
 }
 
-/// The outward id of a call: the run, the step and the place in it. A provider's own id may be of any length, and some
-/// providers number the calls of each reply anew. (SK-L10)
+/// The outward id of a call: run, step and index. A provider's own id may be of any length, and some providers restart
+/// the numbering in each reply. (SK-L10)
 pub fn outward_id(run: &RunId, key: CallKey) -> String {
     format!("{run}-{}-{}", key.step, key.index)
 }
 
-/// The call that an outward id names, whatever its revision.
+/// Parses an outward id, ignoring its revision.
 pub fn named(id: &str) -> Option<(RunId, CallKey)> {
     let mut parts = Revision::split(id).0.rsplitn(3, '-');
     let index = parts.next()?.parse().ok()?;
@@ -37,7 +35,7 @@ pub fn named(id: &str) -> Option<(RunId, CallKey)> {
 }
 
 impl Call {
-    /// The calls of a reply, each with its place.
+    /// The calls of a reply, with their keys.
     pub fn of_reply<'a>(
         run: &'a RunId,
         step: u32,
@@ -49,14 +47,14 @@ impl Call {
         })
     }
 
-    /// A call of a tool with arguments as the model wrote them.
+    /// A call with arguments as the model wrote them.
     pub fn new(run: &RunId, key: CallKey, tool: &str, arguments: &Content) -> Self {
         let id = outward_id(run, key);
         let (tool, args) = (tool.to_owned(), args(arguments));
         Self { plain_id: id.clone(), id, tool, args, revision: Revision::default() }
     }
 
-    /// A call of the running step.
+    /// A call of the current step.
     pub fn of_state(run: &RunId, key: CallKey, call: &windlass::machine::Call) -> Self {
         let mut made = Self::new(run, key, call.tool.as_str(), &call.arguments);
         made.revision = Revision::of(call);
@@ -64,20 +62,20 @@ impl Call {
         made
     }
 
-    /// Applies an event about the call: its id changes when people are asked about another revision.
+    /// Applies an event about the call. The id changes if an approval of another revision is requested.
     pub fn apply(&mut self, fact: &Fact) {
         self.revision.apply(fact);
         self.id = self.revision.id(&self.plain_id);
     }
 
-    /// What every event about it says. Tools have no other title than their name.
+    /// The members that every event about the call has. A tool's title is its name.
     pub fn data(&self) -> Map<String, Value> {
         let mut data = self.title();
         data.insert("args".into(), self.args.clone());
         data
     }
 
-    /// The same without the arguments.
+    /// The same members without the arguments.
     pub fn title(&self) -> Map<String, Value> {
         let mut data = Map::new();
         data.insert("call_id".into(), self.id.as_str().into());
@@ -86,24 +84,24 @@ impl Call {
         data
     }
 
-    /// Whether clients never see it: what only changes what the model is given next. (SK-E10)
+    /// Whether the call is hidden from clients because it only affects the next prompt. (SK-E10)
     pub fn is_meta(&self) -> bool {
         self.tool == "load_toolset" || self.tool.starts_with("memory_")
     }
 }
 
-/// Arguments as an object; an empty one where they are none.
+/// Parses arguments as an object. Invalid arguments become an empty object.
 pub fn args(arguments: &Content) -> Value {
     let value = serde_json::from_str(text(arguments)).ok();
     value.filter(Value::is_object).unwrap_or_else(|| json!({}))
 }
 
-/// A text. Those that are stored apart are filled in before they come here; one that could not be is marked.
+/// The text of a content. Offloaded texts are filled in beforehand; a missing one is replaced by a mark.
 pub fn text(content: &Content) -> &str {
     content.inline().unwrap_or(LONG_TEXT)
 }
 
-/// A result as text blocks; media is told by name, type and size.
+/// A result as text blocks. Media is described by name, type and size.
 pub fn blocks(content: &[Block]) -> Vec<Value> {
     let told = content.iter().filter_map(|block| match block {
         Block::Text { text: said, .. } => Some(text(said).to_owned()),
@@ -123,7 +121,7 @@ pub fn plain(content: &[Block]) -> String {
     texts.join("\n")
 }
 
-/// Whether a result counts as a failure for people.
+/// Whether a result is displayed as a failure.
 pub fn is_failure(outcome: Outcome, error: bool) -> bool {
     error
         || match outcome {

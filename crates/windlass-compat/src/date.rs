@@ -1,25 +1,24 @@
-//! Moments as these clients write them: ISO 8601 in UTC.
+//! Timestamps in ISO 8601 and UTC, as the dialects' clients write them.
 //!
-//! No clock is read here.
+//! This module reads no clock.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use windlass::machine::Timestamp;
 
-/// Milliseconds of a day.
 pub const DAY_MS: u64 = 86_400_000;
 
-/// A moment, to the millisecond.
+/// Formats a timestamp with milliseconds.
 pub fn iso(at: Timestamp) -> String {
     let ms = i64::try_from(at.0).unwrap_or(i64::MAX);
-    // A clock beyond the year 9999 is told as the end of time.
+    // Times beyond the year 9999 are clamped to the largest timestamp.
     let moment = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
     format!("{moment:.3}")
 }
 
-/// Reads a date or a moment; one without a zone is in UTC. `None`: it is none, or lies before 1970.
+/// Parses a date or a timestamp; UTC if it has no zone. Returns `None` if it is invalid or before 1970.
 pub fn read(text: &str) -> Option<Timestamp> {
-    // A plus that was not escaped arrives as a blank.
+    // An unescaped `+` in a query arrives as a space.
     let text = text.trim().replacen(' ', "+", usize::from(text.contains('T')));
     let in_utc = |text: &str| text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok();
     let moment = text.parse().ok().or_else(|| Some(in_utc(&text)?.timestamp()));

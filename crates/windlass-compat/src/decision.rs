@@ -1,23 +1,22 @@
-//! A yes or a no, as dialects have it, in the words that fit what is asked.
+//! Converts a dialect's yes or no to the answer that an interrupt's kind requires.
 //!
-//! Who may say it, and whether it comes in time, the engine decides.
+//! The engine decides who may answer and whether the answer is in time.
 
 use serde_json::{Map, Value};
 use windlass::machine::{Answer, Content, InterruptKind, Reply};
 
-/// What somebody decided.
+/// A decision as a dialect's client sends it.
 #[derive(Clone, Debug, Default)]
 pub struct Decided {
-    /// Whether it is a yes.
     pub is_yes: bool,
-    /// Why: told to the model with a no; beside a question, it is the reply.
+    /// The reason of a denial, which the model reads. For a question, the reply.
     pub reason: Option<String>,
-    /// Other arguments for the call, or the values of a form.
+    /// Replacement arguments of the call, or the values of a form.
     pub parameters: Option<Map<String, Value>>,
 }
 
 impl Decided {
-    /// The answer to what is asked. (SK-X9, ZE-H4, ZE-H6)
+    /// The answer for an interrupt of this kind. (SK-X9, ZE-H4, ZE-H6)
     pub fn answer(self, kind: &InterruptKind) -> Answer {
         let Self { is_yes, reason, parameters } = self;
         let reason = reason.filter(|reason| !reason.is_empty());

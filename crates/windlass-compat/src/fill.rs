@@ -1,16 +1,16 @@
-//! Fetches the texts of an event that are stored apart, so that what follows is a pure mapping.
+//! Fetches the offloaded texts of an event, so that the mapping to a dialect is a pure function.
 //!
-//! A text that cannot be had, or that an answer has no room for, stays apart and is shown as a mark.
+//! A text that is missing or exceeds the size limit is replaced by a mark.
 
 use std::sync::Arc;
 
 use windlass::machine::{Block, Content, Event, Fact, InterruptKind, Message};
 use windlass::{Engine, Update};
 
-/// Bytes of texts that are fetched for one answer at most: what does not fit stays apart.
+/// Most bytes fetched for one response. Texts beyond it are not fetched.
 pub const ROOM_BYTES: u64 = 16 * 1024 * 1024;
 
-/// An update whose texts are all there.
+/// Fills in the texts of an update.
 pub async fn filled(engine: &Engine, mut update: Update) -> Update {
     if let Update::Event(recorded) = &mut update {
         fill(engine, &mut recorded.event, &mut { ROOM_BYTES }).await;
@@ -18,7 +18,7 @@ pub async fn filled(engine: &Engine, mut update: Update) -> Update {
     update
 }
 
-/// Fetches what clients are shown of an event, as long as there is room for it.
+/// Fetches the client-visible texts of an event while `room` bytes are left.
 pub async fn fill(engine: &Engine, event: &mut Event, room: &mut u64) {
     match &mut event.fact {
         Fact::MessageReceived { message, .. }
@@ -66,7 +66,7 @@ async fn fill_blocks(engine: &Engine, blocks: &mut [Block], room: &mut u64) {
     }
 }
 
-/// Fetches one text, where there is room for it.
+/// Fetches one text if it fits into `room`.
 async fn fill_text(engine: &Engine, text: &mut Content, room: &mut u64) {
     if text.inline().is_some() {
         return;

@@ -1,34 +1,34 @@
-//! A text while it comes: what of it was shown, so that the fragments that a client is told make up the whole.
+//! Tracks which part of a streamed text was sent, so that the fragments add up to the whole text.
 //!
-//! A fragment cannot be taken back. What a failed try has shown stays, and the next try goes on from there where it says
-//! the same.
+//! A sent fragment cannot be retracted. After a failed attempt its text stays, and the next attempt continues it as far
+//! as both agree.
 
 use windlass::machine::Message;
 
 use super::call::text;
 
-/// A text that comes in fragments.
+/// A text that is sent in fragments.
 #[derive(Debug, Default)]
 pub struct Flow {
-    /// What came of this try.
+    /// The text received in this attempt.
     heard: String,
-    /// How many bytes of that were shown.
+    /// How many bytes of `heard` were sent.
     shown_bytes: usize,
-    /// What a try before it has shown, until it is clear how this one goes on from there.
+    /// Text sent by an earlier attempt, kept until the new attempt differs from it or extends it.
     before: String,
 }
 
 impl Flow {
-    /// Takes a fragment; returns what is to be shown now.
+    /// Adds a fragment. Returns the text to send.
     pub fn push(&mut self, fragment: &str) -> Option<String> {
         self.heard.push_str(fragment);
         self.show()
     }
 
-    /// Takes the whole so far; returns what is to be shown now.
+    /// Sets the text received so far. Returns the text to send.
     pub fn set(&mut self, whole: &str) -> Option<String> {
         if !whole.starts_with(&self.heard[..self.shown_bytes]) {
-            // The finished text is another than its fragments said; what was shown stays.
+            // The final text differs from its fragments. The sent text stays.
             return None;
         }
         whole.clone_into(&mut self.heard);
@@ -52,7 +52,7 @@ impl Flow {
         (!fresh.is_empty()).then_some(fresh)
     }
 
-    /// The try has failed.
+    /// Marks the attempt as failed.
     pub fn fail(&mut self) {
         if self.before.is_empty() {
             self.before = self.heard[..self.shown_bytes].to_owned();
@@ -62,7 +62,7 @@ impl Flow {
     }
 }
 
-/// What a message says.
+/// The text of a message.
 pub fn said(message: &Message) -> String {
     message.texts().map(text).collect()
 }

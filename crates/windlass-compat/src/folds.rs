@@ -1,6 +1,6 @@
-//! Folds of journals that are kept between requests, so that a request reads only the events since the last one.
+//! Caches folds of journals between requests, so that a request reads only the events since the last one.
 //!
-//! A fold is a function of its journal: dropping it loses nothing. It decides nothing about who may read a thread.
+//! A fold is a function of its journal, so evicting it loses nothing. Access to a thread is checked elsewhere.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,29 +11,29 @@ use windlass::{Engine, EngineError};
 
 use crate::fill::{ROOM_BYTES, fill};
 
-/// Events read at a time.
+/// Events per read.
 const PAGE: usize = 512;
 
-/// Bytes of the events in all kept folds at most, fetched texts included. A fold is at most about as large as its events.
+/// Most bytes of events in all cached folds, with their fetched texts. A fold is at most about as large as its events.
 const KEPT_MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// What a dialect makes of a journal.
+/// A dialect's state that is folded from a journal.
 pub trait JournalFold: Clone + Default + Send {
-    /// Applies the next event. Its texts have been fetched.
+    /// Applies the next event. Its offloaded texts must be filled in.
     fn apply(&mut self, seq: Seq, event: &Event);
 }
 
-/// The folds of the threads that were read last.
+/// Cached folds of the most recently read threads.
 #[derive(Default)]
 pub struct Folds<F> {
-    /// Oldest use first.
+    /// The least recently used fold first.
     kept: Mutex<VecDeque<Kept<F>>>,
 }
 
 struct Kept<F> {
     thread: ThreadId,
     fold: F,
-    /// The last event, as it is in the journal.
+    /// The last applied event, as journaled.
     last: Option<Recorded>,
     /// Bytes of texts that may still be fetched.
     room: u64,
@@ -46,7 +46,7 @@ impl<F: JournalFold> Folds<F> {
     pub async fn read(&self, engine: &Engine, thread: &ThreadId) -> Result<F, EngineError> {
         let mut kept = self.take(thread);
         loop {
-            // The last event is read again: a thread that was deleted and created under the same id has another one.
+            // Reads the last event again. It differs if the thread was deleted and created again under the same id.
             let after = kept.last.as_ref().map_or(Seq::default(), |last| Seq(last.seq.0.saturating_sub(1)));
             let mut page = engine.thread(thread).events(after, PAGE).await?;
             let is_end = page.len() < PAGE;
@@ -72,7 +72,7 @@ impl<F: JournalFold> Folds<F> {
         Ok(fold)
     }
 
-    /// Takes a thread's fold out; a request at the same time folds from the beginning.
+    /// Removes a thread's fold from the cache. A concurrent request folds from the beginning.
     fn take(&self, thread: &ThreadId) -> Kept<F> {
         let mut all = self.kept();
         let at = all.iter().position(|kept| kept.thread == *thread);
@@ -92,7 +92,7 @@ impl<F: JournalFold> Folds<F> {
     }
 
     fn kept(&self) -> MutexGuard<'_, VecDeque<Kept<F>>> {
-        // Nothing panics while the lock is held.
+        // No code panics while it holds the lock.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,7 @@
-//! What was said before a session began here, as its client has it.
+//! The conversation that a client had before its session began here.
 //!
-//! It goes with the first message, and has the weight of the user's own words, whoever is said to have said it.
+//! It is sent with the first message and carries the same weight as the user's text, regardless of the role a line
+//! names.
 
 use serde::Deserialize;
 use windlass::EngineError;
@@ -8,23 +9,21 @@ use windlass::machine::{Input, ThreadId};
 use windlass_server::http::Shared;
 use windlass_server::http::caller::Caller;
 
-/// A message of an earlier conversation.
+/// A message of the earlier conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Line {
-    /// Who said it.
     pub role: String,
-    /// What was said.
     pub content: String,
 }
 
-/// The newest lines, as text for the agent.
+/// The newest lines as text for the agent.
 pub fn told(lines: &[Line], newest: usize) -> Option<String> {
     let lines = &lines[lines.len().saturating_sub(newest)..];
     let told: String = lines.iter().map(|line| format!("\n[{}] {}", line.role, line.content)).collect();
     (!told.is_empty()).then(|| format!("\n\nEarlier messages of this conversation:{told}"))
 }
 
-/// Titles a session by its first message alone, without what goes with it.
+/// Titles a session by its first message, without the earlier conversation.
 pub async fn title(
     app: &Shared,
     caller: &Caller,
@@ -35,7 +34,7 @@ pub async fn title(
     app.engine.thread(thread).send(Input::Title { title, by: caller.user().clone() }).await.map(drop)
 }
 
-/// Characters of a title: what the engine keeps of one.
+/// Characters of a title; the engine's limit.
 const TITLE_CHARS: usize = 59;
 
 #[cfg(test)]

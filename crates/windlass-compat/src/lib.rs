@@ -1,6 +1,6 @@
-//! Outward dialects: other products' interfaces over the same engine, each under a prefix of its own.
+//! Outward dialects: interfaces of other products over the same engine, each under a prefix.
 //!
-//! A dialect maps names and shapes. It decides nothing about a run, and keeps nothing that the journal has.
+//! A dialect maps names and shapes. It makes no decision about a run and stores nothing that the journal has.
 
 mod agui;
 mod call;
@@ -29,7 +29,7 @@ use windlass_server::http::state::dialect::Dialect;
 #[cfg(any(fuzzing, feature = "testing"))]
 use self::agui::RunInput;
 
-/// The dialects that the settings let the server serve.
+/// The dialects that are enabled in the settings.
 pub fn served(settings: &DialectsFile) -> Vec<Arc<dyn Dialect>> {
     let all: [(Name, Arc<dyn Dialect>); 4] = [
         (Name::Skyflo, Arc::new(skyflo::SkyfloDialect)),
@@ -40,7 +40,7 @@ pub fn served(settings: &DialectsFile) -> Vec<Arc<dyn Dialect>> {
     all.into_iter().filter(|(name, _)| settings.serves(*name)).map(|(_, dialect)| dialect).collect()
 }
 
-/// Parses the body of a run request of AG-UI, for fuzzing.
+/// Parses the body of an AG-UI run request, for fuzzing.
 #[cfg(any(fuzzing, feature = "testing"))]
 pub fn parse_run(bytes: &[u8]) {
     if let Ok(run) = windlass_server::http::input::parse::<RunInput>(bytes) {

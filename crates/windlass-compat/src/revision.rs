@@ -1,7 +1,7 @@
-//! The revision of a call that a client was asked about, and the answer's binding to it.
+//! The revision of a call that a client was asked about, and the binding of an answer to it.
 //!
-//! Dialects name an approval by the call. The same call can be asked about again after an edit or a change of its tool,
-//! so its outward id then ends in the approval digest. An answer under an older id is refused.
+//! Dialects identify an approval by its call. A second approval of a call may be requested after an edit or a change of
+//! its tool. The outward id then ends in the approval digest, and an answer with an older id is rejected.
 
 use windlass::machine::{
     Answer, Asked, Call, CallKey, CallStatus, Digest, Fact, Given, InterruptKind, Phase, Run,
@@ -10,24 +10,24 @@ use windlass_server::http::problem::Problem;
 
 use super::call::{Call as OutwardCall, named};
 
-/// What stands between the id of a call and the digest.
+/// Separates the call's id from the digest.
 const MARK: &str = "-v";
-/// Hexadecimal digits of the digest in an id: 128 bits, so that collisions cannot be found.
+/// Hexadecimal digits of the digest in an id: 128 bits, so that collisions are infeasible.
 const DIGITS: usize = 32;
 
-/// The revision of a call that its outward id stands for.
+/// The approval digests that determine a call's outward id.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Revision {
-    /// The approval digest of the first verdict.
+    /// The digest at the first verdict.
     first: Option<Digest>,
-    /// The approval digest now.
+    /// The current digest.
     current: Digest,
-    /// The approval digest that people were last asked about.
+    /// The digest of the most recent approval request.
     asked: Option<Digest>,
 }
 
 impl Revision {
-    /// The revision of a call of the running step.
+    /// The revision of a call of the current step.
     pub fn of(call: &Call) -> Self {
         Self { first: call.first_approval, current: call.approval, asked: call.asked_approval }
     }
@@ -50,7 +50,7 @@ impl Revision {
         }
     }
 
-    /// The outward id of the call. The first revision has the plain id, which clients know before any verdict.
+    /// The outward id of the call. The first revision uses the plain id, which clients know before any verdict.
     pub fn id(&self, plain: &str) -> String {
         match self.asked.filter(|asked| self.first != Some(*asked)) {
             Some(asked) => format!("{plain}{MARK}{}", &asked.to_string()[..DIGITS]),
@@ -58,7 +58,7 @@ impl Revision {
         }
     }
 
-    /// The plain id and the digest's digits.
+    /// Splits an id into the plain id and the digest's digits.
     pub fn split(id: &str) -> (&str, Option<&str>) {
         let is_digest =
             |text: &str| text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -69,17 +69,17 @@ impl Revision {
     }
 }
 
-/// The interrupt that an outward id of a call refers to.
+/// The interrupt that an outward call id refers to.
 #[derive(Debug)]
 pub struct Target<'a> {
     /// The open interrupt.
     pub asked: &'a Asked,
-    /// The call that waits.
+    /// The waiting call.
     pub call: &'a Call,
 }
 
 impl<'a> Target<'a> {
-    /// Finds the open interrupt of a call. Refuses an id of another revision than the one that waits for an approval.
+    /// Finds the open interrupt of a call. Rejects the id of any revision except the one that waits for approval.
     pub fn find(run: Option<&'a Run>, id: &str) -> Result<Self, Problem> {
         let shown = windlass_server::text::first_line(id, 160);
         let closed = || {
@@ -97,7 +97,7 @@ impl<'a> Target<'a> {
         Ok(Self { asked, call })
     }
 
-    /// An answer that counts only for the call as the client was asked about it.
+    /// An answer that is bound to the call as the client was asked about it.
     pub fn given(&self, answer: Answer) -> Given {
         Given { interrupt: self.asked.interrupt.clone(), answer, approval: digest_of(&self.asked.kind) }
     }

@@ -1,7 +1,7 @@
-//! A session as a client names it: a conversation of the caller's, whose thread follows from the name.
+//! A session as clients name it: a conversation of the caller, whose thread id follows from the name.
 //!
-//! There is no table: the thread's id is made of whose it is and of the name, so that two users who chose the same name
-//! never meet, and nobody learns which names others have. What the caller began elsewhere goes by the thread's own id.
+//! There is no table: the thread id is derived from the owner and the name. Two users can choose the same name without
+//! conflict, and neither can discover the other's names. Threads created elsewhere are named by their thread id.
 
 use windlass::EngineError;
 use windlass::machine::{Digest, ThreadId};
@@ -10,23 +10,21 @@ use windlass_server::http::Shared;
 use windlass_server::http::caller::Caller;
 use windlass_server::http::problem::Problem;
 
-/// Characters of a name.
+/// Most characters of a name.
 const NAME_MAX: usize = 64;
-/// Hexadecimal digits that stand for whose a session is: more than any store has users.
+/// Hexadecimal digits that identify the owner; enough for more users than any store has.
 const WHOSE_DIGITS: usize = 16;
 
-/// A session.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// The name that the client knows.
+    /// The client's name of the session.
     pub name: String,
-    /// Its thread.
     pub thread: ThreadId,
-    /// The thread as it stands; `None` where nothing was said yet.
+    /// The thread's row; `None` before the first message.
     pub row: Option<ThreadRow>,
 }
 
-/// Finds the caller's session of a name, which may be one that is only to begin.
+/// Finds the caller's session of this name. The session need not exist yet.
 pub async fn find(app: &Shared, caller: &Caller, name: &str) -> Result<Session, Problem> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_plain) {
@@ -48,7 +46,7 @@ pub async fn find(app: &Shared, caller: &Caller, name: &str) -> Result<Session, 
     Ok(Session { name: name.to_owned(), thread, row: None })
 }
 
-/// The same, where something was said in it before.
+/// Finds the caller's session; an error if it has no message.
 pub async fn begun(app: &Shared, caller: &Caller, name: &str) -> Result<(Session, ThreadRow), Problem> {
     let missing = || Problem::not_found(format!("session `{name}`"));
     let session =
@@ -60,18 +58,18 @@ pub async fn begun(app: &Shared, caller: &Caller, name: &str) -> Result<(Session
     Ok((session, row))
 }
 
-/// The name of a thread of the caller's.
+/// The session name of one of the caller's threads.
 pub fn name_of(caller: &Caller, thread: &ThreadId) -> String {
     let id = thread.as_str();
     id.strip_prefix(&whose(caller)).unwrap_or(id).to_owned()
 }
 
-/// Administrators see the conversations of others in the native API; a session here is one's own.
+/// Administrators can read other users' conversations in the native API, but not through a session.
 fn is_own(caller: &Caller, row: &ThreadRow) -> bool {
     row.view.workspace == caller.workspace() && row.view.owner == *caller.user()
 }
 
-/// What the ids of a user's threads begin with.
+/// Prefix of the caller's thread ids.
 fn whose(caller: &Caller) -> String {
     let digest = Digest::default().chain(&(caller.workspace(), caller.user())).to_string();
     format!("{}-", &digest[..WHOSE_DIGITS])

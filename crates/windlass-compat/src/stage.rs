@@ -1,6 +1,7 @@
-//! Plays golden transcripts of a dialect's mapping: the listing of their folder is the list of behaviours.
+//! Plays golden transcripts of a dialect's mapping. The directory listing is the list of behaviours.
 //!
-//! `= ` is an event before the stream began, `> ` an update, and what follows is what goes out. `UPDATE=1` rewrites that.
+//! A line `= ` is an event before the stream began, `> ` an update; the lines after it are the encoded output.
+//! `UPDATE=1` rewrites them.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -14,7 +15,7 @@ use super::stream::Speaker;
 
 const ZEROS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// What an event of a kind has that no transcript is about.
+/// Default members of an event of this kind.
 fn usual(kind: &str) -> Value {
     match kind {
         "thread.created" => json!({"thread": "thr_1", "workspace": "default", "owner": "ann"}),
@@ -31,17 +32,17 @@ fn usual(kind: &str) -> Value {
     }
 }
 
-/// What a transcript's lines say, one after the other.
+/// Parses a transcript's lines in order.
 #[derive(Debug, Default)]
 pub struct Script {
-    /// Events so far.
+    /// Number of events so far.
     pub seq: u64,
-    /// The time now, in milliseconds.
+    /// The current time in milliseconds.
     pub now: u64,
 }
 
 impl Script {
-    /// `TIME KIND {the rest}`; `"run"` in the rest names another run than the first.
+    /// Parses `TIME KIND {other members}`; a member `"run"` names a run other than the first.
     pub fn event(&mut self, line: &str) -> Event {
         let (at, rest) = line.split_once(' ').expect("a time");
         let (kind, rest) = rest.split_once(' ').unwrap_or((rest, "{}"));
@@ -58,7 +59,7 @@ impl Script {
         Event::decode(&event.to_string()).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    /// An event, a fragment, a snapshot of fragments, a status, or that driving stopped.
+    /// Parses an event, a fragment, a snapshot of fragments, a status, or the end of driving.
     pub fn update(&mut self, line: &str) -> Update {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let seq = Seq(self.seq);
@@ -88,7 +89,7 @@ impl Script {
     }
 }
 
-/// One stream.
+/// State of one transcript.
 struct Stage<S> {
     script: Script,
     before: State,
@@ -126,12 +127,12 @@ fn played<S: Speaker>(begin: fn(Option<&Run>) -> S, script: &str) -> String {
     out
 }
 
-/// Plays every transcript of a dialect. `begin` makes the speaker of a stream beside an active run, or of `run_1`.
+/// Plays every transcript of a dialect. `begin` creates the encoder, beside an active run or for `run_1`.
 pub fn check<S: Speaker>(dialect: &str, begin: fn(Option<&Run>) -> S) {
     check_as(dialect, |script| played(begin, script));
 }
 
-/// Plays every transcript of a dialect in a way of its own.
+/// Plays every transcript of a dialect with a custom player.
 pub fn check_as(dialect: &str, play: impl Fn(&str) -> String) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/{dialect}/golden"));
     let (mut wrong, mut count) = (Vec::new(), 0);

@@ -1,6 +1,6 @@
-//! The stream of a request in a dialect: what its speaker says of a thread, as server-sent events.
+//! The response stream of a request: encodes a thread's updates as server-sent events of a dialect.
 //!
-//! It belongs to the request alone: a client that leaves ends the stream, and the run goes on. (CF-11)
+//! The stream belongs to the request. If the client disconnects, the stream ends and the run continues. (CF-11)
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -19,28 +19,28 @@ use windlass_server::http::stream::place::StreamPlace;
 
 use super::fill::filled;
 
-/// Says what happens in a thread in a dialect's words: a pure mapping, one for each stream.
+/// Encodes a thread's updates for a dialect: a pure mapping with one encoder per stream.
 pub trait Speaker: Send + 'static {
-    /// The frames that tell an update. Texts that are stored apart are filled in before.
+    /// Encodes an update as frames. Its offloaded texts must be filled in.
     fn hear(&mut self, update: &Update, now: Timestamp) -> Vec<String>;
 
-    /// The frames that tell that the thread can no longer be followed.
+    /// The frames for a thread that can no longer be followed.
     fn breaks(&self, why: &str) -> Vec<String>;
 
-    /// Whether everything was said.
+    /// Whether the last frame was sent.
     fn is_over(&self) -> bool;
 }
 
-/// A comment, which keeps proxies from closing a silent stream and which clients skip.
+/// A server-sent comment: it keeps proxies from closing an idle stream, and clients skip it.
 const ALIVE: &str = ": alive\n\n";
 
-/// A thread from an event on, for whoever sent these headers.
+/// A thread's feed from an event on, for the client that sent these headers.
 pub fn feed(app: &Shared, headers: &HeaderMap, thread: &ThreadId, from: Seq) -> Feed {
     let after = Seq(from.0.saturating_sub(1));
     Feed::open(app, Reader::of(headers), thread, after.into(), Backlog::Fragments)
 }
 
-/// The answer to a request: some frames at once, then what is said of a thread.
+/// The HTTP response: sends the first frames at once, then streams the thread's updates.
 pub fn respond(
     app: &Shared,
     place: StreamPlace,
@@ -59,7 +59,7 @@ pub fn respond(
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
         (header::CONNECTION, HeaderValue::from_static("keep-alive")),
-        // Asks proxies to hand on each event at once. (ZE-S9)
+        // Disables response buffering in proxies. (ZE-S9)
         (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
     (headers, Body::from_stream(frames)).into_response()

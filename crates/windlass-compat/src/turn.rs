@@ -1,8 +1,8 @@
-//! Whose turn it is in a thread, for a stream that tells of one run alone: its message may wait behind another run.
+//! Tracks when the run of a single-run stream becomes active. Its message may be queued behind another run.
 
 use windlass::machine::{Event, Fact, InputId, RunId};
 
-/// The turn of a stream's run.
+/// The progress of a stream's run.
 #[derive(Debug)]
 pub struct Turn {
     run: RunId,
@@ -13,50 +13,47 @@ pub struct Turn {
 enum Stage {
     /// The run is about to begin.
     Soon,
-    /// Its message waits behind another run.
+    /// Its message is queued behind another run.
     Queued(InputId),
-    /// It goes on.
+    /// The run is active.
     Now,
 }
 
-/// What an event is to a stream.
+/// How an event relates to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// One of its own run.
+    /// An event of the stream's run.
     Own,
-    /// Its message was taken back before the run began.
+    /// The message was withdrawn before the run began.
     TakenBack,
-    /// Another run's, or one about turns.
+    /// An event of another run, or one about the queue.
     Nothing,
 }
 
 impl Turn {
-    /// The turn of a run that a message has just started, or is to start.
+    /// A run that a message has started or will start.
     pub fn new(run: RunId) -> Self {
         Self { run, stage: Stage::Soon }
     }
 
-    /// The turn of a run that goes on.
+    /// A run that is active.
     pub fn now(run: RunId) -> Self {
         Self { run, stage: Stage::Now }
     }
 
-    /// The run.
     pub fn run(&self) -> &RunId {
         &self.run
     }
 
-    /// Whether it is the run's turn.
     pub fn is_now(&self) -> bool {
         self.stage == Stage::Now
     }
 
-    /// Whether the message waits behind another run.
     pub fn is_queued(&self) -> bool {
         matches!(self.stage, Stage::Queued(_))
     }
 
-    /// Takes an event; returns what it is to the stream.
+    /// Applies an event. Returns how it relates to the stream.
     pub fn hear(&mut self, event: &Event) -> Heard {
         let is_own = event.run.as_ref() == Some(&self.run);
         match &event.fact {
@@ -68,8 +65,8 @@ impl Turn {
                 return Heard::TakenBack;
             }
             Fact::RunStarted { .. } if is_own => self.stage = Stage::Now,
-            _ if is_own && self.is_now() => return Heard::Own, // tidy: what it says is for the speaker
-            _ => {}                                            // tidy: of other runs nothing is told
+            _ if is_own && self.is_now() => return Heard::Own, // tidy: the encoder handles the run's own events
+            _ => {}                                            // tidy: events of other runs are skipped
         }
         Heard::Nothing
     }

@@ -1,7 +1,7 @@
-//! `GET /agui/threads/{thread}`: coming back. The protocol has no resumption, so a stream begins with a snapshot of all
-//! messages; what was told before is in it, and is not streamed again.
+//! `GET /agui/threads/{thread}`: reconnects to a thread. AG-UI cannot resume a stream, so each stream begins with a
+//! snapshot of all messages and does not replay earlier events.
 //!
-//! A `POST` whose run is known already answers in the same way.
+//! A `POST` with the id of a known run answers in the same way.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::speak::Speaker;
 use super::thread::find;
 use super::word::{Scene, Word};
 
-/// All messages of a thread, then what happens in its newest run until that ends or waits.
+/// Streams a snapshot of the thread's messages, then the events of its newest run until the run ends or waits.
 pub async fn attach(
     State(app): State<Shared>,
     Extension(histories): Extension<Arc<Histories>>,
@@ -46,7 +46,7 @@ pub async fn attach(
     tell(request, &thread, scene, run, &history, None).await
 }
 
-/// Tells of a run from a history on, which the client gets first.
+/// Streams a run, starting with a snapshot of the given history.
 pub async fn tell(
     request: StreamRequest<'_>,
     thread: &ThreadId,

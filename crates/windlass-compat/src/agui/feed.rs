@@ -1,6 +1,6 @@
-//! The stream of a request: what a speaker says of a thread, as server-sent events, with a comment when it is silent.
+//! The response stream of a request: encodes a thread's updates as server-sent events, with a comment as keep-alive.
 //!
-//! It belongs to the request alone. A client that leaves ends the stream, and the run goes on.
+//! The stream belongs to the request. If the client disconnects, the stream ends and the run continues.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -27,41 +27,39 @@ use super::speak::{DETACHED, Speaker};
 use super::word::Word;
 use crate::fill::filled;
 
-/// How long it takes at most to find out what has come of a reply: a fast model never pauses.
+/// Longest time spent collecting the fragments of a reply in progress. The limit is needed because a fast model never
+/// pauses.
 const JOIN: Duration = Duration::from_secs(1);
-/// How long its first fragment is waited for: where there is one, the store is asked first.
+/// Longest wait for the first fragment; the bus may have to read the store before it sends one.
 const JOIN_FIRST: Duration = Duration::from_millis(250);
-/// After what pause no more of what had come is on its way: that lies in memory.
+/// Pause after which all earlier fragments have arrived. They are in memory, so a few milliseconds suffice.
 const JOIN_PAUSE: Duration = Duration::from_millis(5);
 
-/// What a client's readers skip.
+/// A server-sent comment, which clients skip.
 const SILENCE: &str = ":\n\n";
 
-/// A request for a stream.
 pub struct StreamRequest<'a> {
-    /// The server.
     pub app: &'a Shared,
-    /// The request's headers.
     pub headers: &'a HeaderMap,
-    /// The place that the stream takes.
+    /// The slot that the stream occupies until it ends.
     pub place: StreamPlace,
 }
 
-/// A stream.
+/// The open stream of one request.
 pub struct Live {
     app: Shared,
     thread: ThreadId,
     speaker: Speaker,
     feed: Feed,
     ready: VecDeque<String>,
-    /// Whether a snapshot has yet to be told, with what has come of a reply that is under way.
+    /// Whether the stream must first send a snapshot that includes the reply in progress.
     joins: bool,
     is_over: bool,
     _place: StreamPlace,
 }
 
 impl Live {
-    /// Speaks of a thread from after an event on.
+    /// Opens a stream of the events after `after`.
     pub fn open(request: StreamRequest<'_>, thread: &ThreadId, after: Seq, speaker: Speaker) -> Self {
         let StreamRequest { app, headers, place } = request;
         Self {
@@ -76,14 +74,14 @@ impl Live {
         }
     }
 
-    /// The same for a client that comes back in the middle of a reply.
+    /// Marks the client as one that reconnects in the middle of a reply.
     pub fn joining(mut self) -> Self {
         self.joins = true;
         self.speaker.joins(true);
         self
     }
 
-    /// The answer to a request: some words at once, then what is said of the thread.
+    /// The HTTP response: sends the first events at once, then streams the thread's updates.
     pub fn respond(mut self, first: Vec<Said>) -> Response {
         self.ready.extend(first.into_iter().filter_map(|said| match said {
             Said::Word(word) => Some(word.frame(None)),
@@ -96,7 +94,7 @@ impl Live {
         let headers = [
             (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
             (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-            // Asks proxies to hand on each event at once.
+            // Disables response buffering in proxies.
             (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
         ];
         (headers, Body::from_stream(frames)).into_response()
@@ -119,15 +117,14 @@ impl Live {
             };
             if let Err(problem) = taken {
                 let said = self.speaker.breaks(DETACHED, &problem.detail);
-                // Nothing is read for these.
+                // Encoding an error reads nothing from the store, so this cannot fail.
                 self.say(said, self.feed.position(), false).await.ok();
             }
             self.is_over = self.speaker.is_over();
         }
     }
 
-    /// Gathers what has come of a reply that is under way, so that whoever comes back gets it in the snapshot and not
-    /// in fragments.
+    /// Collects the fragments of a reply in progress, so that a reconnecting client receives them in the snapshot.
     async fn join(&mut self) -> Result<(), Problem> {
         let mut items = Vec::new();
         let gather = async {
@@ -139,7 +136,7 @@ impl Live {
                 items.push(item);
             }
         };
-        // Either way there is nothing more to gather.
+        // A timeout is no error: the items collected so far are sent.
         tokio::time::timeout(JOIN, gather).await.ok();
         let mut gathered = Gathered::default();
         let mut is_told = false;
@@ -160,7 +157,8 @@ impl Live {
         }
     }
 
-    /// Tells what was gathered; the first time, or before an event, with all messages. Returns whether they were told.
+    /// Sends the collected fragments, with a snapshot of all messages if none was sent yet. Returns whether a snapshot
+    /// was sent.
     async fn flush(&mut self, gathered: &mut Gathered, is_told: bool) -> Result<bool, Problem> {
         let Gathered { at, update: Some(update), .. } = std::mem::take(gathered) else {
             return Ok(is_told);
@@ -171,14 +169,14 @@ impl Live {
         Ok(is_told || is_history)
     }
 
-    /// Says what is said of an item; returns whether all messages were told with it.
+    /// Encodes an item of the feed. Returns whether it was sent as a snapshot of all messages.
     async fn take(&mut self, item: Item) -> Result<bool, Problem> {
         let mut at = self.feed.position();
         let mut is_event = false;
         let said = match item {
             Item::Told(_, Update::Status(ThreadStatus::Waiting)) => {
                 let open = self.app.engine.thread(&self.thread).interrupts().await?;
-                // Somebody may have answered since.
+                // The interrupts may have been answered since the status was published.
                 if open.is_empty() { Vec::new() } else { self.speaker.waits(&open) }
             }
             Item::Told(position, update) => {
@@ -200,8 +198,8 @@ impl Live {
         Ok(is_history)
     }
 
-    /// Writes words that are said at a place; the last one of an event or a fragment has its position. A snapshot is
-    /// told whenever a client needs it, and has none.
+    /// Queues events. The last event of a journal entry or fragment carries its position. A snapshot carries none,
+    /// because it is sent on demand.
     async fn say(&mut self, said: Vec<Said>, at: Position, is_event: bool) -> Result<(), Problem> {
         let last = said.len().saturating_sub(1);
         let is_placed = is_event && !said.iter().any(|said| matches!(said, Said::History(_)));
@@ -221,7 +219,7 @@ impl Live {
     }
 }
 
-/// Fragments as one.
+/// Collected fragments, merged into one update.
 #[derive(Default)]
 struct Gathered {
     at: Position,
@@ -244,7 +242,7 @@ impl Gathered {
     }
 }
 
-/// A fragment put to the block that it belongs to.
+/// Merges a fragment into the block that it belongs to.
 fn joined(mut parts: Vec<Delta>, delta: Delta) -> Vec<Delta> {
     let place = |delta: &Delta| match delta {
         Delta::Text { part, .. } | Delta::Reasoning { part, .. } | Delta::Call { part, .. } => *part,
@@ -270,7 +268,7 @@ fn joined(mut parts: Vec<Delta>, delta: Delta) -> Vec<Delta> {
     parts
 }
 
-/// Words alone: the answer to a request about a run that has ended, or waits.
+/// A response of the given events alone, for a run that has ended or waits.
 pub fn told(words: Vec<Said>) -> Response {
     let frames: String = words
         .into_iter()

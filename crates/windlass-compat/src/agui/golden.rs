@@ -1,7 +1,7 @@
-//! Golden transcripts of the mapping: `golden/*.txt`, whose listing is the list of behaviours.
+//! Golden transcripts of the mapping in `golden/*.txt`. The directory listing is the list of behaviours.
 //!
-//! `= ` is an event before the stream began, `> ` an update, `? ` an answer to what is asked, and what follows is what
-//! goes out. `UPDATE=1` rewrites that.
+//! A line `= ` is an event before the stream began, `> ` an update, `? ` a client's answers to interrupts. The lines
+//! after it are the encoded output. `UPDATE=1` rewrites them.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ use super::word::{Scene, Word};
 
 const ZEROS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// What an event of a kind has that no transcript is about.
+/// Default members of an event of this kind.
 fn usual(kind: &str) -> Value {
     match kind {
         "thread.created" => json!({"thread": "thr_1", "workspace": "default", "owner": "ann"}),
@@ -37,7 +37,7 @@ fn usual(kind: &str) -> Value {
     }
 }
 
-/// One stream.
+/// State of one transcript.
 #[derive(Default)]
 struct Stage {
     history: History,
@@ -47,7 +47,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// `KIND {the rest}`.
+    /// Parses `KIND {other members}` into an event.
     fn event(&mut self, line: &str) -> Event {
         let (kind, rest) = line.split_once(' ').unwrap_or((line, "{}"));
         let mut event = json!({"at": 1, "run": "run_1", "type": kind});
@@ -108,7 +108,7 @@ impl Stage {
         speaker.waits(&self.open)
     }
 
-    /// Begins the stream: `begin`, or `attach` for a client that comes back.
+    /// Begins the stream: `begin`, or `attach` for a client that reconnects.
     fn begin(&mut self, run: &str, comes_back: bool) -> Vec<Said> {
         let scene = Scene { thread: "t".into(), run: "r".into() };
         let mut speaker = Speaker::new(scene, RunId::from(run), &self.history);
@@ -143,7 +143,7 @@ impl Stage {
         }
     }
 
-    /// What the engine is told of answers at a moment.
+    /// The answers that are passed to the engine at the given time.
     fn answered(&self, line: &str) -> String {
         let (at, resume) = line.split_once(' ').expect("a moment");
         let resume: Vec<Resume> = serde_json::from_str(resume).expect("answers");
@@ -172,7 +172,7 @@ impl Stage {
     }
 }
 
-/// Absent members are left out and never null.
+/// Whether a value contains `null`. AG-UI omits absent members.
 fn has_null(value: &Value) -> bool {
     match value {
         Value::Null => true,

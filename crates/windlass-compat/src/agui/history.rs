@@ -1,6 +1,6 @@
-//! A thread as a client is to find it: its messages, what was said before under which id, and where its run stands.
+//! The state of a thread as a client sees it: its messages, the message ids it has used, and the state of its run.
 //!
-//! A fold of the journal: nothing is recorded beside it.
+//! A fold of the journal; nothing is stored beside it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,50 +18,46 @@ use super::word::Spent;
 use crate::fill::{ROOM_BYTES, fill};
 use crate::folds::JournalFold;
 
-/// Events read at a time.
+/// Events per read.
 const PAGE: usize = 512;
 
-/// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {
-    /// In a word.
     pub status: RunStatus,
-    /// What went wrong.
     pub error: Option<RunError>,
-    /// What it used since it last waited.
+    /// Tokens used since the run last waited.
     pub spent: Spent,
 }
 
-/// The fold.
+/// The fold of a thread's journal.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// The last event in it.
+    /// The last applied event.
     pub seq: Seq,
-    /// The messages, each with its run.
+    /// Each message with its run.
     messages: Vec<(Option<RunId>, Message)>,
-    /// Messages that wait, with the runs that they are to start.
+    /// Queued messages with the runs that they will start.
     pub queued: HashMap<InputId, (RunId, Message)>,
-    /// Every message that was ever sent, with its run.
+    /// Every message ever received, with its run.
     pub known: HashMap<InputId, Option<RunId>>,
     /// The newest run.
     pub run: Option<RunId>,
-    /// How runs ended.
     pub ended: HashMap<RunId, Ending>,
-    /// What clients call runs, in the order of their requests.
+    /// The clients' run ids in the order of their requests, each with the engine's id.
     pub outward: Vec<(String, RunId)>,
-    /// The step that is under way, and where its newest try began.
+    /// The step in progress, and the event at which its newest attempt began.
     pub step: Option<(u32, Seq)>,
-    /// Whether the model is being called.
+    /// Whether a model call is in progress.
     pub is_calling: bool,
     /// The model of the newest step.
     pub model: Option<ModelName>,
-    /// The ids of the newest reply's calls.
+    /// Client-visible ids of the newest reply's calls.
     pub calls: BTreeMap<CallKey, String>,
-    /// The calls that interrupts were about.
+    /// The call of each interrupt.
     pub asked: HashMap<InterruptId, CallKey>,
-    /// Interrupts that are closed, and by whom.
+    /// Closed interrupts, with the principal who closed each.
     pub closed: HashMap<InterruptId, Principal>,
-    /// What the run used since it last waited.
+    /// Tokens used since the run last waited.
     pub spent: Spent,
 }
 
@@ -72,14 +68,14 @@ impl JournalFold for History {
 }
 
 impl History {
-    /// Reads a thread up to an event.
+    /// Folds a thread up to the event `until`.
     pub async fn read(engine: &Engine, thread: &ThreadId, until: Seq) -> Result<Self, EngineError> {
         let mut history = Self::default();
         history.read_on(engine, thread, until).await?;
         Ok(history)
     }
 
-    /// Reads the events after those that it has, up to an event.
+    /// Applies further events, up to the event `until`.
     pub async fn read_on(
         &mut self,
         engine: &Engine,
@@ -103,23 +99,23 @@ impl History {
         }
     }
 
-    /// The messages, those of runs that were taken back left out.
+    /// All messages, without those of runs that were rolled back.
     pub fn messages(&self) -> Vec<Message> {
         self.messages.iter().map(|(_, message)| message.clone()).collect()
     }
 
-    /// Whether a client that has certain messages lacks none.
+    /// Whether the client has every message, by id.
     pub fn is_known_to(&self, has: impl Fn(&str) -> bool) -> bool {
         let mut ids = self.messages.iter().filter_map(|(_, message)| message.id_that_is_kept());
         ids.all(has)
     }
 
-    /// The newest run, where it goes on.
+    /// The newest run, unless it has ended.
     pub fn active(&self) -> Option<&RunId> {
         self.run.as_ref().filter(|run| !self.ended.contains_key(*run))
     }
 
-    /// Applies the next event. Its texts have been fetched.
+    /// Applies the next event. Its offloaded texts must be filled in.
     pub fn apply(&mut self, seq: Seq, event: &Event) {
         self.seq = seq;
         match &event.fact {

@@ -1,4 +1,5 @@
-//! What a client asks: a run input, of which all fields are read and some are not given to the agent.
+//! The request body of AG-UI: a run input. All fields are parsed; client tools, state and context are not passed to the
+//! agent.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -8,18 +9,16 @@ use windlass_server::http::start::send::Said;
 
 use super::word::Word;
 
-/// Longest id, in bytes: those of clients are UUIDs.
+/// Longest accepted id, in bytes. Clients use UUIDs.
 const ID_MAX_BYTES: usize = 256;
-/// Messages of a request at most.
+/// Most messages in a request.
 const MESSAGES_MAX: usize = 10_000;
 
-/// A run input. Unknown members are ignored, as the protocol wants it.
+/// A run input. Unknown members are ignored, as AG-UI requires.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunInput {
-    /// The client's id of the thread.
     pub thread_id: String,
-    /// The client's id of the run.
     pub run_id: String,
     messages: Vec<Line>,
     #[serde(default)]
@@ -30,7 +29,7 @@ pub struct RunInput {
     state: Value,
     #[serde(default)]
     forwarded_props: Value,
-    /// Answers to what a run before asked.
+    /// Answers to the interrupts of an earlier run.
     #[serde(default)]
     pub resume: Vec<Resume>,
 }
@@ -48,43 +47,40 @@ struct Tool {
     name: String,
 }
 
-/// An answer.
+/// An answer to one interrupt.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resume {
-    /// What it answers.
     pub interrupt_id: String,
-    /// Whether it does.
     pub status: Status,
-    /// The answer.
+    /// The answer; its shape is the interrupt's `responseSchema`.
     #[serde(default)]
     pub payload: Value,
-    /// What is said beside it.
+    /// Further members, of which `approval` is read.
     #[serde(default)]
     pub metadata: Value,
 }
 
-/// Whether something was answered.
+/// Whether the client answers an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It was.
+    /// The payload is an answer.
     Resolved,
-    /// Nobody answers it.
+    /// The client declines to answer.
     Cancelled,
 }
 
-/// A message of the user.
+/// A new message of the user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct New {
-    /// The client's id of it.
+    /// The client's id of the message.
     pub id: InputId,
-    /// What is said.
     pub message: Message,
 }
 
 impl RunInput {
-    /// Refuses what is too long to be an id, or empty.
+    /// Rejects ids that are empty or too long, and too many messages.
     pub fn check(&self) -> Result<(), Problem> {
         let users =
             self.messages.iter().filter(|line| line.role == "user").map(|line| ("messages[].id", &line.id));
@@ -102,7 +98,7 @@ impl RunInput {
         self.mode().map(drop)
     }
 
-    /// The mode that the client wishes for the run: the member `mode` of its `forwardedProps`, whose others are ignored.
+    /// The mode that the client requests, from the member `mode` of `forwardedProps`. Other members are ignored.
     pub fn mode(&self) -> Result<Option<Mode>, Problem> {
         match &self.forwarded_props["mode"] {
             Value::Null => Ok(None),
@@ -111,7 +107,7 @@ impl RunInput {
         }
     }
 
-    /// The id of the newest message of the user.
+    /// The id of the user's newest message.
     pub fn newest_id(&self) -> Option<InputId> {
         self.newest_line().map(|line| InputId::from(line.id.as_str()))
     }
@@ -120,19 +116,19 @@ impl RunInput {
         self.messages.iter().rev().find(|line| line.role == "user")
     }
 
-    /// The newest message of the user.
+    /// The user's newest message.
     pub fn newest(&self) -> Result<Option<New>, Problem> {
         let Some(line) = self.newest_line() else { return Ok(None) };
         let message = line.read()?;
         Ok(Some(New { id: InputId::from(line.id.as_str()), message }))
     }
 
-    /// Whether the client has a message.
+    /// Whether the input contains a message with this id.
     pub fn has(&self, id: &str) -> bool {
         self.messages.iter().any(|line| line.id == id)
     }
 
-    /// What of the input is not given to the agent.
+    /// A `CUSTOM` event that names the parts of the input that are not passed to the agent; `None` if there are none.
     pub fn unused(&self) -> Option<Word> {
         let tools: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
         let has_state = match &self.state {

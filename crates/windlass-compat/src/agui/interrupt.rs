@@ -1,6 +1,6 @@
-//! What a run waits for, as clients are told, and what they answer, as the engine is told.
+//! Encodes open interrupts for clients and parses the clients' answers.
 //!
-//! The shape of an answer stands in `responseSchema`. A payload that does not fit answers nothing.
+//! An interrupt's `responseSchema` is the shape of its answer. A payload that does not match is rejected.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use super::super::revision::digest_of;
 use super::input::{Resume, Status};
 use super::message::text;
 
-/// Something that a run waits for.
+/// An interrupt as AG-UI encodes it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Interrupt {
@@ -28,7 +28,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// An open interrupt, and the id of the call that waits for it.
+    /// Encodes an open interrupt. `call` is the client-visible id of the call that waits for it.
     pub fn new(open: &OpenInterrupt, call: Option<&String>) -> Self {
         let asked = Asked::of(open);
         let mut metadata = Map::new();
@@ -54,7 +54,7 @@ impl Interrupt {
     }
 }
 
-/// What a kind of interrupt asks.
+/// The parts of an interrupt that depend on its kind.
 struct Asked {
     reason: &'static str,
     message: String,
@@ -143,13 +143,13 @@ fn doubt() -> Value {
     })
 }
 
-/// A moment in ISO 8601.
+/// Formats a time as ISO 8601.
 fn moment(at: Timestamp) -> String {
     let ms = i64::try_from(at.0).unwrap_or(i64::MAX);
     jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX).to_string()
 }
 
-/// Reads answers to all that is open; `None` where one of them has none, and then nothing is answered.
+/// Parses the answers to all open interrupts. Returns `None` if one has no answer; then none is applied.
 pub fn answers(
     open: &[OpenInterrupt],
     resume: &[Resume],
@@ -170,14 +170,14 @@ pub fn answers(
         given.push(Given {
             interrupt: open.interrupt.clone(),
             answer: answer(open, entry)?,
-            // The interrupt that is named stands for one call as it was shown.
+            // Naming the interrupt approves its call in the version that was shown to the client.
             approval: approval(entry)?.or_else(|| digest_of(&open.kind)),
         });
     }
     Ok(Some(given))
 }
 
-/// The call as it was looked at, where a client sends that back.
+/// The approval digest of the call, if the client sends one back.
 fn approval(entry: &Resume) -> Result<Option<Digest>, Problem> {
     let Some(text) = entry.metadata["approval"].as_str() else { return Ok(None) };
     let digest = Digest::from_hex(text);
@@ -207,7 +207,7 @@ fn answer(open: &OpenInterrupt, entry: &Resume) -> Result<Answer, Problem> {
                 _ => unfit("it says whether the call is `approved`"), // tidy: JSON of any other shape
             }
         }
-        // A client that puts "reject" on a button sends this whatever is asked; it is no reply.
+        // A client with a generic "reject" button sends this for every kind of interrupt. It is a denial, not a reply.
         InterruptKind::Question(_) if payload["approved"] == false => {
             Ok(Answer::Deny { reason: text("reason") })
         }

@@ -1,58 +1,43 @@
-//! Messages as clients keep them, and their ids, which are the same in fragments and in snapshots.
+//! Messages in AG-UI's shape, and their ids. Fragments and snapshots use the same ids.
 //!
-//! Ids are made of places in the journal, so that no table of them is needed.
+//! Ids are derived from journal positions, so no table of ids is needed.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use windlass::machine::{Block, Content, LONG_TEXT, Message as Said, Outcome, RunId, Seq};
 
-/// A message.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
 pub enum Message {
-    /// A person's.
     User {
-        /// The client's id of it.
+        /// The client's id of the message.
         id: String,
-        /// What is said.
         content: String,
     },
-    /// The agent's.
     #[serde(rename_all = "camelCase")]
     Assistant {
-        /// Its id.
         id: String,
-        /// What is said.
         #[serde(skip_serializing_if = "Option::is_none")]
         content: Option<String>,
-        /// What it asks of tools.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall>,
     },
-    /// A tool's.
     #[serde(rename_all = "camelCase")]
     Tool {
-        /// Its id.
         id: String,
-        /// The call.
         tool_call_id: String,
-        /// The result.
         content: String,
-        /// How it came to it, where the tool did not simply answer.
+        /// The outcome, if the tool did not return normally.
         #[serde(skip_serializing_if = "Option::is_none")]
         metadata: Option<Map<String, Value>>,
     },
-    /// What the model has thought.
-    Reasoning {
-        /// Its id.
-        id: String,
-        /// The thought.
-        content: String,
-    },
+    /// Reasoning of the model.
+    Reasoning { id: String, content: String },
 }
 
 impl Message {
-    /// Its id, where clients send it back with their next request: what was thought, some keep to themselves.
+    /// The message id, if clients send the message back in their next request. `None` for reasoning, which some clients
+    /// do not send back.
     pub fn id_that_is_kept(&self) -> Option<&str> {
         match self {
             Self::User { id, .. } | Self::Assistant { id, .. } | Self::Tool { id, .. } => Some(id),
@@ -61,10 +46,9 @@ impl Message {
     }
 }
 
-/// A call in a message.
+/// A tool call inside an assistant message.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolCall {
-    /// Its id.
     pub id: String,
     #[serde(rename = "type")]
     kind: &'static str,
@@ -78,23 +62,22 @@ struct Function {
 }
 
 impl ToolCall {
-    /// A call of a tool.
     pub fn new(id: String, name: String, arguments: String) -> Self {
         Self { id, kind: "function", function: Function { name, arguments } }
     }
 }
 
-/// The id of a reply: the run, and where its model call began.
+/// The id of a reply: the run, and the event at which the model call began.
 pub fn reply_id(run: &RunId, step: Seq) -> String {
     format!("{run}-{step}")
 }
 
-/// The id of what the model has thought before a reply.
+/// The id of the reasoning that precedes a reply.
 pub fn thought_id(reply: &str) -> String {
     format!("{reply}-thought")
 }
 
-/// The id of a call of a reply.
+/// The id of a call in a reply.
 pub fn call_id(reply: &str, index: usize) -> String {
     format!("{reply}-{index}")
 }
@@ -104,12 +87,12 @@ pub fn result_id(call: &str) -> String {
     format!("{call}-result")
 }
 
-/// The id of what a run says beyond its replies.
+/// The id of the text that a run adds after its last reply.
 pub fn last_words_id(run: &RunId) -> String {
     format!("{run}-end")
 }
 
-/// A reply as messages: what was thought, then what is said and asked of tools.
+/// Converts a reply to messages: the reasoning, then the text with the tool calls.
 pub fn of_reply(id: &str, thought: String, said: String, calls: Vec<ToolCall>) -> Vec<Message> {
     let mut messages = Vec::new();
     if !thought.is_empty() {
@@ -122,7 +105,7 @@ pub fn of_reply(id: &str, thought: String, said: String, calls: Vec<ToolCall>) -
     messages
 }
 
-/// The parts of a reply: what was thought, what is said, and each call's tool and arguments.
+/// Splits a reply into its reasoning, its text, and each call's tool and arguments.
 pub fn parts(message: &Said) -> (String, String, Vec<(String, String)>) {
     let (mut thought, mut said, mut calls) = (String::new(), String::new(), Vec::new());
     for block in &message.blocks {
@@ -136,12 +119,12 @@ pub fn parts(message: &Said) -> (String, String, Vec<(String, String)>) {
     (thought, said, calls)
 }
 
-/// A text. Those that are stored apart are filled in before they come here; one that could not be is marked.
+/// The text of a content. Offloaded texts are filled in beforehand; a missing one is replaced by a mark.
 pub fn text(content: &Content) -> &str {
     content.inline().unwrap_or(LONG_TEXT)
 }
 
-/// What blocks say, as one text; media is told by name, type and size.
+/// Blocks as one text. Media is described by name, type and size.
 pub fn plain(blocks: &[Block]) -> String {
     let told = blocks.iter().filter_map(|block| match block {
         Block::Text { text: said, .. } => Some(text(said).to_owned()),
@@ -154,7 +137,7 @@ pub fn plain(blocks: &[Block]) -> String {
     told.collect::<Vec<_>>().join("\n")
 }
 
-/// What is said of a result beside its text; nothing where the tool has answered and it is no error.
+/// Metadata of a result: its outcome. `None` if the tool returned normally and without an error.
 pub fn remark(outcome: Outcome, error: bool) -> Option<Map<String, Value>> {
     if outcome == Outcome::Returned && !error {
         return None;

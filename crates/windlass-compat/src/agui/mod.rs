@@ -1,7 +1,7 @@
-//! AG-UI 1.0, under `/agui`: `POST` a run input and read its events; `GET` a thread to come back to it.
+//! AG-UI 1.0 under `/agui`: `POST` a run input and stream its events, or `GET` a thread to reconnect.
 //!
-//! The journal is the history: of a client's messages only the newest one of its user is taken, and only once. The
-//! client's tools, its state and its context are not given to the agent; a `CUSTOM` event says so.
+//! The journal is the history. Of a client's messages, only the user's newest is read, and only once. Client tools,
+//! state and context are not passed to the agent; a `CUSTOM` event says so.
 
 mod attach;
 mod feed;
@@ -30,7 +30,6 @@ use windlass_server::http::state::dialect::Dialect;
 
 use crate::folds::Folds;
 
-/// The dialect.
 pub struct AguiDialect;
 
 #[async_trait]
@@ -40,10 +39,9 @@ impl Dialect for AguiDialect {
     }
 }
 
-/// The folds of threads that clients use.
+/// Cached folds of the threads that clients use.
 type Histories = Folds<history::History>;
 
-/// The routes.
 fn routes() -> Router<Shared> {
     let histories = Arc::<Histories>::default();
     Router::new()

@@ -1,32 +1,31 @@
-//! The ids that clients give to runs, as notes in the journal. Each is recorded in the append that takes the client's
-//! message or answers, so that no crash loses one.
+//! Notes in the journal that hold the run ids chosen by clients. Each note is recorded in the append that takes the
+//! client's message or answers, so that a crash cannot lose it.
 
 use serde_json::{Value, json};
 use windlass::machine::{InputId, Note, RunId};
 
-/// The name of the notes.
 const NAME: &str = "agui.run";
 
-/// What a client named.
+/// What a client's run id refers to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Named {
-    /// The run that a message leads to.
+    /// The run that this message starts.
     Message(InputId),
-    /// A run.
+    /// An existing run.
     Run(RunId),
 }
 
-/// A client's id of the run that a message leads to.
+/// A note with the client's id of the run that `message` starts.
 pub fn of_message(outward: &str, message: &InputId) -> Note {
     Note { name: NAME.into(), data: json!({"outward": outward, "message": message.as_str()}) }
 }
 
-/// A client's id of a run.
+/// A note with the client's id of an existing run.
 pub fn of_run(outward: &str, run: &RunId) -> Note {
     Note { name: NAME.into(), data: json!({"outward": outward, "run": run.as_str()}) }
 }
 
-/// Reads a note; `None` if it is another program's.
+/// Parses a note. Returns `None` if another program wrote it.
 pub fn read(name: &str, data: &Value) -> Option<(String, Named)> {
     let text = |member: &str| data[member].as_str().filter(|_| name == NAME);
     let named = match text("message") {

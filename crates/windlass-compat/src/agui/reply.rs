@@ -1,20 +1,20 @@
-//! A reply while it comes: what of it was told, so that the fragments make up the whole, and each item is opened and
-//! closed once or goes on where a snapshot left it.
+//! Encodes a reply while it streams. Tracks the text already sent, so that the fragments add up to the whole reply.
+//! Each item is opened and closed once, or continues where a snapshot ended.
 //!
-//! A fragment cannot be taken back. Where a try fails, or the whole is another than its fragments said, a snapshot of
-//! all messages puts it right.
+//! A sent fragment cannot be retracted. If an attempt fails or the final reply differs from its fragments, a snapshot
+//! of all messages corrects the client.
 
 use windlass::port::model::Delta;
 
 use super::message::{Message, ToolCall, call_id, of_reply, thought_id};
 use super::word::{Role, Word};
 
-/// Something to say.
+/// Output of the encoder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
-    /// In a word.
+    /// An event.
     Word(Word),
-    /// In a snapshot of all messages that the journal has, and these after them.
+    /// A snapshot of all journaled messages, followed by these messages.
     History(Vec<Message>),
 }
 
@@ -24,7 +24,7 @@ impl From<Word> for Said {
     }
 }
 
-/// A text that comes in fragments.
+/// A text that is sent in fragments.
 #[derive(Debug, Default)]
 struct Flow {
     told: String,
@@ -35,35 +35,35 @@ struct Flow {
 struct Call {
     part: u32,
     name: Option<String>,
-    /// What came before the name did.
+    /// Arguments that arrived before the tool's name.
     early: String,
     flow: Flow,
 }
 
-/// The reply of a step's try.
+/// The reply of one attempt.
 #[derive(Debug)]
 pub struct Reply {
     id: String,
     thought: Flow,
     text: Flow,
     calls: Vec<Call>,
-    /// Whether its client may have seen a beginning of it elsewhere, and was shown none of it here.
+    /// Whether the client may have received the beginning of this reply on an earlier stream, and nothing on this one.
     is_joined: bool,
 }
 
-/// A whole reply, or what has come of one.
+/// A whole reply, or the part that has arrived.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Whole {
-    /// What was thought.
+    /// The reasoning.
     pub thought: String,
-    /// What is said.
+    /// The text.
     pub said: String,
     /// Each call's tool and arguments.
     pub calls: Vec<(String, String)>,
 }
 
 impl Whole {
-    /// What has come of a reply.
+    /// Assembles the parts of a reply that have arrived.
     pub fn so_far(parts: &[Delta]) -> Self {
         let mut whole = Self::default();
         for part in parts {
@@ -79,7 +79,7 @@ impl Whole {
         whole
     }
 
-    /// As messages.
+    /// Converts the reply to messages.
     pub fn messages(&self, id: &str) -> Vec<Message> {
         let calls = self.calls.iter().enumerate();
         let calls = calls.map(|(index, (name, arguments))| {
@@ -90,22 +90,21 @@ impl Whole {
 }
 
 impl Reply {
-    /// A reply of which nothing was told.
+    /// A reply of which nothing was sent.
     pub fn new(id: String) -> Self {
         Self { id, thought: Flow::default(), text: Flow::default(), calls: Vec::new(), is_joined: false }
     }
 
-    /// Its client comes back, and may have seen a beginning of it elsewhere; or it has been shown by now what there is.
+    /// Sets whether the client may have received the beginning of this reply on an earlier stream.
     pub fn joins(&mut self, is_joined: bool) {
         self.is_joined = is_joined;
     }
 
-    /// Its id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Takes a fragment.
+    /// Encodes a fragment.
     pub fn fragment(&mut self, delta: &Delta) -> Vec<Said> {
         let mut words = Vec::new();
         match delta {
@@ -128,8 +127,8 @@ impl Reply {
         words.into_iter().map(Said::Word).collect()
     }
 
-    /// Takes what has come so far, where fragments were missed. What a client may have seen of it elsewhere comes in a
-    /// snapshot, and not again in fragments.
+    /// Encodes the parts that have arrived, after fragments were missed. Sends a snapshot if the client may have
+    /// received some of them on another stream.
     pub fn snapshot(&mut self, parts: &[Delta]) -> Vec<Said> {
         let whole = Whole::so_far(parts);
         if self.is_begun() && self.agrees(&whole) {
@@ -143,7 +142,7 @@ impl Reply {
         said
     }
 
-    /// Takes the whole reply, which the journal has by now.
+    /// Encodes the end of the reply from its journaled form.
     pub fn finish(&mut self, whole: &Whole) -> Vec<Said> {
         if self.is_joined && !self.is_begun() {
             return vec![Said::History(Vec::new())];
@@ -156,7 +155,7 @@ impl Reply {
         words.into_iter().map(Said::Word).collect()
     }
 
-    /// The try has failed: nothing of it stays.
+    /// Discards the attempt after a failure.
     pub fn fail(&mut self) -> Vec<Said> {
         let is_begun = self.is_begun() || self.is_joined;
         let mut said: Vec<Said> = self.close().into_iter().map(Said::Word).collect();
@@ -166,7 +165,7 @@ impl Reply {
         said
     }
 
-    /// Closes what is open.
+    /// Closes all open items.
     pub fn close(&mut self) -> Vec<Word> {
         let mut words = Vec::new();
         self.stop_thinking(&mut words);
@@ -186,7 +185,7 @@ impl Reply {
         calls || !self.text.told.is_empty() || !self.thought.told.is_empty()
     }
 
-    /// Whether what was told is the beginning of a whole.
+    /// Whether the sent text is a prefix of `whole`.
     fn agrees(&self, whole: &Whole) -> bool {
         let told = self.calls.iter().filter_map(|call| Some((call.name.as_ref()?, &call.flow.told)));
         let calls: Vec<_> = told.collect();
@@ -199,7 +198,7 @@ impl Reply {
             && calls.iter().zip(&whole.calls).all(begins)
     }
 
-    /// Tells what is new in a whole that agrees.
+    /// Sends the part of `whole` that was not sent yet. `whole` must extend the sent text.
     fn rest(&mut self, whole: &Whole) -> Vec<Word> {
         let mut words = Vec::new();
         let more = whole.thought[self.thought.told.len()..].to_owned();
@@ -212,7 +211,7 @@ impl Reply {
         self.calls.retain(|call| call.name.is_some());
         for (index, (name, arguments)) in whole.calls.iter().enumerate() {
             if index == self.calls.len() {
-                // A later fragment of it finds it by its place.
+                // Later fragments find the call by its part number.
                 let part = self.calls.last().map_or(0, |call| call.part + 1);
                 self.calls.push(Call { part, name: None, early: String::new(), flow: Flow::default() });
             }
@@ -222,7 +221,7 @@ impl Reply {
         words
     }
 
-    /// Goes on with what a snapshot has just told.
+    /// Reopens the last item after a snapshot, so that fragments continue it.
     fn reopen(&mut self, parts: &[Delta], whole: &Whole, words: &mut Vec<Word>) {
         self.thought.told.clone_from(&whole.thought);
         self.text.told.clone_from(&whole.said);

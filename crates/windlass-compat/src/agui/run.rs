@@ -1,6 +1,6 @@
-//! `POST /agui`: a run input starts a run, answers what one asks, or comes back to one, whichever it says.
+//! `POST /agui`: a run input starts a run, answers the interrupts of a run, or reconnects to one.
 //!
-//! What happens to it is the machine's to decide.
+//! This module only selects the operation. The machine decides its effect.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use super::speak::Speaker;
 use super::thread::find;
 use super::word::{Scene, Spent};
 
-/// A run with the usual agent.
+/// Starts a run of the default agent.
 pub async fn run(
     State(app): State<Shared>,
     Extension(histories): Extension<Arc<Histories>>,
@@ -41,7 +41,7 @@ pub async fn run(
     Exchange::begin(&app, &histories, &caller, &headers, app.config.agent.clone())?.answer(input).await
 }
 
-/// A run with an agent by its name.
+/// Starts a run of the agent with this name.
 pub async fn run_agent(
     State(app): State<Shared>,
     Extension(histories): Extension<Arc<Histories>>,
@@ -64,7 +64,7 @@ struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    /// Takes a place for the stream that answers a caller who may start runs.
+    /// Acquires a stream slot for a caller who may start runs.
     fn begin(
         app: &'a Shared,
         histories: &'a Histories,
@@ -107,7 +107,7 @@ impl<'a> Exchange<'a> {
         self.come_back(&thread, run.ok_or_else(nothing_new)?, &input, &history).await
     }
 
-    /// Sends a message, which starts a run or waits behind another.
+    /// Sends a message. It starts a run, or is queued behind the current one.
     async fn start(
         self,
         thread: &ThreadId,
@@ -140,7 +140,7 @@ impl<'a> Exchange<'a> {
             message: new.message,
             thread: Some(thread.clone()),
             id: Some(new.id),
-            // A limit that is reached is asked about as everything else is.
+            // With this surface, a reached limit becomes an interrupt.
             options: RunOptions { surface: Surface::Chat, mode, ..RunOptions::default() },
             when_busy,
             note,
@@ -149,7 +149,7 @@ impl<'a> Exchange<'a> {
         begin(self.app, self.caller, task).await
     }
 
-    /// Answers what the run asks, where the client answers all of it; else asks again.
+    /// Submits the client's answers if they cover every open interrupt. Otherwise sends the interrupts again.
     async fn go_on(
         self,
         folded: &FoldedThread,
@@ -164,10 +164,10 @@ impl<'a> Exchange<'a> {
         let now = windlass_server::clock::clock().now();
         let lacks = !history.is_known_to(|id| input.has(id));
         let Some(given) = answers(open, &input.resume, now)? else {
-            // The run that is asked for calls no model.
+            // The run waits for answers and calls no model.
             history.spent = Spent::default();
             let mut speaker = Speaker::new(scene, run, &history);
-            // A message that was not taken stays the client's: no snapshot takes it away.
+            // The client keeps a message that was not accepted: no snapshot removes it.
             let shown = (lacks && !is_new).then_some(&history);
             let mut words = speaker.begin(input.unused(), shown);
             words.extend(speaker.waits(open));
@@ -183,7 +183,7 @@ impl<'a> Exchange<'a> {
         }
         let after = Seq(accepted.seq.0.saturating_sub(1));
         history.read_on(&self.app.engine, thread, after).await?;
-        // What was used before belongs to the run that was interrupted.
+        // Earlier usage was reported with the interrupted run.
         history.spent = Spent::default();
         let mut speaker = Speaker::new(scene, run, &history);
         if let Some(own) = own {
@@ -193,8 +193,8 @@ impl<'a> Exchange<'a> {
         Ok(Live::open(self.request(), thread, after, speaker).respond(first))
     }
 
-    /// Whether the client answers only what is closed: by itself, so that it comes back to what it answered, or by
-    /// others, and then it is told so.
+    /// Whether the request answers interrupts and all of them are already closed. Returns an error if another user
+    /// closed one that the request answers.
     fn answered(&self, input: &RunInput, history: &History) -> Result<bool, Problem> {
         for entry in &input.resume {
             match history.closed.get(&InterruptId::from(entry.interrupt_id.as_str())) {

@@ -1,7 +1,7 @@
-//! What happens in a thread, said in the words of AG-UI: updates in, events out.
+//! Encodes a thread's updates as AG-UI events.
 //!
-//! A pure mapping, one for each stream: it reads no clock and no store, and decides nothing. Texts that are stored
-//! apart are filled in before; snapshots of the history are filled in after.
+//! A pure mapping with one encoder per stream. It reads no clock and no store. The caller fills in offloaded texts
+//! beforehand, and snapshots of the history afterwards.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,22 +17,22 @@ use super::message::{call_id, last_words_id, parts, plain, remark, reply_id, res
 use super::reply::{Reply, Said, Whole};
 use super::word::{Outcome, Role, Scene, Spent, Word};
 
-/// The code of an error after which the run goes on, and a client may come back.
+/// Error code after which the run continues and the client may reconnect.
 pub const DETACHED: &str = "detached";
 
-/// One stream's end of a thread.
+/// The encoder of one stream.
 #[derive(Debug)]
 pub struct Speaker {
     scene: Scene,
     run: RunId,
-    /// The message that is to start the run, while it waits.
+    /// The queued message that will start the run.
     queued: Option<InputId>,
-    /// The message that the client sent, which it has.
+    /// The message that the client itself sent.
     own: Option<InputId>,
-    /// What others have sent, and waits.
+    /// Queued messages of other users.
     others: HashMap<InputId, String>,
     step: Option<u32>,
-    /// Where the try began whose fragments are told.
+    /// The event at which the current attempt began.
     began: Option<Seq>,
     model: Option<ModelName>,
     reply: Reply,
@@ -43,7 +43,7 @@ pub struct Speaker {
 }
 
 impl Speaker {
-    /// Speaks of a run from where a history ends.
+    /// An encoder for a run, starting at the end of `history`.
     pub fn new(scene: Scene, run: RunId, history: &History) -> Self {
         let mut speaker = Self {
             scene,
@@ -76,20 +76,20 @@ impl Speaker {
         speaker
     }
 
-    /// The same for a client that has a message already.
+    /// Marks a message as one that the client has.
     pub fn after(mut self, own: InputId) -> Self {
         self.own = Some(own);
         self
     }
 
-    /// What is said first: that the run began, what is special about it, all messages where the client lacks some, and
-    /// the step that is under way.
+    /// The first events: the run's start, a special event if there is one, a snapshot if the client lacks messages, and
+    /// the current step.
     pub fn begin(&self, special: Option<Word>, history: Option<&History>) -> Vec<Said> {
         let mut words = vec![self.scene.started()];
         words.extend(special);
         if let Some(history) = history {
             let mut messages = history.messages();
-            // One that waits stands in no history yet, and its client has it.
+            // A queued message is not in the history yet, but the client has it.
             let waits = self.queued.as_ref().and_then(|id| history.queued.get(id));
             messages.extend(waits.map(|(_, message)| message.clone()));
             words.push(Word::MessagesSnapshot { messages });
@@ -98,17 +98,17 @@ impl Speaker {
         words.into_iter().map(Said::Word).collect()
     }
 
-    /// Says whether the client comes back in the middle of the reply, and was shown none of it yet.
+    /// Sets whether the client reconnects in the middle of the reply and has received none of it on this stream.
     pub fn joins(&mut self, is_joined: bool) {
         self.reply.joins(is_joined);
     }
 
-    /// Whether everything was said.
+    /// Whether the last event was sent.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// What is said of an update.
+    /// Encodes an update.
     pub fn hear(&mut self, update: &Update) -> Vec<Said> {
         match update {
             Update::Event(Recorded { seq, event }) => self.event(*seq, event),
@@ -127,7 +127,7 @@ impl Speaker {
         }
     }
 
-    /// The thread waits for people.
+    /// Ends the stream with the open interrupts.
     pub fn waits(&mut self, open: &[OpenInterrupt]) -> Vec<Said> {
         let call = |interrupt: &InterruptId| self.calls.get(self.asked.get(interrupt)?);
         let told = |open: &OpenInterrupt| Interrupt::new(open, call(&open.interrupt));
@@ -135,13 +135,13 @@ impl Speaker {
         self.ends(|scene, spent| scene.finished(Outcome::Interrupt { interrupts }, spent))
     }
 
-    /// The run had ended before the stream began.
+    /// Encodes the end of a run that ended before the stream began.
     pub fn ended(&mut self, ending: &Ending) -> Vec<Said> {
         self.spent.clone_from(&ending.spent);
         self.ends_as(ending.status, ending.error.as_ref())
     }
 
-    /// The thread can no longer be followed.
+    /// Ends the stream because the thread can no longer be followed.
     pub fn breaks(&mut self, code: &str, why: &str) -> Vec<Said> {
         self.ends(|_, spent| Word::RunError { message: why.into(), code: code.into(), usage: spent.told() })
     }
@@ -156,7 +156,7 @@ impl Speaker {
                 return Vec::new();
             }
             Fact::MessageTaken { id } if self.queued.as_ref() == Some(id) => {
-                // Its client has it, whether it sent it or was shown that it waits.
+                // The client has this message: it sent it, or was shown it in the queue.
                 self.own = self.queued.take();
                 self.run = event.run.clone().unwrap_or_else(|| self.run.clone());
             }
@@ -165,7 +165,7 @@ impl Speaker {
             }
             _ => {} // tidy: the other kinds do not say whose run is heard
         }
-        // Another run may go on while the message waits.
+        // Another run may be active while the message is queued.
         if event.run.as_ref() != Some(&self.run) || self.queued.is_some() {
             return Vec::new();
         }
@@ -218,11 +218,11 @@ impl Speaker {
                 said.extend(self.ends_as(*status, error.as_ref()));
                 said
             }
-            _ => Vec::new(), // tidy: clients of this dialect are told nothing of the other kinds
+            _ => Vec::new(), // tidy: events of other kinds are not part of this dialect
         }
     }
 
-    /// What a person said; the client knows what it sent itself.
+    /// Sends a person's message, unless this client sent it.
     fn heard(&self, id: &InputId, content: String) -> Vec<Said> {
         match self.own.as_ref() == Some(id) || content.is_empty() {
             true => Vec::new(),
@@ -262,7 +262,7 @@ impl Speaker {
         }
     }
 
-    /// Closes what is open, and says the last word.
+    /// Closes all open items and sends the last event.
     fn ends(&mut self, last: impl FnOnce(&Scene, &Spent) -> Word) -> Vec<Said> {
         self.is_over = true;
         let mut said: Vec<Said> = self.reply.close().into_iter().map(Said::Word).collect();
@@ -276,7 +276,7 @@ fn step_name(step: u32) -> String {
     format!("step {step}")
 }
 
-/// A message that came whole.
+/// The events of a message that arrived whole.
 fn message(message_id: String, role: Role, delta: String) -> Vec<Said> {
     vec![
         Said::Word(Word::TextMessageStart { message_id: message_id.clone(), role }),

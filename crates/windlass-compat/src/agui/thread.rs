@@ -1,6 +1,7 @@
-//! A thread by the id that a client gives it: each user has ids of their own, and the engine's ids are known, too.
+//! Finds a thread by the id that a client uses. Each user has separate client ids; the engine's own ids are accepted
+//! too.
 //!
-//! No table: the engine's id is made of workspace, user and the client's id.
+//! No table is needed: the engine's id is derived from the workspace, the user and the client's id.
 
 use windlass::EngineError;
 use windlass::machine::{Digest, Principal, ThreadId};
@@ -9,14 +10,14 @@ use windlass_server::http::Shared;
 use windlass_server::http::caller::Caller;
 use windlass_server::http::problem::Problem;
 
-/// A thread that the caller may go on with: one that there is, or the id that a new one gets.
+/// The caller's thread of this id, or the engine's id for a new thread.
 pub async fn find(
     app: &Shared,
     caller: &Caller,
     outward: &str,
 ) -> Result<(ThreadId, Option<ThreadRow>), Problem> {
     let own = made_of(caller.workspace(), caller.user(), outward);
-    // One of the engine's own is found by its own id, in whatever way it was begun.
+    // A thread may also be named by the engine's id, regardless of the interface that created it.
     for id in [&own, &ThreadId::from(outward)] {
         match app.engine.thread(id).row().await {
             Err(EngineError::NoThread(_)) => {}
@@ -32,7 +33,7 @@ pub async fn find(
 
 fn made_of(workspace: &str, user: &Principal, outward: &str) -> ThreadId {
     let digest = Digest::of(b"agui").chain(&(workspace, user.as_str(), outward)).to_string();
-    // 160 bits: nobody finds two that meet.
+    // 160 bits make collisions infeasible.
     ThreadId::from(format!("agui_{}", &digest[..40]))
 }
 

@@ -1,6 +1,6 @@
-//! What is said to a client: the events of AG-UI 1.0 that are used here, and how they stand on the wire.
+//! The AG-UI 1.0 events that this server sends, and their encoding.
 //!
-//! What is absent is left out and never null. (AG-UI 1.0, schema.json)
+//! Absent members are omitted, never null. (AG-UI 1.0, schema.json)
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -10,181 +10,143 @@ use windlass::machine::{ModelName, Usage};
 use super::interrupt::Interrupt;
 use super::message::Message;
 
-/// The version that is spoken here, whatever the client speaks.
+/// The protocol version that the server speaks, regardless of the client's.
 const PROTOCOL_VERSION: &str = "1.0";
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "SCREAMING_SNAKE_CASE", rename_all_fields = "camelCase")]
 pub enum Word {
-    /// A run began.
     RunStarted {
-        /// The client's id of the thread.
         thread_id: String,
-        /// The client's id of the run.
         run_id: String,
-        /// The version that is spoken here.
         protocol_version: &'static str,
     },
-    /// A run ended and did not fail.
+    /// A run ended without failing.
     RunFinished {
-        /// As in the beginning.
         thread_id: String,
-        /// As in the beginning.
         run_id: String,
-        /// How.
         outcome: Outcome,
-        /// What it used.
+        /// Tokens by model.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         usage: Vec<TokenUsage>,
     },
-    /// A run failed, or can no longer be told.
+    /// A run failed, or its stream ends early.
     RunError {
-        /// For people.
+        /// Text for people.
         message: String,
-        /// For programs.
+        /// Code for programs.
         code: String,
-        /// What it used.
+        /// Tokens by model.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         usage: Vec<TokenUsage>,
     },
-    /// A model call, with the tools that it asks for, begins.
+    /// A step started: a model call with its tool calls.
     StepStarted {
-        /// Its name.
         step_name: String,
     },
-    /// It ends.
     StepFinished {
-        /// Its name.
         step_name: String,
     },
-    /// A message begins, or goes on.
+    /// A message starts, or resumes after a snapshot.
     TextMessageStart {
-        /// Its id.
         message_id: String,
-        /// Who speaks.
         role: Role,
     },
-    /// More of it.
     TextMessageContent {
-        /// Its id.
         message_id: String,
         /// The fragment; never empty.
         delta: String,
     },
-    /// It is whole.
     TextMessageEnd {
-        /// Its id.
         message_id: String,
     },
-    /// The model begins to think.
+    /// The model starts to reason.
     ReasoningStart {
-        /// The id of the message that follows.
+        /// The id of the reasoning message that follows.
         message_id: String,
     },
-    /// What it thinks, as a message.
+    /// A reasoning message starts.
     ReasoningMessageStart {
-        /// Its id.
         message_id: String,
-        /// Always the same.
+        /// Always `reasoning`.
         role: Role,
     },
-    /// More of it.
     ReasoningMessageContent {
-        /// Its id.
         message_id: String,
         /// The fragment; never empty.
         delta: String,
     },
-    /// It is whole, or pauses.
+    /// The reasoning message ends or pauses.
     ReasoningMessageEnd {
-        /// Its id.
         message_id: String,
     },
-    /// The model has thought.
+    /// The model has finished reasoning.
     ReasoningEnd {
-        /// The id of the message before.
+        /// The id of the reasoning message.
         message_id: String,
     },
-    /// A call begins.
     ToolCallStart {
-        /// Its id.
         tool_call_id: String,
-        /// The tool.
         tool_call_name: String,
-        /// The message that it belongs to.
+        /// The reply that contains the call.
         parent_message_id: String,
     },
-    /// More of its arguments.
+    /// A fragment of the call's arguments.
     ToolCallArgs {
-        /// Its id.
         tool_call_id: String,
         /// The fragment; never empty.
         delta: String,
     },
-    /// Its arguments are whole.
+    /// The call's arguments are complete.
     ToolCallEnd {
-        /// Its id.
         tool_call_id: String,
     },
-    /// It has its result.
     ToolCallResult {
-        /// The id of the message that the result becomes.
+        /// The id of the tool message.
         message_id: String,
-        /// The call.
         tool_call_id: String,
-        /// The result.
         content: String,
-        /// Always the same.
+        /// Always `tool`.
         role: Role,
-        /// How it came to it, where the tool did not simply answer.
+        /// The outcome, if the tool did not return normally.
         #[serde(skip_serializing_if = "Option::is_none")]
         metadata: Option<Map<String, Value>>,
     },
-    /// All messages; a client that has others forgets them.
+    /// All messages of the thread. Replaces the client's messages.
     MessagesSnapshot {
-        /// Those.
         messages: Vec<Message>,
     },
-    /// Something that the protocol has no word for.
+    /// An event that AG-UI does not define.
     Custom {
-        /// What.
         name: &'static str,
-        /// More of it.
         value: Value,
     },
 }
 
-/// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The agent.
     Assistant,
-    /// A person.
     User,
-    /// A tool.
     Tool,
-    /// The model, to itself.
+    /// Reasoning of the model.
     Reasoning,
 }
 
-/// How a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Outcome {
-    /// It was done.
     Success,
-    /// It waits for answers.
+    /// The run waits for answers.
     Interrupt {
-        /// To these.
+        /// The open interrupts.
         interrupts: Vec<Interrupt>,
     },
-    /// It was stopped.
     Cancelled,
 }
 
-/// Tokens of one model. Totals contain their parts; absent is not zero.
+/// Tokens of one model. Totals contain their parts; an absent figure is unknown, not zero.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenUsage {
@@ -205,7 +167,7 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// What a model has used.
+    /// The tokens of one model in AG-UI's shape.
     pub fn new(model: &ModelName, usage: &Usage) -> Self {
         let whole = model.to_string();
         let (provider, model) = whole.split_once('/').unwrap_or(("", &whole));
@@ -222,12 +184,12 @@ impl TokenUsage {
     }
 }
 
-/// What a run used, model by model in the order of their first replies.
+/// The tokens of a run by model, in the order of the models' first replies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spent(Vec<(ModelName, Usage)>);
 
 impl Spent {
-    /// Adds a reply.
+    /// Adds the tokens of a reply.
     pub fn add(&mut self, model: &ModelName, usage: &Usage) {
         match self.0.iter_mut().find(|(known, _)| known == model) {
             Some((_, sum)) => sum.add(usage),
@@ -235,24 +197,21 @@ impl Spent {
         }
     }
 
-    /// As a run's last event says it; nothing of a model that reported nothing.
+    /// Encodes the usage for a run's last event. Omits models that reported none.
     pub fn told(&self) -> Vec<TokenUsage> {
         let reported = self.0.iter().filter(|(_, usage)| usage.input.or(usage.output).is_some());
         reported.map(|(model, usage)| TokenUsage::new(model, usage)).collect()
     }
 }
 
-/// The run as the client knows it.
+/// The client's ids of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scene {
-    /// The client's id of the thread.
     pub thread: String,
-    /// The client's id of the run.
     pub run: String,
 }
 
 impl Scene {
-    /// The run begins.
     pub fn started(&self) -> Word {
         Word::RunStarted {
             thread_id: self.thread.clone(),
@@ -261,7 +220,6 @@ impl Scene {
         }
     }
 
-    /// The run ends.
     pub fn finished(&self, outcome: Outcome, spent: &Spent) -> Word {
         Word::RunFinished {
             thread_id: self.thread.clone(),
@@ -273,10 +231,10 @@ impl Scene {
 }
 
 impl Word {
-    /// The event as it stands in the stream. `position` is where a reader stands after it; the protocol has no use for
-    /// it, and a log does.
+    /// Encodes the event as a server-sent event. `position` is the journal position after it; AG-UI ignores the field,
+    /// and it helps in logs.
     pub fn frame(&self, position: Option<Position>) -> String {
-        // Strings, numbers and JSON: nothing that the serialiser refuses.
+        // Cannot fail: the event has strings, numbers and JSON only.
         let data = serde_json::to_string(self).unwrap_or_default();
         match position {
             Some(position) => format!("id: {position}\ndata: {data}\n\n"),

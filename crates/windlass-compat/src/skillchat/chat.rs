@@ -1,6 +1,6 @@
-//! Chatting: a message, told in one answer or as a stream, and the answer to what a run asks. (WT-E1..E3)
+//! Chat: takes a message or an answer, and responds with one body or with a stream. (WT-E1..E3)
 //!
-//! A run goes on without its request. A message to a run that waits for a person takes its place.
+//! The run continues if the client disconnects. A message to a run that waits for a person replaces that run.
 
 use axum::Json;
 use axum::extract::State;
@@ -34,20 +34,20 @@ use super::error::{expired, missing, refused};
 use super::speak::{MOOD, SkillChat};
 use crate::date::iso;
 
-/// Messages of a history at most.
+/// Most messages of a history.
 const HISTORY_MAX: usize = 100;
-/// Of those, the newest that the agent is told. (WT-L3)
+/// How many of them, the newest, are passed to the agent. (WT-L3)
 const HISTORY_TOLD: usize = 12;
-/// Where the time zone stands: never in a body. (WT-E9)
+/// Header with the time zone; it is never in a body. (WT-E9)
 const TIMEZONE: &str = "x-user-timezone";
-/// The answer where a run has none of its own. (WT-L12)
+/// The answer of a run that produced none. (WT-L12)
 pub const LAST_RESORT: &str = "I'm here! Something went wrong on my side—please try again or rephrase.";
-/// The same after an answer to what a run asked. (WT-L12)
+/// The same after an answer to a question. (WT-L12)
 const LAST_RESORT_RESUMED: &str = "Done. Anything else?";
-/// What the model reads of a question whose time was up.
+/// Result of a question that expired, as the model reads it.
 const NOBODY: &str = "nobody answered within 30 minutes";
 
-/// A message.
+/// The body of a message.
 #[derive(Debug, Deserialize)]
 pub struct Chat {
     #[serde(default)]
@@ -60,7 +60,7 @@ pub struct Chat {
     session_id: Option<String>,
 }
 
-/// An answer to what a run asks.
+/// The body of an answer to a question.
 #[derive(Debug, Deserialize)]
 pub struct HitlResponse {
     session_id: String,
@@ -69,7 +69,7 @@ pub struct HitlResponse {
     response: Option<Said>,
 }
 
-/// A message, told in one answer.
+/// Takes a message and responds with one body.
 pub async fn chat(
     State(app): State<Shared>,
     caller: Caller,
@@ -81,7 +81,7 @@ pub async fn chat(
     told_of(&session.name, outcome, LAST_RESORT).map(Json)
 }
 
-/// A message, told as a stream.
+/// Takes a message and responds with a stream.
 pub async fn stream(
     State(app): State<Shared>,
     caller: Caller,
@@ -95,7 +95,7 @@ pub async fn stream(
     Ok(respond(&app, place, feed, speaker, Vec::new()))
 }
 
-/// Answers what a run asks; told in one answer. (WT-H6, WT-X2)
+/// Answers a question and responds with one body. (WT-H6, WT-X2)
 pub async fn respond_to(
     State(app): State<Shared>,
     caller: Caller,
@@ -105,7 +105,7 @@ pub async fn respond_to(
     let found = session::begun(&app, &caller, &said.session_id).await;
     let (session, _) = found.map_err(|problem| match problem.status {
         StatusCode::NOT_FOUND => expired(),
-        _ => problem, // tidy: what else may go wrong says so itself
+        _ => problem, // tidy: the other problems are returned unchanged
     })?;
     let thread = &session.thread;
     let folded = app.engine.thread(thread).folded().await?;
@@ -116,7 +116,7 @@ pub async fn respond_to(
     let run = run.ok_or_else(expired)?;
     if is_expired(&open.kind, open.since, windlass_server::clock::now()) {
         let answer = Answer::Deny { reason: Some(NOBODY.to_owned()) };
-        // Somebody else may have closed it meanwhile, which comes to the same.
+        // Another client may have closed it, with the same effect.
         if let Err(error) = give(&app, &caller, &folded, &open, answer).await {
             tracing::debug!(%error, %thread, "a question that has expired was not declined");
         }
@@ -143,13 +143,12 @@ async fn give(
     submit(app, caller, folded, vec![given], Vec::new(), None).await.map(drop)
 }
 
-/// Rejects a body that [`chat`] and [`stream`] would reject.
 pub fn check(bytes: &[u8]) -> Result<(), Problem> {
     parse::<Chat>(bytes)?.read().map(drop)
 }
 
 impl Chat {
-    /// The message and what was said before it, where they fit. (WT-E1)
+    /// Validates the message and its history. (WT-E1)
     fn read(&self) -> Result<(String, Vec<Line>), Problem> {
         let message = self.message.as_deref().unwrap_or_default().trim();
         if message.is_empty() {
@@ -166,13 +165,13 @@ impl Chat {
         if self.doc_id.as_deref().is_some_and(|id| !id.is_empty()) {
             return Err(missing().hint("leave `doc_id` away"));
         }
-        // What is no message is left aside, as its clients are used to.
+        // Entries that are no messages are ignored, as clients of the original expect.
         let lines = history.iter().filter_map(|line| serde_json::from_value(line.clone()).ok());
         Ok((message.to_owned(), lines.collect()))
     }
 }
 
-/// Starts a run, or has it wait behind the one that goes on.
+/// Starts a run, or queues the message behind the active one.
 async fn start(
     app: &Shared,
     caller: &Caller,
@@ -191,7 +190,7 @@ async fn start(
     let mut task = Task::new(app.config.agent.clone(), "");
     task.message = Message { role: Role::User, blocks: blocks.collect() };
     task.thread = Some(session.thread.clone());
-    // Out of steps, the agent says in plain words what it has (WT-L11); calls run one after another (WT-L5).
+    // At the step limit, the agent writes a plain answer (WT-L11). Calls run one after another (WT-L5).
     task.options = RunOptions {
         surface: Surface::Chat,
         serialized: true,
@@ -200,7 +199,7 @@ async fn start(
         ..RunOptions::default()
     };
     let waits = session.row.as_ref().is_some_and(|row| row.view.status == ThreadStatus::Waiting);
-    // Whoever writes on instead of answering has left the question.
+    // A new message instead of an answer abandons the question.
     task.when_busy = if waits { WhenBusy::Replace } else { WhenBusy::Queue };
     let started = begin(app, caller, task).await?;
     if has_history {
@@ -209,8 +208,8 @@ async fn start(
     Ok((session, started))
 }
 
-/// What became of a run, in one answer. A run that failed is answered like one that said nothing, in fixed words: clients
-/// of this dialect show every answer as the agent's. The reason stands beside it, in `error`. (WT-L12)
+/// The outcome of a run as one body. A failed run is answered like a silent one, with fixed text, because clients show
+/// every answer as the agent's. The reason is in `error`. (WT-L12)
 fn told_of(session: &str, outcome: Outcome, last_resort: &str) -> Result<Value, Problem> {
     let created_at = iso(outcome.at);
     let has_fallback = outcome.is_fallback;
@@ -239,7 +238,7 @@ fn told_of(session: &str, outcome: Outcome, last_resort: &str) -> Result<Value, 
     Ok(told)
 }
 
-/// The first of what it asks; what else it asks comes after the answer. (WT-H5, WT-H9)
+/// The run's first open question; the next one follows after its answer. (WT-H5, WT-H9)
 fn paused(session: &str, outcome: &Outcome) -> Result<Value, Problem> {
     let Some(open) = outcome.interrupts.first() else {
         return Err(Problem::internal(format!("run `{}` waits for nothing", outcome.run)));
@@ -257,7 +256,7 @@ fn asked<'a>(open: &'a OpenInterrupt, arguments: &'a Value) -> Asked<'a> {
     Asked { interrupt: &open.interrupt, kind: &open.kind, tool, arguments }
 }
 
-/// Why the run failed: the code, and what to do.
+/// Why the run failed: its code and what to do.
 fn failed(outcome: Outcome) -> Result<Value, Problem> {
     let Some(error) = outcome.errors.into_iter().next() else {
         return Err(Problem::internal(format!("run `{}` failed without an error", outcome.run)));
@@ -265,13 +264,12 @@ fn failed(outcome: Outcome) -> Result<Value, Problem> {
     Ok(reason(&RunError { code: error.code, message: error.message, retryable: error.retryable }))
 }
 
-/// Encodes an error as the member `error` of an answer.
 pub fn reason(error: &RunError) -> Value {
     let Failure { code, words, hint } = explain(error);
     json!({"code": code, "message": format!("{words}; {hint}")})
 }
 
-/// The tutor has no first words of its own. (WT-E5)
+/// The agent has no greeting. (WT-E5)
 pub async fn greeting(caller: Caller) -> Result<Json<Value>, Problem> {
     caller.reads()?;
     Ok(Json(json!({"message": null, "session_id": null})))

@@ -1,7 +1,6 @@
-//! What a run asks, as one question of this dialect; and what is said to it, in the words that fit what is asked.
-//! (WT-H5..H7)
+//! Encodes an interrupt as a question of this dialect, and parses its answer. (WT-H5..H7)
 //!
-//! Calls that ask for consent are told as questions, too: its clients know nothing else.
+//! Approvals are encoded as questions too, because clients know nothing else.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -9,23 +8,21 @@ use windlass::machine::{Answer, Content, InterruptId, InterruptKind, Reply, Time
 
 use crate::call::text;
 
-/// After how long a question can no longer be answered. (WT-H4)
+/// Time after which a question can no longer be answered. (WT-H4)
 const EXPIRES_MS: u64 = 30 * 60 * 1000;
 
-/// Something that a run asks.
+/// An interrupt with its call.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// What an answer names.
+    /// The id that an answer names.
     pub interrupt: &'a InterruptId,
-    /// What is asked.
     pub kind: &'a InterruptKind,
-    /// The tool of the call that waits.
+    /// The tool of the waiting call.
     pub tool: &'a str,
-    /// Its arguments.
     pub arguments: &'a Value,
 }
 
-/// What a person says.
+/// A person's response.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Said {
@@ -36,13 +33,13 @@ pub struct Said {
     free_input: Option<String>,
 }
 
-/// Whether a question is too old to be answered. A call's consent has no such end.
+/// Whether a question is too old to be answered. An approval does not expire here.
 pub fn is_expired(kind: &InterruptKind, since: Timestamp, now: Timestamp) -> bool {
     matches!(kind, InterruptKind::Question(_)) && now.since(since) >= EXPIRES_MS
 }
 
 impl Asked<'_> {
-    /// The question as clients show it.
+    /// The question as clients display it.
     pub fn payload(&self, session: &str) -> Map<String, Value> {
         let tool = self.tool;
         let (checkpoint, summary) = match self.kind {
@@ -106,8 +103,9 @@ impl Asked<'_> {
         payload
     }
 
-    /// What is said, as an answer. Whatever is neither cancelled nor refused is a yes. A refused question is denied with a
-    /// reason, if only an empty one; a cancelled one without: so the model reads the two apart. (WT-H7)
+    /// Converts a response to an answer. Any response that is neither cancelled nor refused is a yes. A refused
+    /// question is denied with a reason, which may be empty; a cancelled one without, so that the model can tell them
+    /// apart. (WT-H7)
     pub fn answer(&self, said: Said) -> Answer {
         let is_yes = !said.cancelled && said.approved != Some(false);
         let text = said.free_input.filter(|text| !text.trim().is_empty());
@@ -141,7 +139,7 @@ impl Asked<'_> {
         }
     }
 
-    /// The call's arguments with some of them changed.
+    /// The call's arguments with the overrides applied.
     fn with(&self, overrides: Map<String, Value>) -> Content {
         let mut arguments = self.arguments.as_object().cloned().unwrap_or_default();
         arguments.extend(overrides);

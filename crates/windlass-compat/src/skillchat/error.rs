@@ -1,4 +1,4 @@
-//! Errors as this dialect tells them: `{detail: {code, message}}`, with codes that its clients know. (WT-E8)
+//! Errors in this dialect's shape: `{detail: {code, message}}`, with codes that its clients know. (WT-E8)
 
 use axum::Json;
 use axum::body::to_bytes;
@@ -7,25 +7,25 @@ use http::{StatusCode, header};
 use serde_json::{Value, json};
 use windlass_server::http::problem::{MEDIA_TYPE, Problem};
 
-/// Bytes of a problem: a code and two sentences.
+/// Most bytes of a problem: a code and two sentences.
 const PROBLEM_MAX_BYTES: usize = 64 * 1024;
 
-/// A request that makes no sense, in words that clients know.
+/// A rejected request, with a code that clients know.
 pub fn refused(code: &'static str, words: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, code, words)
 }
 
-/// A question that nobody can answer any more, or that never was. (WT-H10)
+/// A question that has expired or never existed. (WT-H10)
 pub fn expired() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "invalid_request", "Checkpoint expired or not found.")
 }
 
-/// What the tutor does beside chatting, and this server does not.
+/// A feature of the tutor that this server does not have.
 pub fn missing() -> Problem {
     Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", "this server has no such feature")
 }
 
-/// Puts a problem into the dialect's shape; whatever else is answered stays.
+/// Converts a problem to the dialect's shape. Other responses are unchanged.
 pub async fn shaped(response: Response) -> Response {
     let media = response.headers().get(header::CONTENT_TYPE);
     if media.is_none_or(|media| media != MEDIA_TYPE) {
@@ -40,20 +40,20 @@ pub async fn shaped(response: Response) -> Response {
         hint => format!("{}; {hint}", text("detail")),
     };
     let detail = json!({"code": code(parts.status, text("code")), "message": message});
-    // Its clients know 400 for every request that does not fit.
+    // Clients expect 400 for every invalid request.
     if parts.status == StatusCode::UNPROCESSABLE_ENTITY {
         parts.status = StatusCode::BAD_REQUEST;
     }
     parts.headers.remove(header::CONTENT_TYPE);
     parts.headers.remove(header::CONTENT_LENGTH);
     let mut shaped = (parts.status, Json(json!({"detail": detail}))).into_response();
-    // The length is the new body's own.
+    // The new body has its own length.
     shaped.headers_mut().extend(parts.headers);
     *shaped.extensions_mut() = parts.extensions;
     shaped
 }
 
-/// The code that clients know; one that says more stays.
+/// The code that clients know. More specific codes are kept.
 fn code(status: StatusCode, code: &str) -> &str {
     match (status, code) {
         (_, "bad_request" | "invalid" | "config" | "too_large" | "busy" | "queue_full" | "closed") => {

@@ -1,8 +1,8 @@
-//! The interface of a chat with skills, under `/skillchat`: an answer at once or as a stream, questions to the person who
-//! chats, and their sessions.
+//! The interface of a chat with skills, under `/skillchat`: chat with one body or a stream, questions to the person,
+//! and sessions.
 //!
-//! The tutor's documents, study plans and mail are not here: they answer 501 and name what replaces them. Nobody sets
-//! reminders, so the list of those that are due is always empty.
+//! The tutor's documents, study plans and mail are not implemented: they answer 501 and name a replacement. There are
+//! no reminders, so the list of due ones is always empty.
 
 mod chat;
 mod checkpoint;
@@ -25,7 +25,7 @@ use http::HeaderMap;
 use windlass_server::http::Shared;
 use windlass_server::http::state::dialect::Dialect;
 
-/// Paths of the tutor's other features, with what an agent or a client uses instead.
+/// Paths of the tutor's other features, with their replacement here.
 const TUTORS_OWN: [(&str, &str); 11] = [
     ("/documents", "upload files with `PUT /api/v1/files/{name}`"),
     ("/auth", "sign in with `POST /skillchat/api/auth/login`"),
@@ -40,7 +40,6 @@ const TUTORS_OWN: [(&str, &str); 11] = [
     ("/gmail", "connect a mail server under `[mcp]`"),
 ];
 
-/// The dialect.
 pub struct SkillchatDialect;
 
 #[async_trait]
@@ -54,9 +53,8 @@ impl Dialect for SkillchatDialect {
     }
 }
 
-/// The routes.
 fn routes(app: &Shared) -> Router<Shared> {
-    // A client of the original begins with one of these, and without a credential.
+    // Clients of the original start with one of these, without a credential.
     let admitting = |check| from_fn_with_state((app.clone(), check), sign_in::admit_guest);
     let chats = Router::new()
         .route("/ai/chat", post(chat::chat))

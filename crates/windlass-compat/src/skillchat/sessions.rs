@@ -1,4 +1,5 @@
-//! The caller's sessions: listed, read, and committed, which everything that was said is already. (WT-E6)
+//! The caller's sessions: list, read and commit. Every message is already persisted, so a commit changes nothing.
+//! (WT-E6)
 
 use axum::Json;
 use axum::extract::State;
@@ -15,20 +16,18 @@ use windlass_server::http::problem::Problem;
 use super::super::session;
 use crate::date::iso;
 
-/// How many entries a list has.
+/// Bounds on the length of a list.
 #[derive(Clone, Copy)]
 struct Length {
-    /// Where the request names no number.
+    /// Used if the request names no limit.
     usual: usize,
     max: usize,
 }
 
-/// Sessions of a list.
 const SESSIONS: Length = Length { usual: 50, max: 200 };
-/// Messages of a session.
 const MESSAGES: Length = Length { usual: 300, max: 1_000 };
 
-/// How many.
+/// The query of a list.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Which {
     limit: Option<usize>,
@@ -44,7 +43,7 @@ impl Which {
     }
 }
 
-/// The caller's sessions, those with the newest activity first.
+/// Lists the caller's sessions, most recent activity first.
 pub async fn list(
     State(app): State<Shared>,
     caller: Caller,
@@ -63,7 +62,7 @@ pub async fn list(
     Ok(Json(json!({"sessions": sessions})))
 }
 
-/// A session's row. What is said is kept as it is said, so it counts as committed with it.
+/// A session's row. Messages are persisted as they arrive, so a session is always committed.
 fn shown(row: &ThreadRow, name: &str) -> Value {
     let updated_at = iso(row.view.updated_at);
     json!({
@@ -104,7 +103,7 @@ pub async fn one(
     Ok(Json(json!({"session": shown(&row, &name), "messages": messages})))
 }
 
-/// Says that a session is kept.
+/// Confirms that a session is persisted.
 pub async fn commit(
     State(app): State<Shared>,
     caller: Caller,
@@ -123,7 +122,7 @@ async fn found(app: &Shared, caller: &Caller, name: &str) -> Result<(String, Thr
     Ok((session.name, row))
 }
 
-/// What people and the agent said, the newest last.
+/// Messages of people and the agent, newest last.
 async fn messages(
     app: &Shared,
     thread: &ThreadId,
@@ -150,8 +149,8 @@ async fn messages(
     Ok(newest_first)
 }
 
-/// What a message says; nothing for one that is no part of the chat. What a client had said before the session began
-/// stands in the second block of its first message.
+/// The text of a message; `None` if it is not part of the chat. In a first message, the second block holds the client's
+/// earlier conversation.
 async fn content(app: &Shared, message: &StoredMessage) -> Result<Option<String>, Problem> {
     let counts = match message.status {
         MessageStatus::Complete | MessageStatus::Partial | MessageStatus::Fallback => true,

@@ -1,7 +1,7 @@
-//! Who chats: an account that signs in by the dialect's own routes, or a guest where the settings admit guests. (WT-E7)
+//! Authentication: an account that signs in by the dialect's routes, or a guest if the settings admit guests. (WT-E7)
 //!
-//! The original has one user for everybody, and its pages send no credential. So a browser is known by a cookie of this
-//! dialect, which no other route reads; an `Authorization` header comes before it.
+//! The original has a single user, and its pages send no credential. So this dialect identifies a browser by a cookie
+//! that no other route reads. An `Authorization` header takes precedence.
 
 use axum::Json;
 use axum::extract::{FromRequestParts, Request, State};
@@ -28,10 +28,10 @@ use windlass_server::http::state::origins::host;
 
 /// The cookie with the access token.
 const COOKIE: &str = "windlass_skillchat";
-/// Seconds after which another guest may find a place.
+/// Seconds after which another guest may be admitted.
 const FULL_RETRY_S: u64 = 3_600;
 
-/// Lets a browser in by its cookie, where it sends nothing better. A cookie that no longer counts is none.
+/// Authenticates a browser by its cookie if it sends no `Authorization` header. An invalid cookie is ignored.
 pub async fn by_cookie(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     parts.extensions.insert(GuestsWelcome);
@@ -41,14 +41,14 @@ pub async fn by_cookie(State(app): State<Shared>, request: Request, next: Next) 
         Err(problem) => return problem.into_response(),
     };
     let mut response = next.run(Request::from_parts(parts, body)).await;
-    // A route that signs out or in has set the cookie itself.
+    // Login and logout routes set the cookie themselves.
     if let Some(token) = renewed.filter(|_| !response.headers().contains_key(SET_COOKIE)) {
         set(&mut response, base.set_own(COOKIE, &token, GUEST_S));
     }
     response
 }
 
-/// Finds out who has the cookie of a request; returns the next one of a guest whose session was renewed.
+/// Authenticates the cookie of a request. Returns a new token if a guest's session was renewed.
 async fn recognize(app: &Shared, base: &Base, parts: &mut request::Parts) -> Result<Option<String>, Problem> {
     if parts.headers.contains_key(AUTHORIZATION) {
         return Ok(None);
@@ -60,16 +60,16 @@ async fn recognize(app: &Shared, base: &Base, parts: &mut request::Parts) -> Res
     Ok(app.accounts.renew_guest(&identity).await?)
 }
 
-/// Refuses what a browser sends for a page that is not ours. A request that names no page comes from a proxy server, which
+/// Rejects a browser request from a foreign page. A request that names no page comes from a proxy server, which
 /// forwards plain cookies.
 fn of_no_other_page(parts: &request::Parts, app: &Shared) -> Result<(), Problem> {
     let names_page = ["origin", "sec-fetch-site"].iter().any(|name| parts.headers.contains_key(*name));
     if names_page { own_page(parts, app) } else { Ok(()) }
 }
 
-/// Puts a token of ours where handlers look for one.
+/// Adds the token as an `Authorization` header, where handlers look for it.
 fn authorize(parts: &mut request::Parts, token: &str) {
-    // Letters, digits, and `.`, `-`, `_`.
+    // Tokens consist of letters, digits, `.`, `-` and `_`.
     if let Ok(value) = HeaderValue::from_str(&format!("Bearer {token}")) {
         parts.headers.insert(AUTHORIZATION, value);
     }
@@ -82,11 +82,11 @@ fn set(response: &mut Response, header: (HeaderName, String)) {
     }
 }
 
-/// Checks the body of a request that no credential comes with.
+/// Validates the body of an unauthenticated request.
 pub type BodyCheck = fn(&[u8]) -> Result<(), Problem>;
 
-/// Admits a caller whom nothing identifies as a guest, if the settings allow it and the body passes the check: a request
-/// that would be rejected takes no place.
+/// Admits an unauthenticated caller as a guest if the settings allow it and the body is valid. A request that would be
+/// rejected creates no guest.
 pub async fn admit_guest(
     State((app, check)): State<(Shared, Option<BodyCheck>)>,
     request: Request,
@@ -137,7 +137,8 @@ async fn welcome(
     }
 }
 
-/// Whether guests are admitted: the settings say so, and everybody may register anyway or the caller is on this machine.
+/// Whether guests are admitted: the settings allow them, and either registration is open or the caller is on this
+/// machine.
 fn admits_guests(app: &Shared, parts: &request::Parts) -> bool {
     let server = &app.config.settings.server;
     let is_here = || {
@@ -148,24 +149,22 @@ fn admits_guests(app: &Shared, parts: &request::Parts) -> bool {
     server.dialect.skillchat.admits_guests() && (server.registration() == Registration::Open || is_here())
 }
 
-/// Whether a browser's cookie belongs to a current session.
+/// Whether the request's cookie belongs to a current session.
 pub async fn is_known(headers: &HeaderMap, app: &Shared) -> bool {
     let named = [COOKIE.to_owned(), format!("__Host-{COOKIE}")];
     let Some(token) = named.iter().find_map(|name| cookie::read(headers, name)) else { return false };
     app.accounts.by_token(token).await.is_ok_and(|identity| identity.is_ok())
 }
 
-/// An address and its password.
 #[derive(Deserialize)]
 pub struct Login {
     email: String,
     password: String,
 }
 
-/// Cookies that an answer sets, and its body.
+/// The cookies and the body of a sign-in response.
 type SignedIn = (AppendHeaders<[(HeaderName, String); 1]>, Json<Value>);
 
-/// Signs in.
 pub async fn login(
     State(app): State<Shared>,
     Peer(client): Peer,
@@ -181,19 +180,18 @@ pub async fn login(
     }
 }
 
-/// An account that is to be registered.
 #[derive(Deserialize)]
 pub struct Register {
     email: String,
     password: String,
     #[serde(default)]
     display_name: Option<String>,
-    /// The token of an invitation, where the server wants one.
+    /// The token of an invitation, if the server requires one.
     #[serde(default)]
     invite: Option<String>,
 }
 
-/// Registers an account, and signs it in.
+/// Registers an account and signs it in.
 pub async fn register(
     State(app): State<Shared>,
     Peer(client): Peer,
@@ -207,7 +205,7 @@ pub async fn register(
     Ok(signed_in(&base, &tokens))
 }
 
-/// What the original answers, and the cookie beside it: the pages of the original do not keep the token.
+/// The original's response plus a cookie, because the original's pages do not store the token.
 fn signed_in(base: &Base, tokens: &Tokens) -> SignedIn {
     let user = &tokens.user;
     let profile = json!({"id": user.id.as_str(), "email": user.email, "display_name": user.name.as_str()});
@@ -215,7 +213,7 @@ fn signed_in(base: &Base, tokens: &Tokens) -> SignedIn {
     (AppendHeaders([base.set_own(COOKIE, &tokens.access, LASTING_S)]), Json(body))
 }
 
-/// Ends the caller's session, and removes the cookie.
+/// Ends the caller's session and removes the cookie.
 pub async fn logout(
     State(app): State<Shared>,
     base: Base,

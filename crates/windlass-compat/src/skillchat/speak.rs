@@ -1,6 +1,6 @@
-//! What happens in a run, said in the words of this dialect: updates in, frames out.
+//! Encodes a run's updates as frames of this dialect.
 //!
-//! A pure mapping, one for each stream. Fragments are told as they come, with the blanks and line ends that they have.
+//! A pure mapping with one encoder per stream. Fragments are sent as they arrive, with their white space.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +19,20 @@ use super::chat::{LAST_RESORT, reason};
 use super::checkpoint::Asked;
 use crate::call::{Call, args, text};
 
-/// The mood of an answer: faces are the tutor's own.
+/// The mood of every answer; the faces belong to the tutor.
 pub const MOOD: &str = "neutral";
 
-/// What stands between the texts of two steps.
+/// Separates the texts of two steps.
 const BETWEEN: &str = "\n\n";
 
-/// One stream's end of a thread.
+/// The encoder of one stream.
 #[derive(Debug)]
 pub struct SkillChat {
     session: String,
     stream: String,
     turn: Turn,
     text: Flow,
-    /// Whether anything was shown, and whether a step began since.
+    /// `is_shown`: text was sent. `is_fresh`: a step began since the last text.
     is_shown: bool,
     is_fresh: bool,
     replies: BTreeMap<u32, String>,
@@ -42,7 +42,7 @@ pub struct SkillChat {
 }
 
 impl SkillChat {
-    /// Speaks of a run that a message has just started, or is to start.
+    /// An encoder for a run that a message has started or will start.
     pub fn new(session: String, stream: String, run: RunId) -> Self {
         Self {
             session,
@@ -58,7 +58,7 @@ impl SkillChat {
         }
     }
 
-    /// An event of the stream's own run.
+    /// Encodes an event of the stream's run.
     fn own(&mut self, event: &Event) -> Vec<String> {
         match &event.fact {
             Fact::StepStarted { attempt, .. } if attempt.attempt == 1 => {
@@ -98,7 +98,7 @@ impl SkillChat {
         }
     }
 
-    /// More of the answer. (WT-E2)
+    /// Sends more of the answer. (WT-E2)
     fn token(&mut self, fresh: Option<String>) -> Vec<String> {
         let Some(fresh) = fresh else { return Vec::new() };
         let between = if std::mem::take(&mut self.is_fresh) { BETWEEN } else { "" };
@@ -131,13 +131,13 @@ impl SkillChat {
         frames
     }
 
-    /// The run cannot continue: clients know no event for that, so fixed words are the answer, and the reason stands in
-    /// `error`. (WT-L12)
+    /// Ends a failed run. Clients know no event for it, so the answer is fixed text and the reason is in `error`.
+    /// (WT-L12)
     fn fails(&mut self, error: &RunError) -> Vec<String> {
         self.says_instead(LAST_RESORT, reason(error))
     }
 
-    /// The run is done and said nothing, also not in the engine's own words.
+    /// Ends a run that produced no text.
     fn says_nothing(&mut self) -> Vec<String> {
         self.is_fresh = self.is_shown;
         let mut frames = self.token(Some(LAST_RESORT.to_owned()));
@@ -159,10 +159,10 @@ impl SkillChat {
         vec![self.frame("mood", json!({"mood": MOOD})), self.frame("done", data.into())]
     }
 
-    /// The run waits for a person.
+    /// Ends the stream with the run's first question.
     fn pauses(&mut self) -> Vec<String> {
         self.is_over = true;
-        // Previews may come in any order; the calls stand in theirs.
+        // Previews may arrive in any order, so the first call is chosen by key.
         let first = self.open.iter().min_by_key(|(_, call, _)| *call);
         let Some((interrupt, call, kind)) = first else { return Vec::new() };
         let call = call.and_then(|call| self.calls.get(&call));
@@ -175,7 +175,7 @@ impl SkillChat {
     }
 
     fn frame(&self, name: &str, data: Value) -> String {
-        // Only objects are ever given.
+        // Callers pass objects only.
         let mut data = if let Value::Object(data) = data { data } else { Map::new() };
         data.insert("stream_id".into(), self.stream.as_str().into());
         format!("event: {name}\ndata: {}\n\n", Value::Object(data))

@@ -1,6 +1,6 @@
 //! What the caller's runs have used, in total and over time. (SK-R10, SK-P15)
 //!
-//! Counted from the rows of runs, each of which stands for one message of the assistant.
+//! Computed from the rows of runs. Each run counts as one message of the assistant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,17 +18,17 @@ use windlass_server::http::problem::Problem;
 use super::reply::dollars;
 use crate::date::{DAY_MS, iso, read};
 
-/// Days that are told where the request names none.
+/// Days reported if the request names none.
 const DAYS: u64 = 7;
-/// Days that may be named.
+/// Most days that a request may name.
 const DAYS_MAX: u64 = 365;
-/// Rows read at a time.
+/// Rows per read.
 const PAGE: usize = 500;
 
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 
-/// How finely a span is told: up to this many milliseconds, in steps of so many; beyond the last, in weeks. (SK-P16)
+/// Resolution of the breakdown: (span up to, step), in milliseconds. Longer spans use weeks. (SK-P16)
 const STEPS: &[(u64, u64)] = &[
     (2 * HOUR_MS, 5 * MINUTE_MS),
     (12 * HOUR_MS, 15 * MINUTE_MS),
@@ -38,10 +38,10 @@ const STEPS: &[(u64, u64)] = &[
 ];
 const WEEK_MS: u64 = 7 * DAY_MS;
 
-/// Steps that are told at most: ten years of days.
+/// Most steps in a breakdown: ten years of days.
 const STEPS_MAX: u64 = 3_660;
 
-/// Which time: the last days, whole days, or a window in moments, of which the last one named here wins.
+/// The requested span. If several members are set, the one declared last wins.
 #[derive(Debug, Default, Deserialize)]
 pub struct Which {
     last_n_days: Option<u64>,
@@ -51,11 +51,11 @@ pub struct Which {
     end_datetime: Option<String>,
 }
 
-/// A span of time and how finely it is told.
+/// A time span and its resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
     from: Timestamp,
-    /// Its last moment.
+    /// The last timestamp, inclusive.
     to: Timestamp,
     step_ms: u64,
 }
@@ -102,7 +102,6 @@ fn floor(at: Timestamp, step_ms: u64) -> Timestamp {
     Timestamp(at.0 / step_ms * step_ms)
 }
 
-/// Sums over runs.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     cost: MicroUsd,
@@ -152,7 +151,6 @@ impl Sums {
     }
 }
 
-/// The figures of a span.
 pub async fn metrics(
     State(app): State<Shared>,
     caller: Caller,
@@ -222,7 +220,7 @@ impl Count {
         })
     }
 
-    /// Every step of the span, also those in which nothing was used.
+    /// All steps of the span, including those without usage.
     fn breakdown(&self, span: Span) -> Vec<Value> {
         let first = floor(span.from, span.step_ms);
         let steps = (first.0..=span.to.0).step_by(usize::try_from(span.step_ms).unwrap_or(usize::MAX));

@@ -1,7 +1,7 @@
-//! Accounts as the Command Center asks for them: signing in and out, registering, one's own profile. (SK-R7, SK-P8..P10)
+//! Account routes of the Command Center: sign-in, sign-out, registration, profile. (SK-R7, SK-P8..P10)
 //!
-//! The accounts and what they may do are the server's own; here are only the other names of it. No mail is sent: a
-//! forgotten password is chosen anew by an administrator's link.
+//! Accounts and permissions are the server's; this module maps their names. No mail is sent: an administrator's link
+//! resets a forgotten password.
 
 use axum::Json;
 use axum::extract::{Form, Request, State};
@@ -33,13 +33,12 @@ use crate::date::iso;
 const ACCESS: &str = "auth_token";
 /// The cookie with the refresh token. (SK-P9)
 const REFRESH: &str = "refresh_token";
-/// The shortest password, in characters, also of one that is only compared. (SK-R7)
+/// Shortest accepted password, in characters; also enforced at sign-in. (SK-R7)
 const PASSWORD_MIN_CHARS: usize = 8;
 
-/// Cookies that an answer sets.
 type SetCookies = AppendHeaders<Vec<(HeaderName, String)>>;
 
-/// Lets a browser in by its cookie, where it sends nothing better.
+/// Authenticates a browser by its cookie if it sends no `Authorization` header.
 pub async fn by_cookie(State(app): State<Shared>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let base = Base::of(&parts, &app);
@@ -55,15 +54,15 @@ pub async fn by_cookie(State(app): State<Shared>, request: Request, next: Next) 
     next.run(Request::from_parts(parts, body)).await
 }
 
-/// One of our own cookies in a request. With TLS a browser's has a name that no neighbour on the same site can set. A
-/// request without `Origin` or `Sec-Fetch-Site` comes from a proxy server, which forwards plain cookie names.
+/// The value of one of our cookies. With TLS, a browser must use the `__Host-` name, which no other host of the site
+/// can set. A request without `Origin` or `Sec-Fetch-Site` comes from a proxy server, which forwards plain names.
 fn own_cookie<'h>(base: &Base, headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let plain =
         || if names_page(headers) && base.name(name) != name { None } else { cookie::read(headers, name) };
     base.read(headers, name).or_else(plain)
 }
 
-/// Sets one of our own cookies: under the name that these clients know, and under the one that a neighbour cannot set.
+/// Sets one of our cookies under the name that clients know and, with TLS, under the `__Host-` name as well.
 fn set(base: &Base, name: &str, value: &str, seconds: u64) -> Vec<(HeaderName, String)> {
     let mut cookies = vec![base.set(name, value, seconds, "/")];
     if base.name(name) != name {
@@ -72,15 +71,15 @@ fn set(base: &Base, name: &str, value: &str, seconds: u64) -> Vec<(HeaderName, S
     cookies
 }
 
-/// Whether a browser's cookie is that of somebody who is known.
+/// Whether the request's cookie belongs to a current session.
 pub async fn is_known(headers: &HeaderMap, app: &Shared) -> bool {
     let named = [ACCESS.to_owned(), format!("__Host-{ACCESS}")];
     let Some(token) = named.iter().find_map(|name| cookie::read(headers, name)) else { return false };
     app.accounts.by_token(token).await.is_ok_and(|identity| identity.is_ok())
 }
 
-/// Refuses what a browser sends for a page that is not ours. What names no page is no browser: the Command Center's own
-/// server hands its cookies on that way.
+/// Rejects a browser request from a foreign page. A request that names no page comes from the Command Center's server,
+/// which forwards cookies.
 fn of_no_other_page(parts: &request::Parts, app: &Shared) -> Result<(), Problem> {
     if names_page(&parts.headers) { own_page(parts, app) } else { Ok(()) }
 }
@@ -89,7 +88,7 @@ fn names_page(headers: &HeaderMap) -> bool {
     ["origin", "sec-fetch-site"].iter().any(|name| headers.contains_key(*name))
 }
 
-/// A user as every answer about one shows it. (SK-R7)
+/// A user as every response encodes it. (SK-R7)
 fn told(user: &User) -> Value {
     let is_admin = user.role == Role::Admin;
     json!({
@@ -98,21 +97,20 @@ fn told(user: &User) -> Value {
         "full_name": user.name,
         "is_active": user.active,
         "is_superuser": is_admin,
-        // An address is an administrator's word, or that of whoever was invited under it.
+        // The address was set by an administrator or by the invitation.
         "is_verified": true,
         "role": user.role.word(),
         "created_at": iso(user.created_at),
     })
 }
 
-/// The form of OAuth 2 by which people sign in.
+/// The sign-in form of OAuth 2.
 #[derive(Deserialize)]
 pub struct Login {
     username: String,
     password: String,
 }
 
-/// Signs in.
 pub async fn login(
     State(app): State<Shared>,
     Peer(client): Peer,
@@ -125,18 +123,18 @@ pub async fn login(
     }
 }
 
-/// A refusal in the one word that these clients know.
+/// A 400 response with a code that clients know.
 fn bad(word: &str) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, word.to_ascii_lowercase(), word)
 }
 
-/// Ends the session that the access token belongs to.
+/// Ends the session of the access token.
 pub async fn logout_session(State(app): State<Shared>, caller: Caller) -> Result<StatusCode, Problem> {
     app.accounts.end_session(&caller.0, caller.session()?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Ends the session that the refresh token belongs to, and removes the cookies.
+/// Ends the session of the refresh token and removes the cookies.
 pub async fn logout(
     State(app): State<Shared>,
     base: Base,
@@ -154,13 +152,13 @@ fn signed_out(base: &Base) -> SetCookies {
     AppendHeaders([set(base, ACCESS, "", 0), set(base, REFRESH, "", 0)].concat())
 }
 
-/// Gives the refresh token, once, to whoever has just signed in.
+/// Issues the refresh token, once after each sign-in.
 pub async fn issue(State(app): State<Shared>, caller: Caller) -> Result<Json<Value>, Problem> {
     let token = app.accounts.issue_refresh(&caller.0, caller.session()?).await?;
     Ok(Json(json!({"refresh_token": token, "expires_in": REFRESH_S})))
 }
 
-/// Gives the next tokens for the refresh token in the cookie, which is good once; else removes the cookies. (SK-P8)
+/// Exchanges the single-use refresh token in the cookie for new tokens. Removes the cookies if it is invalid. (SK-P8)
 pub async fn refresh(
     State(app): State<Shared>,
     Peer(client): Peer,
@@ -186,14 +184,14 @@ pub async fn refresh(
     Ok((AppendHeaders(cookies), Json(body)).into_response())
 }
 
-/// An account that is to be registered. What else a client sends of it, such as a role, is not its to say.
+/// An account to register. Other members, such as a role, are ignored.
 #[derive(Deserialize)]
 pub struct Register {
     email: String,
     password: String,
     #[serde(default)]
     full_name: Option<String>,
-    /// The token of an invitation, where the server wants one.
+    /// The token of an invitation, if the server requires one.
     #[serde(default)]
     invite: Option<String>,
 }
@@ -217,26 +215,25 @@ pub async fn register(
     }
 }
 
-/// Whether the next account that registers here becomes the administrator: then the Command Center shows its form for
-/// that account instead of the sign-in. (SK-P10)
+/// Whether the next registered account becomes the administrator. The Command Center then shows its registration form
+/// instead of the sign-in. (SK-P10)
 pub async fn is_admin_user(State(app): State<Shared>) -> Result<Json<Value>, Problem> {
     Ok(Json(json!({"is_admin": is_first_open(&app).await?})))
 }
 
-/// Whether the settings let the first account register here, and there is none yet.
+/// Whether the settings let the first account register here and there is no account yet.
 async fn is_first_open(app: &Shared) -> Result<bool, Problem> {
     let is_on = app.config.settings.server.dialect.skyflo.first_registration();
     Ok(is_on && !app.accounts.is_registered().await?)
 }
 
-/// Who asks.
 pub async fn me(State(app): State<Shared>, caller: Caller) -> Result<Json<Value>, Problem> {
     caller.reads()?;
     let member = app.accounts.member(caller.workspace(), caller.user()).await?;
     Ok(Json(told(&member.user)))
 }
 
-/// What people change of an account. Of their own, only the name; the rest is an administrator's.
+/// A change of an account. Users may change only their own name; administrators change the rest.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct Change {
@@ -246,7 +243,7 @@ pub struct Change {
     is_active: Option<bool>,
 }
 
-/// Changes one's own name.
+/// Changes the caller's own name.
 pub async fn change_me(
     State(app): State<Shared>,
     caller: Caller,
@@ -262,14 +259,13 @@ pub async fn change_me(
     Ok(Json(told(&member.user)))
 }
 
-/// Another password.
 #[derive(Deserialize)]
 pub struct NewPassword {
     current_password: String,
     new_password: String,
 }
 
-/// Changes one's own password; all other sessions end.
+/// Changes the caller's password and ends all other sessions.
 pub async fn change_password(
     State(app): State<Shared>,
     caller: Caller,
@@ -291,24 +287,23 @@ pub async fn change_password(
     }
 }
 
-/// Somebody wants a mail, whose address it may be or not: none is sent, and that is not told apart.
+/// Responds to a request for mail. No mail is sent, and the response does not reveal whether the address exists.
 pub async fn ask_for_mail() -> (StatusCode, Json<Value>) {
     (StatusCode::ACCEPTED, Json(Value::Null))
 }
 
-/// A token of a mail that was never sent.
+/// Rejects every mail token, because no mail was sent.
 pub async fn verify() -> Problem {
     bad("VERIFY_USER_BAD_TOKEN")
 }
 
-/// A new password by an administrator's link.
+/// A new password with the token of an administrator's link.
 #[derive(Deserialize)]
 pub struct Reset {
     token: String,
     password: String,
 }
 
-/// Chooses a new password.
 pub async fn reset(
     State(app): State<Shared>,
     Peer(client): Peer,
@@ -321,7 +316,6 @@ pub async fn reset(
     }
 }
 
-/// An account, for an administrator.
 pub async fn user(
     State(app): State<Shared>,
     caller: Caller,
@@ -331,7 +325,7 @@ pub async fn user(
     Ok(Json(told(&app.accounts.member(caller.workspace(), &id).await?.user)))
 }
 
-/// Changes an account, as an administrator.
+/// Changes an account; for administrators.
 pub async fn change_user(
     State(app): State<Shared>,
     caller: Caller,

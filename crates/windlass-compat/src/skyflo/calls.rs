@@ -1,6 +1,6 @@
-//! The calls of a run as a client is told of them: pending, asked about, approved or denied, executing, done.
+//! The call events of a run: pending, awaiting approval, approved or denied, executing, done.
 //!
-//! It follows the facts; whether a call may run was decided before.
+//! This module follows the recorded events; the verdicts were made earlier.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use windlass::machine::{
 use super::word::{Scene, Word};
 use crate::call::{Call, args, blocks, is_failure, plain};
 
-/// The calls of the running step.
+/// The calls of the current step.
 #[derive(Debug, Default)]
 pub struct Calls {
     known: BTreeMap<CallKey, Known>,
     asked: BTreeMap<InterruptId, CallKey>,
-    /// What is told once the verdicts on all calls of a reply are there; `None` where that was done.
+    /// Events held back until every call of the reply has a verdict; `None` afterwards.
     held: Option<Vec<Word>>,
 }
 
@@ -37,7 +37,7 @@ impl Known {
 }
 
 impl Calls {
-    /// The calls of a run whose step began before the stream did: they were told as pending then. (SK-E10)
+    /// The calls of a step that began before the stream. They were sent as pending on an earlier stream. (SK-E10)
     pub fn resumed(run: &Run) -> Self {
         let mut calls = Self::default();
         let windlass::machine::Phase::Calls(line) = &run.phase else { return calls };
@@ -52,7 +52,7 @@ impl Calls {
         calls
     }
 
-    /// What is still asked about calls of a run.
+    /// The open approval requests of a run.
     pub fn open(&self, scene: &Scene, run: &Run) -> Vec<Word> {
         let open = run.open().filter_map(|(index, asked)| {
             let key = CallKey { step: run.attempt.step, index: u32::try_from(index?).ok()? };
@@ -61,21 +61,21 @@ impl Calls {
         open.collect()
     }
 
-    /// A reply came, with these calls.
+    /// Sets the calls of a new reply.
     pub fn replied(&mut self, run: &RunId, step: u32, message: &Message) {
         self.known = Call::of_reply(run, step, message).map(|(key, call)| (key, Known::new(call))).collect();
         self.asked.clear();
         self.held = (!self.known.is_empty()).then(Vec::new);
     }
 
-    /// Takes an event; returns what is to be told.
+    /// Encodes an event.
     pub fn hear(&mut self, scene: &Scene, event: &Event) -> Vec<Word> {
         let word = self.word(scene, event);
         let all_judged = match &event.fact {
             Fact::CallJudged { .. } | Fact::GrantUsed { .. } | Fact::ToolFinished { .. } => {
                 self.known.values().all(|known| known.is_judged)
             }
-            _ => true, // tidy: whatever else happens, happens after the verdicts
+            _ => true, // tidy: every other event follows the verdicts
         };
         let Some(held) = &mut self.held else { return word.into_iter().collect() };
         held.extend(word);
@@ -131,7 +131,7 @@ impl Calls {
         }
     }
 
-    /// The calls of a reply, with the verdicts on them. (SK-E10)
+    /// The pending event with the verdicts of all calls. (SK-E10)
     fn pending(&self, scene: &Scene, at: Timestamp) -> Option<Word> {
         let shown = self.known.values().filter(|known| !known.call.is_meta());
         let tools: Vec<Value> = shown.map(|known| known.pending(at).into()).collect();
@@ -147,11 +147,11 @@ impl Known {
         data
     }
 
-    /// What a result is told as. (SK-E12..E14)
+    /// Encodes a result. (SK-E12..E14)
     fn finished(&mut self, scene: &Scene, event: &Event) -> Option<Word> {
         let Fact::ToolFinished { outcome, content, error, .. } = &event.fact else { return None };
         if *outcome == Outcome::Denied {
-            // A person's denial was told when they gave it; a rule's is told now.
+            // A person's denial was sent when it was given; a rule's denial is sent now.
             let told = std::mem::replace(&mut self.is_denied, true);
             return (!told).then(|| scene.word("tool.denied", event.at, self.call.data().into()));
         }
@@ -170,15 +170,15 @@ impl Known {
     }
 }
 
-/// What an answer comes to in a dialect that knows two.
+/// An answer reduced to yes or no.
 pub enum Said {
-    /// The call goes on.
+    /// The call may run.
     Yes,
-    /// It does not.
+    /// The call may not run.
     No,
 }
 
-/// What an answer comes to; nothing where the question was taken back.
+/// Reduces an answer to yes or no; `None` if the request was withdrawn.
 pub fn said(answer: &Answer) -> Option<Said> {
     match answer {
         Answer::Approve
@@ -192,7 +192,7 @@ pub fn said(answer: &Answer) -> Option<Said> {
     }
 }
 
-/// A call waits for a person; what they are asked beyond "may it run?" stands in the context. (SK-E11)
+/// The event for a call that awaits a person. The context holds anything beyond the approval itself. (SK-E11)
 fn awaiting(scene: &Scene, at: Timestamp, call: &Call, kind: &InterruptKind) -> Word {
     let mut data = call.data();
     let mut context = json!({"conversation_id": scene.conversation});

@@ -1,6 +1,6 @@
-//! Talking to the agent: a message, an answer to what a call waits for, and the wish to stop.
+//! Chat: takes a message, a decision about a call, or a request to stop.
 //!
-//! Each message and each answer opens a stream; the run goes on without it.
+//! A message and a decision open a stream. The run continues without it.
 
 use axum::Json;
 use axum::extract::State;
@@ -29,10 +29,10 @@ use super::find::{Found, found, open};
 use super::speak::{Offer, Speaker};
 use super::word::Scene;
 
-/// The name of the note that keeps why somebody approved a call. (SK-X9)
+/// Name of the note that records why a call was approved. (SK-X9)
 const REASON: &str = "skyflo.approval";
 
-/// A message with what was said before it, of which the engine knows everything but the last.
+/// The body of a message. It repeats the conversation, of which only the last message is new.
 #[derive(Debug, Deserialize)]
 pub struct Chat {
     #[serde(default)]
@@ -50,7 +50,7 @@ struct Line {
 }
 
 impl Line {
-    /// The text, also where it comes in parts.
+    /// The text, which may come in parts.
     fn text(&self) -> String {
         match &self.content {
             Value::String(text) => text.clone(),
@@ -61,7 +61,7 @@ impl Line {
 }
 
 impl Chat {
-    /// The user's newest message, which alone is new. (SK-G18, SK-R1)
+    /// The user's newest message, the only one that is read. (SK-G18, SK-R1)
     fn newest(&self) -> Result<String, Problem> {
         if self.messages.is_empty() {
             return Err(Problem::bad_request("messages are required"));
@@ -72,7 +72,7 @@ impl Chat {
     }
 }
 
-/// A message for the agent. (SK-R1)
+/// Takes a message. (SK-R1)
 pub async fn chat(
     State(app): State<Shared>,
     caller: Caller,
@@ -89,9 +89,9 @@ pub async fn chat(
     };
     let mut task = Task::new(app.config.agent.clone(), text);
     task.thread = opened.as_ref().map(|(thread, _)| thread.clone());
-    // A run that reaches a limit ends with an error that says so; the conversation can go on. (SK-G19)
+    // At a limit, the run ends with an error that names the limit; the conversation can continue. (SK-G19)
     task.options = RunOptions { surface: Surface::Chat, at_limit: Some(AtLimit::Fail), ..Default::default() };
-    // The engine that is spoken to here has one list of messages: what comes meanwhile is read after the calls.
+    // The original keeps one list of messages: a message during a run is read after the current calls.
     task.when_busy = WhenBusy::Steer;
     let started = begin(&app, &caller, task).await?;
     let draft = opened.and_then(|(_, draft)| draft);
@@ -121,7 +121,7 @@ pub async fn chat(
     Ok(respond(&app, place, started.thread, feed, speaker, first))
 }
 
-/// A thread from an event on.
+/// A thread's feed from an event on.
 fn feed(app: &Shared, headers: &HeaderMap, thread: &ThreadId, from: Seq) -> Feed {
     let after = Seq(from.0.saturating_sub(1));
     Feed::open(app, Reader::of(headers), thread, after.into(), Backlog::Fragments).beating(HEARTBEAT)
@@ -131,7 +131,7 @@ fn active<'a>(machine: &'a Machine, run: &RunId) -> Option<&'a Run> {
     machine.state().run.as_ref().filter(|active| active.id == *run)
 }
 
-/// What a stream calls a run that it did not start: each stream has an id of its own, which leads back to the run.
+/// The id of a run on a stream that did not start it. Each stream has a different id, from which the run is found.
 fn outward(run: &RunId, seq: Seq) -> String {
     format!("{run}-{seq}")
 }
@@ -140,7 +140,7 @@ fn offer(app: &Shared) -> Offer {
     Offer { tools: app.engine.tools().list().len(), max_steps: app.config.agent.limits.max_steps }
 }
 
-/// An answer to what a call waits for. (SK-A9)
+/// A decision about a waiting call. (SK-A9)
 #[derive(Debug, Deserialize)]
 pub struct Decision {
     approve: bool,
@@ -150,7 +150,7 @@ pub struct Decision {
     conversation_id: Option<String>,
 }
 
-/// Answers, and tells what comes of it. (SK-R2)
+/// Applies a decision and streams the run. (SK-R2)
 pub async fn decide(
     State(app): State<Shared>,
     caller: Caller,
@@ -190,14 +190,13 @@ pub async fn decide(
     Ok(respond(&app, place, row.thread, feed, speaker, first))
 }
 
-/// The wish to stop.
 #[derive(Debug, Deserialize)]
 pub struct Stop {
     conversation_id: String,
     run_id: String,
 }
 
-/// Stops a run; one that has ended stays as it is. (SK-ST1, SK-X8)
+/// Cancels a run. A run that has ended is unchanged. (SK-ST1, SK-X8)
 pub async fn stop(
     State(app): State<Shared>,
     caller: Caller,
@@ -211,7 +210,7 @@ pub async fn stop(
     let row = run_of(&app, &stop.run_id).await?.filter(|row| row.thread == thread.thread);
     let row = row.ok_or_else(missing)?;
     match app.engine.run(&row.view.run).cancel(caller.user().clone()).await {
-        // It has ended, or is being stopped already.
+        // The run has ended or is being cancelled.
         Ok(_) | Err(EngineError::Rejected(Reject::Closed { .. })) => {}
         Err(EngineError::Rejected(Reject::NotFound { .. })) => withdraw(&app, &row, caller.user()).await?,
         Err(error) => return Err(error.into()),
@@ -220,7 +219,7 @@ pub async fn stop(
     Ok(Json(json!({"status": "stopped", "conversation_id": conversation_id, "run_id": run_id})))
 }
 
-/// The run that an outward id stands for.
+/// The run of an outward id.
 async fn run_of(app: &Shared, id: &str) -> Result<Option<RunRow>, EngineError> {
     let own = id.rsplit_once('-').filter(|(_, seq)| seq.parse::<u64>().is_ok()).map(|(run, _)| run);
     for id in [Some(id), own].into_iter().flatten() {
@@ -232,7 +231,7 @@ async fn run_of(app: &Shared, id: &str) -> Result<Option<RunRow>, EngineError> {
     Ok(None)
 }
 
-/// Takes the message back that is to start a run.
+/// Withdraws the message that would start the run.
 async fn withdraw(app: &Shared, row: &RunRow, by: &Principal) -> Result<(), EngineError> {
     let machine = app.engine.thread(&row.thread).folded().await?;
     let waiting = machine.state().queue.iter().find(|waiting| waiting.queued.run == row.view.run);

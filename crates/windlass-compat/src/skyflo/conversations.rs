@@ -1,6 +1,6 @@
-//! Conversations: made, listed, read, changed and deleted. (SK-R4..R6)
+//! Conversations: create, list, read, change and delete. (SK-R4..R6)
 //!
-//! A conversation is a thread; one without a message is a draft.
+//! A conversation is a thread; a conversation without a message is a draft.
 
 use std::sync::Arc;
 
@@ -24,25 +24,24 @@ use super::messages::Fold;
 use crate::date::{iso, read};
 use crate::folds::Folds;
 
-/// Conversations of a page where the request names no number.
+/// Page size if the request names none.
 const LIMIT: usize = 20;
-/// Conversations of a page at most.
+/// Largest page size.
 const LIMIT_MAX: usize = 50;
-/// Letters that a search has at least; a shorter one finds everything.
+/// Shortest search text; a shorter one matches everything.
 const QUERY_MIN_CHARS: usize = 2;
-/// Drafts read at a time.
+/// Drafts per read.
 const DRAFTS: usize = 200;
-/// What a conversation begins with.
+/// The first message of every conversation.
 const WELCOME: &str = "Welcome! How can I help you with your infrastructure today?";
 
-/// A conversation that is to be made.
 #[derive(Debug, Deserialize)]
 pub struct New {
     #[serde(default)]
     conversation_id: Option<String>,
 }
 
-/// Makes a conversation, under the client's own id where that is a UUID. (SK-R4)
+/// Creates a conversation, under the client's id if it is a UUID. (SK-R4)
 pub async fn add(
     State(app): State<Shared>,
     caller: Caller,
@@ -58,7 +57,6 @@ pub async fn add(
     Ok(Json(json!({"status": "success", "id": id, "title": title, "created_at": iso(created_at)})))
 }
 
-/// Which conversations.
 #[derive(Debug, Deserialize)]
 pub struct Which {
     #[serde(default)]
@@ -69,7 +67,6 @@ pub struct Which {
     query: Option<String>,
 }
 
-/// A conversation in a list.
 #[derive(Debug, Serialize)]
 struct Row {
     id: String,
@@ -88,7 +85,7 @@ impl Row {
     }
 }
 
-/// The caller's conversations, those with the newest activity first. (SK-R5)
+/// Lists the caller's conversations, most recent activity first. (SK-R5)
 pub async fn list(
     State(app): State<Shared>,
     caller: Caller,
@@ -130,7 +127,7 @@ pub async fn list(
     Ok(Json(json!({"status": "success", "data": rows, "pagination": pagination})))
 }
 
-/// Where a page begins: a moment and an id, or one of the two.
+/// Parses a cursor: a timestamp and an id, or one of the two.
 async fn place(app: &Shared, caller: &Caller, cursor: &str) -> Result<(Timestamp, ThreadId), Problem> {
     let (moment, id) = cursor.split_once('|').unwrap_or((cursor, ""));
     if let Some(at) = read(moment) {
@@ -144,7 +141,7 @@ async fn place(app: &Shared, caller: &Caller, cursor: &str) -> Result<(Timestamp
     }
 }
 
-/// The caller's drafts that belong on a page. There are few: the first message ends one.
+/// The caller's drafts on a page. There are few, because the first message ends a draft.
 async fn drafts(
     app: &Shared,
     caller: &Caller,
@@ -178,7 +175,7 @@ async fn drafts(
     }
 }
 
-/// Whether no thread has taken a draft's place: a crash may have left the draft behind.
+/// Whether no thread has the draft's id. A crash may have left the draft behind.
 async fn is_alone(app: &Shared, row: &Row) -> Result<bool, Problem> {
     match app.engine.thread(&row.place.1).row().await {
         Err(EngineError::NoThread(_)) => Ok(true),
@@ -187,7 +184,7 @@ async fn is_alone(app: &Shared, row: &Row) -> Result<bool, Problem> {
     }
 }
 
-/// One conversation with its messages.
+/// A conversation with its messages.
 pub async fn one(
     State(app): State<Shared>,
     Extension(folds): Extension<Arc<Folds<Fold>>>,
@@ -214,13 +211,13 @@ pub async fn one(
     })))
 }
 
-/// The message of the system that a conversation begins with: the first of its sequence. It stands beside `messages`,
-/// which the Command Center shows and sends back as they are; there it would be an empty card. (SK-R4)
+/// The system's welcome message, first in the sequence. It is not in `messages`: the Command Center displays and sends
+/// those back, and would show it as an empty card. (SK-R4)
 fn welcome(created_at: &str) -> Value {
     json!({"role": "system", "content": WELCOME, "sequence": 1, "created_at": created_at})
 }
 
-/// What a client changes. A value that is not named stays.
+/// A change of a conversation. Absent members keep their value.
 #[derive(Debug, Deserialize)]
 pub struct Change {
     #[serde(default)]
@@ -234,7 +231,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Everything but the title.
+    /// All changes except the title.
     fn rest(self) -> Map<String, Value> {
         let named = [
             ("is_active", self.is_active.map(Value::from)),
@@ -245,7 +242,6 @@ impl Change {
     }
 }
 
-/// Changes a conversation.
 pub async fn change(
     State(app): State<Shared>,
     caller: Caller,
@@ -286,7 +282,7 @@ pub async fn change(
     Ok(Json(json!({"status": "success", "id": id, "title": title, "updated_at": updated_at})))
 }
 
-/// Deletes a conversation. What still runs in it is stopped first.
+/// Deletes a conversation after stopping its run.
 pub async fn delete(
     State(app): State<Shared>,
     caller: Caller,
@@ -305,11 +301,11 @@ pub async fn delete(
     Ok(Json(json!({"status": "success", "message": "Conversation deleted successfully", "id": id})))
 }
 
-/// Stops what runs, and waits until it has ended.
+/// Cancels the active run and waits until it has ended.
 async fn end_run(app: &Shared, caller: &Caller, thread: &ThreadId) -> Result<(), Problem> {
     let machine = app.engine.thread(thread).folded().await?;
     let Some(run) = &machine.state().run else { return Ok(()) };
-    // It may have ended by now, or somebody else may be stopping it; then there is nothing to ask for.
+    // The run may have ended, or another request may have cancelled it.
     if let Err(error) = app.engine.run(&run.id).cancel(caller.user().clone()).await {
         tracing::debug!(%error, run = %run.id, "the run was not stopped");
     }

@@ -1,10 +1,9 @@
-//! The stream of a request: what a speaker says of a thread, as server-sent events, with a heartbeat in between.
+//! The response stream of a request: encodes a thread's updates as server-sent events, with a heartbeat. If the client
+//! disconnects, the stream ends and the run continues. (CF-11)
 //!
-//! It belongs to the request alone. A client that leaves ends the stream, and the run goes on. (CF-11)
-//!
-//! The Command Center puts its cards together in steps of its page. Events that arrive in one piece of the body are all
-//! read within one step, and the end of the stream then drops the cards of the events before it. So the stream pauses
-//! before the events that its page acts on at once.
+//! The Command Center builds its cards in render steps. Events that arrive in one chunk are read within one step, and
+//! the end of the stream then drops the cards of earlier events. So the stream pauses before events that the page acts
+//! on at once.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -26,14 +25,14 @@ use super::speak::Speaker;
 use super::word::{Word, heartbeat};
 use crate::fill::filled;
 
-/// After how long without an event a stream says that it is alive. (SK-E2)
+/// Time without an event after which a heartbeat is sent. (SK-E2)
 pub const HEARTBEAT: Duration = Duration::from_secs(60);
 
-/// The pause between the event before and one of [`PAUSED`]: a page needs some tens of milliseconds for a step.
+/// Least time between an event of [`PAUSED`] and its predecessor. A render step takes some tens of milliseconds.
 const PAUSE_MS: u64 = 150;
 
-/// Events that are not sent together with the one before. `workflow_complete` follows `completed` at once: the page has
-/// acted on that.
+/// Events that are not sent in one chunk with their predecessor. `workflow_complete` follows `completed` at once,
+/// because the page has already acted on that.
 const PAUSED: &[&str] = &["tools.pending", "tool.result", "completed", "workflow_complete"];
 
 struct Said {
@@ -43,15 +42,15 @@ struct Said {
     speaker: Speaker,
     clock: Arc<dyn Clock>,
     ready: VecDeque<Word>,
-    /// When something was said last: not all that happens in a thread is told.
+    /// When the last event was sent. Some updates produce no event.
     said_at: Timestamp,
-    /// What was said last.
+    /// The name of the last event.
     said: &'static str,
     is_over: bool,
     _place: StreamPlace,
 }
 
-/// The answer to a request: some words at once, then what is said of a thread. (SK-E27)
+/// The HTTP response: sends the first events at once, then streams the thread's updates. (SK-E27)
 pub fn respond(
     app: &Shared,
     place: StreamPlace,
@@ -74,7 +73,7 @@ pub fn respond(
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
         (header::CONNECTION, HeaderValue::from_static("keep-alive")),
-        // Asks proxies to hand on each event at once.
+        // Disables response buffering in proxies.
         (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no")),
     ];
     (headers, Body::from_stream(frames)).into_response()
@@ -118,7 +117,7 @@ impl Said {
         }
     }
 
-    /// Counts the tools of a step that begins, before it is announced. (SK-E3)
+    /// Counts the tools of a step before the step is announced. (SK-E3)
     async fn count_tools(&mut self, update: &Update) {
         let Update::Event(recorded) = update else { return };
         if !matches!(recorded.event.fact, Fact::StepStarted { .. }) {
@@ -138,7 +137,7 @@ impl Said {
     }
 }
 
-/// How long to wait with an event, by the name of the one before and of itself, and the time since the one before.
+/// How long to wait before an event, given its name, the previous event's name and the time since that one.
 fn pause_ms(before: &str, name: &str, since_ms: u64) -> u64 {
     let follows = before == "completed" && name == "workflow_complete";
     let pauses = PAUSED.contains(&name) && !follows;

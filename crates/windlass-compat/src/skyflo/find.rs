@@ -1,6 +1,6 @@
-//! A conversation by its id: a thread, or a draft that nobody has written in yet. Who may see it is asked here.
+//! Finds a conversation by its id and checks access. A conversation is a thread, or a draft without a message.
 //!
-//! The conversation's id is the thread's. A draft is a record; it goes with the first message.
+//! The conversation's id is the thread's id. A draft is a record, which the first message removes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,62 +12,54 @@ use windlass_server::http::Shared;
 use windlass_server::http::caller::Caller;
 use windlass_server::http::problem::Problem;
 
-/// Conversations without a message that a user has at most: all are read for each list.
+/// Most drafts of a user; every list reads all of them.
 pub const DRAFTS_MAX: usize = 200;
-/// The kind of the records.
+/// Kind of the draft records.
 pub const DRAFT: &str = "skyflo.conversation";
 
-/// The name of the note that keeps what clients have changed of a conversation, beside its title.
+/// Name of the note with the client's changes other than the title.
 pub const CHANGED: &str = "skyflo.conversation";
 
 /// A conversation without a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Draft {
-    /// Its id.
     pub id: String,
-    /// Its workspace.
     pub workspace: String,
-    /// Whose it is.
     pub owner: Principal,
-    /// The title that somebody gave it.
+    /// The title that a client set.
     pub title: String,
-    /// What else clients have changed of it.
+    /// Other changes by clients.
     pub changed: Value,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// When it last changed.
     pub updated_at: Timestamp,
 }
 
-/// A conversation that the caller may see.
+/// A conversation that the caller may read.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// One with messages.
     Thread(Box<ThreadRow>),
-    /// One without.
     Draft(Box<Draft>),
 }
 
 impl Draft {
-    /// A draft as it was read.
+    /// Parses a draft from its record.
     pub fn read(record: Record) -> Result<Self, Problem> {
         serde_json::from_value(record.value)
             .map_err(|error| Problem::internal(format!("the draft `{}`: {error}", record.key)))
     }
 
-    /// Writes it.
+    /// Stores the draft.
     pub async fn put(&self, app: &Shared, expected: Expect) -> Result<(), RecordError> {
-        // Strings, numbers and JSON: always JSON.
+        // Cannot fail: the draft has strings, numbers and JSON only.
         let value = serde_json::to_value(self).unwrap_or_default();
         app.engine.records().put(DRAFT, &self.id, self.owner.as_str(), value, expected).await.map(drop)
     }
 
-    /// Deletes it.
     pub async fn delete(&self, app: &Shared) -> Result<(), RecordError> {
         app.engine.records().delete(DRAFT, &self.id, Expect::Any).await
     }
 
-    /// Takes what it says over into the thread that its first message has made.
+    /// Copies the title and changes to the thread that the first message has created.
     pub async fn settle(&self, app: &Shared, thread: &ThreadId, caller: &Caller) -> Result<(), Problem> {
         if !self.title.is_empty() {
             let (title, by) = (self.title.clone(), caller.user().clone());
@@ -81,19 +73,20 @@ impl Draft {
     }
 }
 
-/// Whether an id is a UUID, which is what clients choose for new conversations.
+/// Whether an id is a UUID. Clients choose UUIDs for new conversations.
 pub fn is_uuid(id: &str) -> bool {
     let groups: Vec<&str> = id.split('-').collect();
     groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
         && groups.iter().all(|group| group.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// The conversation of an id. Another user's is refused, and of another workspace's nobody is told. (SK-P11, SK-X7)
+/// The conversation of this id. Another user's is forbidden; one of another workspace is reported as not found.
+/// (SK-P11, SK-X7)
 pub async fn found(app: &Shared, caller: &Caller, id: &str) -> Result<Found, Problem> {
     look(app, caller, id).await?.ok_or_else(|| Problem::not_found(format!("conversation `{id}`")))
 }
 
-/// The same, where there may be none.
+/// The conversation of this id; `None` if there is none.
 pub async fn look(app: &Shared, caller: &Caller, id: &str) -> Result<Option<Found>, Problem> {
     match app.engine.thread(&ThreadId::from(id)).row().await {
         Err(EngineError::NoThread(_)) => {}
@@ -109,7 +102,7 @@ pub async fn look(app: &Shared, caller: &Caller, id: &str) -> Result<Option<Foun
     Ok(mine.then(|| Found::Draft(Box::new(draft))))
 }
 
-/// `false`: it does not exist for the caller.
+/// `false` if the conversation does not exist for the caller.
 fn may_see(caller: &Caller, id: &str, workspace: &str, owner: &Principal) -> Result<bool, Problem> {
     if workspace != caller.workspace() {
         return Ok(false);
@@ -120,8 +113,8 @@ fn may_see(caller: &Caller, id: &str, workspace: &str, owner: &Principal) -> Res
     Err(Problem::forbidden(format!("conversation `{id}` is another user's")))
 }
 
-/// The thread to write into, with the draft that it takes the place of. An id that nobody uses yet is taken for the
-/// caller first, so that two who chose the same do not meet in one conversation.
+/// The thread to write to, with the draft that it replaces. An unused id is first claimed by a draft, so that two users
+/// with the same id cannot share a conversation.
 pub async fn open(app: &Shared, caller: &Caller, id: &str) -> Result<(ThreadId, Option<Draft>), Problem> {
     let draft = match look(app, caller, id).await? {
         Some(Found::Thread(row)) => return Ok((row.thread, None)),
@@ -131,7 +124,7 @@ pub async fn open(app: &Shared, caller: &Caller, id: &str) -> Result<(ThreadId, 
     Ok((ThreadId::from(id), Some(draft)))
 }
 
-/// Makes a conversation of an id that a client has chosen.
+/// Creates a draft with an id that a client chose.
 pub async fn create(app: &Shared, caller: &Caller, id: &str) -> Result<Draft, Problem> {
     if !is_uuid(id) {
         return Err(Problem::not_found(format!("conversation `{id}`"))
@@ -158,7 +151,7 @@ pub async fn create(app: &Shared, caller: &Caller, id: &str) -> Result<Draft, Pr
         Err(RecordError::Conflict { .. }) => return Err(taken()),
         Err(error) => return Err(error.into()),
     }
-    // Somebody else's first message may have gone by since it was looked for.
+    // Another caller's first message may have created the thread since the lookup.
     match app.engine.thread(&ThreadId::from(id)).row().await {
         Err(EngineError::NoThread(_)) => Ok(draft),
         Err(error) => Err(error.into()),

@@ -1,6 +1,7 @@
-//! Golden transcripts of the mapping: `golden/*.txt`, whose listing is the list of behaviours.
+//! Golden transcripts of the mapping in `golden/*.txt`. The directory listing is the list of behaviours.
 //!
-//! `= ` is an event before the stream began, `> ` an update, and what follows is what goes out. `UPDATE=1` rewrites that.
+//! A line `= ` is an event before the stream began, `> ` an update; the lines after it are the encoded output.
+//! `UPDATE=1` rewrites them.
 
 use std::fmt::Write;
 
@@ -10,7 +11,7 @@ use super::super::stage::{Script, check_as};
 use super::speak::{Offer, Speaker};
 use super::word::{Scene, Word};
 
-/// One stream.
+/// State of one transcript.
 #[derive(Default)]
 struct Stage {
     script: Script,
@@ -19,7 +20,8 @@ struct Stage {
 }
 
 impl Stage {
-    /// Begins the stream, beside a run that goes on where there is one. What that asks is told again, or not.
+    /// Begins the stream, beside an active run if there is one. `again` selects whether its open interrupts are sent
+    /// again.
     fn begin(&mut self, again: bool) -> Vec<Word> {
         let active = self.before.run.as_ref();
         let run = active.map_or_else(|| "run_1".to_owned(), |_| format!("run_1-{}", self.script.seq + 1));

@@ -1,4 +1,4 @@
-//! Whether the server lives, and its store and its tool servers answer. Open to all, as there. (SK-R11)
+//! Health of the process, its store and its tool servers. Needs no credential, as in the original. (SK-R11)
 
 use axum::Json;
 use axum::extract::State;
@@ -8,12 +8,11 @@ use windlass_server::http::Shared;
 
 use super::tools::missing;
 
-/// The process answers.
 pub async fn live() -> Json<Value> {
     Json(json!({"status": "ok"}))
 }
 
-/// The store answers, or does not: told with 200 either way, as there. Why stands in the log.
+/// Whether the store responds. The status is 200 in both cases, as in the original; the log has the reason.
 pub async fn database(State(app): State<Shared>) -> Json<Value> {
     match app.engine.records().changes(&[]).await {
         Ok(_) => Json(json!({"status": "ok", "database": "connected"})),
@@ -24,7 +23,7 @@ pub async fn database(State(app): State<Shared>) -> Json<Value> {
     }
 }
 
-/// The tool servers answer, or not all of them do. Which ones and why stands in the log.
+/// Whether all tool servers respond. The log names those that do not, with the reason.
 pub async fn mcp(State(app): State<Shared>) -> (StatusCode, Json<Value>) {
     match missing(&app).await.as_slice() {
         [] => (StatusCode::OK, Json(json!({"status": "ok", "mcp": "connected"}))),

@@ -1,6 +1,6 @@
-//! Connected systems, in the shape that the Command Center shows and sends. (SK-R9)
+//! Connected systems in the Command Center's shape. (SK-R9)
 //!
-//! They are the server's own integrations: their rules, their audit and their vault are those of the native routes.
+//! They are the server's integrations. Rules, audit and vault are those of the native routes.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +16,7 @@ use windlass_server::integration::{Integration, IntegrationChange, IntegrationDr
 
 use crate::date::iso;
 
-/// An integration as every answer shows it; its credentials are in none.
+/// An integration as every response encodes it, without its credentials.
 fn told(integration: &Integration) -> Value {
     let Integration { id, provider, name, metadata, credentials_ref: _, status, created_at, updated_at } =
         integration;
@@ -31,14 +31,13 @@ fn told(integration: &Integration) -> Value {
     })
 }
 
-/// Which integrations.
 #[derive(Debug, Deserialize)]
 pub struct Which {
     #[serde(default)]
     provider: Option<String>,
 }
 
-/// The systems that the workspace is connected with, for everybody in it.
+/// Lists the workspace's integrations for any member.
 pub async fn list(
     State(app): State<Shared>,
     caller: Caller,
@@ -50,7 +49,6 @@ pub async fn list(
     Ok(Json(found.iter().map(told).collect()))
 }
 
-/// A system that is to be connected.
 #[derive(Deserialize)]
 pub struct New {
     provider: String,
@@ -64,7 +62,6 @@ pub struct New {
     status: IntegrationStatus,
 }
 
-/// Connects a system.
 pub async fn add(
     State(app): State<Shared>,
     caller: Caller,
@@ -79,7 +76,7 @@ pub async fn add(
     Ok(Json(told(&made)))
 }
 
-/// What is changed of an integration; absent and null stay.
+/// A change of an integration. Absent and null members keep their value.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct Change {
@@ -89,7 +86,6 @@ pub struct Change {
     status: Option<IntegrationStatus>,
 }
 
-/// Changes an integration.
 pub async fn change(
     State(app): State<Shared>,
     caller: Caller,
@@ -102,7 +98,7 @@ pub async fn change(
     Ok(Json(told(&changed)))
 }
 
-/// Forgets an integration with its credentials.
+/// Removes an integration with its credentials.
 pub async fn remove(
     State(app): State<Shared>,
     caller: Caller,
@@ -112,17 +108,17 @@ pub async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Providers go by their names in small letters.
+/// Providers are compared in lower case.
 fn folded(provider: &str) -> String {
     provider.trim().to_lowercase()
 }
 
-/// A second integration of a provider and settings that do not fit are a bad request here.
+/// In this dialect, a duplicate integration and invalid settings are bad requests.
 fn refused(problem: Problem) -> Problem {
     match problem.status {
         StatusCode::CONFLICT | StatusCode::UNPROCESSABLE_ENTITY => {
             Problem { status: StatusCode::BAD_REQUEST, ..problem }
         }
-        _ => problem, // tidy: what else is refused has the same status there
+        _ => problem, // tidy: other problems have the same status in the original
     }
 }

@@ -1,6 +1,6 @@
-//! A conversation's messages as clients keep them: what people said, and what the agent said and did, in segments.
+//! A conversation's messages in the clients' shape: people's messages, and the agent's text and calls in segments.
 //!
-//! A fold of the journal: nothing is recorded twice, so two copies cannot differ. (SK-P1, SK-P2..P5)
+//! A fold of the journal. Nothing is stored twice, so no two copies can differ. (SK-P1, SK-P2..P5)
 
 use std::collections::HashMap;
 
@@ -17,25 +17,25 @@ use super::reply::{Replied, dollars, thought};
 use crate::call::{Call, args, blocks, plain, text};
 use crate::folds::JournalFold;
 
-/// A conversation.
+/// The fold of a conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Fold {
-    /// Its messages, oldest first.
+    /// Oldest first.
     pub messages: Vec<Value>,
-    /// Messages that wait, until they are taken.
+    /// Queued messages.
     queued: HashMap<InputId, Value>,
     run: Option<RunId>,
-    /// How many messages there were before the newest run.
+    /// Number of messages before the newest run.
     before_run: usize,
     started_at: Timestamp,
     step_at: Timestamp,
     usage: Spent,
-    /// Each call of the step, and where it stands: message and segment.
+    /// Each call of the step with the indices of its message and segment.
     calls: HashMap<CallKey, (Call, (usize, usize))>,
     asked: HashMap<InterruptId, CallKey>,
 }
 
-/// What a run's replies came to. (SK-P5)
+/// Usage of a run's replies. (SK-P5)
 #[derive(Clone, Debug, Default)]
 struct Spent {
     model: String,
@@ -100,13 +100,13 @@ impl JournalFold for Fold {
                 self.spend();
             }
             Fact::Note { name, data } if name == CHANGED => self.replace(data),
-            _ => self.call(event), // tidy: whatever else a client is shown is about calls
+            _ => self.call(event), // tidy: other visible events are about calls
         }
     }
 }
 
 impl Fold {
-    /// Takes what a person said; the same said again at once is one message. (SK-R1)
+    /// Adds a person's message. An immediate repetition is merged. (SK-R1)
     fn user(&mut self, message: Value) {
         let is_repeat = self
             .messages
@@ -117,7 +117,7 @@ impl Fold {
         }
     }
 
-    /// A client has put other messages in the place of all so far. What the model sees is not changed by it. (SK-R6)
+    /// Replaces the displayed messages with those a client sent. The model's history is unchanged. (SK-R6)
     fn replace(&mut self, changed: &Value) {
         if let Value::Array(messages) = &changed["messages_json"] {
             self.messages.clone_from(messages);
@@ -166,7 +166,7 @@ impl Fold {
         self.spend();
     }
 
-    /// Adds a text to what the agent says.
+    /// Adds a text to the agent's message.
     fn say(&mut self, seq: Seq, at: Timestamp, said: &str) {
         let id = format!("{seq}-text");
         let segment = json!({"kind": "text", "id": id, "text": said, "timestamp": at.0});
@@ -176,7 +176,7 @@ impl Fold {
         message["content"] = content.into();
     }
 
-    /// Adds a segment to the agent's message, which goes on until a person says something.
+    /// Adds a segment to the agent's message, which extends until a person writes.
     fn segment(&mut self, seq: Seq, at: Timestamp, segment: Value) -> (usize, usize) {
         if self.messages.last().is_none_or(|last| last["type"] != "assistant") {
             let run = self.run.as_ref().map_or("", |run| run.as_str());
@@ -190,7 +190,7 @@ impl Fold {
         }
         let index = self.messages.len() - 1;
         let segments = &mut self.messages[index]["segments"];
-        // What a client has put here may have none.
+        // A client's replacement message may have no segments.
         if !segments.is_array() {
             *segments = json!([]);
         }
@@ -199,7 +199,7 @@ impl Fold {
         (index, segments.len() - 1)
     }
 
-    /// Writes the run's figures at the agent's newest message.
+    /// Writes the run's usage to the agent's newest message.
     fn spend(&mut self) {
         let told = self.usage.told();
         if let Some(last) = self.messages.last_mut().filter(|last| last["type"] == "assistant") {
@@ -276,7 +276,7 @@ impl Fold {
         }
     }
 
-    /// Shows the call under the id that an answer has to name.
+    /// Updates the call's id to the one that an answer must name.
     fn revise(&mut self, key: CallKey, fact: &Fact) {
         let Some((call, (message, segment))) = self.calls.get_mut(&key) else { return };
         let before = call.id.clone();

@@ -1,7 +1,6 @@
 //! The interface of the Skyflo engine, under `/skyflo`, so that its Command Center works unchanged.
 //!
-//! Paths and shapes are those of its `/api/v1`; an error has its words in `detail`, as there. The routes of its memory are
-//! not here.
+//! Paths and shapes follow its `/api/v1`; an error's text is in `detail`. The routes of its memory are not implemented.
 
 mod analytics;
 mod auth;
@@ -34,7 +33,6 @@ use windlass_server::http::state::dialect::Dialect;
 
 use crate::folds::Folds;
 
-/// The dialect.
 pub struct SkyfloDialect;
 
 #[async_trait]
@@ -48,7 +46,6 @@ impl Dialect for SkyfloDialect {
     }
 }
 
-/// The routes.
 fn routes(app: &Shared) -> Router<Shared> {
     let all: Vec<(&str, MethodRouter<Shared>)> = vec![
         ("/health", get(health::live)),
@@ -85,7 +82,7 @@ fn routes(app: &Shared) -> Router<Shared> {
         ("/team/members", get(team::members).post(team::add)),
         ("/team/members/{member}", patch(team::change).delete(team::remove)),
     ];
-    // The engine that is spoken to here takes each path with a slash at its end, too.
+    // The original also accepts each path with a trailing slash.
     let inner = all.into_iter().fold(Router::new(), |router, (path, methods)| {
         router.route(&format!("{path}/"), methods.clone()).route(path, methods)
     });

@@ -1,7 +1,7 @@
-//! A reply while it comes: what of it was shown, so that the fragments that a client is told make up the whole.
+//! Encodes a reply while it streams, and tracks which part was sent, so that the fragments add up to the whole reply.
 //!
-//! A fragment cannot be taken back in this dialect. What a failed try has shown stays, and the next try goes on from
-//! there where it says the same.
+//! This dialect cannot retract a fragment. After a failed attempt its text stays, and the next attempt continues it as
+//! far as both agree.
 
 use serde_json::json;
 use windlass::machine::{Block, Fact, FailureClass, Message, MicroUsd, Timestamp, Usage};
@@ -11,20 +11,20 @@ use super::super::flow::{Flow, said};
 use super::word::{Scene, Word};
 use crate::call::text;
 
-/// The reply of the running step.
+/// The reply of the current step.
 #[derive(Debug, Default)]
 pub struct Reply {
     text: Flow,
     thinking: Flow,
-    /// Fragments of text that were told.
+    /// Number of text fragments sent.
     tokens: u64,
-    /// Tries that were put off, by what the client is told of them.
+    /// Failed attempts, by the kind reported to the client.
     rate_limits: u32,
     transients: u32,
 }
 
 impl Reply {
-    /// Takes a fragment.
+    /// Encodes a fragment.
     pub fn fragment(&mut self, scene: &Scene, delta: &Delta, now: Timestamp) -> Option<Word> {
         match delta {
             Delta::Text { text, .. } => {
@@ -39,7 +39,7 @@ impl Reply {
         }
     }
 
-    /// Fragments were missed, and this is what they had come to.
+    /// Encodes the parts received so far, after fragments were missed.
     pub fn snapshot(&mut self, scene: &Scene, parts: &[Delta], now: Timestamp) -> Vec<Word> {
         let (mut said, mut thought) = (String::new(), String::new());
         for part in parts {
@@ -52,14 +52,14 @@ impl Reply {
         self.whole(scene, &said, &thought, now)
     }
 
-    /// Tells what is new in the whole so far.
+    /// Sends the part of the reply that was not sent yet.
     fn whole(&mut self, scene: &Scene, said: &str, thought: &str, at: Timestamp) -> Vec<Word> {
         let thinking = self.thinking.set(thought).map(|rest| thinking(scene, at, &rest));
         let token = self.text.set(said).map(|rest| self.token(scene, &rest));
         thinking.into_iter().chain(token).collect()
     }
 
-    /// The whole reply came. (SK-E5..E9)
+    /// Encodes the whole reply. (SK-E5..E9)
     pub fn finish(&mut self, scene: &Scene, at: Timestamp, replied: &Replied<'_>) -> Vec<Word> {
         let (said, thought) = (said(replied.message), thought(replied.message));
         let mut words = self.whole(scene, &said, &thought, at);
@@ -80,7 +80,7 @@ impl Reply {
         words
     }
 
-    /// A try failed and is made again. (SK-E15)
+    /// Reports a failed attempt that will be retried. (SK-E15)
     pub fn retry(&mut self, scene: &Scene, at: Timestamp, fact: &Fact) -> Option<Word> {
         let Fact::StepFailed { class, message, retry_at, .. } = fact else { return None };
         self.text.fail();
@@ -98,8 +98,8 @@ impl Reply {
         })
     }
 
-    /// The run ended with words that are in none of its replies: the engine's own, or those of a failed try, of which
-    /// what was told before is not told again.
+    /// Sends text that is in none of the run's replies: the engine's own, or that of a failed attempt. Text already
+    /// sent is not repeated.
     pub fn last_words(&mut self, scene: &Scene, words: &str) -> Option<Word> {
         let shown = self.text.push(words)?;
         Some(self.token(scene, &shown))
@@ -111,7 +111,7 @@ impl Reply {
     }
 }
 
-/// How often a call is tried again that met a rate limit. (SK-L6)
+/// Most retries of a call after a rate limit. (SK-L6)
 pub const RATE_LIMIT_RETRIES: u32 = 3;
 
 fn thinking(scene: &Scene, at: Timestamp, text: &str) -> Word {
@@ -120,20 +120,18 @@ fn thinking(scene: &Scene, at: Timestamp, text: &str) -> Word {
 
 /// A whole reply with its figures.
 pub struct Replied<'a> {
-    /// The reply.
     pub message: &'a Message,
-    /// The model.
     pub model: &'a str,
-    /// Tokens, as reported.
+    /// Tokens as the provider reported them.
     pub usage: &'a Usage,
-    /// The cost, where it is known.
+    /// `None` if the price is unknown.
     pub cost: Option<MicroUsd>,
-    /// How long the model has thought; how long it has spoken where its thoughts were not heard as they came.
+    /// Time the model spent reasoning; the duration of the reply if its reasoning was not streamed.
     pub thinking_ms: u64,
 }
 
 impl<'a> Replied<'a> {
-    /// The reply that an event records, from a model of this name.
+    /// The reply that an event records.
     pub fn of(fact: &'a Fact, model: &'a str) -> Option<Self> {
         let Fact::StepReplied { message, usage, cost, ttft_ms, duration_ms, thoughts_ms, .. } = fact else {
             return None;
@@ -146,7 +144,7 @@ impl<'a> Replied<'a> {
     }
 }
 
-/// Tokens and cost; nothing where the provider reported none. A price that is unknown is 0. (SK-E7, SK-L12)
+/// Tokens and cost; `None` if the provider reported none. An unknown price is encoded as 0. (SK-E7, SK-L12)
 fn usage(scene: &Scene, at: Timestamp, replied: &Replied<'_>) -> Option<Word> {
     let usage = replied.usage;
     usage.input.or(usage.output)?;
@@ -163,12 +161,12 @@ fn usage(scene: &Scene, at: Timestamp, replied: &Replied<'_>) -> Option<Word> {
     Some(scene.word("token.usage", at, data))
 }
 
-/// Money as clients read it, in US dollars.
+/// Money in US dollars, as clients read it.
 pub fn dollars(cost: MicroUsd) -> f64 {
     cost.0 as f64 / 1e6
 }
 
-/// What a model has thought.
+/// The reasoning of a message.
 pub fn thought(message: &Message) -> String {
     let thoughts = message.blocks.iter().filter_map(|block| match block {
         Block::Reasoning { text: thought, .. } => Some(text(thought)),

@@ -1,7 +1,7 @@
-//! What happens in a thread, said in the words of the Skyflo engine: updates in, outward events out.
+//! Encodes a thread's updates as events of the Skyflo engine.
 //!
-//! A pure mapping, one for each stream: it reads no clock and no store, and decides nothing. Texts that are stored
-//! apart are filled in before.
+//! A pure mapping with one encoder per stream. It reads no clock and no store. The caller fills in offloaded texts
+//! beforehand.
 
 use serde_json::{Value, json};
 use windlass::Update;
@@ -15,26 +15,26 @@ use super::reply::{Replied, Reply};
 use super::word::{Scene, Word};
 use crate::call::text;
 
-/// The code of a run that has used up its steps.
+/// Error code of a run that reached its step limit.
 const OUT_OF_STEPS: &str = "ERR_MAX_TURNS";
 
-/// One stream's end of a thread.
+/// The encoder of one stream.
 #[derive(Debug)]
 pub struct Speaker {
     scene: Scene,
-    /// The run that the stream is about.
+    /// The run that the stream follows.
     run: RunId,
-    /// The message that is to start it or to go into a running one, while it waits.
+    /// The message that will start the run or join a running one, while it is queued.
     queued: Option<InputId>,
-    /// The run that went on when the stream began.
+    /// The run that was active when the stream began.
     beside: Option<RunId>,
-    /// From when durations count.
+    /// Start of the reported durations.
     since: Timestamp,
-    /// Tools that the model is offered.
+    /// Number of tools offered to the model.
     tools: usize,
-    /// The steps that the agent may take.
+    /// The agent's step limit.
     max_steps: u32,
-    /// Whether a title that the engine makes is news.
+    /// Whether to report a title that the engine generates.
     tells_title: bool,
     told_ttft: bool,
     model: String,
@@ -43,17 +43,17 @@ pub struct Speaker {
     is_over: bool,
 }
 
-/// What a speaker is to know of the agent.
+/// What the encoder reports about the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Tools that the model is offered.
+    /// Number of tools offered to the model.
     pub tools: usize,
-    /// The steps that it may take.
+    /// The agent's step limit.
     pub max_steps: u32,
 }
 
 impl Speaker {
-    /// Speaks of a run that a request has just started, or wants to.
+    /// An encoder for a run that a request has started or will start.
     pub fn new(scene: Scene, run: RunId, since: Timestamp, offer: Offer) -> Self {
         Self {
             scene,
@@ -72,37 +72,37 @@ impl Speaker {
         }
     }
 
-    /// The same beside a run that goes on: its open calls are known, and were told as pending before.
+    /// Adds an active run, whose calls were sent as pending on an earlier stream.
     pub fn beside(mut self, run: &Run) -> Self {
         (self.calls, self.model) = (Calls::resumed(run), run.step_model.to_string());
         self.beside = Some(run.id.clone());
         self
     }
 
-    /// The same in a conversation that has a title, which stays.
+    /// Marks the conversation as titled; a title that the engine generates is not reported.
     pub fn titled(mut self) -> Self {
         self.tells_title = false;
         self
     }
 
-    /// The tools that the model is offered from the next step on.
+    /// Sets the number of tools offered from the next step on.
     pub fn offer(&mut self, tools: usize) {
         self.tools = tools;
     }
 
-    /// What is said before anything has happened: that it is ready, and what a run asks already.
+    /// The first events: `ready`, and the open approval requests of an active run.
     pub fn begin(&self, run: Option<&Run>) -> Vec<Word> {
         let mut words = vec![self.scene.ready()];
         words.extend(run.into_iter().flat_map(|run| self.calls.open(&self.scene, run)));
         words
     }
 
-    /// Whether everything was said.
+    /// Whether the last event was sent.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// What is said of an update.
+    /// Encodes an update.
     pub fn hear(&mut self, update: &Update, now: Timestamp) -> Vec<Word> {
         match update {
             Update::Event(recorded) => self.event(&recorded.event),
@@ -132,7 +132,7 @@ impl Speaker {
         }
     }
 
-    /// What is said where the thread can no longer be followed.
+    /// The event for a thread that can no longer be followed.
     pub fn breaks(&self, now: Timestamp, why: &str) -> Word {
         self.scene.error(now, why)
     }
@@ -180,11 +180,12 @@ impl Speaker {
                 vec![self.fails(at, &reached(limit))]
             }
             Fact::RunFinished { .. } => self.finished(event),
-            _ => self.calls.hear(&self.scene, event), // tidy: what else clients are told is about calls
+            _ => self.calls.hear(&self.scene, event), // tidy: other events of this dialect are about calls
         }
     }
 
-    /// The message that has waited goes into the run beside it, or starts its own: then that one is to be stopped.
+    /// Handles a queued message that joined the active run or started another; in the second case that run is the one
+    /// to stop.
     fn taken(&mut self, run: Option<&RunId>) -> Vec<Word> {
         let Some(run) = run else { return Vec::new() };
         self.run = run.clone();
@@ -195,13 +196,13 @@ impl Speaker {
         vec![self.scene.ready()]
     }
 
-    /// The time to the first fragment, once for each request. (SK-E4)
+    /// The time to the first fragment, once per request. (SK-E4)
     fn ttft(&mut self, now: Timestamp) -> Option<Word> {
         let told = std::mem::replace(&mut self.told_ttft, true);
         (!told).then(|| self.scene.word("ttft", now, json!({"duration": now.since(self.since)})))
     }
 
-    /// The thread waits for people. Nothing was completed. (SK-X10)
+    /// Ends the stream because the thread waits for people. Nothing is completed. (SK-X10)
     fn waits(&mut self, at: Timestamp) -> Vec<Word> {
         self.is_over = true;
         vec![self.complete(at, json!({"done": false, "awaiting_approval": true}), "awaiting_approval")]
@@ -209,7 +210,7 @@ impl Speaker {
 
     fn finished(&mut self, event: &Event) -> Vec<Word> {
         let Fact::RunFinished { status, output, error, .. } = &event.fact else { return Vec::new() };
-        // Another run may end while the message waits.
+        // Another run may end while the message is queued.
         if event.run.as_ref() != Some(&self.run) || self.queued.is_some() {
             return Vec::new();
         }
@@ -227,7 +228,7 @@ impl Speaker {
         words
     }
 
-    /// The run is over, in the words for done and stopped. (SK-E23, SK-E24, SK-ST4)
+    /// Ends a run that is done or was stopped. (SK-E23, SK-E24, SK-ST4)
     fn ends(&mut self, at: Timestamp, status: &str) -> Vec<Word> {
         self.is_over = true;
         let ms = at.since(self.since);
@@ -239,13 +240,13 @@ impl Speaker {
         self.scene.word("workflow_complete", at, json!({"result": result, "status": status}))
     }
 
-    /// The run cannot go on. (SK-E25)
+    /// Ends a run that failed. (SK-E25)
     fn fails(&mut self, at: Timestamp, why: &str) -> Word {
         self.is_over = true;
         self.scene.word("workflow.error", at, json!({"error": why, "status": "error"}))
     }
 
-    /// What went wrong, in the words that clients know where they know any. (SK-G19)
+    /// The text of an error, in the form that clients know if there is one. (SK-G19)
     fn explain(&self, error: &RunError) -> String {
         if error.code != OUT_OF_STEPS {
             return error.message.clone();

@@ -1,4 +1,4 @@
-//! The people of a workspace, for its administrators. (SK-R8)
+//! The members of a workspace, for its administrators. (SK-R8)
 
 use axum::Json;
 use axum::extract::State;
@@ -17,7 +17,7 @@ use windlass_server::http::problem::Problem;
 
 use crate::date::iso;
 
-/// Accounts read at a time.
+/// Accounts per read.
 const PAGE: usize = 500;
 
 fn told(user: &User) -> Value {
@@ -31,7 +31,7 @@ fn told(user: &User) -> Value {
     })
 }
 
-/// Everybody who may sign in.
+/// Lists all accounts of the workspace.
 pub async fn members(State(app): State<Shared>, caller: Caller) -> Result<Json<Vec<Value>>, Problem> {
     caller.administers()?;
     let mut all = Vec::new();
@@ -46,7 +46,6 @@ pub async fn members(State(app): State<Shared>, caller: Caller) -> Result<Json<V
     }
 }
 
-/// Somebody who is to be added.
 #[derive(Deserialize)]
 pub struct Add {
     email: String,
@@ -55,7 +54,7 @@ pub struct Add {
     role: Option<Role>,
 }
 
-/// Adds somebody with a password. One who was deactivated comes back.
+/// Adds a member with a password. A deactivated member is reactivated.
 pub async fn add(
     State(app): State<Shared>,
     caller: Caller,
@@ -73,13 +72,12 @@ pub async fn add(
     }
 }
 
-/// Another role.
 #[derive(Deserialize)]
 pub struct Change {
     role: Role,
 }
 
-/// Gives somebody another role.
+/// Changes a member's role.
 pub async fn change(
     State(app): State<Shared>,
     caller: Caller,
@@ -91,7 +89,7 @@ pub async fn change(
     Ok(Json(told(&app.accounts.change_member(&caller.0, &id, &change, None).await?.user)))
 }
 
-/// Deactivates somebody else.
+/// Deactivates another member.
 pub async fn remove(
     State(app): State<Shared>,
     caller: Caller,

@@ -1,4 +1,4 @@
-//! The tools that the agent is offered. (SK-R3)
+//! The tools offered to the agent. (SK-R3)
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use windlass_server::http::Shared;
 use windlass_server::http::caller::Caller;
 use windlass_server::http::problem::Problem;
 
-/// How long servers are waited for that are being reached for the first time. (SK-R11)
+/// Longest wait for servers that are connecting for the first time. (SK-R11)
 const WITHIN_MS: u64 = 5_000;
 
-/// Each tool with its hints; its tags are the server that it belongs to and its group there. Where a server does not
-/// answer, that is said instead of a list without its tools, as there.
+/// Lists each tool with its hints. Its tags are its server and its group there. If a server is unreachable, returns an
+/// error instead of a partial list, as the original does.
 pub async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Vec<Value>>, Problem> {
     caller.reads()?;
     let missing = missing(&app).await;
@@ -38,7 +38,7 @@ pub async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Vec<
     Ok(Json(told.collect()))
 }
 
-/// The tool servers that are to be used and do not answer.
+/// Enabled tool servers that do not respond.
 pub async fn missing(app: &Shared) -> Vec<String> {
     app.servers.hub.settled(WITHIN_MS).await;
     let away = |health: &Health| match health {

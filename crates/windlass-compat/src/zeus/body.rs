@@ -1,7 +1,6 @@
-//! The bodies of requests, read name by name: what is not known here and asks for something is refused by its name.
+//! Parses request bodies member by member. Unknown members with a non-default value are rejected, naming the member.
 //!
-//! A value that asks for nothing (absent, false, empty, `none`) is left aside, since clients send those for all that they
-//! could ask for.
+//! Default values (absent, false, empty, `none`) are ignored, because clients send them for every option.
 
 use std::collections::BTreeMap;
 
@@ -20,91 +19,80 @@ use super::tools;
 /// A message for the agent. (ZE-E13)
 #[derive(Debug)]
 pub struct Invoke {
-    /// The message.
     pub message: String,
-    /// What the client says of the model.
+    /// The client's model settings.
     pub llm: LlmConfig,
-    /// The session.
     pub session: Option<String>,
-    /// What was said before, as the client has it.
+    /// The conversation before the session began.
     pub history: Vec<Line>,
-    /// Which tools are to ask.
+    /// Which tools require approval.
     pub guards: Guards,
-    /// Tool servers of this run alone.
+    /// Tool servers of this run only.
     pub servers: Vec<McpServer>,
-    /// What the run may do at all.
     pub mode: Option<Mode>,
 }
 
-/// Answers to what a run's calls wait for. (ZE-E14)
+/// Answers to a run's waiting calls. (ZE-E14)
 #[derive(Debug)]
 pub struct Resume {
-    /// The session.
     pub session: String,
-    /// What the client says of the model.
+    /// The client's model settings.
     pub llm: LlmConfig,
-    /// The answers.
     pub results: Vec<CallResult>,
     /// A further instruction.
     pub order: Option<String>,
-    /// Which tools are to ask.
+    /// Which tools require approval.
     pub guards: Guards,
 }
 
-/// Which tools are to ask, by name.
+/// Guards by tool name.
 pub type Guards = BTreeMap<String, Guard>;
 
-/// What a client wishes of a tool.
+/// A client's restrictions of a tool.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Guard {
-    /// Whether it may be called.
+    /// Whether the tool may be called.
     pub enabled: Option<bool>,
-    /// Whether its calls are to ask.
+    /// Whether its calls require approval.
     #[serde(alias = "requiresInterrupt")]
     pub requires_interrupt: bool,
-    /// Which answers are taken; none named: any.
+    /// The accepted decisions; any if empty.
     #[serde(alias = "allowedDecisions")]
     pub allowed_decisions: Vec<Decision>,
 }
 
-/// An answer to what a call waits for.
+/// The answer to a waiting call.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CallResult {
-    /// The call.
     pub tool_call_id: String,
-    /// Its tool.
     #[serde(default)]
     pub tool_name: Option<String>,
-    /// What was decided.
     pub decision: Decision,
-    /// The arguments that it is to run with instead.
+    /// Replacement arguments of the call.
     #[serde(default, alias = "tool_args", alias = "modified_parameters")]
     pub parameters: Option<Map<String, Value>>,
-    /// Why.
     #[serde(default)]
     pub reason: Option<String>,
 }
 
-/// What was decided on a call. (ZE-H6)
+/// A decision about a call. (ZE-H6)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// It may run.
     #[serde(alias = "approve")]
     Approved,
-    /// It may not.
     #[serde(alias = "reject")]
     Rejected,
-    /// It may run with other arguments.
+    /// The call may run with other arguments.
     #[serde(alias = "modify", alias = "edit")]
     Modified,
-    /// Nobody said anything in time.
+    /// No answer arrived in time.
     Timeout,
 }
 
 impl Decision {
-    /// The word for it.
+    /// The decision's name on the wire.
     pub fn word(self) -> &'static str {
         match self {
             Self::Approved => "approved",
@@ -116,7 +104,6 @@ impl Decision {
 }
 
 impl Invoke {
-    /// Reads a body.
     pub fn read(mut body: Map<String, Value>) -> Result<Self, Problem> {
         let message = taken(&mut body, "message")?.unwrap_or_default();
         let llm = LlmConfig::read(taken(&mut body, "llm_config")?.unwrap_or_default())?;
@@ -138,7 +125,6 @@ impl Invoke {
 }
 
 impl Resume {
-    /// Reads a body.
     pub fn read(mut body: Map<String, Value>) -> Result<Self, Problem> {
         let session = session(&mut body)?.ok_or_else(|| Problem::invalid("`session_id` is required"))?;
         let llm = LlmConfig::read(taken(&mut body, "llm_config")?.unwrap_or_default())?;
@@ -153,7 +139,7 @@ impl Resume {
     }
 }
 
-/// Takes a member out of a body.
+/// Removes a member from a body and parses it.
 pub fn taken<T: DeserializeOwned>(body: &mut Map<String, Value>, name: &str) -> Result<Option<T>, Problem> {
     match body.remove(name) {
         None | Some(Value::Null) => Ok(None),
@@ -163,12 +149,12 @@ pub fn taken<T: DeserializeOwned>(body: &mut Map<String, Value>, name: &str) -> 
     }
 }
 
-/// A session that is named; an empty name is none.
+/// The session's name; an empty one counts as absent.
 fn session(body: &mut Map<String, Value>) -> Result<Option<String>, Problem> {
     Ok(taken(body, "session_id")?.filter(|name: &String| !name.is_empty()))
 }
 
-/// The mode; an empty one is none. (ZE-E15)
+/// The mode; an empty one counts as absent. (ZE-E15)
 fn mode(mode: Option<String>) -> Result<Option<Mode>, Problem> {
     let Some(word) = mode.filter(|word| !word.is_empty()) else { return Ok(None) };
     let shown = windlass_server::text::first_line(&word, 32);
@@ -176,7 +162,7 @@ fn mode(mode: Option<String>) -> Result<Option<Mode>, Problem> {
     word.parse().map(Some).map_err(unknown)
 }
 
-/// Refuses what is left of a body and asks for something.
+/// Rejects a body if a remaining member has a non-default value.
 pub fn refuse(of: &str, rest: &Map<String, Value>) -> Result<(), Problem> {
     let asked = rest.iter().filter(|(_, value)| asks(value));
     let names: Vec<String> =
@@ -189,7 +175,7 @@ pub fn refuse(of: &str, rest: &Map<String, Value>) -> Result<(), Problem> {
         .hint("leave it away; tools and files are the configuration's, and uploads go to `/api/v1/files`"))
 }
 
-/// Whether a value asks for anything.
+/// Whether a value differs from the default.
 fn asks(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

@@ -1,6 +1,6 @@
-//! The calls of a run as a client is told of them: written, decided on, running, done.
+//! The call events of a run: streaming, decided, running, done.
 //!
-//! Calls are told apart by their ids, not by the order in which a tool's calls end. (ZE-H2)
+//! Calls are distinguished by their ids, not by the order in which they end. (ZE-H2)
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use super::super::call::is_failure;
 use super::word::Scene;
 use crate::call::{Call, args, outward_id, plain, text};
 
-/// The calls of the running step.
+/// The calls of the current step.
 #[derive(Debug, Default)]
 pub struct Calls {
     known: BTreeMap<CallKey, Known>,
-    /// Calls that are being written: the part of the reply, and the tool once it is named.
+    /// Calls whose arguments are streaming: the part of the reply, and the tool's name.
     written: Vec<(u32, String)>,
-    /// Whether fragments were missed, so that what follows would not fit.
+    /// Whether fragments were missed; later fragments would not fit.
     is_torn: bool,
-    /// Questions that are answered already.
+    /// Interrupts that are already answered.
     confirmed: Vec<InterruptId>,
 }
 
@@ -39,7 +39,7 @@ impl Known {
 }
 
 impl Calls {
-    /// The calls of a run whose step began before the stream did: those were told then.
+    /// The calls of a step that began before the stream. They were sent on an earlier stream.
     pub fn resumed(run: &Run) -> Self {
         let mut calls = Self::default();
         let Phase::Calls(line) = &run.phase else { return calls };
@@ -52,23 +52,23 @@ impl Calls {
         calls
     }
 
-    /// Leaves out questions that are answered already.
+    /// Hides interrupts that are already answered.
     pub fn confirm(&mut self, interrupts: Vec<InterruptId>) {
         self.confirmed = interrupts;
     }
 
-    /// A try begins anew.
+    /// Resets the state for a new attempt.
     pub fn restart(&mut self) {
         self.written.clear();
         self.is_torn = false;
     }
 
-    /// Fragments were missed: the rest of the calls is told when they are whole.
+    /// Stops sending fragments, because some were missed. The calls are sent whole later.
     pub fn tear(&mut self) {
         self.is_torn = true;
     }
 
-    /// A fragment of a call's arguments. (ZE-S7)
+    /// Encodes a fragment of a call's arguments. (ZE-S7)
     pub fn fragment(
         &mut self,
         scene: &Scene,
@@ -94,13 +94,13 @@ impl Calls {
         Some(scene.frame("tool_call_chunk", data))
     }
 
-    /// A reply came with its calls.
+    /// Sets the calls of a new reply.
     pub fn replied(&mut self, run: &RunId, step: u32, message: &Message) {
         self.known = Call::of_reply(run, step, message).map(|(key, call)| (key, Known::new(call))).collect();
         self.restart();
     }
 
-    /// Takes an event; returns what is told of it.
+    /// Encodes an event.
     pub fn hear(&mut self, scene: &Scene, event: &Event) -> Vec<String> {
         match &event.fact {
             Fact::CallJudged { call, verdict, arguments, .. } => {
@@ -111,7 +111,7 @@ impl Calls {
                 }
                 match verdict {
                     Verdict::Allow | Verdict::Deny => vec![known.decided(scene)],
-                    // Told with what is asked, which may take a preview.
+                    // Sent when the interrupt opens, which may take a preview.
                     Verdict::Ask => Vec::new(),
                 }
             }
@@ -141,7 +141,7 @@ impl Calls {
         }
     }
 
-    /// What a run's calls wait for, told again to whoever comes later; but for what is being answered.
+    /// Encodes a run's open interrupts for a later client, except those being answered.
     pub fn open(&mut self, scene: &Scene, run: &Run, answered: &[InterruptId]) -> Vec<String> {
         let step = run.attempt.step;
         let mut told = Vec::new();
@@ -172,13 +172,13 @@ impl Known {
         data
     }
 
-    /// Nobody has to decide on it, or somebody has. (ZE-S2)
+    /// Encodes a call that needs no decision or has one. (ZE-S2)
     fn decided(&mut self, scene: &Scene) -> String {
         (self.is_told, self.is_asked) = (true, false);
         scene.frame("tool_call", self.data(false).into())
     }
 
-    /// Somebody has to decide. (ZE-H3, ZE-H8)
+    /// Encodes a call that needs a decision. (ZE-H3, ZE-H8)
     fn asks(&mut self, scene: &Scene, kind: &InterruptKind) -> String {
         (self.is_told, self.is_asked) = (true, true);
         let mut data = self.data(true);
@@ -188,7 +188,7 @@ impl Known {
         scene.frame("tool_call", data.into())
     }
 
-    /// It has its result. (ZE-S3)
+    /// Encodes a result. (ZE-S3)
     fn finished(&mut self, scene: &Scene, event: &Event) -> Vec<String> {
         let Fact::ToolFinished { outcome, content, error, .. } = &event.fact else { return Vec::new() };
         let first = (!self.is_told).then(|| self.decided(scene));
@@ -201,7 +201,7 @@ impl Known {
     }
 }
 
-/// What a person is asked beyond "may it run?".
+/// What an interrupt shows a person in addition to the call.
 fn asked(kind: &InterruptKind) -> Option<(&'static str, Value)> {
     match kind {
         InterruptKind::Approval { preview, .. } => Some(("preview", text(preview.as_ref()?).into())),

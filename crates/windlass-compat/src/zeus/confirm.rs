@@ -1,9 +1,9 @@
-//! Lets calls run that a caller edited and that would be asked about once more, because their tool can show first what the
-//! edited call would do. (ZE-H6)
+//! Approves calls that a caller has edited and whose tool then requests approval again, with a preview of the edited
+//! call. (ZE-H6)
 //!
-//! In this dialect the decision `modified` is the approval of the call with its new parameters. So the question is answered
-//! in the caller's name, through the same gate, if it is about exactly the call that they edited: the digest of tool and
-//! arguments is the same. Any other question is left to the client. A server that stops in between asks the client, too.
+//! In this dialect, `modified` approves the call with its new parameters. The server therefore answers the interrupt in
+//! the caller's name, through the same gate. It does so only if the digest of tool and arguments equals the edited
+//! call's. Any other interrupt is left to the client, also after a server restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,19 +17,19 @@ use windlass_server::http::Shared;
 use windlass_server::http::caller::Caller;
 use windlass_server::http::routes::interrupts::submit;
 
-/// How long the tools may take to show what the calls would do: the stream of the request begins after that.
+/// Longest wait for previews of the edited calls. The response stream begins afterwards.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// Edited calls that have neither begun nor been asked about again.
+/// Edited calls that have neither started nor opened another interrupt.
 struct Edited<'a> {
     by: &'a Principal,
     open: BTreeSet<CallKey>,
-    /// The digest of each as it was edited.
+    /// The digest of each edited call.
     approvals: BTreeMap<CallKey, Digest>,
 }
 
 impl Edited<'_> {
-    /// Takes an event; returns the question that it opens about a call as the caller edited it.
+    /// Applies an event. Returns the interrupt if the event opens one for a call exactly as the caller edited it.
     fn hear(&mut self, event: &Event) -> Option<(InterruptId, Digest)> {
         match &event.fact {
             Fact::CallEdited { call, approval, by, .. } if by == self.by && self.open.contains(call) => {
@@ -50,7 +50,7 @@ impl Edited<'_> {
     }
 }
 
-/// Answers the questions about calls that the caller has edited at a position. Returns those that are answered.
+/// Answers the interrupts of the calls edited at a position. Returns those that were answered.
 pub async fn confirm(
     app: &Shared,
     caller: &Caller,
@@ -68,9 +68,9 @@ pub async fn confirm(
             let Some((interrupt, approval)) = edited.hear(&recorded.event) else { continue };
             match approve(app, caller, thread, interrupt.clone(), approval).await {
                 Ok(Settled::Closed) => confirmed.push(interrupt),
-                // Others have to approve it as well.
+                // Other people have to approve it as well.
                 Ok(Settled::Open) => {}
-                // It has changed, or this vote was counted already: the client is asked.
+                // The call has changed, or this vote was counted already. The client decides.
                 Err(error) => tracing::debug!(%error, %interrupt, "an edited call is asked about again"),
             }
         }
@@ -81,7 +81,7 @@ pub async fn confirm(
     confirmed
 }
 
-/// Whether a question is still open after an approval.
+/// Whether an interrupt is still open after an approval.
 enum Settled {
     Closed,
     Open,

@@ -1,7 +1,7 @@
-//! Which tools a client wants to be asked about. Whether a call runs without asking is the gate's to say: a wish for more
-//! care that the gate does not meet is refused, and one for less is left aside.
+//! Validates a client's guards. The gate decides whether a call requires approval. A guard that is stricter than the
+//! gate is rejected; a looser one is ignored.
 //!
-//! Rules and grants are the word of administrators and of the user, given for good; they count, whatever one request says.
+//! Rules and grants are lasting decisions of administrators and of the user, so one request cannot override them.
 
 use windlass::machine::AutoRun;
 use windlass::{OfferedTool, Whose};
@@ -12,7 +12,7 @@ use windlass_server::http::problem::Problem;
 use super::super::session::Session;
 use super::body::{CallResult, Guards};
 
-/// Refuses wishes that would not be met.
+/// Rejects guards that the gate would not enforce.
 pub async fn check(app: &Shared, caller: &Caller, session: &Session, guards: &Guards) -> Result<(), Problem> {
     let tools = app.engine.tools().list();
     for (name, guard) in guards {
@@ -41,13 +41,13 @@ fn unmet(tool: &str, member: &str, why: &str) -> Problem {
     Problem::invalid(format!("`tool_interrupt_config.{tool}.{member}` cannot be met: {why}"))
 }
 
-/// Whether the gate lets a tool's calls through because they change nothing. (SK-A1)
+/// Whether the gate allows a tool's calls because they change nothing. (SK-A1)
 fn runs_unasked(tool: &OfferedTool) -> bool {
     let hints = tool.spec.annotations;
     tool.trusted && hints.read_only_hint && !hints.open_world_hint && !hints.destructive_hint
 }
 
-/// What runs without asking in a session.
+/// The auto-run setting of a session.
 async fn auto_run(app: &Shared, caller: &Caller, session: &Session) -> Result<AutoRun, Problem> {
     let of_thread = app.engine.policy().auto_run(&Whose::Thread(session.thread.clone())).await?;
     let chosen = match of_thread {
@@ -57,7 +57,7 @@ async fn auto_run(app: &Shared, caller: &Caller, session: &Session) -> Result<Au
     Ok(chosen.unwrap_or_default())
 }
 
-/// Refuses an answer that the client itself does not allow for the tool.
+/// Rejects a decision that the client's own guard does not accept for the tool.
 pub fn allows(guards: &Guards, tool: &str, result: &CallResult) -> Result<(), Problem> {
     let allowed = guards.get(tool).map(|guard| guard.allowed_decisions.as_slice()).unwrap_or_default();
     if allowed.is_empty() || allowed.contains(&result.decision) {

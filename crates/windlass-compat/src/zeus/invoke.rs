@@ -1,6 +1,6 @@
-//! A message for the agent: it starts a run, or waits behind the one that goes on in its session. (ZE-E1, ZE-E4)
+//! Takes a message for the agent: it starts a run, or is queued behind the session's active run. (ZE-E1, ZE-E4)
 //!
-//! Who asks, what they may use and the message itself are settled before the stream begins.
+//! Authentication, permissions and the message are checked before the stream begins.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -28,18 +28,18 @@ use super::speak::Zeus;
 use super::tools;
 use super::word::{Names, Scene};
 
-/// Messages of an earlier conversation that are taken over. (ZE-E7)
+/// Messages of the earlier conversation that are passed to the agent. (ZE-E7)
 const HISTORY_TOLD: usize = 30;
 
-/// How a stream is written.
+/// Options of a stream's encoding.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct Written {
-    /// The names of events.
+    /// The set of event names.
     #[serde(default)]
     pub events: Names,
 }
 
-/// Takes a message and tells what comes of it.
+/// Takes a message and streams the run.
 pub async fn invoke(
     State(app): State<Shared>,
     caller: Caller,
@@ -60,7 +60,7 @@ pub async fn invoke(
     let has_history = before.is_some();
     task.message.blocks.extend(before.map(Block::text));
     task.thread = Some(session.thread.clone());
-    // No two calls of a session run at once (ZE-H10), and what a limit asks has no place in this dialect.
+    // Calls of a session run one after another (ZE-H10), and this dialect cannot represent a limit's interrupt.
     task.options = RunOptions {
         surface: Surface::Chat,
         mode,
@@ -85,7 +85,7 @@ fn fresh_name() -> String {
     format!("session_{:012x}", windlass_server::clock::clock().random() & 0xffff_ffff_ffff)
 }
 
-/// What the run before waits for: it is told again to whoever sends a message meanwhile.
+/// The open interrupts of the session's run, sent again with each new message.
 async fn asked(app: &Shared, session: &Session, scene: &Scene) -> Result<Vec<String>, Problem> {
     let waits = session.row.as_ref().is_some_and(|row| row.view.status == ThreadStatus::Waiting);
     if !waits {
@@ -96,10 +96,10 @@ async fn asked(app: &Shared, session: &Session, scene: &Scene) -> Result<Vec<Str
     Ok(run.map(|run| Calls::resumed(run).open(scene, run, &[])).unwrap_or_default())
 }
 
-/// The answer with the names that a client needs to come back: a session may have been named here.
+/// Adds headers with the session and the run, which a client needs to reconnect. The session's name may be new.
 pub fn named(mut response: Response, session: &str, run: &RunId) -> Response {
     for (name, value) in [("x-session-id", session), ("x-run-id", run.as_str())] {
-        // Both were checked or made here: letters, digits and a few signs.
+        // Both are validated or generated here: letters, digits and a few signs.
         if let Ok(value) = HeaderValue::from_str(value) {
             response.headers_mut().insert(name, value);
         }

@@ -1,8 +1,8 @@
-//! The interface of Zeus, under `/zeus`: a message starts a run or is queued behind one, and a resume answers what its
-//! calls wait for. Both answer with a stream of events.
+//! The interface of Zeus, under `/zeus`: a message starts a run or is queued behind one, and a resume answers its
+//! waiting calls. Both respond with a stream of events.
 //!
-//! A client may bring tool servers along, for one run, and where the settings allow it a model's endpoint with its key.
-//! What else it would bring (sandboxes, memory) is refused by name, never ignored.
+//! A client may add tool servers for one run and, if the settings allow it, a model endpoint with its key. Other
+//! additions (sandboxes, memory) are rejected by name, never ignored.
 
 mod body;
 mod calls;
@@ -23,7 +23,6 @@ use axum::routing::post;
 use windlass_server::http::Shared;
 use windlass_server::http::state::dialect::Dialect;
 
-/// The dialect.
 pub struct ZeusDialect;
 
 #[async_trait]
@@ -33,7 +32,6 @@ impl Dialect for ZeusDialect {
     }
 }
 
-/// The routes.
 fn routes() -> Router<Shared> {
     Router::new()
         .route("/zeus/api/agent/invoke", post(invoke::invoke))

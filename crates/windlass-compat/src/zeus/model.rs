@@ -1,8 +1,8 @@
-//! What a client says of the model: which one, at which endpoint, with whose key. (ZE-C7)
+//! The client's model settings: model, endpoint and key. (ZE-C7)
 //!
-//! An endpoint of the client's choice receives conversations, and whatever tools read. So the settings decide: with
-//! `client_endpoints` the run calls it with the client's key, which no record holds. Without, an address only names a
-//! configured provider, whose own key is used, and the client's key is discarded.
+//! A client's endpoint receives conversations and everything that tools read, so the settings decide. With
+//! `client_endpoints`, the run calls the endpoint with the client's key, which is never recorded. Without it, the
+//! address only selects a configured provider; that provider's key is used and the client's is discarded.
 
 use serde_json::{Map, Value};
 use windlass::AgentConfig;
@@ -17,17 +17,16 @@ use windlass_server::http::start::agent::choose;
 
 use super::body::{refuse, taken};
 
-/// What a client says of the model.
 #[derive(Debug, Default)]
 pub struct LlmConfig {
     name: Option<String>,
     temperature: Option<f64>,
-    /// The endpoint with the key that goes there.
+    /// The endpoint, and the key for it.
     endpoint: Option<ClientEndpoint>,
 }
 
 impl LlmConfig {
-    /// Reads it. A key without an address belongs to no endpoint, and is discarded.
+    /// Parses the settings. A key without an address is discarded, because it belongs to no endpoint.
     pub fn read(mut said: Map<String, Value>) -> Result<Self, Problem> {
         let url = text(&mut said, ["baseUrl", "base_url"])?;
         let key = text(&mut said, ["apiKey", "api_key"])?.map(Secret::new);
@@ -41,7 +40,7 @@ impl LlmConfig {
         Ok(Self { name, temperature, endpoint })
     }
 
-    /// The agent with the model that is named, and with the steps that the dialect allows. (ZE-X8)
+    /// The agent with the requested model and the dialect's step limit. (ZE-X8)
     pub fn agent(&self, app: &Shared, caller: &Caller) -> Result<AgentConfig, Problem> {
         let dialect = &app.config.settings.server.dialect.zeus;
         let mut agent = match &self.endpoint {
@@ -52,7 +51,7 @@ impl LlmConfig {
             }
             Some(endpoint) => {
                 let there = configured_at(app, &endpoint.url);
-                // With a key of the client's own, its owner pays for the calls.
+                // With the client's key, the client pays for the calls.
                 if dialect.client_endpoints() && (there.is_empty() || endpoint.key.is_some()) {
                     self.own_agent(app, caller, endpoint)?
                 } else {
@@ -66,7 +65,8 @@ impl LlmConfig {
         Ok(agent)
     }
 
-    /// The agent with a model at the client's endpoint, and with no other: what fails there is not paid for here.
+    /// The agent with a model at the client's endpoint. It has no fallback model: the operator must not pay if the
+    /// endpoint fails.
     fn own_agent(
         &self,
         app: &Shared,
@@ -86,7 +86,7 @@ impl LlmConfig {
         Ok(agent)
     }
 
-    /// The model of a configured provider that has the address.
+    /// The model of the configured provider at this address.
     fn at_configured<'a>(
         &self,
         endpoint: &ClientEndpoint,
@@ -105,11 +105,11 @@ impl LlmConfig {
     }
 }
 
-/// Takes a text under either of two names; an empty one is none.
+/// Takes a text under either of two names. An empty one counts as absent.
 fn text(said: &mut Map<String, Value>, names: [&str; 2]) -> Result<Option<String>, Problem> {
     let mut found = None;
     for name in names {
-        // The parser's words would repeat a value of another type, which may be a key.
+        // The parser's message would repeat a value of another type, which may be a key.
         let value: Option<Value> = taken(said, name)?;
         found = match value {
             None => found,
@@ -120,7 +120,7 @@ fn text(said: &mut Map<String, Value>, names: [&str; 2]) -> Result<Option<String
     Ok(found)
 }
 
-/// The configured models whose provider has an address.
+/// The configured models whose provider has this address.
 fn configured_at<'a>(app: &'a Shared, url: &str) -> Vec<&'a ModelName> {
     let providers = app.models.now();
     let is_there = |model: &&ModelName| {
@@ -130,7 +130,7 @@ fn configured_at<'a>(app: &'a Shared, url: &str) -> Vec<&'a ModelName> {
     app.config.settings.models.iter().filter(is_there).collect()
 }
 
-/// The configured model of a name, with or without its provider.
+/// The configured model of this name, with or without its provider.
 fn configured<'a>(models: Vec<&'a ModelName>, name: &str) -> Result<&'a ModelName, Problem> {
     let bare = |model: &&&ModelName| model.as_str().split_once('/').is_some_and(|(_, rest)| rest == name);
     let found = models.iter().find(|model| model.as_str() == name).or_else(|| models.iter().find(bare));

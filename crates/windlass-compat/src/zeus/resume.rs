@@ -1,6 +1,6 @@
-//! Answers to what a run's calls wait for, and a further instruction beside them. (ZE-E3, ZE-E14)
+//! Answers a run's waiting calls and takes a further instruction. (ZE-E3, ZE-E14)
 //!
-//! All answers of a request count, or none. The run goes on with the model and the tools that it began with.
+//! All answers of a request are applied, or none. The run continues with its original model and tools.
 
 use std::collections::BTreeSet;
 
@@ -34,10 +34,10 @@ use super::speak::Zeus;
 use super::word::Scene;
 use crate::call;
 
-/// What the model reads of a call that nobody decided on.
+/// Result of a call that was not decided, as the model reads it.
 const NOBODY: &str = "nobody answered in time";
 
-/// Answers, and tells what comes of it.
+/// Applies the answers and streams the run.
 pub async fn resume(
     State(app): State<Shared>,
     caller: Caller,
@@ -56,7 +56,7 @@ pub async fn resume(
     let run = run
         .ok_or_else(|| Problem::conflict("closed", format!("nothing waits in session `{}`", session.name)))?;
     let given = results.iter().map(|result| given(run, &guards, result)).collect::<Result<Vec<_>, _>>()?;
-    // Before the answers, so that it is read with what they lead to and not a step later.
+    // Queued before the answers, so that the next step reads it and not a later one.
     let ordered = match order {
         Some(order) => Some(instruct(&app, &caller, &session.thread, agent, order).await?),
         None => None,
@@ -76,15 +76,15 @@ pub async fn resume(
         false => confirm(&app, &caller, &session.thread, seq, edited).await,
     };
     let scene = Scene { session: session.name.clone(), names: written.events };
-    // What still waits is told again, so that no stream is without a word.
+    // Open interrupts are sent again, so that no stream is empty.
     let first = Calls::resumed(run).open(&scene, run, &answered);
     let speaker = Zeus::beside(scene, run).confirmed(confirmed);
     let feed = feed(&app, &headers, &session.thread, seq);
     Ok(named(respond(&app, place, feed, speaker, first), &session.name, &run.id))
 }
 
-/// The calls that run with other parameters without a further question. Parameters beside `approved` may be a client's
-/// shortened copy: such a call is asked about again.
+/// Edited calls that run without a further approval. Parameters beside `approved` may be a client's shortened copy, so
+/// such a call requires approval again.
 fn edited(results: &[CallResult], given: &[Given]) -> BTreeSet<CallKey> {
     let edits = results.iter().zip(given).filter(|(result, given)| {
         result.decision == Decision::Modified && matches!(given.answer, Answer::Edit { .. })
@@ -92,7 +92,7 @@ fn edited(results: &[CallResult], given: &[Given]) -> BTreeSet<CallKey> {
     edits.filter_map(|(result, _)| Some(call::named(&result.tool_call_id)?.1)).collect()
 }
 
-/// An answer to the call that a result names.
+/// The answer to the call that a result names.
 fn given(run: &Run, guards: &Guards, result: &CallResult) -> Result<Given, Problem> {
     let id = windlass_server::text::first_line(&result.tool_call_id, 128);
     let target = Target::find(Some(run), &result.tool_call_id)?;
@@ -105,7 +105,7 @@ fn given(run: &Run, guards: &Guards, result: &CallResult) -> Result<Given, Probl
     Ok(target.given(answer(&target.asked.kind, result)?))
 }
 
-/// A decision in the words that fit what is asked. (ZE-H4, ZE-H6)
+/// Converts a decision to the answer for an interrupt of this kind. (ZE-H4, ZE-H6)
 fn answer(kind: &InterruptKind, result: &CallResult) -> Result<Answer, Problem> {
     let reason = result.reason.clone().filter(|reason| !reason.is_empty());
     let is_yes = match result.decision {
@@ -123,7 +123,7 @@ fn answer(kind: &InterruptKind, result: &CallResult) -> Result<Answer, Problem> 
     Ok(Decided { is_yes, reason, parameters }.answer(kind))
 }
 
-/// Puts an instruction beside the run, which reads it before its next step. Returns the id under which it waits.
+/// Queues an instruction, which the run reads before its next step. Returns the id of the queued message.
 async fn instruct(
     app: &Shared,
     caller: &Caller,
@@ -140,7 +140,7 @@ async fn instruct(
     Ok(started.behind.map(|_| started.id))
 }
 
-/// Takes an instruction back whose answers did not count.
+/// Withdraws an instruction whose answers were rejected.
 async fn take_back(app: &Shared, caller: &Caller, thread: &ThreadId, id: Option<Option<InputId>>) {
     if let Some(Some(id)) = id
         && let Err(error) = app.engine.thread(thread).queue().withdraw(&id, caller.user().clone()).await

@@ -1,6 +1,6 @@
-//! What happens in a thread, said in the words of Zeus: updates in, frames out.
+//! Encodes a thread's updates as frames of Zeus.
 //!
-//! A pure mapping, one for each stream: it reads no clock and no store, and decides nothing. (ZE-E8)
+//! A pure mapping with one encoder per stream. It reads no clock and no store, and decides nothing. (ZE-E8)
 
 use std::collections::BTreeMap;
 
@@ -20,26 +20,26 @@ use super::calls::Calls;
 use super::word::Scene;
 use crate::call::text;
 
-/// Characters of the summary of an answer: a line in a list.
+/// Characters of an answer's summary: one line of a list.
 const SUMMARY_CHARS: usize = 200;
 
-/// One stream's end of a thread.
+/// The encoder of one stream.
 #[derive(Debug)]
 pub struct Zeus {
     scene: Scene,
     turn: Turn,
     model: String,
     step: u32,
-    /// The reply as far as it was shown.
+    /// The part of the reply that was sent.
     text: Flow,
     calls: Calls,
-    /// What each step's reply says.
+    /// The text of each step's reply.
     replies: BTreeMap<u32, String>,
     is_over: bool,
 }
 
 impl Zeus {
-    /// Speaks of a run that a message has just started, or is to start.
+    /// An encoder for a run that a message has started or will start.
     pub fn new(scene: Scene, run: RunId) -> Self {
         Self {
             scene,
@@ -53,7 +53,7 @@ impl Zeus {
         }
     }
 
-    /// Speaks of a run that goes on.
+    /// An encoder for an active run.
     pub fn beside(scene: Scene, run: &Run) -> Self {
         Self {
             turn: Turn::now(run.id.clone()),
@@ -64,13 +64,13 @@ impl Zeus {
         }
     }
 
-    /// Leaves out questions that are answered already: the client's `modified` was their answer.
+    /// Hides interrupts that the client's `modified` has already answered.
     pub fn confirmed(mut self, interrupts: Vec<InterruptId>) -> Self {
         self.calls.confirm(interrupts);
         self
     }
 
-    /// An event of the stream's own run.
+    /// Encodes an event of the stream's run.
     fn own(&mut self, event: &Event) -> Vec<String> {
         match &event.fact {
             Fact::StepStarted { attempt, model, .. } => {
@@ -100,7 +100,7 @@ impl Zeus {
                 self.fails(&RunError { code: "ERR_LIMIT".into(), message, retryable: true })
             }
             Fact::RunFinished { .. } => self.finished(event),
-            _ => self.calls.hear(&self.scene, event), // tidy: what else clients are told is about calls
+            _ => self.calls.hear(&self.scene, event), // tidy: other events of this dialect are about calls
         }
     }
 
@@ -109,7 +109,7 @@ impl Zeus {
         self.scene.frame("text", json!({"content": content, "role": "assistant"}))
     }
 
-    /// Tokens of a model call; nothing where the provider told none. (ZE-S6)
+    /// Tokens of a model call; `None` if the provider reported none. (ZE-S6)
     fn usage(&self, usage: &Usage) -> Option<String> {
         usage.input.or(usage.output)?;
         let data = json!({
@@ -132,7 +132,7 @@ impl Zeus {
         content.push_str(own);
         frames.extend(match (status, error) {
             (RunStatus::Done, _) => self.ends(&content, "completed"),
-            // What had come of the answer stays. (ZE-P8)
+            // The partial answer is kept. (ZE-P8)
             (RunStatus::Cancelled, _) => self.ends(&content, "stopped"),
             (RunStatus::Failed, Some(error)) => self.fails(error),
             (RunStatus::Failed, None) => {
@@ -143,14 +143,14 @@ impl Zeus {
         frames
     }
 
-    /// The run is over. (ZE-S4, ZE-E9)
+    /// Ends the run. (ZE-S4, ZE-E9)
     fn ends(&mut self, content: &str, status: &str) -> Vec<String> {
         self.is_over = true;
         let summary = windlass_server::text::first_line(content, SUMMARY_CHARS);
         vec![self.scene.frame("complete", json!({"content": content, "summary": summary, "status": status}))]
     }
 
-    /// The run cannot go on. The details say what to do and what the provider said: nothing of the inside. (ZE-S5, ZE-X4)
+    /// Ends a failed run. The details have a hint and the provider's message, and no internals. (ZE-S5, ZE-X4)
     fn fails(&mut self, error: &RunError) -> Vec<String> {
         let Failure { code, words, hint } = explain(error);
         let details = json!({"hint": hint, "cause": error.message, "retryable": error.retryable});
@@ -162,7 +162,7 @@ impl Zeus {
         vec![self.scene.frame("error", json!({"error": words, "error_code": code, "details": details}))]
     }
 
-    /// The thread has come to rest before the stream's run began.
+    /// Ends the stream because the thread stopped before the stream's run began.
     fn is_left(&mut self, words: &str, hint: &str) -> Vec<String> {
         self.error(words, "ERR_QUEUED", json!({"hint": hint, "retryable": false}))
     }
@@ -197,7 +197,7 @@ impl Speaker for Zeus {
                 self.text.set(&whole).map(|fresh| self.fragment(&fresh)).into_iter().collect()
             }
             Update::Delta { .. } | Update::Snapshot { .. } | Update::Progress { .. } => Vec::new(),
-            // What is asked was told with its call, and a resume opens the next stream.
+            // The interrupt was sent with its call, and a resume opens the next stream.
             Update::Status(ThreadStatus::Waiting) if self.turn.is_now() => {
                 self.is_over = true;
                 Vec::new()

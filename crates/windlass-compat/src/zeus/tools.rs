@@ -1,7 +1,7 @@
-//! Tool servers that a client brings along for one run. (ZE-E13)
+//! Tool servers that a client adds for one run. (ZE-E13)
 //!
-//! They are the run's alone, in this process alone: their keys stand in no record, and they end with the run. Their
-//! addresses come over the network, so that only those are called that the settings' rules let everybody call.
+//! They exist for this run in this process only: their keys are never recorded, and they are removed when the run ends.
+//! Their addresses come from a client, so only those that the settings allow for every caller are reachable.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,18 @@ use windlass_server::http::problem::Problem;
 
 use super::body::{refuse, taken};
 
-/// Servers of one run at most.
+/// Most servers of one run.
 const SERVERS_MAX: usize = 10;
-/// Headers of one server at most, and bytes of a header.
+/// Most headers of a server, and most bytes of a header.
 const HEADERS_MAX: usize = 32;
 const HEADER_MAX_BYTES: usize = 4_096;
-/// How long the servers may take to answer: somebody waits for the stream to begin.
+/// Longest wait for the servers to connect. The client's stream begins afterwards.
 const WITHIN_MS: u64 = 10_000;
 
-/// How it is spoken with.
+/// The transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Wire {
-    /// Streamable HTTP.
     #[default]
     #[serde(alias = "streamable-http", alias = "http")]
     StreamableHttp,
@@ -37,7 +36,7 @@ enum Wire {
     Sse,
 }
 
-/// Reads `tools`.
+/// Parses `tools`.
 pub fn read(tools: Vec<Map<String, Value>>) -> Result<Vec<McpServer>, Problem> {
     if tools.len() > SERVERS_MAX {
         let detail = format!("`tools` has {} entries; {SERVERS_MAX} are allowed", tools.len());
@@ -80,7 +79,7 @@ fn one(of: &str, mut tool: Map<String, Value>) -> Result<McpServer, Problem> {
     let key = text("api_key")?;
     let wire: Wire = taken(&mut tool, "transport_type")?.unwrap_or_default();
     let headers: BTreeMap<String, String> = taken(&mut tool, "headers")?.unwrap_or_default();
-    // Whether it may be called is what bringing it along says.
+    // Adding a server implies that it may be called.
     let _: Option<bool> = taken(&mut tool, "enabled")?;
     refuse(of, &tool)?;
     let has_key = headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
@@ -94,7 +93,7 @@ fn one(of: &str, mut tool: Map<String, Value>) -> Result<McpServer, Problem> {
         );
         return Err(Problem::invalid(detail));
     }
-    // Whatever their names: they are the client's own.
+    // All headers are secret, regardless of their names, because they belong to the client.
     let secrets = Secrets(headers.iter().map(|(_, value)| Secret::new(value.as_str())).collect());
     let http = Http { headers, named: false, ..Http::new(url) };
     let transport = match wire {
@@ -103,13 +102,13 @@ fn one(of: &str, mut tool: Map<String, Value>) -> Result<McpServer, Problem> {
     };
     let server = McpServer { secrets, ..McpServer::new(&name, transport) };
     server.check().map_err(|error| {
-        // Header values are not in it.
+        // The error contains no header value.
         Problem::invalid(format!("`{}` makes no server: {error}", of.trim_end_matches('.')))
     })?;
     Ok(server)
 }
 
-/// Reaches the servers; their tools stand beside those of everybody.
+/// Connects to the servers. Their tools are added to the usual ones.
 pub async fn reached(app: &Shared, caller: &Caller, servers: Vec<McpServer>) -> Result<RunTools, Problem> {
     if servers.is_empty() {
         return Ok(RunTools::Usual);
@@ -128,7 +127,7 @@ pub async fn reached(app: &Shared, caller: &Caller, servers: Vec<McpServer>) -> 
     for name in names {
         let is_ready = hub.server(&name).is_ok_and(|status| status.health.is_ready());
         if !is_ready {
-            // What came of it in particular would tell a client what there is inside.
+            // The exact reason would reveal the internal network to the client.
             let what = format!(
                 "the server `{name}` of `tools` does not answer within {WITHIN_MS} ms, or lets nobody in"
             );

@@ -1,12 +1,12 @@
-//! What is said to a client: an event's name and its data, and how it stands on the wire.
+//! Events of the Zeus dialect and their encoding.
 //!
-//! The data repeats the name as `type`. There are two sets of names: those of the agent loop's table, and those of the API
-//! reference for clients that ask for them. (ZE-S8, CF-7)
+//! The data repeats the event's name as `type`. There are two sets of names: those of the agent loop's table, and those
+//! of the API reference for clients that request them. (ZE-S8, CF-7)
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Which names events go by.
+/// The set of event names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Names {
@@ -17,17 +17,15 @@ pub enum Names {
     Reference,
 }
 
-/// What every event of a stream knows.
+/// Values that every event of a stream uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scene {
-    /// The session's name.
     pub session: String,
-    /// The names of events.
     pub names: Names,
 }
 
 impl Scene {
-    /// An event as it stands in the stream.
+    /// Encodes an event as a server-sent event.
     pub fn frame(&self, name: &'static str, data: Value) -> String {
         let name = match (self.names, name) {
             (Names::Reference, "text") => "message_chunk",
