@@ -13,7 +13,7 @@ pub struct OAuth {
     pub redirect_uri: String,
     /// A client id registered beforehand. Takes precedence over registration.
     pub client_id: Option<String>,
-    /// The secret that goes with it.
+    /// The secret of `client_id`; `None` for a public client.
     pub client_secret: Option<String>,
     /// The https URL of this client's Client ID Metadata Document.
     pub client_metadata_url: Option<String>,

@@ -1,6 +1,7 @@
-//! What a server is: how it is reached, what is believed of it, how long things may take.
+//! The configuration of a server: transport, trust, tool filters and timeouts.
 //!
-//! Plain data, checked once; it opens nothing. Secrets come in resolved, and `Debug` shows none of them.
+//! Plain data that is validated once; it opens no connection. Secrets are resolved by the caller, and `Debug` prints
+//! none.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,33 +16,33 @@ use super::error::McpError;
 /// A server of tools, resources and prompts.
 #[derive(Clone, Debug)]
 pub struct McpServer {
-    /// The name people and rules know it by: 1–32 of `[A-Za-z0-9_-]`, without `__`.
+    /// The name in rules and in the UI: 1–32 of `[A-Za-z0-9_-]`, without `__`.
     pub name: String,
-    /// How it is reached.
+    /// How to connect to the server.
     pub transport: Transport,
-    /// Whether it is to be used at all.
+    /// Whether to connect. A disabled server keeps its configuration.
     pub enabled: bool,
-    /// Whether the hints of its tools are believed.
+    /// Whether the hints of its tools affect the gate. Hints of an untrusted server are ignored.
     pub trusted: bool,
-    /// Whether a start without it is refused. (SK-A12)
+    /// Whether startup fails if the server does not connect. (SK-A12)
     pub required: bool,
     /// How its tools are named.
     pub prefix: Prefix,
-    /// Whether it may ask for completions of a model. (LM-P3)
+    /// Whether it may request completions from a model. (LM-P3)
     pub allow_sampling: bool,
-    /// The tools that are taken, by the server's own names, `*` allowed; empty: all.
+    /// Patterns of the tools to offer, by the server's own names, with `*`; empty: all.
     pub include: Vec<String>,
-    /// The tools that are left out; this wins.
+    /// Patterns of the tools to leave out. Takes precedence over `include`.
     pub exclude: Vec<String>,
-    /// How long things may take.
+    /// Time limits of its operations.
     pub timeouts: Timeouts,
-    /// What it must not say back to a model, beside the headers and variables whose names say that they are secret. It is
-    /// for what the server echoes, and gives it nothing.
+    /// Values to redact from the server's output, in addition to headers and variables with secret names. They are not
+    /// sent to the server.
     pub secrets: Secrets,
 }
 
 impl McpServer {
-    /// A server with the usual settings: not trusted, not required, no sampling.
+    /// A server with default settings: not trusted, not required, no sampling.
     pub fn new(name: impl Into<String>, transport: Transport) -> Self {
         Self {
             name: name.into(),
@@ -58,7 +59,7 @@ impl McpServer {
         }
     }
 
-    /// Checks what can be checked without reaching the server.
+    /// Validates the settings without connecting to the server.
     pub fn check(&self) -> Result<(), McpError> {
         let invalid = |problem: String| McpError::Config { server: self.name.clone(), problem };
         let letters = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
@@ -80,7 +81,7 @@ impl McpServer {
         }
     }
 
-    /// Which tools are taken.
+    /// Compiles the tool filters.
     pub(super) fn wanted(&self) -> Result<Wanted, McpError> {
         let set = |patterns: &[String]| {
             let mut set = GlobSetBuilder::new();
@@ -101,10 +102,10 @@ impl McpServer {
     }
 }
 
-/// Long enough to tell servers apart, short enough to leave half of a tool's name to the tool.
+/// Long enough to tell servers apart, and short enough to leave half of a tool's name to the tool.
 const MAX_NAME_LENGTH: usize = 32;
 
-/// Which tools of a server are taken.
+/// Filters of the offered tools.
 pub(super) struct Wanted {
     include: Option<GlobSet>,
     exclude: GlobSet,
@@ -119,17 +120,17 @@ impl Wanted {
 /// How a server's tools are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefix {
-    /// `tool`, and `server__tool` where the engine or another server has `tool` already.
+    /// `tool`, or `server__tool` if the engine or another server has `tool` already.
     #[default]
     OnClash,
     /// Always `server__tool`.
     Always,
 }
 
-/// How a server is reached. (LM-P1)
+/// How to connect to a server. (LM-P1)
 #[derive(Clone, Debug)]
 pub enum Transport {
-    /// A process of its own, over its standard input and output.
+    /// A child process, over its standard input and output.
     Stdio(Stdio),
     /// Streamable HTTP.
     Http(Http),
@@ -138,7 +139,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// How people sign in there.
+    /// The OAuth client, if the transport has one.
     pub(super) fn oauth(&self) -> Option<&OAuth> {
         match self {
             Self::Http(http) | Self::Sse(http) => http.oauth.as_ref(),
@@ -147,21 +148,21 @@ impl Transport {
     }
 }
 
-/// A server that is started as a process.
+/// A server that runs as a child process.
 #[derive(Clone)]
 pub struct Stdio {
-    /// The program, looked up on `PATH` unless it has a `/`.
+    /// The program; looked up on `PATH` unless it contains a `/`.
     pub command: String,
-    /// Its arguments.
+    /// Command-line arguments of the program.
     pub args: Vec<String>,
-    /// Its environment beside `PATH`, `HOME`, `LANG` and the like; nothing else is handed down.
+    /// Environment variables in addition to `PATH`, `HOME`, `LANG` and the like. Nothing else is inherited.
     pub env: Vec<(String, String)>,
-    /// The folder that it starts in; `None`: this process's own.
+    /// The working directory; `None`: that of this process.
     pub cwd: Option<PathBuf>,
 }
 
 impl Stdio {
-    /// A program with arguments, without further environment.
+    /// A program with arguments and without additional environment variables.
     pub fn new(command: impl Into<String>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             command: command.into(),
@@ -174,7 +175,7 @@ impl Stdio {
 
 impl fmt::Debug for Stdio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Arguments may hold secrets too, whatever the advice.
+        // Arguments may hold secrets, although the documentation advises against it.
         let env: Vec<&str> = self.env.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("Stdio")
             .field("command", &self.command)
@@ -188,23 +189,23 @@ impl fmt::Debug for Stdio {
 /// A server that is reached over HTTP.
 #[derive(Clone)]
 pub struct Http {
-    /// Its address, `http` or `https`.
+    /// An `http` or `https` URL.
     pub url: String,
     /// Headers of every request.
     pub headers: Vec<(String, String)>,
-    /// Further headers, asked for before every request; they win. (LM-P2)
+    /// Provides further headers before every request; they override `headers`. (LM-P2)
     pub headers_provider: Option<Arc<dyn HeadersProvider>>,
-    /// Nothing but POST with JSON: no session, no stream of its own, no notifications. (LM-P1)
+    /// Whether to use only POST with JSON: no session, no separate stream, no notifications. (LM-P1)
     pub post_only: bool,
-    /// How people sign in there; `None`: they do not.
+    /// The OAuth client for sign-in; `None`: no sign-in.
     pub oauth: Option<OAuth>,
-    /// Whether whoever runs the program has written the address down: it may then be inside. An address that comes from
-    /// elsewhere is called only where the program's rules let everybody call it.
+    /// Whether the operator configured the address, so that it may be internal. Any other address must be allowed for
+    /// every caller by the program's rules.
     pub named: bool,
 }
 
 impl Http {
-    /// An address without further headers.
+    /// A URL without additional headers.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -242,7 +243,7 @@ impl fmt::Debug for Http {
     }
 }
 
-/// Reads names and values of headers; the error names a wrong header and no value.
+/// Parses headers. An error names the header and not its value.
 pub(super) fn headers(
     headers: &[(String, String)],
 ) -> Result<Vec<(http::HeaderName, http::HeaderValue)>, String> {
@@ -259,32 +260,32 @@ pub(super) fn headers(
         .collect()
 }
 
-/// Gives the headers of a request at the moment that it is sent: a token that is short-lived, for example. (LM-P2)
+/// Provides the headers of a request when it is sent, for example a short-lived token. (LM-P2)
 #[async_trait]
 pub trait HeadersProvider: Send + Sync {
-    /// The headers of the next request. The error says why there are none, without secrets.
+    /// The headers of the next request. An error must contain no secret.
     async fn headers(&self, why: HeadersFor) -> Result<Vec<(String, String)>, String>;
 }
 
-/// What headers are asked for.
+/// Why headers are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadersFor {
-    /// A request.
+    /// For a new request.
     Request,
-    /// The same request again: the server answered 401 to the headers before.
+    /// For a retry after the server answered 401 to the previous headers.
     Refused,
 }
 
-/// How long things may take, in milliseconds.
+/// Time limits in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// From the start to the list of tools. Default 30 s.
+    /// From the start of a connection to the list of tools. Default 30 s.
     pub connect_ms: u64,
-    /// A call that shows no progress. Default 1,800 s (ZE-X7); the run's own limit counts as well.
+    /// A call without progress. Default 1,800 s (ZE-X7); the run's limit applies as well.
     pub call_ms: u64,
-    /// A list, a prompt, a resource. Default 60 s.
+    /// A list, a prompt or a resource. Default 60 s.
     pub request_ms: u64,
-    /// A question of the server in the middle of a call, in revisions that keep the call open. Default 24 h.
+    /// A server's question in the middle of a call, in revisions that keep the call open. Default 24 h.
     pub question_ms: u64,
 }
 

@@ -1,12 +1,12 @@
-//! One server: what is known of it, how it is, and who is told when that changes.
+//! One server: its state, what it has listed, and the subscribers to its changes.
 //!
-//! What keeps it reachable stands in the modules below; nothing here opens a connection.
+//! The submodules keep it connected; nothing in this file opens a connection.
 
 pub(super) mod calls;
 pub(super) mod changes;
 pub(super) mod connect;
 pub(super) mod connection;
-// What the protocol has deprecated is still what servers of today ask for.
+// Current servers still use parts of the protocol that are deprecated.
 #[expect(deprecated)]
 pub(super) mod handler;
 pub(super) mod held;
@@ -37,12 +37,12 @@ use crate::core::held::Held;
 use crate::core::sampling::Sampling;
 use crate::wire::child::End;
 
-/// A server with everything that belongs to it.
+/// A server with its state and dependencies.
 pub(super) struct Core {
     pub config: McpServer,
     pub wanted: Wanted,
     pub clock: Arc<dyn Clock>,
-    /// The way to it, where it is reached over HTTP.
+    /// The outbound client, for a server over HTTP.
     pub way: Option<Arc<Outbound>>,
     pub sign_in: Option<Arc<SignIn>>,
     pub sampling: Option<Sampling>,
@@ -54,54 +54,54 @@ pub(super) struct Core {
     numbers: AtomicU64,
 }
 
-/// What the task that keeps a server connected is to do.
+/// Signals to the task that keeps a server connected.
 pub(super) struct Signals {
     pub stop: CancellationToken,
-    /// To try at once: the server is wanted, or a call has failed.
+    /// Requests an immediate attempt: the server is needed, or a call has failed.
     pub kick: Notify,
     wants_restart: AtomicBool,
     is_out: AtomicBool,
 }
 
-/// How a server stands.
+/// The state of a server.
 struct ServerState {
     link: watch::Sender<Link>,
     known: Mutex<Known>,
-    /// Counts how often the server was found to answer.
+    /// Counts successful checks of the connection.
     checked: watch::Sender<u64>,
 }
 
-/// How a server is reached now.
+/// State of a server's connection.
 #[derive(Clone)]
 pub(super) enum Link {
-    /// It is being reached for the first time.
+    /// The first connection is being made.
     Starting,
-    /// It answers.
+    /// Connected.
     Up { connection: Arc<Connection>, since: Timestamp },
-    /// It does not.
+    /// Not connected; retried at `retry_at`.
     Down { why: String, since: Timestamp, retry_at: Timestamp, attempts: u32 },
-    /// Somebody has to sign in.
+    /// A sign-in is required.
     SignIn { since: Timestamp },
-    /// It is switched off.
+    /// Disabled in the configuration, or stopped.
     Disabled,
 }
 
-/// What is known of a server, also while it is away.
+/// What a server has listed; kept while it is unreachable.
 #[derive(Default)]
 pub(super) struct Known {
     pub listed: Listed,
-    /// What it last said of itself.
+    /// What the server last reported about itself.
     pub info: Option<ServerPeerInfo>,
 }
 
-/// How a server over HTTP is reached, and signed in at; neither for a process.
+/// Clients for a server over HTTP; both are `None` for a process.
 #[derive(Default)]
 pub(super) struct Way {
     pub outbound: Option<Arc<Outbound>>,
     pub sign_in: Option<Arc<SignIn>>,
 }
 
-/// What is handed to the hub whenever a server's tools are others.
+/// Called when a server's tools have changed.
 pub(super) type Relist = Arc<dyn Fn(&Arc<Core>) + Send + Sync>;
 
 impl Core {
@@ -145,16 +145,15 @@ impl Core {
     }
 
     pub fn known(&self) -> MutexGuard<'_, Known> {
-        // Each change is one assignment.
+        // Each change is one assignment, so even a poisoned lock guards consistent data.
         self.state.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the server last said of itself.
     pub fn info(&self) -> Option<ServerPeerInfo> {
         self.known().info.clone()
     }
 
-    /// Whether the server has resources to read.
+    /// Whether the server offers resources.
     pub fn has_resources(&self) -> bool {
         self.known().info.as_ref().is_some_and(has_resources)
     }
@@ -175,7 +174,7 @@ impl Core {
         }
     }
 
-    /// A connection, waited for while the server is being reached for the first time. Else, how the server is.
+    /// The connection. Waits while the first one is being made. An error is the state of the server.
     pub async fn connection(&self) -> Result<Arc<Connection>, Link> {
         let mut link = self.link();
         let settled = async {
@@ -195,7 +194,8 @@ impl Core {
         }
     }
 
-    /// A connection after a call over one has failed: the same one where the server turns out to answer, or its next.
+    /// A connection after a call over connection `failed` has failed: the same one if a check finds it working, or the
+    /// next one.
     pub async fn connection_after(&self, failed: u64) -> Option<Arc<Connection>> {
         let (mut link, mut checked) = (self.link(), self.state.checked.subscribe());
         self.signals.kick.notify_one();
@@ -225,7 +225,7 @@ impl Core {
         }
     }
 
-    /// Why a server is away; one that runs as a process in its own words.
+    /// Why a server is unreachable. For a process, includes its exit status and its last log line.
     pub async fn with_last_words(&self, why: String, end: &End) -> String {
         if let Transport::Stdio(_) = self.config.transport {
             tokio::select! {
@@ -238,7 +238,7 @@ impl Core {
         self.masks.reasons().text(&std::iter::once(why).chain(told).collect::<Vec<_>>().join("; "))
     }
 
-    /// Says that what kept the server away is over: whoever asks now waits for it.
+    /// Reports that the obstacle is gone, so that new calls wait for the connection.
     pub fn comes_back(&self) {
         self.state.link.send_if_modified(|link| {
             let is_away = matches!(link, Link::SignIn { .. } | Link::Down { .. });
@@ -249,18 +249,18 @@ impl Core {
         });
     }
 
-    /// Says that the server was switched off or taken out.
+    /// Marks the server as switched off or removed.
     pub fn take_out(&self) {
         self.signals.is_out.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was, and its calls have nobody to go on with them. One that only ends with this process, or has given
-    /// way to another of its name, may be there for them later.
+    /// Whether the server was switched off or removed, so that its calls cannot be resumed. A server that stops with
+    /// this process or was replaced may still resume them.
     pub fn is_out(&self) -> bool {
         self.signals.is_out.load(Ordering::Relaxed)
     }
 
-    /// Connects anew, at once; whoever asks now waits for that.
+    /// Reconnects at once. New calls wait for the connection.
     pub fn restart(&self) {
         self.state.link.send_if_modified(|link| {
             let is_on = !matches!(link, Link::Disabled);
@@ -274,7 +274,7 @@ impl Core {
     }
 }
 
-/// How long the last words of a server are waited for that is away.
+/// Longest wait for the last log lines of a process that has ended.
 const LAST_WORDS_MS: u64 = 500;
 
 fn has_resources(info: &ServerPeerInfo) -> bool {

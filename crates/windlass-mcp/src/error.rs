@@ -1,81 +1,81 @@
-//! What can go wrong with servers, for whoever asked for them.
+//! Errors of server operations, for callers.
 //!
-//! What a model should see is a result, never one of these.
+//! Failures of a tool call are tool results for the model and never one of these.
 
 use thiserror::Error;
 
-/// Why a server or something of it cannot be had.
+/// Why a server operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum McpError {
-    /// The caller's fault; trying again does not help.
+    /// The configuration is invalid. Caused by the caller; retrying does not help.
     #[error("the server `{server}` is not configured well: {problem}")]
     Config {
-        /// The server.
+        /// The server's name.
         server: String,
-        /// What is wrong, with the value.
+        /// What is wrong, with the offending value.
         problem: String,
     },
-    /// There is no such server.
+    /// No server has this name.
     #[error("there is no server named `{0}`")]
     Unknown(String),
-    /// Two servers have one name.
+    /// Two servers have this name.
     #[error("there are two servers named `{0}`")]
     Duplicate(String),
-    /// The server cannot be reached now; it is tried again.
+    /// The server is not connected now. It is retried automatically.
     #[error("the server `{server}` is not available: {why}")]
     Unavailable {
-        /// The server.
+        /// The server's name.
         server: String,
-        /// Why.
+        /// The reason, redacted.
         why: String,
     },
-    /// Somebody has to sign in first.
+    /// A person must sign in first.
     #[error("somebody has to sign in at the server `{server}` first")]
     SignIn {
-        /// The server.
+        /// The server's name.
         server: String,
     },
-    /// A start needs the server, and it did not come up. (SK-A12)
+    /// A required server did not connect at startup. (SK-A12)
     #[error(
         "the server `{server}` is required and did not answer in {attempts} attempt{}: {why}",
         if *attempts == 1 { "" } else { "s" }
     )]
     Required {
-        /// The server.
+        /// The server's name.
         server: String,
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
-        /// Why the last one failed.
+        /// The reason of the last failure.
         why: String,
     },
     /// The server answered with an error.
     #[error("the server `{server}` refused: {message} ({code})")]
     Refused {
-        /// The server.
+        /// The server's name.
         server: String,
-        /// The protocol's code.
+        /// The JSON-RPC error code.
         code: i32,
-        /// The server's words.
+        /// The server's message.
         message: String,
     },
-    /// The prompt wants input before it is given, and nobody is asked in the middle of one.
+    /// The prompt requires input before it is returned. Input is only supported for tool calls.
     #[error(
         "the prompt `{prompt}` of the server `{server}` wants input before it is given; nobody is asked in the middle of \
          a prompt, only in the middle of a call"
     )]
     WantsInput {
-        /// The server.
+        /// The server's name.
         server: String,
-        /// The prompt.
+        /// The prompt's name.
         prompt: String,
     },
-    /// The sign-in failed; a new one may succeed.
+    /// The sign-in failed. Another attempt may succeed.
     #[error("the sign-in at the server `{server}` failed: {why}")]
     SignInFailed {
-        /// The server.
+        /// The server's name.
         server: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

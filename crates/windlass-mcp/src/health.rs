@@ -1,6 +1,6 @@
-//! How a server is, for people: health, what it says of itself, what of it is left out, and its last words.
+//! The status of a server for people: its health, its description, left-out tools, and its log.
 //!
-//! Nothing here acts on it.
+//! Nothing in this module acts on it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,99 +10,99 @@ use windlass_machine::Timestamp;
 
 use super::mask::Masks;
 
-/// How a server is.
+/// Health of a server's connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "health", rename_all = "snake_case")]
 pub enum Health {
-    /// It is being started or reached for the first time.
+    /// The first connection is being made.
     Starting,
-    /// It answers.
+    /// Connected.
     Ready {
-        /// Since when.
+        /// When the connection was made.
         since: Timestamp,
     },
-    /// It does not answer; its last known tools stay, and say so.
+    /// Not connected. The last known tools are kept, and calls to them fail with the server's state.
     Unavailable {
-        /// Why.
+        /// The reason, redacted.
         why: String,
-        /// Since when.
+        /// When the connection was lost or first failed.
         since: Timestamp,
-        /// When it is tried again.
+        /// When the next attempt is made.
         retry_at: Timestamp,
     },
-    /// Somebody has to sign in first.
+    /// A person must sign in first.
     NeedsSignIn {
-        /// Since when.
+        /// When the server first required it.
         since: Timestamp,
     },
-    /// It is switched off.
+    /// Disabled in the configuration, or stopped.
     Disabled,
 }
 
 impl Health {
-    /// Whether calls reach it.
+    /// Whether calls reach the server.
     pub fn is_ready(&self) -> bool {
         matches!(self, Self::Ready { .. })
     }
 }
 
-/// What is known of a server.
+/// The status of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServerStatus {
-    /// Its name here.
+    /// The name from the configuration.
     pub name: String,
-    /// How it is.
+    /// Health of the connection.
     #[serde(flatten)]
     pub health: Health,
-    /// The revision of the protocol that is spoken with it.
+    /// The negotiated protocol revision.
     pub protocol: Option<String>,
-    /// Its own name and version.
+    /// The name and version that the server reports.
     pub software: Option<String>,
-    /// What it says about its use.
+    /// The server's instructions for its use.
     pub instructions: Option<String>,
-    /// Whether its hints are believed.
+    /// Whether the hints of its tools affect the gate.
     pub trusted: bool,
-    /// Whether a start without it is refused.
+    /// Whether startup fails without the server.
     pub required: bool,
-    /// Its tools, as models know them.
+    /// Its tools under the names that models use.
     pub tools: Vec<ListedTool>,
-    /// Its tools that cannot be used, and why.
+    /// Tools that cannot be used, with the reason.
     pub left_out: Vec<LeftOut>,
 }
 
-/// A tool of a server, as people and toolsets know it.
+/// A tool of a server, for people and toolsets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListedTool {
     /// The name that models use.
     pub name: String,
-    /// The server's own name for it.
+    /// The server's own name of the tool.
     pub remote: String,
-    /// Its title for people.
+    /// The title for people.
     pub title: Option<String>,
-    /// The group that it belongs to: its first tag, or what its name begins with. (SK-C7)
+    /// The tool's group: its first tag, or a known prefix of its name. (SK-C7)
     pub tag: Option<String>,
 }
 
 /// A tool that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// The server's own name for it.
+    /// The server's own name of the tool.
     pub tool: String,
-    /// Why.
+    /// Why it is left out.
     pub why: String,
 }
 
-/// The last lines that a server wrote for people, without what it was given.
+/// The last log lines of a server, redacted.
 pub(super) struct Log {
     lines: Mutex<VecDeque<String>>,
     masks: Arc<Masks>,
 }
 
-/// Lines that are kept: a start with its stack trace fits.
+/// Lines that are kept; enough for a start with its stack trace.
 pub(super) const LOG_MAX_LINES: usize = 500;
-/// What lines of this program about a server begin with.
+/// Prefix of log lines that this program writes.
 pub(super) const OUR_OWN: &str = "[windlass] ";
-/// Bytes that are kept of a line; a longer one is cut.
+/// Bytes kept of a line; a longer one is truncated.
 pub(super) const LOG_MAX_LINE_BYTES: usize = 2_000;
 
 impl Log {
@@ -110,7 +110,7 @@ impl Log {
         Self { lines: Mutex::default(), masks }
     }
 
-    /// Keeps a line, without what moves a terminal's cursor. One that is too long was cut, perhaps within a secret.
+    /// Adds a line without control characters. A truncated line may end within a secret, which is redacted too.
     pub fn push(&self, line: &str) {
         let end = line.floor_char_boundary(LOG_MAX_LINE_BYTES);
         let is_cut = line.len() >= LOG_MAX_LINE_BYTES;
@@ -131,7 +131,7 @@ impl Log {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// The last line that says something: often why a server ended.
+    /// The last non-empty line of the server; often the reason why it ended.
     pub fn last(&self) -> Option<String> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let says = |line: &&String| !line.trim().is_empty() && !line.starts_with(OUR_OWN);

@@ -1,6 +1,6 @@
-//! All servers together: their tools as one source, their states, and what people do with them.
+//! All servers together: their tools as one source, their status, and the operations on them.
 //!
-//! It holds no connection itself: each server has a task of its own.
+//! The hub holds no connection; each server has a task that does.
 
 pub(super) mod known;
 pub(super) mod name;
@@ -37,7 +37,7 @@ use crate::hub::settings::HubConfig;
 use crate::hub::tool::McpTool;
 use crate::wire::http::way_to;
 
-/// The servers and their tools. Dropped, it ends all of them.
+/// The servers and their tools. Dropping the hub stops all servers.
 pub struct McpHub {
     shared: Arc<Shared>,
     stop: CancellationToken,
@@ -45,24 +45,25 @@ pub struct McpHub {
 
 pub(super) struct Shared {
     config: HubConfig,
-    /// What was known of servers in an earlier process.
+    /// Tools recalled from an earlier process.
     known: Mutex<Vec<KnownServer>>,
     servers: Mutex<BTreeMap<String, Entry>>,
     offer: HubOffer,
     order: AtomicU64,
-    /// Whether nobody waits any more for servers that have not answered yet.
+    /// Whether the wait for the first responses is over. From then on, silent servers no longer delay the names of
+    /// others.
     is_settled: AtomicBool,
-    /// The tasks of servers that were replaced or taken out, and may still be ending.
+    /// Tasks of replaced or removed servers, which may still be ending.
     leaving: Mutex<Vec<JoinHandle<()>>>,
     depths: Arc<Depths>,
-    /// Itself, for the tools that ask every server.
+    /// A handle to itself, for the tools that query every server.
     me: Weak<Shared>,
 }
 
-/// A server and the task that keeps it.
+/// A server and the task that keeps it connected.
 struct Entry {
     core: Arc<Core>,
-    /// When it came: who comes first has the first choice of names.
+    /// Order of configuration. Earlier servers choose tool names first.
     order: u64,
     task: Option<JoinHandle<()>>,
 }
@@ -89,8 +90,8 @@ impl McpHub {
         Self { shared, stop: CancellationToken::new() }
     }
 
-    /// Takes servers in and begins to reach them. Those that are required are waited for: five attempts, three seconds
-    /// apart, then the start is refused; the others may take their time. (SK-A12)
+    /// Adds servers and starts connecting. Waits for the required ones: after five attempts, three seconds apart,
+    /// startup fails. (SK-A12)
     pub async fn start(&self, servers: Vec<McpServer>) -> Result<(), McpError> {
         for (index, server) in servers.iter().enumerate() {
             server.check()?;
@@ -109,7 +110,7 @@ impl McpHub {
         Ok(())
     }
 
-    /// Takes one server in, in the place of one with the same name, and begins to reach it.
+    /// Adds a server, replacing one with the same name, and starts connecting.
     pub fn put(&self, server: McpServer) -> Result<(), McpError> {
         server.check()?;
         let wanted = server.wanted()?;
@@ -142,7 +143,7 @@ impl McpHub {
         Ok(())
     }
 
-    /// The way to a server that is reached over HTTP, and the sign-in there where people have one.
+    /// The outbound client of a server over HTTP, with its sign-in if it has one.
     fn way_to(&self, server: &McpServer, masks: &Arc<Masks>) -> Result<Way, McpError> {
         let (Transport::Http(http) | Transport::Sse(http)) = &server.transport else {
             return Ok(Way::default());
@@ -165,19 +166,19 @@ impl McpHub {
         Ok(Way { outbound: Some(way), sign_in })
     }
 
-    /// Fills in what an earlier process knew of a server.
+    /// Restores the tools that an earlier process knew.
     fn remember(&self, core: &Core) {
         let known = self.shared.known.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = known.iter().filter(|known| known.server == core.config.name);
         let tools = parts.flat_map(|known| known.tools.iter().map(|tool| &tool.tool));
         let (tools, mask) = (tools.filter(|tool| core.wanted.takes(&tool.name)), core.masks.results());
-        // Other values may be secret by now.
+        // Other values may have become secret since.
         core.known().listed.tools = tools.filter_map(|tool| tool.clone().masked(&mask).ok()).collect();
     }
 
-    /// Lets go of a server, and forgets what an earlier process knew of it: one that comes under its name is another.
+    /// Removes a server and the tools recalled for it. A later server of the same name starts fresh.
     pub fn remove(&self, name: &str) -> Result<(), McpError> {
-        // Nobody puts a list together meanwhile, who would give the names of its tools once more.
+        // Holding the lock keeps a concurrent rebuild from assigning its tools' names again.
         let made = self.shared.offer.made.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = self.shared.servers().remove(name);
         let entry = entry.ok_or_else(|| McpError::Unknown(name.to_owned()))?;
@@ -207,7 +208,7 @@ impl McpHub {
             Ok(Link::SignIn { .. }) if core.sign_in.is_some() => {
                 Err(McpError::SignIn { server: name.to_owned() })
             }
-            // Trying again does not help: what it is given stays the same.
+            // Retrying does not help: the credentials stay the same.
             Ok(Link::SignIn { .. }) => {
                 let why = "it refuses the credentials that it is given".to_owned();
                 Err(McpError::Required { server: name.to_owned(), attempts: 1, why })
@@ -216,12 +217,12 @@ impl McpHub {
         }
     }
 
-    /// Waits until every server has answered or failed for the first time, or the time is over.
+    /// Waits until every server has connected or failed once, but at most `within_ms`.
     pub async fn settled(&self, within_ms: u64) {
         let links: Vec<_> = self.shared.servers().values().map(|entry| entry.core.link()).collect();
         let all = async {
             for mut link in links {
-                // An error says that the server was taken out.
+                // An error means that the server was removed.
                 let _ = link.wait_for(|link| !matches!(link, Link::Starting)).await;
             }
         };
@@ -229,56 +230,56 @@ impl McpHub {
             () = all => {}
             () = self.shared.config.clock.sleep_ms(within_ms) => {}
         }
-        // Those that have answered get their names now, whoever is still silent.
+        // Servers that have responded now get their names, regardless of those that are still silent.
         self.shared.is_settled.store(true, Ordering::Relaxed);
         self.shared.rebuild();
     }
 
-    /// How every server is, by name.
+    /// The status of every server, by name.
     pub fn status(&self) -> Vec<ServerStatus> {
         let cores: Vec<_> = self.shared.servers().values().map(|entry| entry.core.clone()).collect();
         cores.iter().map(|core| self.shared.status_of(core)).collect()
     }
 
-    /// How one server is.
+    /// The status of one server.
     pub fn server(&self, name: &str) -> Result<ServerStatus, McpError> {
         let core = self.shared.core(name)?;
         Ok(self.shared.status_of(&core))
     }
 
-    /// The last lines that a server wrote for people.
+    /// The server's last log lines, redacted.
     pub fn logs(&self, name: &str) -> Result<Vec<String>, McpError> {
         Ok(self.shared.core(name)?.log.lines())
     }
 
-    /// Connects to a server anew, at once; a process is started anew.
+    /// Reconnects to a server at once; a process is restarted.
     pub fn restart(&self, name: &str) -> Result<(), McpError> {
         self.shared.core(name)?.restart();
         Ok(())
     }
 
-    /// Begins a sign-in: where the browser has to go.
+    /// Begins a sign-in. Returns the page to open in a browser.
     pub async fn begin_sign_in(&self, name: &str) -> Result<SignInPage, McpError> {
         self.begin_sign_in_for(name, &[]).await
     }
 
-    /// Begins a sign-in that asks for more scopes than the configuration and the earlier sign-in.
+    /// Begins a sign-in with scopes in addition to those of the configuration and of the earlier sign-in.
     pub async fn begin_sign_in_for(&self, name: &str, scopes: &[String]) -> Result<SignInPage, McpError> {
         self.sign_in(name)?.begin(scopes).await
     }
-    /// Ends a sign-in with what the browser brought back; the server is then reached at once.
+    /// Completes a sign-in with the parameters of the browser's redirect. The server is then connected at once.
     pub async fn finish_sign_in(&self, name: &str, back: &SignInReturn) -> Result<(), McpError> {
         self.sign_in(name)?.finish(back).await?;
         self.shared.core(name)?.comes_back();
         Ok(())
     }
 
-    /// Waits until a server answers, as long as a connection may take. The error says why it does not.
+    /// Waits until a server is connected, at most for its connection timeout. An error says why it is not.
     pub async fn ready(&self, name: &str) -> Result<(), McpError> {
         connected(&*self.shared.core(name)?).await.map(drop)
     }
 
-    /// Whether what a sign-in at a server has left behind is kept.
+    /// Whether tokens of a sign-in are stored for the server.
     pub async fn is_signed_in(&self, name: &str) -> bool {
         match self.sign_in(name) {
             Ok(sign_in) => sign_in.kept().await.is_some(),
@@ -286,13 +287,13 @@ impl McpHub {
         }
     }
 
-    /// The scopes that were granted with the last sign-in at a server.
+    /// The scopes granted by the last sign-in.
     pub async fn granted_scopes(&self, name: &str) -> Vec<String> {
         let Ok(sign_in) = self.sign_in(name) else { return Vec::new() };
         sign_in.granted().await
     }
 
-    /// Forgets the tokens of a server.
+    /// Deletes a server's tokens and reconnects without them.
     pub async fn sign_out(&self, name: &str) -> Result<(), McpError> {
         self.sign_in(name)?.sign_out().await?;
         self.restart(name)
@@ -304,7 +305,7 @@ impl McpHub {
         core.sign_in.clone().ok_or_else(|| McpError::Config { server: name.to_owned(), problem: problem() })
     }
 
-    /// What is known of the servers' tools, to be handed to the next process.
+    /// The servers' tools, to be passed to [`recall`](Self::recall) in the next process.
     pub fn known(&self) -> Vec<KnownServer> {
         let cores: Vec<_> = self.shared.servers().values().map(|entry| entry.core.clone()).collect();
         let known = cores.iter().map(|core| {
@@ -319,13 +320,13 @@ impl McpHub {
         known.collect()
     }
 
-    /// Takes in what an earlier process knew, for servers that are put in from now on.
+    /// Restores tools of an earlier process, for servers that are added later.
     pub fn recall(&self, known: Vec<KnownServer>) {
         restore(&mut self.shared.names(), &known);
         self.shared.known.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
     }
 
-    /// Told whenever the tools are others.
+    /// A counter that changes with the tools.
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.shared.offer.version.subscribe()
     }
@@ -334,25 +335,25 @@ impl McpHub {
         &self.shared
     }
 
-    /// Ends every server and waits until their processes are gone.
+    /// Stops every server and waits until their processes have ended.
     pub async fn stop(&self) {
         self.stop.cancel();
         let mut tasks: Vec<_> =
             self.shared.servers().values_mut().filter_map(|entry| entry.task.take()).collect();
         tasks.append(&mut self.shared.leaving());
         for task in tasks {
-            // A task that was aborted has ended as well.
+            // An aborted task has ended as well.
             let _ = task.await;
         }
     }
 }
 
-/// Whether nobody knows a server's tools yet: it is being reached for the first time.
+/// Whether a server has listed no tools yet, because its first connection is being made.
 fn is_unknown(core: &Core) -> bool {
     matches!(*core.link().borrow(), Link::Starting) && core.known().listed.tools.is_empty()
 }
 
-/// Gives tools the names that they had, before anybody else asks for one.
+/// Reserves the names that tools had in an earlier process.
 fn restore(names: &mut Names, known: &[KnownServer]) {
     for KnownServer { server, tools } in known {
         for tool in tools {
@@ -384,11 +385,11 @@ impl Shared {
     }
 
     fn leaving(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        // Each change is one of the list.
+        // Each change is one operation on the list.
         self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a server; its task is kept until it has ended, so that whoever stops the hub can wait for it.
+    /// Stops a server. Keeps its task until it has ended, so that stopping the hub can wait for it.
     fn let_go(&self, entry: Entry) {
         entry.core.signals.stop.cancel();
         let mut leaving = self.leaving();
@@ -400,8 +401,8 @@ impl Shared {
         self.offer.names()
     }
 
-    /// The name of a tool; none yet where a server that came earlier may want it, and has not said so. (Whoever is first
-    /// in the configuration has the first choice, however long it takes to answer.)
+    /// The name of a tool; `None` while an earlier server that has not responded may claim it. The first configured
+    /// server has the first choice, however long it takes to respond.
     fn name_of(&self, core: &Core, tool: &str) -> Option<String> {
         let given = self.names().given(&core.config.name, tool);
         if given.is_some() || core.config.prefix == Prefix::OnClash && self.has_unknown_before(core) {
@@ -439,9 +440,9 @@ impl Shared {
         })
     }
 
-    /// Puts the list of tools together again.
+    /// Builds the list of tools again.
     fn rebuild(&self) {
-        // Before it is looked what there is: what is put together last is what was seen last.
+        // Locked before the servers are read, so that the last list built reflects the last state read.
         let mut made = self.offer.made.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cores: Vec<_> =
             self.servers().values().map(|entry| (entry.order, entry.core.clone())).collect();

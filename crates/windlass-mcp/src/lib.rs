@@ -1,11 +1,11 @@
-//! Tool servers over MCP, in both revisions: their tools, resources and prompts, their questions, their sign-ins.
+//! MCP client: tools, resources, prompts, questions and sign-ins of servers, in both protocol revisions.
 //!
-//! The protocol is `rmcp`'s, whose types stay in here. What is added is what a durable engine needs: servers that come
-//! and go without stopping anything, calls that are never sent twice where that may do something twice, questions that
-//! may be answered days later by another process.
+//! `rmcp` implements the protocol; its types are not exposed. This crate adds what a durable engine needs:
+//! reconnection, calls that are never repeated if that could have a second effect, and questions that another process
+//! may resume days later.
 //!
-//! It does not decide whether a call may run, never believes a server that nobody trusts, and starts no server that it
-//! was not given.
+//! It does not decide whether a call may run. It ignores the hints of untrusted servers, and starts only the servers
+//! that are passed to it.
 
 mod call;
 mod client;

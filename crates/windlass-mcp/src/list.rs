@@ -1,6 +1,6 @@
-//! A server's tools, read page by page: what of them can be used, and what cannot and why.
+//! Reads a server's tools page by page. Returns the usable ones, and the others with a reason.
 //!
-//! One tool that makes no sense costs that tool, not the list.
+//! An invalid tool is left out; the rest of the list is used.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::mask::{Masks, masked_json};
 /// A tool as its server describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct RemoteTool {
-    /// The server's own name for it.
+    /// The server's own name of the tool.
     pub name: String,
     pub title: Option<String>,
     pub description: String,
@@ -31,7 +31,8 @@ pub(super) struct RemoteTool {
 }
 
 impl RemoteTool {
-    /// Without what the server was given. The error says why it cannot be told: the names in it go back to the server.
+    /// Redacts the description. An error means that a name contains a secret; names cannot be redacted, because calls
+    /// send them to the server.
     pub fn masked(self, mask: &Mask) -> Result<Self, String> {
         if mask.text(&self.name) != self.name {
             return Err("its name holds a value that may not be told".into());
@@ -42,7 +43,7 @@ impl RemoteTool {
             description: mask.text(&self.description),
             input_schema: schema
                 .map_err(|why| format!("the schema of its arguments cannot be used: {why}"))?,
-            // It only says whether a result fits.
+            // Only used to validate results, so it can be dropped.
             output_schema: self.output_schema.and_then(|schema| masked_json(mask, schema).ok()),
             tag: self.tag.map(|tag| mask.text(&tag)),
             ..self
@@ -50,20 +51,19 @@ impl RemoteTool {
     }
 }
 
-/// What a server has.
+/// What a server lists.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Listed {
     pub tools: Vec<RemoteTool>,
     pub left_out: Vec<LeftOut>,
-    /// How long the list may be taken as it is, where the server says. (SEP-2549)
+    /// How long the list is valid, if the server says. (SEP-2549)
     pub ttl: Option<Duration>,
 }
 
-/// Pages at most: a server that goes on for ever is not followed.
+/// Most pages read. Bounds a server whose list never ends.
 const MAX_PAGES: usize = 200;
 
-/// The way through a list that comes in pages: it ends with the last page, at [`MAX_PAGES`], and where a server says the
-/// same again.
+/// Progress through a paged list. It ends at the last page, at [`MAX_PAGES`], or when the server repeats a cursor.
 pub(super) struct Pages {
     next: Next,
     read: usize,
@@ -81,7 +81,7 @@ impl Pages {
         Self { next: Next::First, read: 0 }
     }
 
-    /// What to ask for the next page with; `None`: there is none.
+    /// The parameters of the next request; `None` at the end of the list.
     pub fn wanted(&self) -> Option<Option<PaginatedRequestParams>> {
         match &self.next {
             Next::First => Some(None),
@@ -92,7 +92,7 @@ impl Pages {
         }
     }
 
-    /// A page has been read, which says where the next one is.
+    /// Records a page and the cursor of the next one.
     pub fn came(&mut self, next: Option<String>) {
         self.read += 1;
         self.next = match next.map(Next::At) {
@@ -102,16 +102,16 @@ impl Pages {
     }
 }
 
-/// Tools at most: far more than a model can be told of.
+/// Most tools read; far more than fit into a request.
 const MAX_TOOLS: usize = 5_000;
 
-/// Reads the whole list; what the server says of its tools is masked.
+/// Reads and redacts the whole list.
 pub(super) async fn tools(peer: &Peer<RoleClient>, masks: &Masks) -> Result<Listed, ServiceError> {
     let mut listed = Listed::default();
     let mut pages = Pages::first();
     while let Some(params) = pages.wanted() {
         let page = page(peer, params).await?;
-        // Only now: what was sent with the request counts as well.
+        // Taken after the request, because the values sent with it are redacted too.
         let mask = masks.results();
         let ttl = page.get("ttlMs").and_then(Value::as_u64).map(Duration::from_millis);
         listed.ttl = [listed.ttl, ttl].into_iter().flatten().min();
@@ -134,7 +134,7 @@ pub(super) async fn tools(peer: &Peer<RoleClient>, masks: &Masks) -> Result<List
     Ok(listed)
 }
 
-/// One page, as JSON: the library refuses all of it where one tool is not as it should be.
+/// Reads one page as JSON, because the library rejects the whole page for one invalid tool.
 async fn page(
     peer: &Peer<RoleClient>,
     params: Option<PaginatedRequestParams>,
@@ -149,7 +149,8 @@ async fn page(
     }
 }
 
-/// Reads one tool, masked: why it is left out quotes it. What is missing counts as the careful answer.
+/// Reads one tool. Redacts it first, because the reason for leaving it out quotes it. Absent hints get the most
+/// cautious value.
 fn read(tool: &Value, mask: &Mask) -> Result<RemoteTool, LeftOut> {
     let read = described(tool).ok_or_else(|| LeftOut { tool: "?".into(), why: "it has no name".into() })?;
     let name = mask.text(&read.name);
@@ -167,7 +168,7 @@ fn read(tool: &Value, mask: &Mask) -> Result<RemoteTool, LeftOut> {
     Ok(read)
 }
 
-/// A tool as its server describes it; `None`: it has no name.
+/// Parses a tool; `None` if it has no name.
 fn described(tool: &Value) -> Option<RemoteTool> {
     let text = |name: &str| tool.get(name).and_then(Value::as_str).map(str::to_owned);
     let name = text("name").filter(|name| !name.is_empty())?;
@@ -193,10 +194,10 @@ fn described(tool: &Value) -> Option<RemoteTool> {
     })
 }
 
-/// A longer description is no longer one: it would cost more than everything else in a request.
+/// Longest description; a longer one would exceed the rest of a request.
 const DESCRIPTION_MAX_BYTES: usize = 64 * 1024;
 
-/// The schema of a tool's arguments; older servers list their parameters instead, and some have none. (SK-C19)
+/// The schema of a tool's arguments. Older servers list their parameters instead, and some have none. (SK-C19)
 fn input_schema(tool: &Value) -> Value {
     let given = ["inputSchema", "input_schema", "parameters"].iter().find_map(|name| tool.get(*name));
     match given {
@@ -227,7 +228,7 @@ fn input_schema(tool: &Value) -> Value {
     }
 }
 
-/// What the names of tools begin with, and the group that they then belong to. (SK-C7)
+/// Known prefixes of tool names, with the group of each. (SK-C7)
 const PREFIXES: [(&str, &str); 6] = [
     ("k8s_", "k8s"),
     ("helm_", "helm"),
@@ -237,7 +238,7 @@ const PREFIXES: [(&str, &str); 6] = [
     ("wait_for_x_seconds", "k8s"),
 ];
 
-/// The group that a tool belongs to: its first tag, in one place or the other, or what its name begins with. (SK-C7)
+/// A tool's group: its first tag, in either place, or a known prefix of its name. (SK-C7)
 fn tag(tool: &Value, name: &str) -> Option<String> {
     let first = |tags: Option<&Value>| tags?.as_array()?.first()?.as_str().map(str::to_owned);
     let meta = tool.get("_meta").or_else(|| tool.get("meta"));

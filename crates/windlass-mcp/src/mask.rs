@@ -1,8 +1,8 @@
-//! What a server must not say back: the values of its own headers and of its environment, what a program gives at the
-//! moment of a request, and tokens, codes and clients of a sign-in.
+//! Redacts secrets from a server's output: configured headers and variables, values sent at request time, and tokens,
+//! codes and clients of a sign-in.
 //!
-//! It is the second line, for what a server echoes. Values that come and go are remembered for a while: what was sent
-//! with one request may come back in the answer to a later one.
+//! This is a second line of defence against servers that echo their input. Values sent with a request are remembered
+//! for a while, because a later response may echo them.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,31 +16,31 @@ use windlass_outbound::secret::{Mask, Secret};
 
 use super::config::{McpServer, Transport};
 
-/// Takes out of a server's words what it was given.
+/// Redacts the values that a server was given.
 pub(super) struct Masks {
     /// Every value of the configuration.
     all: Vec<Secret>,
-    /// Those that are secret, by their names or by the word of whoever configured the server. A folder or a region is not,
-    /// and a result without it may be of no use.
+    /// The secret values, by name or by configuration. A folder or a region is not secret, and a result without it may
+    /// be useless.
     secret: Vec<Secret>,
     now: Mutex<Now>,
 }
 
-/// The masks as they are now.
+/// The current masks.
 struct Now {
-    /// What was given since the start, the newest last.
+    /// Values sent since the start, newest last.
     given: VecDeque<Secret>,
     reasons: Mask,
     results: Mask,
 }
 
-/// Values that are remembered: some hours of tokens, or the newest signatures of single requests.
+/// Most remembered values: some hours of tokens, or the most recent signatures of single requests.
 const GIVEN_MAX: usize = 64;
 
-/// What the name of a header, a variable or a parameter has in it whose value is secret.
+/// Substrings of the names of headers, variables and parameters whose values are secret.
 const SECRET_NAMES: [&str; 8] = ["auth", "key", "token", "secret", "cookie", "passw", "credential", "dsn"];
 
-/// Whether the name of a header, a variable or a parameter says that its value is secret.
+/// Whether a name of a header, variable or parameter indicates a secret value.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRET_NAMES.iter().any(|word| name.contains(word))
@@ -73,13 +73,13 @@ impl Masks {
         Self { all, secret, now: Mutex::new(now) }
     }
 
-    /// Remembers values that the server, or whoever signs people in there, is about to be given.
+    /// Remembers values that are about to be sent to the server or its authorization server.
     pub fn remember<'a>(&self, values: impl IntoIterator<Item = &'a str>) {
         let mut now = self.now();
         let before = now.given.clone();
         for part in values.into_iter().flat_map(parts) {
             let part = Secret::new(part);
-            // One that is sent again and again stays.
+            // A value that is sent repeatedly is kept.
             now.given.retain(|known| *known != part);
             now.given.push_back(part);
         }
@@ -91,36 +91,36 @@ impl Masks {
         }
     }
 
-    /// Takes every value out of reasons, and of lines for people.
+    /// The mask for error messages and log lines: all values.
     pub fn reasons(&self) -> Mask {
         self.now().reasons.clone()
     }
 
-    /// Takes what is secret out of results.
+    /// The mask for results: secret values only.
     pub fn results(&self) -> Mask {
         self.now().results.clone()
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
-        // Each change leaves whole masks.
+        // Each change leaves complete masks.
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a server says, without them. The error says why it cannot be told at all.
+    /// Redacts a value. Fails if it cannot be redacted.
     pub fn said<T: Serialize + DeserializeOwned>(&self, said: T) -> Result<T, String> {
         let said = serde_json::to_value(said).map_err(|error| error.to_string())?;
-        // The reader's own words might quote what was said.
+        // The parser's message might quote the value.
         serde_json::from_value(masked_json(&self.results(), said)?)
             .map_err(|_| "a value in it may not be told".to_owned())
     }
 
-    /// Parts of a result, without them.
+    /// Redacts parts of a result.
     pub fn parts(&self, parts: Vec<OutputPart>) -> Vec<OutputPart> {
         let mask = self.results();
         parts.into_iter().map(|part| masked_part(&mask, part)).collect()
     }
 
-    /// The beginning of a text, without them; what one begins with where the text was cut goes as well.
+    /// Redacts and truncates a text. Removes a partial secret at the cut too.
     pub fn beginning(&self, text: &str, max_bytes: usize) -> String {
         let (mask, end) = (self.results(), text.floor_char_boundary(max_bytes));
         if end == text.len() {
@@ -129,16 +129,16 @@ impl Masks {
         String::from_utf8_lossy(&mask.cut_bytes(&text.as_bytes()[..end])).into_owned()
     }
 
-    /// An answer without them.
+    /// Redacts a tool's output.
     pub fn output(&self, mut output: ToolOutput) -> ToolOutput {
         let mask = if output.error { self.reasons() } else { self.results() };
         output.parts = output.parts.into_iter().map(|part| masked_part(&mask, part)).collect();
         output
     }
 
-    /// The outcome of a call without them. The error says why it cannot wait.
+    /// Redacts the outcome of a call. An error says why the call's state must not be recorded.
     pub fn outcome(&self, outcome: ToolOutcome) -> Result<ToolOutcome, String> {
-        // What the server wants back is recorded until then, and without the value it would not be what it wants.
+        // The server's opaque state is recorded, and a redacted copy would be useless to the server.
         let records = |state: &Option<String>| match state {
             Some(state) if is_told(&self.results(), state) => Err(UNRECORDED.to_owned()),
             Some(_) | None => Ok(()),
@@ -160,10 +160,10 @@ impl Masks {
     }
 }
 
-/// Why a call cannot wait that would have to be recorded with a secret.
+/// Why a call cannot wait: its state contains a secret.
 const UNRECORDED: &str = "the server wants a value back that may not be recorded";
 
-/// Whether what a call waits with tells a secret.
+/// Whether recorded state contains a secret.
 fn is_told(mask: &Mask, state: &str) -> bool {
     match serde_json::from_str::<Value>(state) {
         Ok(state) => masked_json(mask, state.clone()) != Ok(state),
@@ -185,13 +185,14 @@ fn masked_part(mask: &Mask, part: OutputPart) -> OutputPart {
     }
 }
 
-/// Words of the protocol and of schemas: not told by a server, even where a variable like `AUTH_MODE` is set to one.
+/// Names of the protocol and of JSON Schema. They are kept even if a variable such as `AUTH_MODE` has one of them as
+/// its value.
 const NAMES: [&str; 8] =
     ["content", "default", "description", "message", "method", "params", "properties", "required"];
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// JSON of a server without secrets. The error says that a name in it holds one: under another name it would be something
-/// else, to the server as well.
+/// Redacts a server's JSON. Fails if a member's name contains a secret, because a renamed member would mean something
+/// else.
 pub(super) fn masked_json(mask: &Mask, value: Value) -> Result<Value, String> {
     let is_clean = |name: &str| NAMES.contains(&name) || mask.text(name) == name;
     match value {
@@ -214,7 +215,8 @@ pub(super) fn masked_json(mask: &Mask, value: Value) -> Result<Value, String> {
                     told.insert(name, value);
                     continue;
                 }
-                // A default would be given back as it stands. What has members is a property of that name.
+                // A default is sent back to the server unchanged, so it cannot be redacted. A `default` that is an
+                // object is a property of that name.
                 let default = (name == "default" && !value.is_object()).then(|| value.clone());
                 let masked = masked_json(mask, value)?;
                 if default.is_none_or(|default| default == masked) {
@@ -226,13 +228,13 @@ pub(super) fn masked_json(mask: &Mask, value: Value) -> Result<Value, String> {
     }
 }
 
-/// A value, what follows its scheme, and its lines: servers say back what they have read.
+/// A value, the part after its scheme, and its lines. Servers may echo any of them.
 fn parts(value: &str) -> impl Iterator<Item = &str> {
     let credentials = value.split_once(' ').map(|(_, rest)| rest);
     [value].into_iter().chain(credentials).chain(value.lines())
 }
 
-/// Whether it is a text, or a list of texts, and each is such a one.
+/// Whether a value is a text or a list of texts that `is` accepts.
 fn each(value: &Value, is: impl Fn(&str) -> bool) -> bool {
     let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     items.iter().all(|item| item.as_str().is_some_and(&is))
@@ -325,7 +327,7 @@ mod tests {
         let said = "SENTINEL-0, SENTINEL-1, Bearer";
         assert_eq!(masks.results().text(said), "[masked], [masked], Bearer");
         assert_eq!(masks.reasons().text(said), "[masked], [masked], Bearer");
-        // One that is used on stays, and one that is not goes when there are many newer ones.
+        // A value in continued use stays; an unused one is dropped after many newer ones.
         for nth in 0..GIVEN_MAX {
             masks.remember([format!("once-{nth:0>6}").as_str(), "SENTINEL-2"]);
         }

@@ -1,4 +1,4 @@
-//! A server's results as results of tools: text, pictures, files, and what went wrong. (SK-A8)
+//! Converts a server's results to tool results: text, images, files and errors. (SK-A8)
 //!
 //! Nothing is fetched: a link to a resource stays a link.
 
@@ -10,7 +10,7 @@ use windlass_engine::port::tool::{OutputPart, ToolOutput};
 use windlass_engine::tool::ValueCheck;
 use windlass_schema::JsonSchemas;
 
-/// Reads the result of a call, as the protocol has it in JSON. `schema` is what the tool says of its structured result.
+/// Converts the result of a call. `schema` describes its structured part.
 pub(super) fn output(result: &Value, schema: Option<&Value>) -> ToolOutput {
     let failed = result.get("isError").and_then(Value::as_bool) == Some(true);
     let mut output = ToolOutput { error: failed, ..ToolOutput::default() };
@@ -19,7 +19,7 @@ pub(super) fn output(result: &Value, schema: Option<&Value>) -> ToolOutput {
         output.parts.extend(part(block));
     }
     if let Some(structured) = result.get("structuredContent") {
-        // Servers say the same in text, for clients that do not read it; a picture alone does not say it.
+        // Servers repeat structured content as text for older clients. An image alone does not repeat it.
         if !output.parts.iter().any(|part| matches!(part, OutputPart::Text(_))) {
             output.parts.push(OutputPart::Text(pretty(structured)));
         }
@@ -38,7 +38,7 @@ pub(super) fn output(result: &Value, schema: Option<&Value>) -> ToolOutput {
     output
 }
 
-/// A text that is `{"output": …, "error": …}` alone says what it means. (SK-A8)
+/// Unwraps a text that is exactly `{"output": …, "error": …}`. (SK-A8)
 fn unwrap(output: &mut ToolOutput) {
     let [OutputPart::Text(text)] = output.parts.as_mut_slice() else { return };
     let Ok(Value::Object(members)) = serde_json::from_str(text) else { return };
@@ -80,7 +80,7 @@ fn say_error(output: &mut ToolOutput) {
     }
 }
 
-/// Reads one block of content, of a result or of a prompt.
+/// Converts one block of a result or a prompt.
 pub(super) fn part(block: &Value) -> Option<OutputPart> {
     let text = |name: &str| block.get(name).and_then(Value::as_str);
     match text("type")? {
@@ -97,7 +97,7 @@ pub(super) fn part(block: &Value) -> Option<OutputPart> {
     }
 }
 
-/// Reads the contents of a resource.
+/// Converts the contents of a resource.
 pub(super) fn resource(contents: &Value) -> OutputPart {
     let text = |name: &str| contents.get(name).and_then(Value::as_str);
     let uri = text("uri").unwrap_or_default();
@@ -108,7 +108,7 @@ pub(super) fn resource(contents: &Value) -> OutputPart {
     }
 }
 
-/// The last part of an address that says something.
+/// The last non-empty segment of a URI's path.
 fn file_name(uri: &str) -> &str {
     let path = uri.split(['?', '#']).next().unwrap_or_default();
     path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("resource")
@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// The parts as text, after whether it is an error.
+    /// Whether the result is an error, and its parts as text.
     fn shown(result: Value) -> (bool, Vec<String>) {
         let output = output(&result, None);
         let parts = output.parts.iter().map(|part| match part {

@@ -1,10 +1,10 @@
-//! What a server of tools says of itself, for tests that play one over any transport.
+//! Introductory responses of a server, for tests that play one over any transport.
 //!
-//! How it answers calls, and what goes wrong with them, is each test's own.
+//! Each test defines the responses to calls, and their failures.
 
 use serde_json::{Value, json};
 
-/// The result of what every client asks first; `None`: something else is asked. `tools` are those of `tools/list`.
+/// The result of the requests that every client sends first; `None` for others. `tools` is the result of `tools/list`.
 pub fn introduction(method: &str, tools: &Value) -> Option<Value> {
     match method {
         "server/discover" => Some(json!({
@@ -19,13 +19,13 @@ pub fn introduction(method: &str, tools: &Value) -> Option<Value> {
     }
 }
 
-/// A tool that is known to change nothing, as `tools/list` has it.
+/// A tool in the shape of `tools/list` with hints that it changes nothing.
 pub fn reading_tool(name: &str) -> Value {
     json!({ "name": name, "inputSchema": { "type": "object" },
         "annotations": { "readOnlyHint": true, "destructiveHint": false, "openWorldHint": false } })
 }
 
-/// Splits the output of a server into messages, for fuzzing: a panic is a finding.
+/// Splits a server's output into messages, for fuzzing. A panic is a finding.
 pub fn mcp_output(bytes: &[u8]) {
     let read = crate::wire::lines::count_lines(bytes);
     assert!(read <= bytes.len(), "no line is read twice");

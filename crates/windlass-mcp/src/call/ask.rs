@@ -1,7 +1,7 @@
-//! What a server asks people, as an interrupt, and their answer in the server's words.
+//! Converts a server's requests for input to interrupts, and people's answers to the protocol's results.
 //!
-//! What a call waits with is written down whole, so that another process can go on with it days later: the exact state
-//! that the server wants back, what it asked, and what was answered so far.
+//! The whole state of a waiting call is recorded, so that another process can resume it days later. It holds the
+//! server's opaque state, the requests, and the answers so far.
 
 use std::collections::BTreeMap;
 
@@ -17,72 +17,61 @@ use windlass_schema::JsonSchemas;
 use crate::call::task::Watched;
 use crate::mask::Masks;
 
-/// What a call waits with.
+/// The recorded state of a waiting call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "waits_for", rename_all = "snake_case")]
 pub(crate) enum Parked {
-    /// Inputs of a newer server, which has let go of the call.
+    /// Input requests of a server that uses the newer revision and does not keep the call open.
     Input {
-        /// What the server wants back, byte for byte.
+        /// The server's opaque state, returned byte for byte.
         state: Option<String>,
-        /// What it asks.
         requests: BTreeMap<String, Value>,
-        /// What was answered so far.
+        /// The answers so far.
         answers: InputResponses,
-        /// What is being asked.
+        /// The name of the request that people are answering.
         asked: String,
     },
-    /// An answer that an older server waits for in the middle of the call.
+    /// A question of an older server, which keeps the call open until it is answered.
     Held {
-        /// What the call is fetched by, in the process that has it.
+        /// Identifies the open call in the process that holds it.
         ticket: u64,
-        /// What is being asked.
+        /// The parameters of the question.
         asked: Value,
-        /// What was asked and answered before, for a call that may be made again.
+        /// Earlier questions and answers, for a call that may be repeated.
         known: Vec<Known>,
     },
-    /// A sign-in: nothing was carried out.
+    /// A sign-in is required. The server did not carry out the call.
     SignIn,
-    /// A sign-in, or a server that is away, after everything that the server wanted was answered.
+    /// All input is answered, but a sign-in is required or the server is unreachable.
     Ready {
-        /// What the server wants back, byte for byte.
+        /// The server's opaque state, returned byte for byte.
         state: Option<String>,
-        /// The answers.
         answers: Option<InputResponses>,
-        /// What was asked and answered in a call of an older server, which is made again.
+        /// Questions and answers of a call to an older server that will be repeated.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         known: Vec<Known>,
     },
-    /// A task of the server, or a sign-in that looking after it needs.
+    /// A task that runs at the server. Polling it may require a sign-in.
     Task(Watched),
-    /// Inputs that a task of the server wants.
+    /// Input requests of a task at the server.
     TaskInput {
-        /// The task.
         task: Watched,
-        /// What it wants.
         requests: BTreeMap<String, Value>,
-        /// What was answered so far.
+        /// The answers so far.
         answers: InputResponses,
-        /// What is being asked.
+        /// The name of the request that people are answering.
         asked: String,
     },
-    /// A server that is to be given the inputs that its task wanted.
-    TaskReady {
-        /// The task.
-        task: Watched,
-        /// What it wanted.
-        requests: BTreeMap<String, Value>,
-        /// The answers.
-        answers: InputResponses,
-    },
-    /// Pages that people have to open before the call can be made.
+    /// All input of a task is answered and must be sent to the server.
+    TaskReady { task: Watched, requests: BTreeMap<String, Value>, answers: InputResponses },
+    /// Pages that people must open before the call can be made.
     Pages {
-        /// Those after the one that is open.
+        /// The pages after the current one.
         left: Vec<Value>,
     },
 }
 
-/// A question of an older server, with what was answered.
+/// A question of an older server with its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Known {
     pub asked: Value,
@@ -90,17 +79,17 @@ pub(crate) struct Known {
 }
 
 impl Parked {
-    /// What a tool wants back, as a text.
+    /// Serializes the state that is returned with the resumed call.
     pub fn written(&self) -> String {
-        // Invariant: strings, numbers and JSON always serialise.
+        // Cannot fail: the state has strings, numbers and JSON only.
         serde_json::to_string(self).expect("what a call waits with serialises")
     }
 }
 
-/// What a server may say of a page: it is shown whole wherever somebody is asked.
+/// Longest message of a page; it is displayed in full wherever the interrupt is shown.
 const MESSAGE_MAX_BYTES: usize = 4_000;
 
-/// The interrupt for a question of a server. `parameters` are those of `elicitation/create`.
+/// The interrupt for a server's question. `parameters` are those of `elicitation/create`.
 pub(crate) fn question(
     server: &str,
     parameters: &Value,
@@ -140,33 +129,32 @@ pub(crate) fn question(
     Ok(Ask { kind, terms: Terms::default(), state: Some(parked.written()) })
 }
 
-/// The interrupt for a sign-in.
 pub(crate) fn sign_in(server: &str, url: String, parked: &Parked) -> Ask {
     let kind = InterruptKind::SignIn { server: server.to_owned(), url, message: None };
     Ask { kind, terms: Terms::default(), state: Some(parked.written()) }
 }
 
-/// The parameters of a question among the inputs that a server wants; `None`: it wants something else.
+/// The parameters of an input request if it is a question; `None` for other requests.
 pub(crate) fn elicitation(request: &Value) -> Option<&Value> {
     let method = request.get("method").and_then(Value::as_str)?;
     (method == "elicitation/create").then(|| request.get("params")).flatten()
 }
 
-/// Inputs as JSON, to be written down without what the server was given.
+/// Input requests as JSON, redacted for recording.
 pub(crate) fn written(
     requests: &BTreeMap<String, InputRequest>,
     masks: &Masks,
 ) -> Result<BTreeMap<String, Value>, String> {
     let written = requests.iter().map(|(name, request)| {
         let value = serde_json::to_value(request).map_err(|error| error.to_string())?;
-        // The state of a waiting call is JSON within JSON, and is decoded again.
+        // The state of a waiting call is JSON within JSON and is decoded again.
         check_json(&value).map_err(|why| format!("the input `{name}` {why}"))?;
         Ok((name.clone(), value))
     });
     masks.said(written.collect::<Result<_, String>>()?)
 }
 
-/// What people said, as the result of `elicitation/create`. The error says why it has to be asked again.
+/// Converts an answer to the result of `elicitation/create`. An error says why the question must be asked again.
 pub(crate) fn result(parameters: &Value, answer: &Answer) -> Result<Value, String> {
     match answer {
         Answer::Reply(_) if parameters.get("url").is_some() => Ok(json!({ "action": "accept" })),
@@ -185,7 +173,7 @@ pub(crate) fn result(parameters: &Value, answer: &Answer) -> Result<Value, Strin
                     content.insert(name.clone(), default.clone());
                 }
             }
-            // One text that is asked for may be given in one's own words.
+            // If a form has a single text field, a free-text reply fills it.
             if let (Some(text), Some(properties)) =
                 (reply.text.as_ref().or(reply.selected.as_ref()), properties)
                 && let [name] = properties.keys().collect::<Vec<_>>()[..]
@@ -293,7 +281,7 @@ mod tests {
         let asked = page("https://pay/1").unwrap().kind;
         let (server, url, message) = ("stock".into(), "https://pay/1".into(), Some("m".into()));
         assert_eq!(asked, InterruptKind::SignIn { server, url, message });
-        // Without words it is still told from a sign-in of ours.
+        // Without a message, it must still differ from our own sign-in.
         let silent = question("stock", &json!({ "url": "https://pay/1" }), None, &parked).unwrap();
         assert!(matches!(silent.kind, InterruptKind::SignIn { message: Some(_), .. }));
         for wrong in ["javascript:alert(1)", "file:///etc/passwd", "pay"] {

@@ -1,8 +1,7 @@
-//! One request to a server, from sending to a result for the model: what may be sent again, what is lost, what people
-//! have to be asked first.
+//! One request to a server, from sending to the result for the model.
 //!
-//! A request that may have been carried out is sent again only where repeating it changes nothing more; else its outcome
-//! is unknown, and that is said. (Promise 2)
+//! A request that may have been carried out is repeated only if repeating it has no further effect. Otherwise its
+//! outcome is reported as unknown. (Promise 2)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,32 +25,32 @@ use crate::core::held::HeldCall;
 use crate::core::{Core, Link};
 use crate::wire::pending::OUTCOME_UNKNOWN;
 
-/// What is asked of a server.
+/// A tool call to a server.
 pub(crate) struct Exchange<'a> {
     pub core: &'a Arc<Core>,
     pub context: &'a CallContext,
-    /// Makes the request, with what the server wanted.
+    /// Builds the request with the answers and the server's opaque state.
     pub request: &'a (dyn Fn(Option<InputResponses>, Option<String>) -> ClientRequest + Send + Sync),
-    /// Whether repeating it changes nothing more.
+    /// Whether repeating the request has no further effect.
     pub repeats: bool,
 }
 
-/// What is sent next.
+/// The input of the next request.
 #[derive(Clone, Default)]
 pub(crate) struct Next {
     pub responses: Option<InputResponses>,
     pub state: Option<String>,
-    /// Answers to questions of an older server that were given before.
+    /// Earlier answers to an older server's questions.
     pub known: Vec<Known>,
 }
 
 impl Next {
-    /// Whether it is the middle of a call: people have answered, or the server has begun.
+    /// Whether the call is partly done: people have answered, or the server has returned state.
     fn goes_on(&self) -> bool {
         self.responses.is_some() || self.state.is_some() || !self.known.is_empty()
     }
 
-    /// What a sign-in in between, or a server that is away, is waited for with.
+    /// The state to record while a sign-in is required or the server is unreachable.
     fn parked(&self) -> Parked {
         if self.goes_on() {
             let (state, answers) = (self.state.clone(), self.responses.clone());
@@ -61,38 +60,38 @@ impl Next {
         }
     }
 
-    /// Goes on when the server is back: people have answered, and are not asked the same again.
+    /// Defers the call until the server is back. Given answers are kept and not requested again.
     fn put_off(&self, after_ms: u64) -> ToolOutcome {
         let state = Some(self.parked().written());
         ToolOutcome::defer(Deferral { after_ms, state, rest: Rest::AsTheCall })
     }
 }
 
-/// How a request came out.
+/// Outcome of one request.
 enum Outcome {
     Result(Box<ServerResult>),
     Input(InputRequiredResult),
-    /// People have to be asked in the middle of the call.
+    /// The call must wait for people in the middle.
     Ask(Value, Parked),
     Pages(Vec<Value>),
     SignIn,
-    /// It never left this machine.
+    /// The request was not sent.
     Unreached(String),
-    /// It was not carried out, and the server or the wire says why.
+    /// The request was not carried out, for the given reason.
     NotDone(String),
-    /// Nobody knows whether it was.
+    /// Whether the request was carried out is unknown.
     Lost(String),
 }
 
-/// Rounds of inputs that people need not be asked for: a server that goes on for ever is not followed. (MRTR)
+/// Most rounds of input without a person. Bounds a server that keeps requesting input. (MRTR)
 const MAX_ROUNDS: u32 = 10;
-/// How long a server that asks for nothing but another try is left alone.
+/// Pause before the retry that a server requests without asking for input.
 const SHED_PAUSE_MS: u64 = 1_000;
-/// The error of 2025-11-25 that says which pages have to be opened first.
+/// The error of 2025-11-25 that lists pages to open first.
 const URL_ELICITATION_REQUIRED: ErrorCode = ErrorCode(-32042);
 
 impl Exchange<'_> {
-    /// Makes the request, or goes on with it where it waits. The error is the result for the model, or what is asked.
+    /// Sends the request or resumes it. An error is the result for the model, an interrupt, or a deferral.
     pub async fn made(&self) -> Result<ServerResult, ToolOutcome> {
         let (mut next, held) = match self.resumed()? {
             Resumed::First => (Next::default(), None),
@@ -103,8 +102,8 @@ impl Exchange<'_> {
                 return Err(self.task_answered(task, requests, answers).await);
             }
         };
-        // Before the connection: a held call that is gone has no outcome that anybody knows, whether or not its server is
-        // there to be asked.
+        // Checked before the connection: if the held call is gone, its outcome is unknown whether or not the server is
+        // reachable.
         let (mut came, mut over) = match held {
             Some(ticket) => self.held(ticket, &next.known).await.unzip(),
             None => (None, None),
@@ -166,7 +165,7 @@ impl Exchange<'_> {
         format!("the server `{}`", self.core.config.name)
     }
 
-    /// Asks for the next input that is missing, or says what to send where none is.
+    /// Opens an interrupt for the next missing input. If none is missing, returns what to send.
     pub(crate) fn input(
         &self,
         state: Option<String>,
@@ -182,7 +181,7 @@ impl Exchange<'_> {
         Err(self.asked(&parameters, None, &Parked::Input { state, requests, answers, asked }))
     }
 
-    /// Answers what a server wants where nobody has to be asked, and asks for the rest.
+    /// Answers the input requests that need no person, and opens an interrupt for the rest.
     async fn answered(&self, input: InputRequiredResult) -> Result<Next, ToolOutcome> {
         let requests = input.input_requests.unwrap_or_default();
         let written = ask::written(&requests, &self.core.masks).map_err(|why| self.refused(&why))?;
@@ -194,7 +193,7 @@ impl Exchange<'_> {
         self.input(input.request_state, written, answers)
     }
 
-    /// What of a server's wishes nobody has to be asked for. The error is what it does not get.
+    /// Answers the input requests that need no person. An error names a request that is refused.
     pub(crate) async fn answered_without_people(
         &self,
         requests: &BTreeMap<String, Value>,
@@ -216,7 +215,7 @@ impl Exchange<'_> {
         Ok(answers)
     }
 
-    /// A wish of the server that is not met.
+    /// The result if an input request is refused.
     fn refused(&self, why: &str) -> ToolOutcome {
         ToolOutcome::error(format!(
             "Tool error: {} wants something that it does not get: {why}",
@@ -234,7 +233,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Asks people in the middle of a call that the server is at work on. What cannot be asked gives it up.
+    /// Opens an interrupt in the middle of a call that the server keeps open. A question that cannot be displayed gives
+    /// the call up.
     pub(crate) async fn asked_midway(&self, parameters: &Value, parked: &Parked) -> ToolOutcome {
         match ask::question(&self.core.config.name, parameters, None, parked) {
             Ok(ask) => ToolOutcome::ask(ask),
@@ -245,13 +245,14 @@ impl Exchange<'_> {
         }
     }
 
-    /// Asks people to open the first of some pages.
+    /// Opens an interrupt for the first of the pages.
     pub(crate) fn page(&self, mut pages: Vec<Value>) -> ToolOutcome {
         let first = pages.remove(0);
         self.asked(&first, None, &Parked::Pages { left: pages })
     }
 
-    /// Asks somebody to sign in before a request is made. Answers wait where nobody can.
+    /// Opens an interrupt for a sign-in. If sign-in is not possible, a call with answers is deferred and any other
+    /// fails.
     async fn refuses(&self, next: &Next) -> ToolOutcome {
         match asked_to_sign_in(self.core, &next.parked()).await {
             Ok(ask) => ToolOutcome::ask(ask),
@@ -260,7 +261,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// The connection, or what its absence means. A call that goes on waits for it a little, and is then put off.
+    /// The connection, or the outcome if there is none. A partly done call waits for a connection for a while and is
+    /// then deferred.
     async fn connection(&self, next: &Next) -> Result<Arc<Connection>, ToolOutcome> {
         let link = match self.core.connection().await {
             Ok(connection) => return Ok(connection),
@@ -287,13 +289,13 @@ impl Exchange<'_> {
         })
     }
 
-    /// What becomes of a call whose server will not be back.
+    /// The outcome of a call whose server was removed.
     pub(crate) fn out(&self) -> ToolOutcome {
         ToolOutcome::unknown(format!("{} was switched off or taken out in the middle of it", self.server()))
     }
 
-    /// Goes on with a call that an older server holds open, and says over which connection; `None`: nobody has it any
-    /// more, and it may be made again.
+    /// Resumes a call that an older server keeps open, and returns its connection's number. Returns `None` if the call
+    /// is no longer held and may be repeated.
     async fn held(&self, ticket: u64, known: &[Known]) -> Option<(Outcome, u64)> {
         let answer =
             known.last().and_then(|known| serde_json::from_value::<ElicitResult>(known.answer.clone()).ok());
@@ -305,7 +307,7 @@ impl Exchange<'_> {
             (Some(_), None) | (None, _) => None,
         };
         match sent {
-            // What was answered is used up: it counts again only for a call that is made again.
+            // The server now has the answers. They are used again only if the call is repeated.
             Some((call, over)) => Some((self.waited(call, over, (known.to_vec(), Vec::new())).await, over)),
             None if self.repeats => None,
             None => {
@@ -323,13 +325,13 @@ impl Exchange<'_> {
                 let call = connection.calls.take(request, self.context.run.clone());
                 self.waited(call, connection.number, (Vec::new(), next.known.clone())).await
             }
-            // It never left the queue. The task that keeps the connection is about to notice.
+            // The request never left the queue. The task that maintains the connection will notice the failure.
             Err(error) => Outcome::Unreached(format!("{} is not connected: {error}", self.server())),
         }
     }
 
-    /// Waits for the answer to a call over a connection. Each sign of progress gives the call its full time again. What
-    /// was answered in it is told from what is known of an earlier one, each answer of which counts once.
+    /// Waits for the response to a call. Each progress message restarts the timeout. Questions that were answered in an
+    /// earlier attempt are answered from `known`, each once.
     async fn waited(
         &self,
         mut call: InFlight,
@@ -353,7 +355,7 @@ impl Exchange<'_> {
                 }
                 Came::Midway(Midway::Asked(elicited)) => {
                     let asked = json!(elicited.params);
-                    // A call that is made again is asked again, and people are not.
+                    // A repeated call asks the same questions again; people do not answer them twice.
                     let before =
                         known.iter().position(|known| known.asked == asked).map(|at| known.remove(at));
                     let again = before.and_then(|before| {
@@ -363,7 +365,7 @@ impl Exchange<'_> {
                     });
                     if let Some(answer) = again {
                         call.goes_on();
-                        // Whoever asked may be gone; the answer to the call will say so.
+                        // The server may have withdrawn the question; the response to the call will say so.
                         let _ = elicited.answer.send(answer);
                         continue;
                     }
@@ -375,7 +377,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Shows whoever watches what the server says in the middle of its work, which was masked when it came.
+    /// Publishes a progress text. The text was redacted on arrival.
     pub(crate) fn progressed(&self, text: &str) {
         self.context.progress.report(text);
     }
@@ -395,7 +397,7 @@ impl Exchange<'_> {
                     None => Outcome::NotDone(error.message.into_owned()),
                 }
             }
-            // The second is the library's text for a session that ended under an open request.
+            // The second text is the library's, for a session that ended during the request.
             Err(ServiceError::McpError(error))
                 if error.code == OUTCOME_UNKNOWN
                     || error.message.contains("session was re-initialized before") =>
@@ -429,12 +431,12 @@ impl Exchange<'_> {
     }
 }
 
-/// Whether a request was never read by anybody: there is no connection.
+/// Whether the request was never received, because there is no connection.
 fn never_left(error: &ServiceError) -> bool {
     if let ServiceError::TransportSend(error) = error
         && error.error.downcast_ref::<std::io::Error>().is_some()
     {
-        // A pipe that cannot be written to has nobody who read the whole line.
+        // If a write to the pipe fails, the server did not read the whole line.
         return true;
     }
     failed_over_http(
@@ -443,7 +445,7 @@ fn never_left(error: &ServiceError) -> bool {
     )
 }
 
-/// Whether a failure to send proves that the server did nothing: no session, a refusal.
+/// Whether a failure to send proves that the server did nothing: no session, or a refusal.
 fn was_not_carried_out(error: &ServiceError) -> bool {
     failed_over_http(error, |failure| match failure {
         StreamableHttpError::Client(error) => {
@@ -460,7 +462,7 @@ fn was_not_carried_out(error: &ServiceError) -> bool {
     })
 }
 
-/// What a person has to do to sign in. The error says why nobody can.
+/// The interrupt for a sign-in. An error says why sign-in is not possible.
 pub(crate) async fn asked_to_sign_in(core: &Core, parked: &Parked) -> Result<Ask, String> {
     let name = &core.config.name;
     let Some(sign_in) = &core.sign_in else {

@@ -1,6 +1,6 @@
-//! A call of a tool: the exchange with the server, what it asks people, and where it continues later.
+//! Tool calls: the exchange with the server, its requests for input, and resumption.
 //!
-//! Whether a call may run is decided by the engine.
+//! The engine decides whether a call may run.
 
 pub(super) mod ask;
 pub(super) mod exchange;

@@ -1,6 +1,6 @@
-//! Where a call goes on that was parked or put off: what the reply means, and what is sent next.
+//! Resumes a call that was waiting or deferred: interprets the answer and determines the next request.
 //!
-//! It sends nothing; what cannot be read is lost, and not guessed.
+//! This module sends no tool call. State that cannot be read makes the outcome unknown; it is never guessed.
 
 use std::collections::BTreeMap;
 
@@ -14,24 +14,25 @@ use crate::call::exchange::{Exchange, Next};
 use crate::call::task::Watched;
 use crate::core::Core;
 
-/// Where a call goes on.
+/// Where a call resumes.
 pub(crate) enum Resumed {
-    /// At its beginning.
+    /// At the beginning.
     First,
-    /// With what the server wanted.
+    /// With the input that the server requested.
     Next(Next),
-    /// In the middle, where an older server holds it open.
+    /// In the middle of a call that an older server keeps open.
     Held { ticket: u64, known: Vec<Known> },
-    /// With a look after the server's task.
+    /// With polling of the server's task.
     Task(Watched),
-    /// With inputs for the server's task.
+    /// With input for the server's task.
     TaskReady { task: Watched, requests: BTreeMap<String, Value>, answers: InputResponses },
 }
 
-/// The server that a call waits for, beside what it waits with: by then its tool's name may be another server's.
+/// Member of the recorded state that names the server. By the time of resumption, the tool's name may belong to another
+/// server.
 const FROM: &str = "from";
 
-/// Names the server in what a call waits with.
+/// Adds the server's name to the recorded state.
 fn from_here(core: &Core, state: &mut Option<String>) {
     let Some(text) = state else { return };
     if let Ok(Value::Object(mut parked)) = serde_json::from_str(text) {
@@ -40,13 +41,13 @@ fn from_here(core: &Core, state: &mut Option<String>) {
     }
 }
 
-/// Whether what a call waits with is of this server, as far as it says.
+/// Whether the recorded state belongs to this server. State without a server's name is accepted.
 fn is_from_here(core: &Core, state: &str) -> bool {
     let from = serde_json::from_str::<Value>(state).ok().and_then(|parked| parked.get(FROM).cloned());
     from.is_none_or(|from| from == core.config.name.as_str())
 }
 
-/// Stops what a call has left at work at its server: nobody comes back for it.
+/// Stops the work that an abandoned call has left at its server.
 pub(crate) async fn let_go(core: &Core, state: &str) {
     if !is_from_here(core, state) {
         return;
@@ -58,15 +59,15 @@ pub(crate) async fn let_go(core: &Core, state: &str) {
             let told = connection.peer.cancel_task(CancelTaskParams::new(task.id)).await;
             tracing::debug!(server = core.config.name, told = told.is_ok(), "a task was given up");
         }
-        // Dropped, the call that is held open is cancelled.
+        // Dropping the held call cancels it.
         Parked::Held { ticket, .. } => drop(core.held.take(ticket)),
-        // The server holds nothing of it.
+        // The server keeps nothing for these.
         Parked::Input { .. } | Parked::SignIn | Parked::Ready { .. } | Parked::Pages { .. } => {}
     }
 }
 
 impl Exchange<'_> {
-    /// A result, or what a call waits for, without what the server was given. One that cannot wait is given up.
+    /// Redacts a result or the state of a waiting call. A call whose state must not be recorded is given up.
     pub(crate) async fn masked(&self, outcome: ToolOutcome) -> ToolOutcome {
         let state = outcome.state().map(str::to_owned);
         match self.core.masks.outcome(outcome) {
@@ -82,8 +83,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Gives a call up that cannot go on, and stops what it has left at work. Unless nothing was done, nobody knows how
-    /// that has ended. (Promise 2)
+    /// Gives up a call that cannot continue, and stops the work it has left. Unless the call never ran, its outcome is
+    /// unknown. (Promise 2)
     pub(crate) async fn given_up(&self, state: &str, why: &str) -> ToolOutcome {
         tokio::select! {
             () = Box::pin(let_go(self.core, state)) => {}
@@ -103,7 +104,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Where the call goes on. The error is what is asked first, or the result.
+    /// Where the call resumes. An error is an interrupt or the result.
     pub(crate) fn resumed(&self) -> Result<Resumed, ToolOutcome> {
         let (state, answer) = match (&self.context.reply, &self.context.resumed) {
             (Some(reply), _) => (&reply.state, Some(&reply.answer)),
@@ -120,7 +121,7 @@ impl Exchange<'_> {
         let parked: Parked =
             parked.ok_or_else(|| ToolOutcome::unknown("what the call was waiting with cannot be read"))?;
         match (parked, answer) {
-            // A task goes on, whoever has signed in.
+            // The task continues regardless of who has signed in.
             (Parked::Task(task), answer) => {
                 self.may_have_signed_in(answer);
                 Ok(Resumed::Task(task))
@@ -137,7 +138,7 @@ impl Exchange<'_> {
                 self.signed_in_elsewhere();
                 Ok(Resumed::Next(Next { responses: answers, state, known }))
             }
-            // Its time has come; nobody was asked.
+            // The deferral has ended; no person was involved.
             (Parked::Ready { state, answers, known }, None) => {
                 Ok(Resumed::Next(Next { responses: answers, state, known }))
             }
@@ -164,14 +165,14 @@ impl Exchange<'_> {
         }
     }
 
-    /// Somebody says that they have signed in, which may have come to its end in another process: the server is tried
-    /// again before anybody is asked again.
+    /// A person reports a completed sign-in, possibly through another process. The server is tried again before a new
+    /// sign-in is requested.
     fn signed_in_elsewhere(&self) {
         self.core.comes_back();
         self.core.signals.kick.notify_one();
     }
 
-    /// Where a call goes on whose question was answered; one that does not fit is asked again.
+    /// Where a call resumes after an answer. If the answer is invalid, the question is asked again.
     fn answer(&self, parked: Parked, answer: &Answer) -> Result<Resumed, ToolOutcome> {
         let parameters = match &parked {
             Parked::Held { asked, .. } => asked.clone(),

@@ -1,7 +1,7 @@
-//! Calls that a server goes on with as a task (SEP-2663): looked after now and then, by whichever process is there,
-//! until they end. Between two looks nothing of them is held.
+//! Calls that a server continues as a task (SEP-2663). Whichever process drives the thread polls the task until it
+//! ends. Nothing is held in memory between polls.
 //!
-//! A look changes nothing, so that one whose outcome is lost is simply made again.
+//! A poll changes nothing, so a lost one is repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,16 +23,16 @@ use crate::core::connection::Connection;
 use crate::core::handler::PROGRESS_MAX_BYTES;
 use crate::wire::pending::OUTCOME_UNKNOWN;
 
-/// A task that is looked after.
+/// A task that is being polled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Watched {
-    /// The server's name for it.
+    /// The server's id of the task.
     pub id: String,
-    /// How often the server wants to be asked.
+    /// The polling interval that the server requests.
     pub interval_ms: u64,
-    /// Inputs that the server was given: it may take a while until it no longer asks for them.
+    /// Names of the inputs already sent. The server may keep requesting them for a while.
     pub answered: BTreeSet<String>,
-    /// How often in a row the server was away.
+    /// Consecutive polls at which the server was unreachable.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub away: u32,
 }
@@ -41,13 +41,13 @@ fn is_zero(times: &u32) -> bool {
     *times == 0
 }
 
-/// How often a server is asked that does not say, and the bounds of what it may say.
+/// Polling interval if the server names none, and the bounds of what it may request.
 const USUAL_INTERVAL_MS: u64 = 5_000;
 const SHORTEST_INTERVAL_MS: u64 = 500;
 const LONGEST_INTERVAL_MS: u64 = 3_600_000;
 
-/// How long a server that has been away so often in a row is left alone: longer and longer, so that a call that may be put
-/// off 10,000 times waits for most of a year. The last times of all are kept for weeks, whatever the others were for.
+/// Pause before the next poll of an unreachable server. It grows, so that a call with at most 10,000 deferrals can wait
+/// for most of a year. The last deferrals are long regardless of what the earlier ones were for.
 fn away_ms(away: u32, times: u32) -> u64 {
     match (away, times) {
         (2_000.., _) | (_, LAST_TIMES..) => 3_600_000,
@@ -56,7 +56,7 @@ fn away_ms(away: u32, times: u32) -> u64 {
     }
 }
 
-/// A call that was put off so often may be put off a thousand times more.
+/// Number of deferrals after which about a thousand are left.
 const LAST_TIMES: u32 = 9_000;
 
 impl Watched {
@@ -66,8 +66,8 @@ impl Watched {
         Self { id: task.task_id.clone(), interval_ms, answered: BTreeSet::new(), away: 0 }
     }
 
-    /// Looks again when the time has come: a call may be put off 10,000 times, so that one that takes long is looked
-    /// after less often, and the last look is some weeks after the first.
+    /// Defers to the next poll. A call has at most 10,000 deferrals, so a long task is polled less often, and the last
+    /// poll is some weeks after the first.
     pub fn later(&self, times: u32) -> ToolOutcome {
         let at_least_ms = match times {
             0..100 => 0,
@@ -82,18 +82,18 @@ impl Watched {
     }
 }
 
-/// Goes on with a task later; what is done again of it changes nothing more.
+/// Defers a task. Repeating a poll has no further effect.
 fn put_off(parked: &Parked, after_ms: u64) -> ToolOutcome {
     ToolOutcome::defer(Deferral { after_ms, state: Some(parked.written()), rest: Rest::Repeatable })
 }
 
-/// A task that is to be given what it wanted.
+/// A task with answers to send.
 fn ready(task: Watched, requests: &BTreeMap<String, Value>, answers: &InputResponses) -> Parked {
     Parked::TaskReady { task, requests: requests.clone(), answers: answers.clone() }
 }
 
 impl Exchange<'_> {
-    /// Looks after a task. The error says what is to be done next, or how the task has failed.
+    /// Polls a task. An error is an interrupt, a deferral, or the task's failure.
     pub(crate) async fn looked_after(&self, task: Watched) -> Result<ServerResult, ToolOutcome> {
         let connection = match self.core.connection().await {
             Ok(connection) => connection,
@@ -107,7 +107,7 @@ impl Exchange<'_> {
         let looked = tokio::select! {
             biased;
             () = self.context.cancel.cancelled() => {
-                // Asked to stop, as far as it can be asked; the call is in doubt either way.
+                // Best effort. The call is in doubt whether or not the server stops.
                 let _ = connection.peer.cancel_task(CancelTaskParams::new(task.id)).await;
                 return Err(ToolOutcome::unknown("the run was stopped while the server was at work"));
             }
@@ -142,38 +142,39 @@ impl Exchange<'_> {
             TaskPayload::Cancelled if self.repeats => {
                 Err(ToolOutcome::error("Tool error: the server has given its task up"))
             }
-            // How far it had come by then, it does not say.
+            // The server does not say how far the task had come.
             TaskPayload::Cancelled => Err(ToolOutcome::unknown("the server has given its task up")),
             _ => Err(task.later(self.looks())),
         }
     }
 
-    /// How often the call was put off.
+    /// How often the call was deferred.
     fn looks(&self) -> u32 {
         self.context.resumed.as_ref().map_or(0, |resumed| resumed.times)
     }
 
-    /// How long the server is left alone where it is away, before a call that is put off for nothing else.
+    /// Pause while the server is unreachable, for a call that was deferred for no other reason.
     pub(crate) fn away_ms(&self) -> u64 {
         away_ms(self.looks(), self.looks())
     }
 
-    /// Leaves a task alone whose server is away, longer each time until it was there again.
+    /// Defers a task whose server is unreachable. The pause grows until the server responds.
     fn left_alone(&self, task: Watched, parked: impl FnOnce(Watched) -> Parked) -> ToolOutcome {
         let after_ms = away_ms(task.away, self.looks());
         put_off(&parked(Watched { away: task.away.saturating_add(1), ..task }), after_ms)
     }
 
-    /// Gives a task up that wants what it does not get.
+    /// Gives up a task that requests input it cannot get.
     async fn task_given_up(&self, task: Watched, why: &str) -> ToolOutcome {
         let why = format!("its task wants something that it does not get: {why}");
         self.given_up(&Parked::Task(task).written(), &why).await
     }
 
-    /// What it means that a server does not tell of its task.
+    /// The outcome if the server does not report the task's state.
     async fn not_found(&self, task: Watched, error: &ServiceError) -> ToolOutcome {
         match error {
-            // It has forgotten it, with its outcome. Any other error says nothing of the task. (SEP-2663)
+            // The server has forgotten the task and its outcome. Any other error says nothing about the task.
+            // (SEP-2663)
             ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => ToolOutcome::unknown(
                 format!("the server no longer knows its task `{}`: {}", task.id, error.message),
             ),
@@ -187,7 +188,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Asks somebody to sign in, so that a task can be looked after. It is at work whether or not anybody can.
+    /// Opens an interrupt for a sign-in, so that a task can be polled. The task runs even if sign-in is not possible.
     async fn task_signs_in(&self, task: Watched, parked: impl Fn(Watched) -> Parked) -> ToolOutcome {
         let asked = parked(task.clone());
         match asked_to_sign_in(self.core, &asked).await {
@@ -200,7 +201,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Gives a task what it wants, as far as nobody has to be asked, and asks for the rest.
+    /// Answers the task's input requests that need no person, and opens an interrupt for the rest.
     async fn wanted(
         &self,
         connection: &Connection,
@@ -217,7 +218,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Asks for the next input that a task waits for, or gives it all of them.
+    /// Opens an interrupt for the next missing input of a task. If none is missing, sends all answers.
     pub(crate) async fn task_answered(
         &self,
         task: Watched,
@@ -231,7 +232,7 @@ impl Exchange<'_> {
                 self.task_signs_in(task, ready).await
             }
             Err(_) if self.core.is_out() => self.out(),
-            // The answers are kept with the question that was asked last, and given when the server is back.
+            // The answers are kept with the last question and sent when the server is back.
             Err(Link::Starting | Link::Down { .. } | Link::Disabled | Link::Up { .. }) => {
                 self.left_alone(task, |task| Parked::TaskReady { task, requests, answers })
             }
@@ -262,8 +263,8 @@ impl Exchange<'_> {
                 task.answered.extend(answers.into_keys());
                 task.after(SHORTEST_INTERVAL_MS)
             }
-            // It does not take them: the task itself says how it stands. What people were not asked for is not made up
-            // again each time.
+            // The server rejects the input; the next poll shows the task's state. Automatic answers are not computed
+            // again.
             Some(Err(ServiceError::McpError(error))) if error.code != OUTCOME_UNKNOWN => {
                 let why = self.core.masks.reasons().text(&error.message);
                 tracing::debug!(why, "a task does not take its inputs");
@@ -277,7 +278,7 @@ impl Exchange<'_> {
                 let ready = |task| ready(task, &requests, &answers);
                 self.task_signs_in(task, ready).await
             }
-            // Given twice they are the same answers.
+            // Sending the same answers twice has no further effect.
             Some(Err(_)) | None => {
                 self.left_alone(task, |task| Parked::TaskReady { task, requests, answers })
             }
@@ -296,7 +297,7 @@ mod tests {
         assert_eq!(pauses, [30_000, 30_000, 300_000, 300_000, 3_600_000, 3_600_000]);
         let days = (0..10_000).map(always).sum::<u64>() / 86_400_000;
         assert!(days > 300, "{days}");
-        // Looks at a server that was there say nothing of how long it stays away.
+        // Polls that reached the server do not lengthen the pause.
         let pauses = [away_ms(0, 2_500), away_ms(99, 8_999), away_ms(0, 9_000)];
         assert_eq!(pauses, [30_000, 30_000, 3_600_000]);
     }

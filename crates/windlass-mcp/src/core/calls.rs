@@ -1,6 +1,6 @@
-//! The calls that a connection has in flight, so that what a server says in the middle of one finds it.
+//! The calls in flight on a connection. Routes progress and questions to the call that they belong to.
 //!
-//! It decides nothing: progress and questions go to whoever waits for the call.
+//! This module makes no decision; the waiting call handles each message.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,27 +11,27 @@ use rmcp::service::{RequestHandle, ServiceError};
 use tokio::sync::{mpsc, oneshot, watch};
 use windlass_machine::RunId;
 
-/// What a server says in the middle of a call.
+/// A message of the server in the middle of a call.
 pub(crate) enum Midway {
-    /// It is at work: a short text without what the server was given.
+    /// A redacted progress text.
     Progress(String),
-    /// It asks somebody something, and waits.
+    /// A question that the server waits for.
     Asked(Box<Elicited>),
 }
 
-/// A question in the middle of a call. One that is dropped is answered with `cancel`.
+/// A question in the middle of a call. Dropping it sends the answer `cancel`.
 pub(crate) struct Elicited {
     pub params: ElicitRequestParams,
     pub answer: oneshot::Sender<ElicitResult>,
 }
 
-/// Messages that may wait for a call: progress beyond it is dropped, as nobody reads that fast.
+/// Messages that may wait for a call. Further progress is dropped, because no one reads that fast.
 const MIDWAY_MAX: usize = 64;
 
 /// The calls of one connection.
 pub(crate) struct Calls {
     slots: Mutex<HashMap<RequestId, Slot>>,
-    /// Counts registrations: a message may overtake that of its own call.
+    /// Counts registrations, because a message may arrive before its call is registered.
     registered: watch::Sender<u64>,
 }
 
@@ -40,9 +40,9 @@ struct Slot {
     token: ProgressToken,
     run: RunId,
     midway: mpsc::Sender<Midway>,
-    /// Whether a question of it is open: another one cannot be told to be its.
+    /// Whether a question of this call is open. A second question could not be attributed to it.
     asks: bool,
-    /// Whether it was given up. The server may ask on for a while, and nobody else is to be asked that.
+    /// Whether the call was given up. The server may ask on for a while, and that question belongs to no other call.
     is_over: bool,
 }
 
@@ -53,7 +53,7 @@ impl Default for Calls {
 }
 
 impl Calls {
-    /// Takes a request in; it is out again when what is returned is dropped, and cancelled unless it has ended.
+    /// Registers a request. Dropping the returned handle removes it, and cancels it unless it has ended.
     pub fn take(self: &Arc<Self>, request: RequestHandle<RoleClient>, run: RunId) -> InFlight {
         let (midway, messages) = mpsc::channel(MIDWAY_MAX);
         let slot = Slot { token: request.progress_token.clone(), run, midway, asks: false, is_over: false };
@@ -62,20 +62,20 @@ impl Calls {
         InFlight { id: request.id.clone(), request: Some(request), messages, calls: self.clone() }
     }
 
-    /// How many there are.
+    /// The number of calls in flight.
     pub fn count(&self) -> usize {
         self.slots().values().filter(|slot| !slot.is_over).count()
     }
 
-    /// Passes progress on.
+    /// Routes a progress text to its call.
     pub fn progress(&self, token: &ProgressToken, text: String) {
         if let Some(slot) = self.slots().values().find(|slot| slot.token == *token) {
-            // Full: there is newer progress than anybody reads.
+            // If the queue is full, newer progress is dropped.
             let _ = slot.midway.try_send(Midway::Progress(text));
         }
     }
 
-    /// Passes a question on to the call that it belongs to. The error says why it belongs to none.
+    /// Routes a question to its call. An error says why it belongs to none.
     pub async fn ask(&self, request: Option<&RequestId>, asked: Elicited) -> Result<(), String> {
         let midway = {
             let id = self.find(request).await?;
@@ -89,15 +89,15 @@ impl Calls {
             .map_err(|_| "the call takes no more questions".to_owned())
     }
 
-    /// The run for which a server asks in the middle of a call.
+    /// The run whose call a server's request belongs to.
     pub async fn run(&self, request: Option<&RequestId>) -> Result<RunId, String> {
         let id = self.find(request).await?;
         let slots = self.slots();
         slots.get(&id).map(|slot| slot.run.clone()).ok_or_else(|| "the call has ended".into())
     }
 
-    /// The call that a message belongs to: the one that it names, or else the only one there is. With several, none:
-    /// nobody is asked what somebody else's call wants to know.
+    /// The call that a message belongs to: the one it names, or the only one in flight. Returns an error if there are
+    /// several, so that no question reaches the wrong user.
     async fn find(&self, request: Option<&RequestId>) -> Result<RequestId, String> {
         let mut registered = self.registered.subscribe();
         let found = async {
@@ -148,12 +148,12 @@ enum Missing {
     Several,
 }
 
-/// How long a server may take to notice that a call was given up.
+/// How long a server may take to notice a cancelled call.
 const UNNOTICED: std::time::Duration = std::time::Duration::from_secs(60);
-/// How long a message waits for the call that it has overtaken: the time between two lines of code.
+/// How long a message waits for its call to be registered, which happens right after sending.
 const OVERTAKEN: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// A request that was sent and not answered yet. Dropped, it is cancelled.
+/// A request without a response. Dropping it cancels the request.
 pub(crate) struct InFlight {
     id: RequestId,
     request: Option<RequestHandle<RoleClient>>,
@@ -161,23 +161,23 @@ pub(crate) struct InFlight {
     calls: Arc<Calls>,
 }
 
-/// What came next of a call.
+/// The next message about a call.
 pub(crate) enum Came {
-    /// The answer, or that none will come.
+    /// The response, or an error if none will come.
     Answer(Box<Result<ServerResult, ServiceError>>),
-    /// Something before it.
+    /// A message before the response.
     Midway(Midway),
 }
 
 impl InFlight {
-    /// Waits for the next of it. May be dropped and called again.
+    /// Waits for the next message. Cancel safe.
     pub async fn next(&mut self) -> Came {
         let Some(request) = &mut self.request else {
             return Came::Answer(Box::new(Err(ServiceError::TransportClosed)));
         };
         tokio::select! {
             biased;
-            // What was said before the answer is read before it.
+            // Messages sent before the response are delivered before it.
             Some(message) = self.messages.recv() => Came::Midway(message),
             answer = &mut request.rx => {
                 self.request = None;
@@ -186,12 +186,12 @@ impl InFlight {
         }
     }
 
-    /// Whether its answer is there already. Where none will come, the connection is over, and what it held is given up.
+    /// Whether the response has arrived. If none will come, the connection has ended and its held calls are given up.
     pub fn has_ended(&self) -> bool {
         self.request.as_ref().is_none_or(|request| !request.rx.is_empty())
     }
 
-    /// Its question was answered: the next one is its again.
+    /// Marks the call's question as answered, so that the next one can be attributed to it.
     pub fn goes_on(&self) {
         if let Some(slot) = self.calls.slots().get_mut(&self.id) {
             slot.asks = false;
@@ -211,7 +211,7 @@ impl Drop for InFlight {
         }
         let (calls, id) = (self.calls.clone(), self.id.clone());
         runtime.spawn(async move {
-            // A server that cannot be told is gone already.
+            // If the notification fails, the server is already gone.
             let _ = request.cancel(Some("it is no longer wanted".into())).await;
             tokio::time::sleep(UNNOTICED).await;
             calls.slots().remove(&id);

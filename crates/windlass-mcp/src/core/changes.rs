@@ -1,6 +1,8 @@
-//! A newer server's word that its list of tools has changed: a stream of its own, asked for again when it has ended.
+//! Notifications of a newer server that its list of tools has changed. They arrive on a subscription, which is renewed
+//! when it ends.
 //!
-//! Older servers say it unasked, to the client's handler; a server that says nothing is read again now and then.
+//! Older servers notify the client's handler without a subscription. The list of a server that sends no notifications
+//! is read periodically.
 
 use std::sync::Arc;
 
@@ -14,27 +16,27 @@ use crate::core::connect::{failed_over_http, is_unknown_there};
 use crate::core::connection::Connection;
 use crate::core::pause::pause_ms;
 
-/// A newer server's word that its lists have changed.
+/// The subscription to changes of a server's lists.
 pub(crate) struct Changes {
     peer: Peer<RoleClient>,
     clock: Arc<dyn Clock>,
     state: State,
-    /// How often in a row it was asked for nothing.
+    /// Consecutive failures to subscribe.
     failures: u32,
 }
 
 enum State {
-    /// It is being asked to tell.
+    /// The subscription is being requested.
     Asking(BoxFuture<'static, Result<Subscription, ServiceError>>),
-    /// It tells, since a moment of the monotonic clock.
+    /// Subscribed, since a time of the monotonic clock.
     Told(Box<Subscription>, u64),
-    /// It is asked again after a while: something on the way has ended the stream.
+    /// Waiting to subscribe again, after the stream has broken.
     Waiting(BoxFuture<'static, ()>),
-    /// It does not: the list is read again when its time is up.
+    /// The server does not support it; the list is read when it expires.
     Untold,
 }
 
-/// A stream that has lasted so long was a good one: the next one that ends is a first one.
+/// A stream that lasted this long resets the count of failures.
 const GOOD_MS: u64 = 30_000;
 
 impl Changes {
@@ -58,14 +60,14 @@ impl Changes {
         State::Waiting(self.clock.sleep_ms(pause_ms(self.failures, self.clock.random())))
     }
 
-    /// Completes whenever the list may be another; never where the server does not tell. May be dropped and called again.
+    /// Completes when the list may have changed; never, if the server sends no notifications. Cancel safe.
     pub async fn next(&mut self) {
         loop {
             match &mut self.state {
                 State::Asking(asking) => match asking.await {
                     Ok(told) => {
                         self.state = State::Told(Box::new(told), self.clock.monotonic_ms());
-                        // A change may have come before the server began to tell.
+                        // The list may have changed before the subscription began.
                         return;
                     }
                     Err(error) if is_refusal(&error) => self.state = State::Untold,
@@ -91,7 +93,7 @@ impl Changes {
     }
 }
 
-/// Whether a server will not tell, however often it is asked.
+/// Whether the server rejects the subscription permanently.
 fn is_refusal(error: &ServiceError) -> bool {
     matches!(error, ServiceError::McpError(error) if error.code != ErrorCode::INTERNAL_ERROR)
         || failed_over_http(error, is_unknown_there)

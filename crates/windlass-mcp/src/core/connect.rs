@@ -1,7 +1,7 @@
-//! Reaching a server once: its wire, the handshake in whichever revision it speaks, and its tools.
+//! Connects to a server once: transport, handshake and list of tools.
 //!
-//! Both revisions are tried: a server that knows `server/discover` is spoken to without a session, an older one with
-//! `initialize`. Trying again is the supervisor's.
+//! Both protocol revisions are tried. A server that supports `server/discover` is used without a session, an older one
+//! with `initialize`. The supervisor retries.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::wire::child::{ChildTransport, End};
 use crate::wire::http::{OwnHeaders, ServerHttp, is_unauthorized};
 use crate::wire::sse::SseTransport;
 
-/// A connection with what keeps it going.
+/// A new connection with the tasks that keep it open.
 pub(crate) struct Opened {
     pub connection: Arc<Connection>,
     pub service: RunningService<RoleClient, Handler>,
@@ -35,27 +35,27 @@ pub(crate) struct Opened {
     pub end: Arc<End>,
 }
 
-/// Why a server was not reached.
+/// Why a connection failed.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// Somebody has to sign in.
+    /// A sign-in is required.
     SignIn,
-    /// It may answer another time.
+    /// The server may respond later.
     Unavailable(String),
-    /// It does not speak this revision; the other one is worth a try.
+    /// The server does not support this revision; the other one should be tried.
     OtherLifecycle(String),
 }
 
-/// How a connection begins.
+/// The handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifecycle {
-    /// `server/discover`, and `initialize` where that is not known.
+    /// `server/discover`, or `initialize` if the server does not support it.
     Auto,
-    /// `initialize` alone.
+    /// `initialize` only.
     Initialize,
 }
 
-/// Opens a connection and reads the tools, all in the time that a connection may take.
+/// Connects and lists the tools within the connection timeout.
 pub(crate) async fn open(core: &Core, lifecycle: Lifecycle) -> Result<Opened, Failed> {
     let limit_ms = core.config.timeouts.connect_ms;
     let end = Arc::new(End::default());
@@ -102,7 +102,7 @@ async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Open
         }
         Transport::Http(http) => {
             let mut config = StreamableHttpClientTransportConfig::with_uri(http.url.as_str());
-            // A call that is open for hours must not keep others out.
+            // A call that stays open for hours must not block others.
             config.max_concurrent_requests = MAX_CONCURRENT_POSTS;
             config.retry_config = Arc::new(resumptions());
             let transport = StreamableHttpClientTransport::with_client(client(core, http)?, config);
@@ -129,10 +129,10 @@ async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Open
     Ok(Opened { connection, service, listed, lists_changed, end })
 }
 
-/// Requests to one server at once: the calls of many runs.
+/// Concurrent requests to one server: the calls of many runs.
 const MAX_CONCURRENT_POSTS: usize = 256;
 
-/// How often a broken stream is taken up again where its server says how: half a minute in all, then it is lost.
+/// Attempts to resume a broken stream, if the server supports it: half a minute in all.
 fn resumptions() -> ExponentialBackoff {
     let mut resumptions = ExponentialBackoff::default();
     (resumptions.max_times, resumptions.max_delay) = (Some(5), Some(Duration::from_secs(16)));
@@ -151,7 +151,7 @@ fn client(core: &Core, http: &Http) -> Result<ServerHttp, Failed> {
     })
 }
 
-/// What a failed handshake means.
+/// Classifies a failed handshake.
 fn failed(error: &ClientInitializeError, lifecycle: Lifecycle) -> Failed {
     if error.is_authorization_required() || refused_handshake(error) {
         return Failed::SignIn;
@@ -180,14 +180,14 @@ fn refused_handshake(error: &ClientInitializeError) -> bool {
 
 fn told_handshake(error: &ClientInitializeError) -> String {
     match error {
-        // The library names its own types there.
+        // The library includes type names in these messages.
         ClientInitializeError::TransportError { error, .. } => told(&*error.error),
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => told_handshake(fallback),
         other => told(other),
     }
 }
 
-/// What a failed request says of a server.
+/// Classifies a failed request.
 pub(crate) fn failed_service(error: &ServiceError) -> Failed {
     if failed_over_http(error, is_sign_in) {
         return Failed::SignIn;
@@ -199,35 +199,35 @@ fn failed_http(error: &HttpFailure) -> Failed {
     if is_sign_in(error) { Failed::SignIn } else { Failed::Unavailable(told(error)) }
 }
 
-/// A failure of the HTTP wire.
+/// A failure of the HTTP transport.
 pub(crate) type HttpFailure = StreamableHttpError<reqwest::Error>;
 
-/// Whether a failure says that somebody has to sign in.
+/// Whether the failure requires a sign-in.
 pub(crate) fn is_sign_in(error: &HttpFailure) -> bool {
     is_unauthorized(error) || matches!(error, StreamableHttpError::InsufficientScope(_))
 }
 
-/// Whether a request was not made at all: a token or a header for it could not be had.
+/// Whether the request was not sent, because a token or a header for it was unavailable.
 pub(crate) fn is_unasked(error: &HttpFailure) -> bool {
     matches!(error, StreamableHttpError::Io(_) | StreamableHttpError::Auth(_))
 }
 
-/// Whether a failure says no more than that there were too many requests.
+/// Whether the failure is a rate limit.
 pub(crate) fn is_too_often(error: &HttpFailure) -> bool {
     status(error) == Some(429)
 }
 
-/// Whether a failure says that the server behind an address does not serve now.
+/// Whether the failure is a server error (5xx).
 pub(crate) fn is_unserved(error: &HttpFailure) -> bool {
     status(error).is_some_and(|status| (500..600).contains(&status))
 }
 
-/// Whether a failure says that there is nothing of the kind at the address.
+/// Whether the address does not exist or the method is not supported.
 pub(crate) fn is_unknown_there(error: &HttpFailure) -> bool {
     matches!(status(error), Some(404 | 405 | 501))
 }
 
-/// Whether somebody has answered a request, whatever was said.
+/// Whether the server responded at all, in any way.
 pub(crate) fn is_answered(error: &ServiceError) -> bool {
     matches!(error, ServiceError::McpError(_) | ServiceError::UnexpectedResponse)
         || failed_over_http(error, |error| match error {
@@ -245,7 +245,7 @@ fn status(error: &HttpFailure) -> Option<u16> {
     match error {
         StreamableHttpError::HttpStatus(error) => Some(error.status),
         StreamableHttpError::Client(error) => error.status().map(|status| status.as_u16()),
-        // What the library makes of most refusals.
+        // The library uses this text for most error statuses.
         StreamableHttpError::UnexpectedServerResponse(said) => {
             said.strip_prefix("HTTP ")?.split(' ').next()?.parse().ok()
         }
@@ -253,7 +253,7 @@ fn status(error: &HttpFailure) -> Option<u16> {
     }
 }
 
-/// Whether a request failed over HTTP in such a way.
+/// Whether a request failed over HTTP in a way that `is` matches.
 pub(crate) fn failed_over_http(error: &ServiceError, is: impl Fn(&HttpFailure) -> bool) -> bool {
     match error {
         ServiceError::TransportSend(error) => caused_by(&*error.error, is),
@@ -272,7 +272,7 @@ fn caused_by(error: &(dyn Error + Send + Sync + 'static), is: impl Fn(&HttpFailu
     false
 }
 
-/// A failed request in plain words.
+/// A failed request in plain text.
 pub(crate) fn told_service(error: &ServiceError) -> String {
     match error {
         ServiceError::TransportSend(error) => told(&*error.error),
@@ -281,7 +281,7 @@ pub(crate) fn told_service(error: &ServiceError) -> String {
     }
 }
 
-/// An error with its causes, without what each repeats of the next, short enough for a line.
+/// An error with its causes, without repetitions, short enough for one line.
 fn told(error: &(dyn Error + 'static)) -> String {
     let mut text = without_address(&error.to_string());
     let mut cause = error.source();
@@ -297,7 +297,7 @@ fn told(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// An error's words without the address that `reqwest` appends to its own: a query may hold a key.
+/// Removes the URL that `reqwest` appends to its messages, because a query may hold a key.
 fn without_address(text: &str) -> String {
     match (text.find(" for url ("), text.rfind(')')) {
         (Some(from), Some(to)) if from < to => format!("{}{}", &text[..from], &text[to + 1..]),
@@ -306,5 +306,5 @@ fn without_address(text: &str) -> String {
     }
 }
 
-/// An error may hold the whole page that a server answered with.
+/// Longest error text. An error may contain a whole page.
 const MAX_TOLD_BYTES: usize = 500;

@@ -1,6 +1,6 @@
 //! An established connection to a server.
 //!
-//! `connect` makes it, `core` supervises it.
+//! `connect` creates it, `core` supervises it.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use rmcp::{Peer, RoleClient};
 
 use crate::core::calls::Calls;
 
-/// A server that answers.
+/// An open connection.
 pub(crate) struct Connection {
     pub peer: Peer<RoleClient>,
     pub calls: Arc<Calls>,
     pub info: ServerPeerInfo,
-    /// Tells connections apart: a held call belongs to one.
+    /// Distinguishes connections, because a held call belongs to one of them.
     pub number: u64,
 }

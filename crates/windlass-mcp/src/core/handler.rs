@@ -1,6 +1,6 @@
-//! What a server may say and ask on its own: progress, changed lists, log lines, questions, completions.
+//! Handles what a server sends unrequested: progress, changed lists, log lines, questions and requests for completions.
 //!
-//! It answers nothing by itself: a question goes to the call that it belongs to, and what was not offered is refused.
+//! A question is routed to its call. Requests that the client does not support are rejected.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::core::sampling::Sampling;
 use crate::health::Log;
 use crate::mask::Masks;
 
-/// The client's side of one connection.
+/// The client side of one connection.
 pub(crate) struct Handler {
     pub calls: Arc<Calls>,
     pub log: Arc<Log>,
@@ -30,11 +30,11 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    /// What a message belongs to, where the wire tells. `None`: it does not.
+    /// The request that a message belongs to; `None` if the transport does not say.
     fn origin(context: &RequestContext<RoleClient>) -> Option<Result<&rmcp::model::RequestId, ErrorData>> {
         match context.extensions.get::<InboundStreamOrigin>()? {
             InboundStreamOrigin::OutboundRequest(id) => Some(Ok(id)),
-            // A stream of its own belongs to no call; older servers ask there all the same.
+            // A separate stream belongs to no call, but older servers ask questions there.
             InboundStreamOrigin::Unassociated => None,
         }
     }
@@ -109,7 +109,7 @@ impl ClientHandler for Handler {
             Some(_) | None => format!("{}", params.progress),
         };
         let text = match params.message {
-            // Before it waits to be read: a server may say more than anybody sees, and often.
+            // Redacted before it is queued: a server may send more, and more often, than people see.
             Some(message) => format!("{} ({figure})", self.masks.beginning(&message, PROGRESS_MAX_BYTES)),
             None => figure,
         };
@@ -129,5 +129,5 @@ impl ClientHandler for Handler {
     }
 }
 
-/// What a server may say of its progress at once: the driver shows no more either.
+/// Longest progress text; the driver displays no more either.
 pub(crate) const PROGRESS_MAX_BYTES: usize = 4 * 1024;

@@ -1,7 +1,7 @@
-//! Calls that a server holds open while somebody is asked: older revisions ask in the middle of a call, and the call
-//! itself waits. It lasts as long as this process, the connection and the server's patience do.
+//! Calls that a server keeps open while a person answers, because older revisions ask in the middle of a call. Such a
+//! call lasts at most as long as the process, the connection and the server's timeout.
 //!
-//! What becomes of a call whose hold was lost is decided where the call goes on.
+//! The caller decides the outcome of a call whose hold was lost.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,15 +13,15 @@ use windlass_engine::port::clock::Clock;
 
 use crate::core::calls::InFlight;
 
-/// A call that waits, and where its question is answered. Dropped, the question is cancelled, and so is the call.
+/// A held call with the channel for its answer. Dropping it cancels the question and the call.
 pub(crate) struct HeldCall {
     pub call: InFlight,
     pub answer: oneshot::Sender<ElicitResult>,
-    /// The connection that it was made over.
+    /// The number of the connection that carries the call.
     pub over: u64,
 }
 
-/// The calls of a server that wait, the oldest first.
+/// The held calls of a server, oldest first.
 #[derive(Clone)]
 pub(crate) struct Held {
     calls: Arc<Mutex<VecDeque<Kept>>>,
@@ -32,11 +32,11 @@ pub(crate) struct Held {
 struct Kept {
     ticket: u64,
     call: HeldCall,
-    /// Gives the call up when the patience is over.
+    /// Cancels the call when its time limit is over.
     expiry: AbortHandle,
 }
 
-/// Calls of one server that wait at most; the oldest one is given up for another. Each costs the server a request.
+/// Most held calls of a server; the oldest is cancelled for another. Each keeps a request open at the server.
 const MAX_HELD: usize = 64;
 
 impl Held {
@@ -44,9 +44,9 @@ impl Held {
         Self { calls: Arc::default(), clock, patience_ms }
     }
 
-    /// Keeps a call; what it is fetched by.
+    /// Holds a call. Returns the ticket to fetch it with.
     pub fn keep(&self, call: HeldCall) -> u64 {
-        // Drawn, so that what another process kept is not mistaken for it.
+        // Random, so that a ticket of another process does not match.
         let ticket = self.clock.random();
         let (held, patience_ms) = (self.clone(), self.patience_ms);
         let expiry = tokio::spawn(async move {
@@ -64,7 +64,7 @@ impl Held {
         ticket
     }
 
-    /// Fetches a call, once.
+    /// Removes and returns a held call.
     pub fn take(&self, ticket: u64) -> Option<HeldCall> {
         let mut calls = self.calls();
         let at = calls.iter().position(|kept| kept.ticket == ticket)?;
@@ -73,13 +73,13 @@ impl Held {
         Some(kept.call)
     }
 
-    /// Gives all of them up.
+    /// Cancels all held calls.
     pub fn clear(&self) {
         let all = std::mem::take(&mut *self.calls());
         all.iter().for_each(|kept| kept.expiry.abort());
     }
 
-    /// How many of them have ended meanwhile, unnoticed by whoever will fetch them.
+    /// The number of held calls whose response has arrived or will never come.
     pub fn ended(&self) -> usize {
         self.calls().iter().filter(|kept| kept.call.call.has_ended()).count()
     }

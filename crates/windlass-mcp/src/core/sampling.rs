@@ -1,6 +1,7 @@
-//! A server's wish for a completion: off unless it is allowed and somebody handles it, and no deeper than three.
+//! A server's requests for completions (sampling). They are rejected unless the configuration allows them and a handler
+//! is set, and may nest at most three deep.
 //!
-//! Which model answers, and what may be spent on it, is the handler's.
+//! The handler selects the model and its limits.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,14 +11,13 @@ use rmcp::model::{CreateMessageRequestParams, CreateMessageResult, SamplingMessa
 use serde_json::Value;
 use windlass_machine::RunId;
 
-/// How deep completions may nest that servers ask for: a completion whose run calls a tool whose server asks for one.
-/// (LM-P5)
+/// Deepest nesting of completions: a completion's run may call a tool whose server requests another one. (LM-P5)
 pub const SAMPLING_MAX_DEPTH: u32 = 3;
 
-/// Answers a server's wish for a completion. (LM-P4)
+/// Handles a server's requests for completions. (LM-P4)
 #[async_trait]
 pub trait SamplingHandler: Send + Sync {
-    /// Gives the completion. The error is told to the server.
+    /// Returns the completion. An error is sent to the server.
     async fn sample(
         &self,
         request: SamplingRequest,
@@ -25,48 +25,48 @@ pub trait SamplingHandler: Send + Sync {
     ) -> Result<SamplingReply, String>;
 }
 
-/// What a server wants completed.
+/// A server's request for a completion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplingRequest {
-    /// The parameters of `sampling/createMessage`, as the protocol has them.
+    /// The parameters of `sampling/createMessage`, in the protocol's shape.
     pub params: Value,
 }
 
-/// Who asks, and for what.
+/// The origin of a request for a completion.
 #[derive(Clone)]
 pub struct SamplingContext {
-    /// The server.
+    /// The name of the server that sent the request.
     pub server: String,
-    /// The run whose call it is asked for.
+    /// The run whose call the request belongs to.
     pub run: RunId,
-    /// 1 for a call of a run that people started; one more for each completion around it.
+    /// 1 for a call of a run that people started; one more for each enclosing completion.
     pub depth: u32,
     depths: Arc<Depths>,
 }
 
 impl SamplingContext {
-    /// Says that a run is part of this completion: what its tools' servers ask for is one deeper.
+    /// Registers a run as part of this completion. Requests of its tools' servers are one level deeper.
     pub fn nests(&self, run: &RunId) {
         self.depths.set(run, self.depth);
     }
 }
 
-/// A completion.
+/// The completion that the handler returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplingReply {
-    /// The model that gave it.
+    /// The model that produced it.
     pub model: String,
     /// Its text.
     pub text: String,
-    /// Why it ended, in the protocol's words: `endTurn`, `maxTokens`, `stopSequence`.
+    /// Why it ended, as in the protocol: `endTurn`, `maxTokens`, `stopSequence`.
     pub stop_reason: String,
 }
 
-/// How deep runs are nested in completions.
+/// Nesting depth by run.
 #[derive(Default)]
 pub(crate) struct Depths(Mutex<(HashMap<RunId, u32>, VecDeque<RunId>)>);
 
-/// Nested runs that are remembered: far more than run at once.
+/// Most remembered runs; far more than run at once.
 const MAX_RUNS: usize = 10_000;
 
 impl Depths {
@@ -87,7 +87,7 @@ impl Depths {
     }
 }
 
-/// What a server that may ask for completions is answered with.
+/// Handles the requests of one server.
 #[derive(Clone)]
 pub(crate) struct Sampling {
     pub server: String,
@@ -96,7 +96,7 @@ pub(crate) struct Sampling {
 }
 
 impl Sampling {
-    /// Has a completion made. The error is told to the server.
+    /// Produces a completion. An error is sent to the server.
     pub async fn complete(
         &self,
         params: CreateMessageRequestParams,

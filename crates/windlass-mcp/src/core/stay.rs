@@ -1,6 +1,6 @@
-//! The time that a connection lasts: the list of tools is read again when it changes or may have.
+//! Keeps a connection and re-reads the list of tools when it has changed or expired.
 //!
-//! Why it ended is said, and what follows from that is decided elsewhere.
+//! Returns why the connection ended; the supervisor decides what follows.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ pub(super) enum Ended {
     Stopped,
 }
 
-/// Stays connected: reads the tools again when they change or may have.
+/// Keeps the connection until it ends, and re-reads the tools when they have changed or expired.
 pub(super) async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> Ended {
     let Opened { connection, service, listed, lists_changed, end } = opened;
     let ttl_ms = learn(core, &connection, listed, relist);
@@ -62,7 +62,7 @@ pub(super) async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> E
             break ended;
         }
     };
-    // Calls find the server away before its connection is.
+    // New calls find the server unreachable before the connection is closed.
     let now = core.clock.now();
     core.state.link.send_if_modified(|link| {
         if matches!(link, Link::Up { .. }) {
@@ -74,7 +74,7 @@ pub(super) async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> E
         }
         true
     });
-    // What waits over this connection waits for nobody.
+    // Calls held on this connection cannot be resumed.
     core.held.clear();
     stopper.cancel();
     tokio::select! {
@@ -85,7 +85,7 @@ pub(super) async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> E
     ended
 }
 
-/// Completes when the server says that its list has changed, however often it says so soon after the last reading.
+/// Completes when the server reports a changed list. Several reports soon after a read count as one.
 async fn told(core: &Core, lists_changed: &Notify, changes: &mut Changes, read_at_ms: u64) {
     tokio::select! {
         () = lists_changed.notified() => {}
@@ -93,17 +93,17 @@ async fn told(core: &Core, lists_changed: &Notify, changes: &mut Changes, read_a
     }
     let since_ms = core.clock.monotonic_ms().saturating_sub(read_at_ms);
     core.clock.sleep_ms(SHORTEST_READING_MS.saturating_sub(since_ms)).await;
-    // One reading serves all that was said until now.
+    // One read serves all reports received so far.
     while changes.next().now_or_never().is_some() {}
 }
 
-/// How long a list is taken as it is, whatever the server says.
+/// Shortest time between two reads of the list.
 const SHORTEST_READING_MS: u64 = 1_000;
 
-/// How long a connection may take to end in order: a process gets its input's end, SIGTERM and SIGKILL within it.
+/// How long an orderly end may take. A process receives end of input, SIGTERM and SIGKILL within it.
 const CLOSE_MS: u64 = 6_000;
 
-/// Keeps what a server has, and says so where it is something else than before. For how long it may be taken as it is.
+/// Stores a new list, and notifies the hub if it differs. Returns how long the list is valid, in milliseconds.
 fn learn(core: &Arc<Core>, connection: &Connection, listed: Listed, relist: &Relist) -> u64 {
     let ttl = listed.ttl.map_or(USUAL_TTL, |ttl| ttl.clamp(SHORTEST_TTL, LONGEST_TTL));
     let mut listed = Listed { ttl: None, ..listed };
@@ -122,28 +122,28 @@ fn learn(core: &Arc<Core>, connection: &Connection, listed: Listed, relist: &Rel
     ttl.as_millis() as u64
 }
 
-/// The list of tools as it was last read.
+/// The list of tools as last read.
 struct List {
-    /// How long it may be taken as it is.
+    /// How long a list of this server is valid.
     ttl_ms: u64,
-    /// How long it is; after a refusal longer and longer.
+    /// Time until the next read; it grows after refusals.
     lasts_ms: u64,
-    /// How often in a row the server has refused to say it again.
+    /// Consecutive refusals to list the tools.
     refusals: u32,
-    /// When it was last asked for.
+    /// When the list was last requested.
     read_at_ms: u64,
 }
 
-/// How long a list of tools is taken as it is: what the server says within these, or the usual time.
+/// Bounds of the validity that a server may request, and the default.
 const SHORTEST_TTL: Duration = Duration::from_secs(10);
 const LONGEST_TTL: Duration = Duration::from_secs(3_600);
 const USUAL_TTL: Duration = Duration::from_secs(300);
-/// Refusals in a row after which a connection that nobody uses is opened anew: the server may know it no more.
+/// Consecutive refusals after which an idle connection is replaced, because the server may have lost it.
 const MAX_REFUSALS: u32 = 3;
 
 impl List {
-    /// Reads it again, and says where the connection has ended thereby. One over which calls are at work is kept as
-    /// long as the server is there, whatever is said in its place.
+    /// Reads the list again. Returns a reason if the connection has ended. A connection with calls in flight is kept
+    /// while the server exists, even if it answers with errors.
     async fn read_again(
         &mut self,
         core: &Arc<Core>,
@@ -198,8 +198,8 @@ impl List {
         core.log.push(&format!("[windlass] its tools stay as they were: {why}"));
     }
 
-    /// Takes note that nothing came from a server with calls at work: it may be too busy. One that was found away is not
-    /// back by that.
+    /// Handles a timeout while calls are in flight. The server may be busy, so it stays up; if it was down, it stays
+    /// down.
     fn is_silent(&mut self, core: &Core) {
         if is_up(core) {
             (self.lasts_ms, self.refusals) = (self.ttl_ms, 0);
@@ -209,8 +209,8 @@ impl List {
         }
     }
 
-    /// Has new calls find the server away, while those that are at work go on. One that somebody has said is back was
-    /// waited for, unless it is about to be connected anew.
+    /// Marks the server as down for new calls, while calls in flight continue. Has no effect while a first connection
+    /// is being made, unless a restart was requested.
     fn is_away(&self, core: &Core, why: &str) {
         let (now, why) = (core.clock.now(), core.masks.reasons().text(why));
         let (retry_at, attempts) = (Timestamp(now.0 + self.lasts_ms), self.refusals);
@@ -231,7 +231,7 @@ fn is_up(core: &Core) -> bool {
     matches!(*core.state.link.borrow(), Link::Up { .. })
 }
 
-/// Says that a connection leads to a server that answers.
+/// Marks the server as up.
 fn answers(core: &Core, connection: &Arc<Connection>) {
     let since = core.clock.now();
     core.state.link.send_if_modified(|link| {
@@ -244,31 +244,31 @@ fn answers(core: &Core, connection: &Arc<Connection>) {
     core.state.checked.send_modify(|count| *count += 1);
 }
 
-/// How it went to read the tools again.
+/// Outcome of reading the tools again.
 enum Read {
     Listed(Listed),
-    /// The server has none, and is not asked.
+    /// The server offers no tools.
     Nothing,
-    /// No answer came in time.
+    /// No response arrived in time.
     Silent,
-    /// It was refused: a call finds that out by itself, and nothing is done.
+    /// The request was refused. The connection is kept: a later call will notice.
     Refused(String, By),
-    /// What stands before the server says that it does not serve now.
+    /// A gateway in front of the server reports that the server is unavailable.
     Unserved(String),
-    /// What was answered is no list, whoever has answered.
+    /// The response is not a list of tools.
     Odd(String),
     SignIn,
     Gone(String),
 }
 
-/// Who refuses to have the list read.
+/// Who refused to read the list.
 enum By {
     TheServer,
-    /// What the server has to be shown could not be had, and it was not asked.
+    /// A token or header was unavailable, and the request was not sent.
     Ourselves,
 }
 
-/// Why a server is away that was asked and does not answer.
+/// Reason shown for a server that does not respond.
 const SILENT: &str = "it does not answer";
 
 async fn read(core: &Core, connection: &Connection) -> Read {

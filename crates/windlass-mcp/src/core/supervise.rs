@@ -1,6 +1,6 @@
-//! The task that keeps a server reachable: it connects, stays, and tries again after a failure, later and later.
+//! The task that keeps a server connected. It reconnects after a failure, with growing pauses.
 //!
-//! It never calls a tool: a call that finds the server away says so.
+//! It never calls a tool. A call that finds the server down fails by itself.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,14 +13,13 @@ use super::{Core, Link, Relist};
 use crate::core::connect::{Failed, Lifecycle, Opened, open};
 use crate::core::pause::{LONGEST_PAUSE_MS, pause_ms};
 
-/// How often a required server is tried at a start, and how long after each try. (SK-A12)
+/// Attempts to connect to a required server at startup, and the pause after each. (SK-A12)
 pub(crate) const REQUIRED_ATTEMPTS: u32 = 5;
 const REQUIRED_PAUSE_MS: u64 = 3_000;
-/// The first pause after a failure, and the longest.
-/// A connection that has lasted so long was a good one: the next failure is a new one.
+/// Shortest and longest pause after a failure. A connection that lasted `GOOD_MS` resets the pause.
 const GOOD_MS: u64 = 60_000;
 
-/// Keeps a server reachable until it is stopped; it is then ended in order.
+/// Keeps a server connected until it is stopped, then ends it in order.
 pub(crate) async fn supervise(core: Arc<Core>, relist: Relist) {
     kept(&core, &relist).await;
     core.state.link.send_replace(Link::Disabled);
@@ -31,9 +30,9 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
     let mut lifecycle = Lifecycle::Auto;
     let mut down_since: Option<Timestamp> = None;
     loop {
-        // Whoever wanted a new connection until now is about to get one.
+        // Pending requests for a restart are served by this connection.
         core.signals.wants_restart.store(false, Ordering::Relaxed);
-        // Before it is tried: somebody may sign in while the server still says no.
+        // Subscribes before the attempt, because a person may sign in while the server still refuses.
         let signed_in = core.sign_in.as_ref().map(|sign_in| sign_in.finished());
         let mut up_since_ms = None;
         let reached = tokio::select! {
@@ -75,7 +74,7 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
         core.log.push(&format!("[windlass] not available, tried again in {pause_ms} ms: {why}"));
         let retry_at = Timestamp(now.0 + pause_ms);
         core.state.link.send_replace(Link::Down { why, since, retry_at, attempts });
-        // Those that came after it may have waited for its choice of names.
+        // Servers configured after this one may wait for its choice of names.
         relist(core);
         tokio::select! {
             () = core.signals.stop.cancelled() => return,
@@ -85,20 +84,21 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
     }
 }
 
-/// Opens a connection in the way that worked last, or in the other one.
+/// Connects with the handshake that worked last, or with the other one.
 async fn reached(core: &Core, lifecycle: &mut Lifecycle) -> Result<Opened, Failed> {
     let mut opened = open(core, *lifecycle).await;
     if let Err(Failed::OtherLifecycle(why)) = &opened {
         tracing::debug!(server = core.config.name, why, "initialized instead of discovered");
         opened = open(core, Lifecycle::Initialize).await;
     }
-    // An older server is not asked for the newer revision at each connection; one that fails may be another by now.
+    // An older server is not tried with the newer revision at each connection. After a failure both are tried, because
+    // the server may have been replaced.
     let initializes = opened.as_ref().is_ok_and(|it| it.connection.info.protocol_version.has_initialize());
     *lifecycle = if initializes { Lifecycle::Initialize } else { Lifecycle::Auto };
     opened
 }
 
-/// Waits until somebody has signed in, or asks for another try. `finished` was taken before the server said no.
+/// Waits for a sign-in or a requested retry. `finished` was subscribed before the server refused.
 async fn wait_for_sign_in(core: &Arc<Core>, finished: Option<watch::Receiver<u64>>, relist: &Relist) {
     if finished.as_ref().is_some_and(|finished| finished.has_changed().unwrap_or(false)) {
         return;
@@ -108,7 +108,7 @@ async fn wait_for_sign_in(core: &Arc<Core>, finished: Option<watch::Receiver<u64
     core.log.push("[windlass] somebody has to sign in");
     tracing::info!(server = core.config.name, "somebody has to sign in at a tool server");
     let Some(mut finished) = finished else {
-        // No sign-in is configured: other headers may come with the time.
+        // Without a sign-in, different headers may become available later.
         tokio::select! {
             () = core.signals.stop.cancelled() => {}
             () = core.clock.sleep_ms(LONGEST_PAUSE_MS) => {}
@@ -130,7 +130,7 @@ async fn wait_for_sign_in(core: &Arc<Core>, finished: Option<watch::Receiver<u64
     }
 }
 
-/// How often it is looked whether somebody has signed in by another process.
+/// How often to check whether another process has completed a sign-in.
 const LOOK_EVERY_MS: u64 = 2_000;
 
 async fn sign_in_kept(core: &Core) -> Option<Digest> {

@@ -1,28 +1,28 @@
-//! What is remembered of a server's tools from one process to the next, so that they are there, and named as before,
-//! while the server is still on its way.
+//! A server's tools as remembered between processes. They are offered under the same names while the server is still
+//! connecting.
 //!
-//! Where it is kept is the host program's.
+//! The host program stores them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::list::RemoteTool;
 
-/// A server's tools as they were last seen.
+/// A server's tools as last listed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KnownServer {
-    /// The server.
+    /// The server's name.
     pub server: String,
-    /// Its tools, with the names that models know them by.
+    /// The tools with the names that models use.
     pub(crate) tools: Vec<KnownTool>,
 }
 
 impl KnownServer {
-    /// Whether one of its tools has this name for models.
+    /// Whether a tool has this name for models.
     pub fn has_tool(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool.given == name)
     }
 
-    /// The same in parts that are no longer than so many bytes as JSON each. A tool that is longer by itself is left out.
+    /// Splits the tools into parts of at most `max_bytes` as JSON. A tool that is larger by itself is left out.
     pub fn parts(self, max_bytes: usize) -> Vec<Self> {
         let mut parts: Vec<Self> = Vec::new();
         let mut left = 0;
@@ -44,13 +44,13 @@ impl KnownServer {
     }
 }
 
-/// What stands in a part around its tools, the server's name in it, and some room.
+/// Room in a part for everything except the tools, such as the server's name.
 const PART_BYTES: usize = 256;
 
-/// A tool as it was last seen.
+/// A tool as last listed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct KnownTool {
-    /// The name that models know it by.
+    /// The name that models use.
     pub given: String,
     #[serde(flatten)]
     pub tool: RemoteTool,

@@ -1,8 +1,8 @@
-//! The names under which models know servers' tools: valid for every provider, and each given once.
+//! Assigns the tool names that models use. Each is valid for every provider and unique.
 //!
-//! A tool keeps its own name where that is free, and is `server__tool` where the engine, or a server that was asked
-//! earlier, has the name. A name once given stays with its tool, whoever comes later and also while its server no longer
-//! lists it; it is free again when the server is taken out, or has dropped very many tools since.
+//! A tool keeps its own name if it is free. Otherwise it is `server__tool`. An assigned name stays with its tool even
+//! while the server does not list the tool. It is released when the server is removed, or when the server has dropped
+//! very many tools since.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,35 +10,35 @@ use windlass_machine::Digest;
 
 use crate::config::Prefix;
 
-/// What every provider takes.
+/// Longest name that every provider accepts.
 const MAX_LENGTH: usize = 64;
 
-/// The names that are given.
+/// The assigned names.
 #[derive(Default)]
 pub(crate) struct Names {
-    /// By server and the server's own name.
+    /// By server and the server's own name of the tool.
     given: HashMap<(String, String), Given>,
     taken: BTreeSet<String>,
-    /// Counts the names that were given, and the lists that were read.
+    /// Counts assignments and lists read.
     count: u64,
 }
 
 struct Given {
     name: String,
-    /// When it was given, or its tool was listed last.
+    /// The count when the name was assigned or the tool was last listed.
     number: u64,
 }
 
-/// Names of one server that are kept for tools which it no longer has: those may come back.
+/// Names kept per server for tools that are no longer listed; the tools may come back.
 const MAX_UNLISTED: usize = 2_000;
 
 impl Names {
-    /// Names that are the engine's own.
+    /// A table in which the engine's names are reserved.
     pub fn reserving(names: impl IntoIterator<Item = String>) -> Self {
         Self { taken: names.into_iter().collect(), ..Self::default() }
     }
 
-    /// The name of a tool; the same whenever it is asked for.
+    /// The name of a tool. Repeated calls return the same name.
     pub fn of(&mut self, server: &str, tool: &str, prefix: Prefix) -> String {
         let key = (server.to_owned(), tool.to_owned());
         if let Some(given) = self.given.get(&key) {
@@ -49,7 +49,7 @@ impl Names {
             Prefix::Always => None,
         };
         let long = valid(&format!("{server}__{tool}"));
-        // Different names may become the same when what is not allowed in them is replaced.
+        // Different names may become equal when invalid characters are replaced.
         let told_apart = marked(&long, &format!("{server}\n{tool}"));
         let candidates = own.into_iter().chain([long, told_apart.clone()]);
         let free = candidates.into_iter().find(|name| !self.taken.contains(name));
@@ -64,7 +64,7 @@ impl Names {
         self.given.insert(key, Given { name, number: self.count });
     }
 
-    /// Forgets names of tools that a server no longer has, where there are very many: those first that it dropped first.
+    /// Releases names of unlisted tools if there are very many, the longest unlisted first.
     pub fn tidy<'a>(&mut self, server: &str, listed: impl IntoIterator<Item = &'a str>) {
         let listed: HashSet<&str> = listed.into_iter().collect();
         self.count += 1;
@@ -90,7 +90,7 @@ impl Names {
         }
     }
 
-    /// Forgets all names of a server's tools.
+    /// Releases all names of a server's tools.
     pub fn forget(&mut self, server: &str) {
         let taken = &mut self.taken;
         self.given.retain(|(of, _), given| {
@@ -102,12 +102,12 @@ impl Names {
         });
     }
 
-    /// The name that a tool has been given.
+    /// The assigned name of a tool.
     pub fn given(&self, server: &str, tool: &str) -> Option<String> {
         self.given.get(&(server.to_owned(), tool.to_owned())).map(|given| given.name.clone())
     }
 
-    /// Gives a tool the name that it had in an earlier process, where that is free.
+    /// Assigns the name that a tool had in an earlier process, if it is free.
     pub fn restore(&mut self, server: &str, tool: &str, name: &str) {
         let key = (server.to_owned(), tool.to_owned());
         if valid(name) == name && !self.given.contains_key(&key) && self.taken.insert(name.to_owned()) {
@@ -116,7 +116,7 @@ impl Names {
     }
 }
 
-/// A name with nothing in it that a provider refuses; a long one ends with a mark of what was cut.
+/// A valid name: invalid characters are replaced, and a long name is cut and ends with a digest.
 fn valid(name: &str) -> String {
     let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     let replaced: String = name.chars().map(allowed).collect();
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn the_tools_that_were_dropped_first_lose_their_names_first() {
         let mut names = Names::default();
-        // Named before all others, and there until the end.
+        // Assigned before all others and listed until the end.
         names.of("odd", "lasts", Prefix::OnClash);
         let all: Vec<String> = (0..=MAX_UNLISTED).map(|n| format!("t{n:0>4}")).collect();
         all.iter().for_each(|tool| drop(names.of("odd", tool, Prefix::OnClash)));

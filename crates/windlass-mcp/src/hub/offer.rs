@@ -1,6 +1,6 @@
-//! The tools that a hub offers, and the names that they are given.
+//! The tools that a hub offers, and their names.
 //!
-//! It knows no server.
+//! This module knows no server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -17,14 +17,14 @@ use crate::hub::tool::McpTool;
 pub(crate) struct HubOffer {
     names: Mutex<Names>,
     pub tools: RwLock<Arc<[Arc<dyn Tool>]>>,
-    /// The same, as they were made: one that has not changed stays the same.
+    /// The same tools by name. An unchanged tool keeps its `Arc`.
     pub made: Mutex<BTreeMap<String, Arc<McpTool>>>,
     pub resource_tools: [(String, Arc<dyn Tool>); 2],
     pub version: watch::Sender<u64>,
 }
 
 impl HubOffer {
-    /// No tools of servers yet. The tools that read resources ask `hub`.
+    /// An offer without server tools. The resource tools query `hub`.
     pub fn new(names: Names, hub: &Weak<Shared>) -> Self {
         Self {
             names: Mutex::new(names),
@@ -36,7 +36,7 @@ impl HubOffer {
     }
 
     pub fn names(&self) -> MutexGuard<'_, Names> {
-        // A name is taken and given in one go.
+        // A name is checked and assigned in one operation.
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,6 @@
-//! Servers of a single run: their tools, which hold their servers. When the last of them is let go of, the servers end.
+//! Servers of a single run. Their tools hold the hub, so the servers stop when the last tool is dropped.
 //!
-//! It keeps nothing else: a run's own servers are known to nobody but the run.
+//! Only the run knows these servers.
 
 use std::sync::Arc;
 
@@ -13,8 +13,7 @@ use windlass_machine::ToolSpec;
 use crate::hub::McpHub;
 
 impl McpHub {
-    /// The tools as they are now, for a run that has these servers as its own. What a server adds later does not come to
-    /// the run.
+    /// The current tools, for a run that owns these servers. Tools that a server adds later are not added to the run.
     pub fn into_tools(self) -> Vec<Arc<dyn Tool>> {
         let hub = Arc::new(self);
         let tools = hub.tools();
@@ -25,7 +24,7 @@ impl McpHub {
     }
 }
 
-/// A tool that holds its server.
+/// A tool that keeps its hub alive.
 struct OwnTool {
     tool: Arc<dyn Tool>,
     _hub: Arc<McpHub>,

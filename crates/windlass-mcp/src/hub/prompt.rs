@@ -1,6 +1,6 @@
-//! Prompts of servers: listed and filled in for people, who choose them.
+//! Prompts of servers: lists them, and fills them in for people.
 //!
-//! Models never see them unless somebody puts one into a message.
+//! A model sees a prompt only if a person adds it to a message.
 
 use rmcp::model::{ContentBlock, GetPromptRequestParams, GetPromptResponse, Role};
 use serde::Serialize;
@@ -16,39 +16,39 @@ use crate::result;
 /// A prompt of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpPrompt {
-    /// The server.
+    /// The server's name.
     pub server: String,
-    /// Its name there.
+    /// The prompt's name at the server.
     pub name: String,
-    /// Its title for people.
+    /// The title for people.
     pub title: Option<String>,
-    /// What it is for.
+    /// What the prompt is for, in the server's words.
     pub description: Option<String>,
-    /// What has to be filled in.
+    /// The arguments to fill in.
     pub arguments: Vec<PromptArgument>,
 }
 
-/// What has to be filled in.
+/// An argument of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PromptArgument {
-    /// Its name.
+    /// The argument's name at the server.
     pub name: String,
-    /// What it is.
+    /// What to enter, in the server's words.
     pub description: Option<String>,
-    /// Whether the prompt makes no sense without it.
+    /// Whether the server requires the argument.
     pub required: bool,
 }
 
 /// A message of a filled-in prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PromptMessage {
-    /// Whether the assistant is made to say it; else the user.
+    /// Whether the message is the assistant's; otherwise the user's.
     pub from_assistant: bool,
-    /// What is said.
+    /// Its content.
     pub parts: Vec<OutputPart>,
 }
 
-/// Prompts of one server at most.
+/// Most prompts listed of a server.
 const MAX_PROMPTS: usize = 1_000;
 
 impl McpHub {
@@ -63,7 +63,7 @@ impl McpHub {
         let mut pages = Pages::first();
         while let Some(params) = pages.wanted().filter(|_| found.len() < MAX_PROMPTS) {
             let page = within(&core, connection.peer.list_prompts(params)).await?;
-            // One that cannot be told is left out.
+            // Prompts that cannot be redacted are left out.
             let listed = page.prompts.into_iter().filter_map(|prompt| core.masks.said(prompt).ok());
             found.extend(listed.map(|prompt| McpPrompt {
                 server: server.to_owned(),
@@ -78,7 +78,7 @@ impl McpHub {
         Ok(found)
     }
 
-    /// Fills a prompt in.
+    /// Fills in a prompt.
     pub async fn prompt(
         &self,
         server: &str,

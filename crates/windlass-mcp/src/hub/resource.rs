@@ -1,6 +1,6 @@
 //! Resources of servers: listed and read by programs, and by models with two tools. (LM-T16)
 //!
-//! Nothing is subscribed to; a resource is read when somebody asks.
+//! There are no subscriptions; a resource is read on request.
 
 use std::sync::{Arc, Weak};
 
@@ -24,37 +24,37 @@ use crate::hub::{McpHub, Shared};
 use crate::list::Pages;
 use crate::result;
 
-/// A resource of a server, or a family of them.
+/// A resource of a server, or a template for resources.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct McpResource {
-    /// The server.
+    /// The server's name.
     pub server: String,
-    /// Its address; with `{…}` in it, a family's.
+    /// The URI; a template if it contains `{…}`.
     pub uri: String,
-    /// Its name.
+    /// The resource's name at the server.
     pub name: String,
-    /// What it is.
+    /// What it contains, in the server's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// For example `text/markdown`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// Its size, where the server says.
+    /// Size in bytes, if the server reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
 }
 
-/// Resources of one server at most: a model reads no more, and neither do people.
+/// Most resources listed of a server; neither models nor people read more.
 const MAX_RESOURCES: usize = 1_000;
 
 impl McpHub {
-    /// Lists the resources of a server, families last.
+    /// Lists the resources of a server, templates last.
     pub async fn resources(&self, server: &str) -> Result<Vec<McpResource>, McpError> {
         let core = self.shared().core(server)?;
         resources(&core).await
     }
 
-    /// Reads a resource, as parts of a result.
+    /// Reads a resource as parts of a tool result.
     pub async fn read_resource(&self, server: &str, uri: &str) -> Result<Vec<OutputPart>, McpError> {
         let core = self.shared().core(server)?;
         let connection = connected(&core).await?;
@@ -64,7 +64,7 @@ impl McpHub {
     }
 }
 
-/// A connection, or why there is none, for a program.
+/// The connection, or an error for the caller.
 pub(crate) async fn connected(core: &Core) -> Result<Arc<Connection>, McpError> {
     let server = core.config.name.clone();
     core.connection().await.map_err(|link| match link {
@@ -76,7 +76,7 @@ pub(crate) async fn connected(core: &Core) -> Result<Arc<Connection>, McpError> 
     })
 }
 
-/// Waits for an answer as long as one may take.
+/// Waits for a response within the request timeout.
 pub(crate) async fn within<T>(
     core: &Core,
     answer: impl Future<Output = Result<T, ServiceError>>,
@@ -114,7 +114,7 @@ async fn resources(core: &Core) -> Result<Vec<McpResource>, McpError> {
     let mut pages = Pages::first();
     while let Some(params) = pages.wanted().filter(|_| found.len() < MAX_RESOURCES) {
         let page = within(core, peer.list_resources(params)).await?;
-        // One that cannot be told is left out.
+        // Resources that cannot be redacted are left out.
         let listed = page.resources.into_iter().filter_map(|it| core.masks.said(it).ok());
         found.extend(listed.map(|it| McpResource {
             server: server.clone(),
@@ -128,7 +128,7 @@ async fn resources(core: &Core) -> Result<Vec<McpResource>, McpError> {
     }
     let mut pages = Pages::first();
     while let Some(params) = pages.wanted().filter(|_| found.len() < MAX_RESOURCES) {
-        // Servers without families often do not know the question.
+        // Servers without templates often reject this request.
         let Ok(page) = within(core, peer.list_resource_templates(params)).await else { break };
         let listed = page.resource_templates.into_iter().filter_map(|it| core.masks.said(it).ok());
         found.extend(listed.map(|it| McpResource {
@@ -168,7 +168,7 @@ struct ReadArguments {
 pub struct ResourceTools;
 
 impl ResourceTools {
-    /// Their names, which no server's tool gets.
+    /// Names of the tools; no server's tool can have them.
     pub const NAMES: [&'static str; 2] = ["ListMcpResources", "ReadMcpResource"];
 
     pub(crate) fn of(shared: Weak<Shared>) -> [(String, Arc<dyn Tool>); 2] {
@@ -215,7 +215,8 @@ impl Tool for ListResources {
         let Some(shared) = self.shared.upgrade() else { return gone() };
         let Ok(ListArguments { server }) = serde_json::from_value(arguments) else { return gone() };
         let Some(server) = server else {
-            // Rules for a server hold for calls that name it, so that a call which names none asks none.
+            // Rules for a server apply to calls that name it. A call without a server therefore contacts none and
+            // returns the names.
             let having = shared.cores().into_iter().filter(|core| core.has_resources());
             let servers: Vec<String> = having.map(|core| core.config.name.clone()).collect();
             let hint = "call again with one of these as `server`";
@@ -296,7 +297,7 @@ impl ReadResource {
     }
 }
 
-/// The server that arguments name.
+/// The server that the arguments name.
 fn named(arguments: &Value) -> Option<String> {
     arguments.get("server").and_then(Value::as_str).map(str::to_owned)
 }

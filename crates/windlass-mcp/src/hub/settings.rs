@@ -1,6 +1,6 @@
-//! What a hub of servers works with: its surroundings, and what was known before.
+//! Settings and dependencies of a hub.
 //!
-//! The servers themselves are configured one by one.
+//! Servers are configured one by one.
 
 use std::sync::Arc;
 
@@ -12,22 +12,23 @@ use crate::core::sampling::SamplingHandler;
 use crate::hub::known::KnownServer;
 use crate::oauth::{MemoryTokens, TokenStore};
 
-/// What a hub works with.
+/// Settings and dependencies of a hub.
 pub struct HubConfig {
-    /// The clock of pauses and time-outs.
+    /// The clock for pauses and timeouts.
     pub clock: Arc<dyn Clock>,
-    /// Which systems may be called. The address of a server that is given counts as named: it may be inside, and at any
-    /// port; where its sign-in leads to may not.
+    /// Which addresses may be called. A configured server address may be internal and use any port; the addresses of
+    /// its sign-in may not.
     pub reach: Reach,
-    /// Who looks names up.
+    /// Resolves host names.
     pub resolver: Arc<dyn Resolver>,
-    /// Where tokens are kept.
+    /// Stores tokens.
     pub tokens: Arc<dyn TokenStore>,
-    /// Who answers servers that may ask for completions. (LM-P4)
+    /// Handles requests for completions; `None` rejects them. (LM-P4)
     pub sampling: Option<Arc<dyn SamplingHandler>>,
-    /// Names of tools that are not the servers' to take, beside [`ENGINE_NAMES`](windlass_engine::tool::ENGINE_NAMES).
+    /// Tool names that servers cannot use, in addition to [`ENGINE_NAMES`](windlass_engine::tool::ENGINE_NAMES).
     pub reserved: Vec<String>,
-    /// What was known of servers in an earlier process. The names in it stay with those servers, whichever is there first.
+    /// Tools recalled from an earlier process. Their names stay with their servers, regardless of the order of
+    /// connection.
     pub known: Vec<KnownServer>,
 }
 

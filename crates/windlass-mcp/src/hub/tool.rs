@@ -1,7 +1,7 @@
 //! A server's tool as a tool of the engine.
 //!
-//! It stays while its server is away: a call then says how the server comes back. Whether a call may run, and whether a
-//! lost one may run again, is decided elsewhere, from hints that count only where the server is trusted.
+//! It stays registered while its server is down; a call then returns the server's state. The gate decides whether a
+//! call may run or be repeated, and considers hints only if the server is trusted.
 
 use std::sync::Arc;
 
@@ -23,15 +23,15 @@ use crate::result;
 pub(crate) struct McpTool {
     core: Arc<Core>,
     spec: ToolSpec,
-    /// The server's own name for it.
+    /// The server's own name of the tool.
     remote: String,
     output_schema: Option<Value>,
-    /// The group that it belongs to.
+    /// The tool's group.
     tag: Option<String>,
 }
 
 impl McpTool {
-    /// Whether it is this tool as its server describes it now.
+    /// Whether the server still describes the tool in the same way.
     pub fn is(&self, core: &Arc<Core>, tool: &RemoteTool) -> bool {
         let spec = &self.spec;
         Arc::ptr_eq(&self.core, core)
@@ -110,13 +110,14 @@ impl McpTool {
             (params.input_responses, params.request_state) = (responses, state);
             ClientRequest::CallToolRequest(CallToolRequest::new(params))
         };
-        // What was recorded, not what the server says today: an administrator may know better than its hints.
+        // Uses the recorded class instead of the server's current hints, because an administrator may have overridden
+        // it.
         let class = context.class.unwrap_or_else(|| self.traits().effect_class(&self.spec));
         let repeats = matches!(class, EffectClass::Pure | EffectClass::Idempotent);
         let exchange = Exchange { core: &self.core, context: &context, request: &request, repeats };
         let answer = match exchange.made().await {
             Ok(ServerResult::CallToolResult(answer)) => serde_json::to_value(answer).ok(),
-            // What the library cannot read whole: a block of a kind that it does not know, for example.
+            // A result that the library cannot parse, for example with a block of an unknown kind.
             Ok(ServerResult::CustomResult(answer)) => Some(answer.0).filter(Value::is_object),
             Ok(_) => None,
             Err(output) => return exchange.masked(output).await,

@@ -1,8 +1,8 @@
-//! Signing in at a server: OAuth 2.1 with discovery, PKCE, a client that is registered, published or known, and tokens
-//! that are refreshed once however many requests need them.
+//! Sign-in at a server: OAuth 2.1 with discovery, PKCE, a registered, published or configured client, and tokens that
+//! are refreshed once for all waiting requests.
 //!
-//! The protocol is the library's; here stand its order, what is kept, and what a person has to do. Tokens never appear
-//! in an error or a log.
+//! The library implements the protocol. This module determines the order, storage and locking. Tokens never appear in
+//! an error or a log.
 
 mod store;
 mod wire;
@@ -24,40 +24,40 @@ use super::client::OAuth;
 use super::error::McpError;
 use super::mask::Masks;
 
-/// A token that ends so soon is refreshed under a lock. The library does so 30 s before the end.
+/// A token that expires this soon is refreshed under a lock. The library refreshes 30 s before expiry.
 const ABOUT_TO_END_S: u64 = 60;
-/// A client whose secret ends so soon is registered anew: signing in may take an hour.
+/// A client whose secret expires this soon is registered again, because a sign-in may take an hour.
 const SIGN_IN_S: u64 = 3_600;
 
-/// A page on which somebody signs in.
+/// The page of a sign-in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SignInPage {
-    /// Where the browser goes.
+    /// The URL to open in a browser.
     pub url: String,
-    /// What comes back with it, and names this sign-in.
+    /// The `state` parameter of the redirect, which identifies this sign-in.
     pub state: String,
 }
 
-/// What a browser brings back.
+/// The query parameters of the browser's redirect.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 pub struct SignInReturn {
-    /// The code.
+    /// The authorization code.
     pub code: String,
-    /// Which sign-in it is.
+    /// The `state` parameter, which identifies the sign-in.
     pub state: String,
-    /// Who says so. (RFC 9207)
+    /// The issuer that sent the redirect. (RFC 9207)
     #[serde(default)]
     pub iss: Option<String>,
 }
 
-/// What asks for tokens, and the client whose tokens those are.
+/// The library's manager, and the client that its tokens belong to.
 struct Manager {
     client: String,
     asks: AuthorizationManager,
     noticed: Arc<Noticed>,
 }
 
-/// What keeps others from changing what is kept of a sign-in: other processes first when it is let go of.
+/// Excludes concurrent changes of stored tokens. Dropping it releases the lock of other processes first.
 struct Locked<'a> {
     _elsewhere: Option<TokenLock>,
     _here: tokio::sync::MutexGuard<'a, ()>,
@@ -71,15 +71,15 @@ pub(super) struct SignIn {
     way: Arc<Outbound>,
     tokens: Arc<dyn TokenStore>,
     clock: Arc<dyn Clock>,
-    /// Told of every token, code and client before anybody else is given one.
+    /// Every token, code and client is added here before it is used.
     masks: Arc<Masks>,
-    /// Held while a token is looked up or refreshed, so that one refresh serves all who wait.
+    /// Held while a token is read or refreshed, so that one refresh serves all waiting requests.
     manager: tokio::sync::Mutex<Option<Manager>>,
-    /// Held while what is kept is changed.
+    /// Held while stored values are changed.
     changes: tokio::sync::Mutex<()>,
-    /// What the server last wanted.
+    /// The server's last challenge.
     challenge: Mutex<Option<String>>,
-    /// Counts the sign-ins that came to an end.
+    /// Counts completed sign-ins.
     finished: watch::Sender<u64>,
 }
 
@@ -108,38 +108,38 @@ impl SignIn {
         }
     }
 
-    /// Told whenever somebody has signed in.
+    /// A counter that changes with each completed sign-in.
     pub fn finished(&self) -> watch::Receiver<u64> {
         self.finished.subscribe()
     }
 
-    /// Remembers what the server wants of the next sign-in.
+    /// Remembers the server's challenge for the next sign-in.
     pub fn challenged(&self, header: &str) {
         *self.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(header.to_owned());
     }
 
-    /// A token that counts now, refreshed where it is about to end; `None`: nobody has signed in.
+    /// A valid token, refreshed if it is about to expire; `None` if a sign-in is required.
     pub async fn token(&self) -> Result<Option<String>, AuthError> {
         let mut manager = self.manager.lock().await;
         let Some(manager) = self.ready(&mut manager).await? else { return Ok(None) };
         if !self.is_about_to_end().await? {
             return usable(manager.asks.get_access_token().await);
         }
-        // One process refreshes it; those that waited for that find the new one.
+        // One process refreshes the token; waiting processes find the new one.
         let _lock = self.lock().await?;
         let token = manager.asks.get_access_token().await;
         self.known_still(manager, token).await
     }
 
-    /// A token. Where the client is one that the authorization server knows no more, it is forgotten with its tokens, and
-    /// somebody has to sign in.
+    /// Returns the token. If the authorization server no longer knows the client, deletes the client and its tokens and
+    /// returns `None`.
     async fn known_still(
         &self,
         manager: &Manager,
         token: Result<String, AuthError>,
     ) -> Result<Option<String>, AuthError> {
         if token.is_err() && self.forgets_unknown(&manager.noticed, &manager.client).await? {
-            // Somebody may have signed in with another client meanwhile.
+            // Another client may have signed in meanwhile.
             let kept = self.credentials().load().await?;
             if kept.is_some_and(|kept| kept.client_id == manager.client) {
                 self.credentials().clear().await?;
@@ -149,8 +149,8 @@ impl SignIn {
         usable(token)
     }
 
-    /// Forgets a client that the authorization server does not know, unless the settings name it; whether it did. The lock
-    /// is held for it.
+    /// Deletes a client that the authorization server does not know, unless it is configured. Returns whether it was
+    /// deleted. Requires the lock.
     async fn forgets_unknown(&self, noticed: &Noticed, client: &str) -> Result<bool, AuthError> {
         let is_named = self.config.client_id.as_deref() == Some(client);
         if !noticed.was_unknown() || is_named {
@@ -164,18 +164,18 @@ impl SignIn {
         Ok(true)
     }
 
-    /// Keeps everybody else, here and in other processes, from changing what is kept. It is not taken twice.
+    /// Acquires the locks against changes by other tasks and processes. Not reentrant.
     async fn lock(&self) -> Result<Locked<'_>, AuthError> {
         let here = self.changes.lock().await;
         let elsewhere = self.tokens.lock(&self.keys().tokens()).await;
         Ok(Locked { _elsewhere: elsewhere.map_err(AuthError::CredentialStoreError)?, _here: here })
     }
 
-    /// Whether the token is one that the library refreshes before it is used. A little earlier than it does: a lock that
-    /// turns out not to be needed costs nothing.
+    /// Whether the library would refresh the token before its next use. Slightly earlier than the library, because an
+    /// unneeded lock costs nothing.
     async fn is_about_to_end(&self) -> Result<bool, AuthError> {
         let Some(stored) = self.credentials().load().await? else { return Ok(false) };
-        // The library does not hand on what it reads a token's life by.
+        // The library does not expose the token's lifetime.
         let token = stored.token_response.and_then(|token| serde_json::to_value(token).ok());
         let lasts_s = token.and_then(|token| token.get("expires_in")?.as_u64());
         let (Some(lasts_s), Some(since_s)) = (lasts_s, stored.token_received_at) else { return Ok(false) };
@@ -183,7 +183,7 @@ impl SignIn {
         Ok(now_s.saturating_add(ABOUT_TO_END_S) >= since_s.saturating_add(lasts_s))
     }
 
-    /// Whether other tokens are kept than there were: another process has signed in, or refreshed them.
+    /// A digest of the stored tokens. It changes if another process signs in or refreshes them.
     pub async fn kept(&self) -> Option<Digest> {
         let kept = self.tokens.load(&self.keys().tokens()).await.ok().flatten();
         kept.map(|kept| Digest::of(&kept))
@@ -195,12 +195,12 @@ impl SignIn {
         stored.map(|stored| stored.granted_scopes).unwrap_or_default()
     }
 
-    /// A token other than the one that the server refused; `None`: somebody has to sign in.
+    /// A token other than the one that the server rejected; `None` if a sign-in is required.
     pub async fn fresh_token(&self, refused: &str) -> Result<Option<String>, AuthError> {
         let mut manager = self.manager.lock().await;
         let Some(manager) = self.ready(&mut manager).await? else { return Ok(None) };
         let _lock = self.lock().await?;
-        // Somebody else may have refreshed it while this waited.
+        // Another task may have refreshed the token during the wait.
         let token = manager.asks.get_access_token().await;
         if let Some(token) = self.known_still(manager, token).await?
             && token != refused
@@ -214,13 +214,13 @@ impl SignIn {
         self.known_still(manager, token).await
     }
 
-    /// The manager with its tokens, where there are any.
+    /// The manager with its tokens; `None` if no tokens are stored.
     async fn ready<'a>(&self, manager: &'a mut Option<Manager>) -> Result<Option<&'a Manager>, AuthError> {
         let stored = self.credentials().load().await?;
         let Some(stored) = stored.filter(|stored| stored.token_response.is_some()) else {
             return Ok(None);
         };
-        // Another process may have signed in with a client that it has registered anew.
+        // Another process may have signed in with a newly registered client.
         if manager.as_ref().is_none_or(|known| known.client != stored.client_id) {
             let (mut fresh, _, noticed) = self.manager(None).await?;
             // Tokens of another issuer are not sent to this one; the library drops them.
@@ -248,7 +248,7 @@ impl SignIn {
         if scopes.is_empty() {
             scopes = manager.select_initial_scopes(&[]).await;
         }
-        // What was granted before is asked for again, so that more never means less. (SEP-2350)
+        // Requests the earlier scopes again, so that a new sign-in never reduces them. (SEP-2350)
         if let Some(stored) = self.credentials().load().await? {
             let missing = stored.granted_scopes.into_iter().filter(|scope| !scopes.contains(scope));
             scopes.extend(missing.collect::<Vec<_>>());
@@ -257,7 +257,7 @@ impl SignIn {
         scopes.extend(missing);
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let client = {
-            // Of those that begin at once, one registers a client, and the others find it.
+            // Of concurrent sign-ins, one registers a client and the others reuse it.
             let _lock = self.lock().await?;
             self.client(&mut manager, &metadata, &noticed, &scopes).await?
         };
@@ -271,7 +271,7 @@ impl SignIn {
         Ok(SignInPage { url, state })
     }
 
-    /// Ends a sign-in with what the browser brought back: from now on calls have a token.
+    /// Completes a sign-in with the redirect's parameters. Later calls send the token.
     pub async fn finish(&self, back: &SignInReturn) -> Result<(), McpError> {
         self.ended(back).await.map_err(|error| self.failed(&error))
     }
@@ -284,12 +284,12 @@ impl SignIn {
         let client = client.ok_or(AuthError::AuthorizationRequired)?;
         let id = client.id.clone();
         fresh.configure_client(client.into())?;
-        // Nobody refreshes an older token meanwhile, which would be kept in place of the new one.
+        // The lock keeps a concurrent refresh from overwriting the new token.
         let lock = self.lock().await?;
         let got =
             fresh.exchange_code_for_token_with_issuer(&back.code, &back.state, back.iss.as_deref()).await;
         if let Err(error) = got {
-            // Whoever signs in is told why that failed, whatever becomes of the client.
+            // The caller gets the sign-in's error, even if deleting the client fails too.
             if let Err(error) = self.forgets_unknown(&noticed, &id).await {
                 tracing::warn!(server = self.server, %error, "a client could not be forgotten");
             }
@@ -302,7 +302,7 @@ impl SignIn {
         Ok(())
     }
 
-    /// The client that a sign-in was begun with: another one may have been registered since.
+    /// The client with which a sign-in began. Another one may have been registered since.
     async fn begun_with(&self, state: &str, issuer: Option<&str>) -> Result<Option<Client>, AuthError> {
         let (keys, known) = (self.keys(), self.known_client());
         match keys.begun_with(&*self.tokens, state).await? {
@@ -312,13 +312,13 @@ impl SignIn {
                 let redirect_uri = self.config.redirect_uri.clone();
                 Ok(client.map(|client| Client { redirect_uri, ..client }))
             }
-            // It was begun by an earlier version.
+            // The sign-in was begun by an earlier version.
             None if known.is_some() => Ok(known),
             None => keys.client(&*self.tokens, issuer, &self.config.redirect_uri).await,
         }
     }
 
-    /// Forgets the tokens, and the clients that were registered: whoever signs in next begins with nothing.
+    /// Deletes the tokens and the registered clients.
     pub async fn sign_out(&self) -> Result<(), McpError> {
         self.signed_out().await.map_err(|error| self.failed(&error))
     }
@@ -330,7 +330,7 @@ impl SignIn {
         self.keys().forget_clients(&*self.tokens, None).await
     }
 
-    /// A manager that knows the authorization server, what that says of itself, and what will be noticed there.
+    /// Creates a manager with the metadata of the authorization server, and the record of what will be noticed there.
     async fn manager(
         &self,
         challenge: Option<&str>,
@@ -346,7 +346,7 @@ impl SignIn {
         Ok((manager, found.metadata, noticed))
     }
 
-    /// The client that the authorization server knows: configured, published, registered before, or registered now.
+    /// The client for the authorization server: configured, published, registered earlier, or registered now.
     async fn client(
         &self,
         manager: &mut AuthorizationManager,
@@ -398,7 +398,7 @@ impl SignIn {
         Keys { server: self.server.clone(), masks: self.masks.clone() }
     }
 
-    /// Where a sign-in is kept that begins with a client.
+    /// The store of a sign-in that begins with this client.
     fn pending(&self, client: Option<String>) -> Pending {
         Pending { keys: self.keys(), tokens: self.tokens.clone(), client }
     }
@@ -415,7 +415,7 @@ impl SignIn {
     }
 }
 
-/// A token, or that somebody has to sign in; what may work later stays an error.
+/// Returns `None` if a sign-in is required. Errors that a retry may resolve stay errors.
 fn usable(token: Result<String, AuthError>) -> Result<Option<String>, AuthError> {
     match token {
         Ok(token) => Ok(Some(token)),
@@ -424,12 +424,12 @@ fn usable(token: Result<String, AuthError>) -> Result<Option<String>, AuthError>
     }
 }
 
-/// A client as an authorization server knows it.
+/// A client as registered with an authorization server.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Client {
     id: String,
     secret: Option<String>,
-    /// When the secret ends, where it does.
+    /// When the secret expires, in seconds since 1970; `None`: never.
     #[serde(default)]
     secret_ends_s: Option<u64>,
     redirect_uri: String,
@@ -437,7 +437,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Whether its secret may be over before somebody has signed in with it.
+    /// Whether its secret may expire before a sign-in completes.
     fn is_about_to_end(&self, now: Timestamp) -> bool {
         self.secret_ends_s.is_some_and(|ends_s| ends_s <= now.0 / 1_000 + SIGN_IN_S)
     }

@@ -1,6 +1,6 @@
-//! Where tokens, registered clients and begun sign-ins are kept: bytes under a name, which the host program seals.
+//! Stores tokens, registered clients and begun sign-ins as bytes under a name. The host program encrypts them.
 //!
-//! What the bytes mean is known here alone; nothing is ever printed.
+//! Only this module interprets the bytes. Nothing is ever printed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,39 +15,39 @@ use windlass_machine::Digest;
 use super::Client;
 use crate::mask::Masks;
 
-/// Keeps secrets under names. The values are secret; the host program seals them before they reach a disk.
+/// Stores secrets under names. The host program must encrypt the values before they reach a disk.
 #[async_trait]
 pub trait TokenStore: Send + Sync {
-    /// Reads a value. The error says what failed, without the value.
+    /// Reads a value. An error must not contain the value.
     async fn load(&self, name: &str) -> Result<Option<Vec<u8>>, String>;
-    /// Writes a value over whatever was there.
+    /// Writes a value, replacing an earlier one.
     async fn save(&self, name: &str, value: Vec<u8>) -> Result<(), String>;
-    /// Deletes a value, if it is there.
+    /// Deletes a value if it exists.
     async fn remove(&self, name: &str) -> Result<(), String>;
-    /// Keeps everybody else who shares the store from refreshing what stands under a name, until it is dropped. A store
-    /// that no other process shares needs none.
+    /// Locks a name against refreshes by other processes until the lock is dropped. The default is for a store that
+    /// only one process uses.
     async fn lock(&self, _name: &str) -> Result<Option<TokenLock>, String> {
         Ok(None)
     }
 }
 
-/// What keeps others from refreshing a token; letting go of it lets them.
+/// A lock against concurrent refreshes. Dropping it releases the lock.
 pub struct TokenLock {
     _held: Box<dyn Send>,
 }
 
 impl TokenLock {
-    /// Holds whatever it is that is let go of by dropping it.
+    /// Wraps a guard that releases the lock when dropped.
     pub fn holding(held: impl Send + 'static) -> Self {
         Self { _held: Box::new(held) }
     }
 }
 
-/// Keeps tokens as long as the process lives.
+/// Stores tokens in memory until the process ends.
 #[derive(Default)]
 pub struct MemoryTokens(Mutex<HashMap<String, Vec<u8>>>);
 
-/// Names at most: sign-ins that nobody ended would else pile up.
+/// Most names. Bounds the sign-ins that were never completed.
 const MAX_NAMES: usize = 4_096;
 
 #[async_trait]
@@ -71,7 +71,7 @@ impl TokenStore for MemoryTokens {
     }
 }
 
-/// The names of what belongs to a server.
+/// The names under which a server's values are stored.
 #[derive(Clone)]
 pub(super) struct Keys {
     pub server: String,
@@ -87,14 +87,14 @@ impl Keys {
         format!("mcp/{}/sign-in/{state}", self.server)
     }
 
-    /// The same for what a browser brought: nothing but what this client drew can be a name.
+    /// The name of a sign-in from the browser's `state`. Rejects values that this client cannot have generated.
     fn brought(&self, state: &str) -> Option<String> {
         let can_be_one =
             (1..=128).contains(&state.len()) && state.bytes().all(|byte| byte.is_ascii_graphic());
         can_be_one.then(|| self.state(state))
     }
 
-    /// The client that a sign-in was begun with, where that was written down.
+    /// The client with which a sign-in began, if it was stored.
     pub async fn begun_with(
         &self,
         tokens: &dyn TokenStore,
@@ -105,19 +105,19 @@ impl Keys {
         Ok(begun.and_then(|begun| begun.client))
     }
 
-    /// A client belongs to the issuer that knows it, and is shown to no other; processes that come back to other
-    /// addresses have one each.
+    /// The name of a client. A client belongs to one issuer and is never sent to another. Each redirect URI has its own
+    /// client.
     fn of_client(&self, issuer: Option<&str>, redirect_uri: &str) -> String {
         let place = format!("{} {redirect_uri}", issuer.unwrap_or("-"));
         format!("mcp/{}/client/{}", self.server, Digest::of(place.as_bytes()))
     }
 
-    /// The client whose tokens are kept, whoever has got them.
+    /// The name of the client whose tokens are stored.
     fn of_id(&self, id: &str) -> String {
         format!("mcp/{}/client-id/{}", self.server, Digest::of(id.as_bytes()))
     }
 
-    /// The names under which clients are kept.
+    /// The name of the list of stored clients.
     fn clients(&self) -> String {
         format!("mcp/{}/clients", self.server)
     }
@@ -135,7 +135,7 @@ impl Keys {
         self.known(read(tokens, &self.of_id(id)).await)
     }
 
-    /// Whose secret is not said back from now on.
+    /// Adds the client's secret to the masks.
     fn known(&self, client: Result<Option<Client>, AuthError>) -> Result<Option<Client>, AuthError> {
         if let Ok(Some(client)) = &client {
             self.masks.remember(client.secret.as_deref());
@@ -143,15 +143,15 @@ impl Keys {
         client
     }
 
-    /// The same for tokens.
+    /// Adds tokens to the masks.
     fn known_tokens(&self, credentials: &StoredCredentials) {
-        // The library does not hand on all that it keeps.
+        // The library does not expose all values that it stores.
         let kept = credentials.token_response.as_ref().and_then(|tokens| serde_json::to_value(tokens).ok());
         let named = ["access_token", "refresh_token", "id_token"];
         self.masks.remember(named.iter().filter_map(|name| kept.as_ref()?.get(name)?.as_str()));
     }
 
-    /// Keeps a client. The sign-in's lock is held for it: the names of all are kept together.
+    /// Stores a client. Requires the sign-in's lock, because the list of names is shared.
     pub async fn save_client(
         &self,
         tokens: &dyn TokenStore,
@@ -161,7 +161,7 @@ impl Keys {
         self.masks.remember(client.secret.as_deref());
         let names = [self.of_client(issuer, &client.redirect_uri), self.of_id(&client.id)];
         let mut all = self.listed(tokens).await?;
-        // Before what they name: a client that nobody finds again is not forgotten either.
+        // The list is written first: a client that is not listed could never be deleted.
         all.extend(names.iter().cloned());
         write(tokens, &self.clients(), &all).await?;
         for name in names {
@@ -170,7 +170,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Forgets one client, or all, and with it what cannot be read. The sign-in's lock is held for it.
+    /// Deletes one client, or all, with unreadable entries. Requires the sign-in's lock.
     pub async fn forget_clients(&self, tokens: &dyn TokenStore, only: Option<&str>) -> Result<(), AuthError> {
         let mut all = self.listed(tokens).await?;
         for name in std::mem::take(&mut all) {
@@ -191,7 +191,7 @@ impl Keys {
         write(tokens, &self.clients(), &all).await
     }
 
-    /// The names under which clients are kept. A list that cannot be read names none, and the next one takes its place.
+    /// The names of the stored clients. An unreadable list counts as empty and is overwritten.
     async fn listed(&self, tokens: &dyn TokenStore) -> Result<BTreeSet<String>, AuthError> {
         let kept = tokens.load(&self.clients()).await.map_err(AuthError::CredentialStoreError)?;
         Ok(kept.and_then(|kept| serde_json::from_slice(&kept).ok()).unwrap_or_default())
@@ -210,7 +210,7 @@ async fn write<T: Serialize>(tokens: &dyn TokenStore, name: &str, value: &T) -> 
     tokens.save(name, value).await.map_err(AuthError::CredentialStoreError)
 }
 
-/// A server's tokens, as the library wants them kept.
+/// A server's tokens in the form that the library stores.
 pub(super) struct Credentials {
     pub keys: Keys,
     pub tokens: Arc<dyn TokenStore>,
@@ -234,15 +234,15 @@ impl CredentialStore for Credentials {
     }
 }
 
-/// Sign-ins that have begun, as the library wants them kept: another process may end them.
+/// Begun sign-ins in the form that the library stores. Another process may complete them.
 pub(super) struct Pending {
     pub keys: Keys,
     pub tokens: Arc<dyn TokenStore>,
-    /// The client of those that begin.
+    /// The client of the new sign-in.
     pub client: Option<String>,
 }
 
-/// What the library wants to know again of a sign-in, and the client beside it, which it does not keep.
+/// The library's state of a sign-in, and the client, which the library does not store.
 #[derive(Serialize)]
 struct Begun<'a> {
     #[serde(flatten)]

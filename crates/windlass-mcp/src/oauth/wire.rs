@@ -1,6 +1,6 @@
-//! The way to what signing in takes, and what is noticed of the answers on it that the library keeps to itself.
+//! HTTP for sign-ins. Records facts from responses that the library does not expose.
 //!
-//! It decides nothing; no answer is kept.
+//! It makes no decision and stores no response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,12 +12,12 @@ use rmcp::transport::{
 use serde_json::Value;
 use windlass_outbound::{End, Outbound, Redirects, Request, Url};
 
-/// What an authorization server has said of its client.
+/// What an authorization server has reported about the client.
 #[derive(Default)]
 pub(super) struct Noticed {
-    /// That it does not know it.
+    /// Whether it does not know the client.
     is_unknown: AtomicBool,
-    /// When the secret that it has given out ends, in seconds; 0: never.
+    /// When the client's secret expires, in seconds since 1970; 0: never.
     secret_ends_s: AtomicU64,
 }
 
@@ -32,18 +32,18 @@ impl Noticed {
         }
     }
 
-    /// Whether it said so since this was asked last.
+    /// Whether the client was reported as unknown since the last call.
     pub fn was_unknown(&self) -> bool {
         self.is_unknown.swap(false, Ordering::Relaxed)
     }
 
-    /// When the secret of the newest client ends, in seconds.
+    /// When the newest client's secret expires, in seconds since 1970.
     pub fn secret_ends_s(&self) -> Option<u64> {
         Some(self.secret_ends_s.swap(0, Ordering::Relaxed)).filter(|ends_s| *ends_s > 0)
     }
 }
 
-/// What signing in is done over: the way out with its rules, also for what the server names.
+/// The HTTP client of sign-ins. Its rules also apply to the addresses that the server names.
 pub(super) struct OAuthHttp {
     pub way: Arc<Outbound>,
     pub own: Url,
@@ -65,7 +65,7 @@ impl OAuthHttpClient for OAuthHttp {
                 sent.limits.within = within;
             }
             if matches!(request.redirect_policy, OAuthHttpRedirectPolicy::Follow) {
-                // A document may have moved within its host. What another host says of this one counts for nothing.
+                // A document may have moved within its host. Redirects to another host are not trusted.
                 sent.redirects = Redirects::Follow(Arc::new(|from, to| from.origin() == to.origin()));
             }
             let answer =

@@ -1,7 +1,7 @@
-//! A server as a process: its own process group, a clean environment, bounded last words, and an end that takes the
-//! whole group along.
+//! A server as a child process: with its own process group, a clean environment and a bounded log. The end of the
+//! server ends the whole group.
 //!
-//! An unreadable answer fails its call at once instead of leaving it to time out. It never restarts a server.
+//! An unreadable response fails its call at once instead of letting it time out. A server is never restarted here.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -24,16 +24,16 @@ use crate::health::{LOG_MAX_LINE_BYTES, LOG_MAX_LINES, Log};
 use crate::wire::lines::Lines;
 use crate::wire::pending::PendingRequests;
 
-/// What of this process's environment a server gets: what programs need to find themselves, nothing that may be secret.
+/// Environment variables that a server inherits: what programs need to run, and no secrets.
 const HANDED_DOWN: [&str; 11] =
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM"];
 
-/// How long a server may take to end once its input is closed, and once more after SIGTERM. (MCP, "Shutdown")
+/// How long a server may take to end after its input is closed, and again after SIGTERM. (MCP, "Shutdown")
 const GRACE_MS: u64 = 2_000;
 
 /// A running server and its pipes.
 pub(crate) struct ChildTransport {
-    /// It writes alone.
+    /// Writes only; `Output` reads.
     input: AsyncRwTransport<RoleClient, Empty, ChildStdin>,
     output: Output,
     group: Group,
@@ -42,10 +42,10 @@ pub(crate) struct ChildTransport {
     clock: Arc<dyn Clock>,
 }
 
-/// How a server ended, once it has.
+/// How a server ended.
 pub(crate) struct End {
     status: Mutex<Option<ExitStatus>>,
-    /// Whether it will say no more.
+    /// Whether its stderr was read to the end.
     is_silent: watch::Sender<bool>,
 }
 
@@ -56,15 +56,15 @@ impl Default for End {
 }
 
 impl End {
-    /// In plain words, for example `it ended with exit status: 1`.
+    /// In plain text, for example `it ended with exit status: 1`.
     pub fn told(&self) -> Option<String> {
         let status = *self.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.map(|status| format!("it ended with {status}"))
     }
 
-    /// Completes once the server's last words have been read.
+    /// Completes when the server's stderr was read to the end.
     pub async fn silence(&self) {
-        // An error says that nobody writes any more.
+        // An error means that the sender is gone.
         let _ = self.is_silent.subscribe().wait_for(|is_silent| *is_silent).await;
     }
 
@@ -73,7 +73,7 @@ impl End {
     }
 }
 
-/// The groups that this process has started and that have not ended.
+/// Process groups that this process has started and that have not ended.
 static GROUPS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 fn groups() -> MutexGuard<'static, BTreeSet<i32>> {
@@ -81,23 +81,23 @@ fn groups() -> MutexGuard<'static, BTreeSet<i32>> {
     GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Kills every server of this process with all that it has started, for a process that exits at once: nothing is dropped
-/// then, and a server's own children would go on.
+/// Kills every server with its descendants, for a process that exits at once. Nothing is dropped in that case, and a
+/// server's children would survive.
 pub fn kill_servers() {
     for id in groups().iter() {
-        // SAFETY: `kill` reads two numbers. A group leaves the list before its number may be given to others.
+        // SAFETY: `kill` reads two numbers. A group leaves the list before its id can be reused.
         unsafe { libc::kill(-id, libc::SIGKILL) };
     }
 }
 
-/// A process with everything that it has started and not let go of.
+/// A process group: the server and its descendants.
 struct Group {
     leader: Child,
     id: Option<i32>,
 }
 
 impl ChildTransport {
-    /// Starts a server. Its last words go to `log`, and how it ends to `end`.
+    /// Starts a server. Its stderr is written to `log`, and its end to `end`.
     pub async fn start(
         stdio: &config::Stdio,
         log: Arc<Log>,
@@ -148,11 +148,11 @@ impl Transport<RoleClient> for ChildTransport {
                 message = self.output.receive() => return message,
                 status = self.group.leader.wait() => self.end.came(status.ok()),
             }
-            // What it has left behind may hold its output open for ever.
+            // A surviving child may hold the output open for ever.
             self.has_come_to_its_end = true;
             self.group.signal(libc::SIGKILL);
         }
-        // What it said before it ended still counts.
+        // Output written before the end is still delivered.
         self.output.receive().await
     }
 
@@ -189,10 +189,10 @@ impl Output {
 }
 
 impl Group {
-    /// Tells every process of the group. One that is gone is not told, and that is all right.
+    /// Signals every process of the group. A process that has ended is ignored.
     fn signal(&self, signal: i32) {
         if let Some(id) = self.id {
-            // SAFETY: `kill` reads two numbers. A group's number is not given to others while it has a process.
+            // SAFETY: `kill` reads two numbers. The group's id is not reused while the group has a process.
             unsafe { libc::kill(-id, signal) };
         }
     }
@@ -230,7 +230,7 @@ fn command(stdio: &config::Stdio) -> Command {
                 if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                     return Err(io::Error::last_os_error());
                 }
-                // The parent may have died before the signal was asked for.
+                // The parent may have died before `prctl` took effect.
                 if libc::getppid() as u32 != parent {
                     libc::_exit(1);
                 }
@@ -243,7 +243,7 @@ fn command(stdio: &config::Stdio) -> Command {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Starts a process on a thread that lives as long as this process: Linux sends the signal of a parent's death when the
+/// Starts a process on a thread that lives as long as this process. Linux sends the parent-death signal when the
 /// *thread* that forked ends, and a runtime's threads come and go.
 async fn spawned(mut command: Command) -> io::Result<Child> {
     static THREAD: OnceLock<Option<Sender<Job>>> = OnceLock::new();
@@ -256,7 +256,7 @@ async fn spawned(mut command: Command) -> io::Result<Child> {
     let runtime = Handle::current();
     let job = Box::new(move || {
         let _entered = runtime.enter();
-        // Whoever asked may be gone; the child is then dropped, which kills it.
+        // If the receiver is gone, the child is dropped, which kills it.
         let _ = told.send(command.spawn());
     });
     let ended = || io::Error::other("the thread that starts processes has ended");
@@ -264,10 +264,10 @@ async fn spawned(mut command: Command) -> io::Result<Child> {
     child.await.map_err(|_| ended())?
 }
 
-/// Bytes of what a server says for people that are read at a time: what a pipe holds.
+/// Bytes of stderr per read: the size of a pipe.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Reads what a server says for people until it ends. A line without an end is cut, so that nothing grows.
+/// Copies a server's stderr to its log until the end. An endless line is truncated, so that memory stays bounded.
 async fn keep_last_words(mut errors: ChildStderr, log: Arc<Log>, end: Arc<End>) {
     let (mut chunk, mut line) = (vec![0_u8; CHUNK_BYTES], Vec::new());
     loop {
@@ -275,7 +275,7 @@ async fn keep_last_words(mut errors: ChildStderr, log: Arc<Log>, end: Arc<End>) 
             Ok(0) | Err(_) => break,
             Ok(read) => read,
         };
-        // Of a flood only what is kept of it costs more than reading it.
+        // In a flood, only the lines that are kept cost more than reading.
         let mut newest = VecDeque::new();
         for byte in &chunk[..read] {
             if *byte == b'\n' {

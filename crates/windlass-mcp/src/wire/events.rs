@@ -1,4 +1,4 @@
-//! The SSE events of Streamable HTTP. An unreadable response is replaced by a JSON-RPC error, because the protocol library
+//! SSE events of Streamable HTTP. An unreadable response is replaced by a JSON-RPC error, because the protocol library
 //! drops it and the request would time out.
 
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::wire::lines::{Line, Recipient, Unreadable, parse_message};
 /// The largest SSE event, equal to the library's bound for a line over stdio.
 pub(crate) const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// Events of a server.
+/// The events of a server.
 pub(crate) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// The id of the request that a message is.
+/// The id of a message that is a request.
 pub(crate) fn request_id(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     match message {
         JsonRpcMessage::Request(request) => Some(request.id.clone()),

@@ -1,7 +1,8 @@
-//! The HTTP under the wires: headers asked for before each request, one more try where the server answers 401, tokens
-//! of a sign-in, and the choice to do with POST alone.
+//! HTTP for the transports: headers requested before each call, one retry after 401, tokens of a sign-in, and a mode
+//! with POST only.
 //!
-//! A request that may have reached the server is never sent again here: 401 says that it was not carried out.
+//! A request that may have reached the server is not repeated, except after 401, which says that it was not carried
+//! out.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -25,7 +26,7 @@ use crate::mask::{Masks, is_secret_name};
 use crate::oauth::SignIn;
 use crate::wire::events::{MAX_EVENT_BYTES, request_id, with_errors};
 
-/// The way to one server: the rules of the program, and what whoever configured the server has written down.
+/// The outbound client for one server: the program's rules, plus what the operator configured.
 pub(crate) fn way_to(
     http: &config::Http,
     rules: &Reach,
@@ -41,14 +42,14 @@ pub(crate) fn way_to(
         }
         rules.internal_hosts.push(own);
     }
-    // Whoever develops on one machine has the sign-in beside the server, at whatever port was free.
+    // A local developer has the sign-in on the same host, at any port.
     let is_local = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     if is_local && http.named {
         rules.ports = Ports::Any;
     }
     let way = Outbound::with_resolver(rules, resolver);
     way.reach().judge(&url, url.port().filter(|_| http.named)).map_err(|refusal| refusal.to_string())?;
-    // What goes along with each request says who asks, whatever the names of the headers are.
+    // Any header of this kind identifies the caller, regardless of its name.
     let says_who = !http.headers.is_empty()
         || http.headers_provider.is_some()
         || http.oauth.is_some()
@@ -62,7 +63,7 @@ pub(crate) fn way_to(
 type Failure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
-/// The client of one server.
+/// The HTTP client of one server.
 #[derive(Clone)]
 pub(crate) struct ServerHttp {
     pub http: reqwest::Client,
@@ -72,7 +73,7 @@ pub(crate) struct ServerHttp {
     pub log: Arc<Log>,
 }
 
-/// The headers that a server's requests carry.
+/// The headers of a server's requests.
 pub(crate) struct OwnHeaders {
     fixed: Vec<(HeaderName, HeaderValue)>,
     provider: Option<Arc<dyn HeadersProvider>>,
@@ -80,22 +81,23 @@ pub(crate) struct OwnHeaders {
 }
 
 impl OwnHeaders {
-    /// Reads them; the error names the header, never its value.
+    /// Parses the headers. An error names the header, never its value.
     pub fn new(http: &config::Http, masks: Arc<Masks>) -> Result<Self, String> {
         Ok(Self { fixed: config::headers(&http.headers)?, provider: http.headers_provider.clone(), masks })
     }
 
-    /// Those of the next request.
+    /// The headers of the next request.
     pub async fn now(&self, why: HeadersFor) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
         let mut headers = self.fixed.clone();
         if let Some(provider) = &self.provider {
-            // It is the host program's code, and may crash: that ends this request and not the server's task.
+            // The provider is code of the host program and may panic. A panic fails this request and not the server's
+            // task.
             let given = AssertUnwindSafe(provider.headers(why)).catch_unwind().await;
             let given = given.map_err(|_| "the program that gives its headers crashed".to_owned())??;
-            // A program that gives a value for each request has its reason.
+            // Values from a provider are always treated as secret.
             self.masks.remember(given.iter().map(|(_, value)| value.as_str()));
             let given = config::headers(&given)?;
-            // What the provider says wins over what is fixed.
+            // The provider's headers override the fixed ones.
             headers.retain(|(name, _)| given.iter().all(|(other, _)| other != name));
             headers.extend(given);
         }
@@ -108,7 +110,7 @@ impl OwnHeaders {
 }
 
 impl ServerHttp {
-    /// Makes a request, and once more with fresh headers or a fresh token where the server refused the first ones.
+    /// Sends a request. If the server refuses it, retries once with fresh headers or a fresh token.
     pub async fn reacting<T, F>(
         &self,
         headers: Headers,
@@ -137,7 +139,7 @@ impl ServerHttp {
         self.remembering(again)
     }
 
-    /// Remembers what the server wants of a sign-in, where that is why it refused.
+    /// Remembers the challenge of a response that requires a sign-in.
     fn remembering<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
         let challenge = match &answer {
             Err(Failure::AuthRequired(refused)) => Some(&refused.www_authenticate_header),
@@ -160,7 +162,7 @@ impl ServerHttp {
     }
 }
 
-/// Whether a server said 401, with or without what it wants.
+/// Whether the server answered 401, with or without a challenge.
 pub(crate) fn is_unauthorized(failure: &Failure) -> bool {
     match failure {
         Failure::AuthRequired(_) => true,
@@ -282,7 +284,7 @@ impl StreamableHttpClient for ServerHttp {
     }
 }
 
-/// The answer to a POST by itself: of a stream, only the answer counts, and no session is kept.
+/// Reduces the response of a POST: of a stream, only the response to the request is used, and no session is kept.
 async fn whole(response: StreamableHttpPostResponse) -> Result<StreamableHttpPostResponse, Failure> {
     match response {
         StreamableHttpPostResponse::Json(message, _) => Ok(StreamableHttpPostResponse::Json(message, None)),

@@ -11,10 +11,10 @@ use rmcp::service::RxJsonRpcMessage;
 use serde_json::error::Category;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// Bytes of one message at most, as over HTTP.
+/// Largest message in bytes, as over HTTP.
 pub(crate) const LINE_MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// A line of a server.
+/// A line of a server's stdout.
 pub(crate) enum Line {
     Message(Box<RxJsonRpcMessage<RoleClient>>),
     Unreadable(Unreadable),
@@ -34,7 +34,7 @@ pub(crate) enum Recipient {
     Request(RequestId),
     /// The line is an answer and its id is missing or unreadable.
     UnknownRequest,
-    /// The line is no answer: a request or notification of the server, or outside the protocol.
+    /// The line is no answer: a request or notification of the server, or text outside the protocol.
     None,
 }
 
@@ -78,7 +78,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if let Some(outline) = self.long.take() {
                 let why = format!("it is longer than {LINE_MAX_BYTES} bytes").into();
                 let recipient = match outline.recipient() {
-                    // Only an answer is as long, and a dump of other data begins otherwise.
+                    // Only an answer is that long, and a dump of other data begins differently.
                     Recipient::None if outline.is_object() && !outline.has_method => {
                         Recipient::UnknownRequest
                     }
@@ -104,7 +104,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 }
 
-/// The number of lines that are not empty, in the output of a server that has ended: for fuzzing.
+/// The number of non-empty lines in the output of an ended server, for fuzzing.
 #[cfg(feature = "testing")]
 pub(crate) fn count_lines(output: &[u8]) -> usize {
     let mut lines = Lines::new(output);
@@ -122,7 +122,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Parses a JSON-RPC message.
 pub(crate) fn parse_message(text: &[u8]) -> Line {
-    // Without parsing: a server may print text without an end.
+    // Checked without parsing, because a server may print endless text.
     if !text.starts_with(b"{") {
         let why = "it is not a JSON object".into();
         return Line::Unreadable(Unreadable { recipient: Recipient::None, why });
@@ -150,16 +150,16 @@ struct Outline {
     depth: usize,
     in_text: bool,
     is_escaped: bool,
-    /// The beginning of the text or number that is being read.
+    /// The beginning of the current text or number.
     token: Vec<u8>,
-    /// The key of the member that is being read, once its value comes.
+    /// The key of the current member, until its value is read.
     key: Option<Vec<u8>>,
     id: Option<RequestId>,
     has_method: bool,
     has_version: bool,
 }
 
-/// Bytes of a key, a number or an id that are kept.
+/// Bytes kept of a key, a number or an id.
 const TOKEN_MAX_BYTES: usize = 64;
 
 impl Outline {

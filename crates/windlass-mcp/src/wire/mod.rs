@@ -1,6 +1,6 @@
-//! How messages travel to a server: a process, Streamable HTTP, and the older SSE.
+//! Transports to a server: a process, Streamable HTTP, and the older SSE.
 //!
-//! It reads no message beyond what an answer needs to find its request.
+//! Messages are parsed only as far as an answer needs to find its request.
 
 pub(super) mod child;
 pub(super) mod events;

@@ -13,12 +13,12 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use crate::health::{Log, OUR_OWN};
 use crate::wire::lines::{Line, Recipient, Unreadable};
 
-/// The code of the error for a request that an unreadable message may or may not have answered: its outcome is unknown.
-/// The protocol reserves no code near it.
+/// The error code of a request whose outcome is unknown, because an unreadable message may have answered it. The
+/// protocol reserves no code near it.
 pub(crate) const OUTCOME_UNKNOWN: ErrorCode = ErrorCode(i32::MIN);
 
-/// Lines outside the protocol that are logged: a server may print logs there without an end, and its own log must not
-/// lose the lines of stderr to them.
+/// Lines outside the protocol that are logged. A server may print endless logs there, which must not displace its
+/// stderr lines.
 const STRAYS_MAX: usize = 20;
 
 /// The open requests of one connection.

@@ -1,7 +1,7 @@
-//! HTTP+SSE, the wire of protocol 2024-11-05: one stream of events from the server, and POST to the address that its
+//! HTTP+SSE, the transport of protocol 2024-11-05: one event stream from the server, and POST to the address that its
 //! first event names. (LM-P1)
 //!
-//! A stream that breaks is the end of the connection: nothing is resumed, and nothing sent again.
+//! A broken stream ends the connection: nothing is resumed or sent again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::wire::pending::PendingRequests;
 
 type Failure = StreamableHttpError<reqwest::Error>;
 
-/// An open stream and where to answer.
+/// An open stream, and the address for requests.
 pub(crate) struct SseTransport {
     http: ServerHttp,
     endpoint: Arc<str>,
@@ -48,7 +48,7 @@ impl SseTransport {
     }
 }
 
-/// The address that a server named, which must be its own: what is sent there holds its headers.
+/// The address that a server named. It must be on the server's own origin, because requests carry its headers.
 fn address(url: &str, named: &str) -> Result<Arc<str>, Failure> {
     let wrong = |why: String| Failure::UnexpectedServerResponse(why.into());
     let own = reqwest::Url::parse(url).map_err(|error| wrong(error.to_string()))?;
@@ -70,7 +70,7 @@ impl Transport<RoleClient> for SseTransport {
         let (http, endpoint) = (self.http.clone(), self.endpoint.clone());
         async move {
             match http.post_message(endpoint, item, None, None, HashMap::new()).await {
-                // The answer comes over the stream; some servers say `Accepted` as text.
+                // The response arrives over the stream; some servers send the text `Accepted` here.
                 Ok(_) | Err(Failure::UnexpectedContentType(_)) => Ok(()),
                 Err(error) => Err(error),
             }
