@@ -1,19 +1,19 @@
-//! Bytes from the web to text: the encoding that a byte order mark, a header or the text's own head names.
+//! Decodes bytes from the web by the encoding that a byte order mark, a header or the text's head names.
 //!
-//! It guesses nothing beyond that: what is not valid is shown as U+FFFD, and said.
+//! It does not guess: invalid bytes become U+FFFD and are reported.
 
 use encoding_rs::{Encoding, UTF_8};
 
-/// How far a page's head is looked through for its encoding, as browsers do.
+/// Bytes searched for a page's encoding, as in browsers.
 const HEAD_BYTES: usize = 1024;
 
-/// A text, and whether some of its bytes were none.
+/// A decoded text, and whether it had invalid bytes.
 pub(crate) struct Decoded {
     pub text: String,
     pub is_lossy: bool,
 }
 
-/// Reads bytes as text.
+/// Decodes bytes as text.
 pub(crate) fn decode(bytes: &[u8], content_type: Option<&str>) -> Decoded {
     let named = content_type.and_then(|kind| parameter(kind, "charset"));
     let encoding = match Encoding::for_bom(bytes) {
@@ -32,7 +32,7 @@ pub(crate) fn media_type(content_type: &str) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Whether a media type is one of texts.
+/// Whether a media type is textual.
 pub(crate) fn is_text(media_type: &str) -> bool {
     media_type.starts_with("text/")
         || media_type.ends_with("+json")
@@ -61,7 +61,7 @@ fn parameter<'a>(kind: &'a str, wanted: &str) -> Option<&'a str> {
     })
 }
 
-/// What a page or an XML text says of itself at its beginning: `<meta charset="…">`, `encoding="…"`.
+/// The encoding that an HTML or XML text declares in its head: `<meta charset="…">`, `encoding="…"`.
 fn in_head(bytes: &[u8]) -> Option<&'static Encoding> {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD_BYTES)]).to_ascii_lowercase();
     let labelled = |word: &str| {
@@ -76,7 +76,7 @@ fn in_head(bytes: &[u8]) -> Option<&'static Encoding> {
         false if head.contains("<meta") => labelled("charset"),
         false => None,
     };
-    // What has been read as ASCII so far cannot be in two bytes to a character.
+    // A head that was read as ASCII cannot be in a two-byte encoding.
     found.map(|encoding| if encoding.output_encoding() == encoding { encoding } else { UTF_8 })
 }
 

@@ -1,4 +1,4 @@
-//! Media types of files, from their bytes and names.
+//! Detects media types of files from their bytes and names.
 //!
 //! It reads no file.
 
@@ -15,9 +15,9 @@ pub fn media_type(name: &str, bytes: &[u8]) -> Option<&'static str> {
     }
     let has_controls = bytes.iter().any(|byte| matches!(byte, 0..=8 | 14..=26 | 28..=31));
     let is_text = !has_controls && std::str::from_utf8(bytes).is_ok();
-    // Files of these types were recognized by their bytes above.
+    // The bytes above already identified files of these types.
     let is_known_by_bytes = |guess: &str| IMAGES.contains(&guess) || guess == "application/pdf";
-    // A text may be in another encoding than UTF-8.
+    // A text may have an encoding other than UTF-8.
     let fits = |guess: &str| if is_textual(guess) { !has_controls } else { !is_text };
     let mut guesses = mime_guess::from_path(name).iter_raw();
     let guess = guesses.find(|guess| fits(guess) && !is_known_by_bytes(guess));

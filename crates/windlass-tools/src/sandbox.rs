@@ -1,8 +1,8 @@
-//! What a command may do to the machine: which files it sees, whether it reaches the network, and which calls of the
-//! kernel it may make. Linux only: Landlock for files, seccomp for calls, a namespace of processes.
+//! The sandbox of commands: which files a command can access, whether it has network, and which system calls it can
+//! make. Linux only: Landlock for files, seccomp for calls, a PID namespace.
 //!
-//! It starts nothing. What is allowed is a list; whatever is not on it is refused by the kernel, also to programs that
-//! the command starts. What one cannot take from a folder that a command may write (its `.git/hooks`, say), it cannot.
+//! It starts no process. Access is an allow list; the kernel denies everything else, also to the command's descendants.
+//! It cannot protect part of a folder that a command may write (such as `.git/hooks`).
 
 mod files;
 mod filter;
@@ -21,45 +21,46 @@ pub(crate) use self::opening::Opened;
 use self::opening::{Opening, still_leads_to};
 pub use self::support::{Support, support};
 
-/// Whether commands run where the kernel cannot hold them.
+/// What happens if the kernel cannot enforce the sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// They do not run.
+    /// Commands are refused.
     #[default]
     Required,
-    /// They run with whatever the kernel has.
+    /// Commands run with whatever the kernel can enforce.
     Preferred,
-    /// They run as any program of the user.
+    /// Commands run without a sandbox, as any program of the user.
     Off,
 }
 
-/// What commands may do.
+/// The rights of commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox {
-    /// Whether the kernel has to hold them.
+    /// Whether the kernel must enforce the sandbox.
     pub isolation: Isolation,
-    /// Whether they reach the network, other programs on this machine included. Sockets of this machine's programs that
-    /// are files stay out of reach, where one could ask a program outside to do what the command may not.
+    /// Whether commands have network access, including other programs on this machine. Unix sockets of other programs
+    /// stay inaccessible where a command could use them to escape the sandbox.
     pub network: bool,
-    /// Files and folders that they may read and run, beside those of the system. A path that goes through a symbolic
-    /// link opens nothing, and refuses every command: whoever may write beside the link says where it leads.
+    /// Files and folders that commands may read and execute, beside those of the system. A path through a symbolic link
+    /// grants nothing and blocks every command, because a writer of the link could redirect it.
     pub read: Vec<PathBuf>,
-    /// Files and folders that they may change, beside the working folder; without links, as those to read.
+    /// Files and folders that commands may change, beside the working folder. Must not go through links, as with
+    /// `read`.
     pub write: Vec<PathBuf>,
-    /// What no list may contain: the store, and what people have said.
+    /// Paths that no list may contain: the store, and people's messages.
     pub hidden: Vec<PathBuf>,
 }
 
-/// A sandbox with what its paths led to when this process started.
+/// A sandbox with the files that its paths referred to when this process started.
 pub(crate) struct Openings {
     sandbox: Sandbox,
     read: Vec<Opening>,
     write: Vec<Opening>,
-    /// What no list may contain, where it lies and by the names that lead there.
+    /// Paths that no list may contain, both resolved and as configured.
     hidden: Vec<PathBuf>,
 }
 
-/// A sandbox made ready: what a process takes upon itself before it becomes the command.
+/// A prepared sandbox, which a process applies to itself before it executes the command.
 pub(crate) struct Confinement {
     ruleset: Option<OwnedFd>,
     filters: Vec<BpfProgram>,
@@ -68,7 +69,7 @@ pub(crate) struct Confinement {
 }
 
 impl Sandbox {
-    /// Refuses what the kernel cannot hold, in words that name the setting.
+    /// Returns an error that names the setting if the kernel cannot enforce the sandbox.
     pub fn check(&self, support: Support) -> Result<(), String> {
         let missing = support.missing();
         if self.isolation == Isolation::Required && !missing.is_empty() {
@@ -80,7 +81,7 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Says of each path that goes through a link why no command runs because of it.
+    /// The configured paths that go through a link and therefore block every command, each with the reason.
     pub fn blocked(&self) -> Vec<String> {
         let Openings { read, write, .. } = Openings::new(self.clone());
         read.iter().chain(&write).filter_map(|opening| opening.now(&[]).err()).collect()
@@ -93,19 +94,19 @@ impl Sandbox {
 }
 
 impl Openings {
-    /// Looks at what its paths lead to now.
+    /// Resolves the configured paths now.
     pub(crate) fn new(sandbox: Sandbox) -> Self {
         let opened = |key, paths: &[PathBuf]| paths.iter().map(|path| Opening::new(key, path)).collect();
         let (read, write) = (opened("read", &sandbox.read), opened("write", &sandbox.write));
-        // A link that leads to it says what it is as well.
+        // Links to a hidden path are hidden too.
         let names = sandbox.hidden.iter().filter_map(|hidden| std::path::absolute(hidden).ok());
         let hidden = sandbox.hidden.iter().map(|hidden| real(hidden)).chain(names).collect();
         Self { sandbox, read, write, hidden }
     }
 
-    /// Refuses a folder whose commands could reach what is hidden.
+    /// Returns an error if commands in a folder could reach a hidden path.
     fn keep_apart(&self, folder: &Path) -> Result<(), String> {
-        // Where nothing is held, what the system has is as open as all else.
+        // Without a sandbox, the system's folders are as accessible as everything else.
         let system = files::system().filter(|_| self.sandbox.isolation != Isolation::Off);
         let own = self.read.iter().chain(&self.write).map(Opening::path);
         for open in [folder].into_iter().chain(own).chain(system) {
@@ -122,7 +123,7 @@ impl Openings {
         Ok(())
     }
 
-    /// Makes it ready for a command that works in a folder and has a scratch folder of its own.
+    /// Prepares the sandbox for a command with this working folder and scratch folder.
     pub(crate) fn confine(&self, folder: &WorkingFolder, scratch: Opened) -> Result<Confinement, String> {
         self.keep_apart(folder.canonical())?;
         if self.sandbox.isolation == Isolation::Off {
@@ -152,26 +153,27 @@ impl Openings {
 }
 
 impl Confinement {
-    /// Whether it holds anything.
+    /// Whether the sandbox restricts anything.
     pub(crate) fn holds(&self) -> bool {
         self.ruleset.is_some() || !self.filters.is_empty()
     }
 
-    /// Takes it upon the calling process, for good. Allocates nothing and takes no lock: it runs between fork and exec.
+    /// Applies the sandbox to the calling process irreversibly. Allocates nothing and takes no lock, because it runs
+    /// between fork and exec.
     ///
     /// # Safety
     ///
-    /// Only in a process that was just forked, and that is about to become another program.
+    /// Call only in a forked process that is about to execute another program.
     pub(crate) unsafe fn take_on(&self) -> io::Result<()> {
         if !self.holds() {
             return Ok(());
         }
-        // SAFETY: the arguments are those that the manual names; no memory is passed.
+        // SAFETY: the arguments follow the manual; no memory is passed.
         checked(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }.into())?;
         if let Some(ruleset) = &self.ruleset {
-            // Only now it is there: the command's own, where it has a namespace.
+            // Added last, because a namespace has a separate `/proc` that exists only now.
             files::open_processes(ruleset);
-            // SAFETY: the descriptor is open for as long as `self` lives; no memory is passed.
+            // SAFETY: the descriptor is open as long as `self` lives; no memory is passed.
             checked(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) })?;
         }
         for filter in &self.filters {
@@ -181,7 +183,7 @@ impl Confinement {
                 filter: filter.as_ptr().cast_mut().cast(),
             };
             let mode = libc::SECCOMP_SET_MODE_FILTER;
-            // SAFETY: `program` points to instructions of the kernel's own layout, which it copies and does not change.
+            // SAFETY: `program` points to instructions in the kernel's layout, which the kernel copies.
             checked(unsafe { libc::syscall(libc::SYS_seccomp, mode, 0, &raw const program) })?;
         }
         Ok(())
@@ -192,7 +194,7 @@ fn checked(returned: libc::c_long) -> io::Result<()> {
     if returned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A path without links, also where its end does not exist yet.
+/// Resolves links in a path whose end need not exist.
 fn real(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for (nth, above) in path.ancestors().enumerate() {

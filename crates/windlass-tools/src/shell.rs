@@ -1,6 +1,7 @@
-//! Commands at work: started in a namespace of their own where the kernel has one, heard, timed, and ended as a whole.
+//! Runs commands: starts them in a namespace if the kernel has one, reads their output, and ends them with their
+//! descendants.
 //!
-//! What they may do is `sandbox`'s matter, and what the model is told of them the tools'.
+//! `sandbox` restricts them, and the tools format their results.
 
 mod job;
 mod launch;

@@ -1,7 +1,7 @@
 //! For tests: entry points for fuzzing, and the rights of a reader process.
 //!
-//! Each entry point parses bytes from outside; a panic is a finding. PDF is not among them: its parser can end its process,
-//! which is why a reader process exists.
+//! Each entry point parses bytes from outside; a panic is a finding. PDF is excluded: its parser can end its process,
+//! which is why the reader process exists.
 
 use tokio_util::sync::CancellationToken;
 
@@ -9,17 +9,17 @@ use crate::api::is_description;
 use crate::charset::decode;
 use crate::reader::{Format, Reader, Request, is_readable};
 
-/// A change of valid bytes: at a place, remove some bytes and insert others.
+/// A change of valid bytes: at a position, remove some bytes and insert others.
 pub type Change = (usize, usize, Vec<u8>);
 
-/// Parses a page of the web, a Word document, and a page of search results.
+/// Parses a web page, a Word document, and a page of search results.
 pub fn documents(bytes: &[u8]) {
     for format in [Format::Word, Format::Html, Format::BareHtml, Format::Results] {
         let _ = is_readable(&Request::whole(format), bytes);
     }
 }
 
-/// Decodes the body of an HTTP answer; the first line is its content type.
+/// Decodes the body of an HTTP response; the first line is its content type.
 pub fn body(bytes: &[u8]) {
     let (head, body) = bytes.split_at(bytes.iter().position(|byte| *byte == b'\n').unwrap_or(0));
     let decoded = decode(body, std::str::from_utf8(head).ok());
@@ -31,7 +31,7 @@ pub fn api_description(bytes: &[u8]) {
     let _ = is_description(&String::from_utf8_lossy(bytes));
 }
 
-/// Applies changes to valid bytes; a place beyond the end counts from the start again.
+/// Applies changes to valid bytes; a position beyond the end wraps around.
 pub fn change(bytes: &[u8], changes: &[Change]) -> Vec<u8> {
     let mut changed = bytes.to_vec();
     for (place, removed, inserted) in changes {
@@ -42,7 +42,7 @@ pub fn change(bytes: &[u8], changes: &[Change]) -> Vec<u8> {
     changed
 }
 
-/// Lists the rights that a reader process must not have and still has.
+/// Lists the forbidden rights that a reader process still has.
 pub fn rights_of(reader: &Reader) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let read = runtime.map(|runtime| {

@@ -200,7 +200,7 @@ impl SignIn {
         let mut manager = self.manager.lock().await;
         let Some(manager) = self.ready(&mut manager).await? else { return Ok(None) };
         let _lock = self.lock().await?;
-        // Another task may have refreshed the token during the wait.
+        // Somebody else may have refreshed it while this waited.
         let token = manager.asks.get_access_token().await;
         if let Some(token) = self.known_still(manager, token).await?
             && token != refused

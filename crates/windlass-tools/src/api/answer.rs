@@ -1,6 +1,6 @@
-//! What a model sees of a service's answer: its status, the headers that help, its body, without secrets.
+//! Formats a service's response for the model: status, useful headers and body, without secrets.
 //!
-//! An answer of 400 and above is an error that the model can react to.
+//! A status of 400 and above is an error result that the model can react to.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -12,7 +12,7 @@ use windlass_outbound::{End, Response};
 
 use crate::charset::{Decoded, decode, is_text, media_type};
 
-/// Headers that a model can use.
+/// Response headers that are useful to a model.
 const SHOWN: &[&str] = &[
     "content-type",
     "content-range",
@@ -29,18 +29,18 @@ const SHOWN: &[&str] = &[
     "ratelimit",
     "x-total-count",
 ];
-/// Longest value of a header that is shown.
+/// Longest displayed header value.
 const MAX_VALUE_CHARS: usize = 500;
-/// Largest picture that is shown, as of files.
+/// Largest displayed image, as for files.
 const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024;
 
-/// Shows an answer.
+/// Formats a response.
 pub(super) fn show(response: Response, left_out: &[String], mask: &Mask) -> ToolOutput {
     let Response { status, headers, body, .. } = response;
     let mut text = format!("HTTP {} {}\n", status.as_u16(), status.canonical_reason().unwrap_or_default());
     for name in SHOWN {
         for value in headers.get_all(*name) {
-            // Masked before it is cut: of a secret that the cut halves, the mask would not know the rest.
+            // Redacted before truncation: the mask would not recognize a secret that the cut splits.
             let value = mask.text(&String::from_utf8_lossy(value.as_bytes()));
             let value: String = value.chars().take(MAX_VALUE_CHARS).collect();
             text.push_str(&format!("{name}: {value}\n"));
@@ -82,7 +82,7 @@ fn of_bytes(bytes: &[u8], headers: &HeaderMap, is_cut: bool, mask: &Mask) -> Str
         return format!("[{} bytes that are no text, not shown]", bytes.len());
     }
     let text = match is_cut {
-        // A character that the cut halved hides what stands before it from the mask.
+        // A character split by the cut would hide the text before it from the mask.
         true => String::from_utf8_lossy(&mask.cut_bytes(text.trim_end_matches('\u{fffd}').as_bytes()))
             .into_owned(),
         false => mask.text(&text),

@@ -1,7 +1,6 @@
-//! Who a service is told that asks: secrets become headers where a request is about to leave, and a mask for all that
-//! comes back.
+//! Authentication of service calls: secrets become headers just before a request is sent, and a mask for the response.
 //!
-//! Nothing here is kept from one call to the next.
+//! Nothing is kept between calls.
 
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -12,40 +11,40 @@ use windlass_outbound::secret::{Mask, Secret, SecretSource};
 
 use super::service::Auth;
 
-/// Gives the headers of services whose scheme is the host program's own: refreshed tokens, signatures. (LM-I5)
+/// Provides the headers of services with a custom scheme: refreshed tokens, signatures. (LM-I5)
 #[async_trait]
 pub trait ResolveAuth: Send + Sync {
-    /// The headers of one call; the error is for the model, and holds no secret.
+    /// The headers of one call. The model reads the error, so it must contain no secret.
     async fn resolve(&self, id: &str, call: &AuthCall<'_>) -> Result<Vec<(String, Secret)>, String>;
 }
 
 /// A call that is about to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct AuthCall<'a> {
-    /// The service.
+    /// The service's name.
     pub service: &'a str,
-    /// The method.
+    /// The HTTP method in upper case.
     pub method: &'a str,
-    /// The path behind the service's address, without its query.
+    /// The path after the service's base URL, without the query.
     pub path: &'a str,
-    /// The body, as it will be sent.
+    /// The body as it will be sent.
     pub body: &'a [u8],
 }
 
-/// The headers that say who asks, and what must not come back.
+/// The authentication headers, and the mask for the response.
 pub(super) struct Signed {
     pub headers: HeaderMap,
     pub mask: Mask,
 }
 
-/// Signs a call. The error is for the model.
+/// Authenticates a call. The error is for the model.
 pub(super) async fn sign(
     auth: &Auth,
     secrets: &dyn SecretSource,
     resolver: Option<&dyn ResolveAuth>,
     call: &AuthCall<'_>,
 ) -> Result<Signed, String> {
-    // What was read before the error came is in no error.
+    // Errors contain no secret, because a failing source returns none.
     let read = |reference: &str| {
         let why = |why: String| format!("the service `{}` cannot be called: {why}", call.service);
         secrets.secret(reference).map_err(why)
@@ -92,7 +91,7 @@ fn named(name: &str) -> Result<HeaderName, String> {
     HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{name}` is no name of a header"))
 }
 
-/// What of a value may come back alone: what stands behind its scheme, as a whole and, where it has parameters, each.
+/// Parts of a value that a response may echo: the value after its scheme, and each of its parameters.
 fn pieces(value: &Secret) -> Vec<Secret> {
     let text = value.expose().trim();
     let (scheme, rest) = text.split_once(' ').map_or(("", text), |(scheme, rest)| (scheme, rest.trim()));
@@ -106,7 +105,7 @@ fn pieces(value: &Secret) -> Vec<Secret> {
     if !scheme.is_empty() {
         pieces.push(rest);
     }
-    // Words of a passphrase stand in many an honest text; parameters do not.
+    // The words of a passphrase occur in ordinary texts; parameters do not.
     let parts = || rest.split([' ', ',']).filter(|part| !part.is_empty());
     if rest.contains(',') && parts().nth(1).is_some() {
         pieces.extend(parts());

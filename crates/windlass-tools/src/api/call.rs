@@ -1,6 +1,6 @@
-//! One call of a service, from what the model asked to what it is told.
+//! One call of a service, from the model's arguments to the result.
 //!
-//! Everything is checked before anything is signed, and nothing is sent twice.
+//! Everything is validated before the call is authenticated. No request is sent twice.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use super::service::Ready;
 use super::{ApiCall, ApiObserver, ApiRequest, ApiResponse, Arguments, BodyEncoding, answer};
 use crate::charset::media_type;
 
-/// What a model is told of a call of which no byte left.
+/// The result of a call that was cancelled before any byte was sent.
 const CANCELLED: &str = "the call was cancelled";
 
-/// A call that was found in order.
+/// A validated call.
 struct Checked<'a> {
     service: &'a Ready,
     method: Method,
@@ -37,7 +37,7 @@ struct Checked<'a> {
 }
 
 impl ApiCall {
-    /// Makes a call. The error says that nobody knows what became of it.
+    /// Makes a call. An error means that its outcome is unknown.
     pub(super) async fn carry_out(
         &self,
         context: &CallContext,
@@ -71,7 +71,8 @@ impl ApiCall {
         let left_out = checked.said.left_out.clone();
         let sending = self.send(context, checked, headers);
         let sent = match changes {
-            // Once it may have left, what becomes of it is worth the grace that a cancelled call has.
+            // After a request with an effect may have been sent, the grace period of a cancelled call is used to learn
+            // its outcome.
             true => sending.await,
             false => tokio::select! {
                 biased;
@@ -95,7 +96,7 @@ impl ApiCall {
         }
     }
 
-    /// Checks all that a model asks for; the error is for it.
+    /// Validates the arguments. The error is for the model.
     fn check(&self, arguments: Arguments) -> Result<Checked<'_>, String> {
         let Arguments { service, method, path, headers, body, body_encoding } = arguments;
         let names = || {
@@ -116,7 +117,7 @@ impl ApiCall {
         })?;
         let asked = path;
         let path = normal(&asked)?;
-        // The gate has judged the arguments as they stand: what is sent must not be another way to write them.
+        // The gate judged the arguments as written, so only the canonical form is sent.
         let form = path.form();
         if form != asked {
             return Err(format!("write the path as `{form}`: rules judge it as it stands"));
@@ -211,7 +212,7 @@ impl ApiCall {
         answered
     }
 
-    /// An observer that panics must not make anybody believe that the call did.
+    /// Notifies the observer. A panic in the observer must not fail the call.
     fn tell(&self, tell: impl FnOnce(&dyn ApiObserver)) {
         if let Some(observer) = &self.api.observer
             && catch_unwind(AssertUnwindSafe(|| tell(&**observer))).is_err()
@@ -221,8 +222,8 @@ impl ApiCall {
     }
 }
 
-/// Whether an answer says nothing of what became of a request: somebody in between gave up waiting, or the service did
-/// so in the middle. One that is to be sent again later was not acted upon. (RFC 9110, sections 15.5.9 and 15.6)
+/// Whether a response leaves the outcome unknown: a gateway or the service timed out. A request to be retried later was
+/// not carried out. (RFC 9110, sections 15.5.9 and 15.6)
 fn leaves_open(response: &Response) -> bool {
     match response.status {
         StatusCode::REQUEST_TIMEOUT | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => true,
@@ -231,7 +232,7 @@ fn leaves_open(response: &Response) -> bool {
     }
 }
 
-/// The whole address of a path. What was judged is what is sent: the parser must not have read it in another way.
+/// The URL of a path. The parsed URL must be identical to the judged text.
 fn address(service: &Ready, path: &Path) -> Result<Url, String> {
     let whole = format!("{}{}", service.base.path().trim_end_matches('/'), path.path);
     let mut url = service.base.clone();
@@ -243,7 +244,7 @@ fn address(service: &Ready, path: &Path) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Redirects that stay with the service, and among the paths that it may be asked for. Only reads are redirected.
+/// Allows redirects to permitted paths of the same service. Only reads follow redirects.
 fn within(service: &Ready) -> Redirects {
     let (origin, base) = (service.base.origin(), service.base.path().trim_end_matches('/').to_owned());
     let paths = service.paths.clone();
@@ -258,7 +259,7 @@ fn within(service: &Ready) -> Redirects {
     Redirects::Follow(check)
 }
 
-/// The bytes of a body. (LM-I10)
+/// Encodes a body. (LM-I10)
 fn encode(
     service: &Ready,
     method: &Method,

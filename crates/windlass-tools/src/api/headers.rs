@@ -1,11 +1,11 @@
-//! The headers that a model may set, and those that it may not, however they are written.
+//! Determines which headers a model may set, regardless of their spelling.
 //!
-//! What says who asks, where a request goes, how it is framed, or which method it really is, is not the model's to say.
+//! A model cannot set headers that authenticate, route or frame the request, or that override its method.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
-/// Headers that decide about the request itself.
+/// Headers that affect the request itself.
 const RESERVED: &[&str] = &[
     "accept-encoding",
     "connection",
@@ -32,10 +32,10 @@ const RESERVED: &[&str] = &[
     "x-rewrite-url",
 ];
 
-/// What a header's name begins with that is not the model's to set.
+/// Prefixes of reserved headers.
 const RESERVED_STARTS: &[&str] = &["proxy-", "sec-", "x-forwarded-"];
 
-/// What stands in the names of headers that say who asks.
+/// Substrings of the names of authentication headers.
 const SIGNING: &[&str] = &[
     "authorization",
     "cookie",
@@ -48,21 +48,21 @@ const SIGNING: &[&str] = &[
     "password",
 ];
 
-/// Headers of one call; servers take some 100.
+/// Most headers of one call; servers accept about 100.
 const MAX_HEADERS: usize = 32;
 
-/// Longest value; servers take some 8 KiB for all of them together.
+/// Longest value; servers accept about 8 KiB for all headers together.
 const MAX_VALUE_BYTES: usize = 4096;
 
 /// The headers of a call.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub headers: HeaderMap,
-    /// Those that were left out.
+    /// Names of the headers that were dropped.
     pub left_out: Vec<String>,
 }
 
-/// Reads the headers that a model asks for. `own` are those that the service's definition sets.
+/// Validates the headers that a model requests. `own` are those that the service's definition sets.
 pub(super) fn sanitised(asked: &Map<String, Value>, own: &[HeaderName]) -> Result<Said, String> {
     if asked.len() > MAX_HEADERS {
         return Err(format!("{} headers are too many; at most {MAX_HEADERS} are sent", asked.len()));
@@ -78,8 +78,8 @@ pub(super) fn sanitised(asked: &Map<String, Value>, own: &[HeaderName]) -> Resul
             said.left_out.push(shown);
             continue;
         }
-        // The gate has judged the arguments as they stand: there must not be another way to write a name, neither for us
-        // nor for what stands behind a gateway.
+        // The gate judged the arguments as written. A second spelling of a name must not reach us or a program behind a
+        // gateway.
         let one = one_name(known.as_str());
         if one != *name {
             return Err(format!("write the header as `{one}`: rules judge it as it stands"));
@@ -98,7 +98,7 @@ pub(super) fn sanitised(asked: &Map<String, Value>, own: &[HeaderName]) -> Resul
     Ok(said)
 }
 
-/// Whether a header is not the model's to set.
+/// Whether a model may not set a header.
 pub(super) fn is_reserved(name: &str) -> bool {
     let name = one_name(name);
     RESERVED.contains(&&*name)
@@ -108,8 +108,8 @@ pub(super) fn is_reserved(name: &str) -> bool {
         || name.rsplit('-').next() == Some("token")
 }
 
-/// A header's name as programs behind a gateway see it: CGI and its heirs make one sign of all that is neither letter
-/// nor digit. (RFC 3875, section 4.1.18)
+/// A header's name as programs behind a gateway see it. CGI maps every character other than letters and digits to the
+/// same one. (RFC 3875, section 4.1.18)
 fn one_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect()
 }

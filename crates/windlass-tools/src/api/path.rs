@@ -1,25 +1,24 @@
-//! The path that a model writes, in the one form in which it is both judged and sent.
+//! Normalizes the path that a model writes to the one form in which it is both judged and sent.
 //!
-//! What a server might read in another way than the rule that let it through is refused, not repaired: dot segments,
-//! encoded separators, double encoding, empty segments. Whether a path was written in its one form is for the caller to
-//! ask.
+//! Ambiguous paths are rejected, not repaired: dot segments, encoded separators, double encoding, empty segments. The
+//! caller checks whether the model wrote the canonical form.
 
 use std::fmt::Write;
 
-/// Longest path with its query; servers take some 8 KiB.
+/// Longest path with its query; servers accept about 8 KiB.
 const MAX_BYTES: usize = 4096;
 
-/// A path as it is sent.
+/// A normalized path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Path {
-    /// It begins with a slash; what need not be encoded is not.
+    /// Starts with a slash; only necessary characters are encoded.
     pub path: String,
-    /// What stands behind the question mark, in the same form.
+    /// The query, in the same form.
     pub query: Option<String>,
 }
 
 impl Path {
-    /// The whole, as it is written by whoever means it.
+    /// The canonical form of path and query.
     pub(super) fn form(&self) -> String {
         match &self.query {
             Some(query) => format!("{}?{query}", self.path),
@@ -28,7 +27,7 @@ impl Path {
     }
 }
 
-/// Reads a path; the error is for the model.
+/// Normalizes a path. The error is for the model.
 pub(super) fn normal(text: &str) -> Result<Path, String> {
     let refuse = |why: &str| {
         let shown: String = text.chars().take(200).collect();
@@ -61,7 +60,7 @@ pub(super) fn normal(text: &str) -> Result<Path, String> {
     let segments: Vec<&str> = decoded.split('/').skip(1).collect();
     let last = segments.len() - 1;
     for (index, segment) in segments.iter().enumerate() {
-        // `..;x` is `..` for servers that take parameters in a path.
+        // Servers with path parameters read `..;x` as `..`.
         let name = segment.split(';').next().unwrap_or_default();
         if name == "." || name == ".." {
             return refuse("has a `.` or `..` segment; write the path without them");
@@ -73,12 +72,12 @@ pub(super) fn normal(text: &str) -> Result<Path, String> {
     Ok(Path { path: normal, query: query.map(of_query) })
 }
 
-/// Whether a byte stands for itself in a path (RFC 3986, `pchar` and `/`).
+/// Whether a byte is allowed unencoded in a path (RFC 3986, `pchar` and `/`).
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
 }
 
-/// The two digits behind a `%`.
+/// The byte of the two hexadecimal digits after a `%`.
 fn pair(bytes: &[u8]) -> Option<u8> {
     let text = std::str::from_utf8(bytes.get(..2)?).ok()?;
     let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -99,7 +98,7 @@ fn decoded(path: &str) -> Option<String> {
     String::from_utf8(decoded).ok()
 }
 
-/// The path with nothing encoded that need not be; `None` where what is encoded must not be sent.
+/// The path with only necessary encoding; `None` if an encoded byte must not be sent.
 fn encoded(path: &str) -> Option<String> {
     let (bytes, mut at, mut normal) = (path.as_bytes(), 0, String::new());
     while let Some(byte) = bytes.get(at) {
@@ -109,7 +108,7 @@ fn encoded(path: &str) -> Option<String> {
         };
         at += if is_encoded { 3 } else { 1 };
         let separates = matches!(byte, b'/' | b'\\' | 0..=0x1f | 0x7f);
-        // `%252e` is `%2e` for whoever decodes once more.
+        // `%252e` becomes `%2e` at a server that decodes twice.
         if is_encoded && (separates || (byte == b'%' && pair(&bytes[at..]).is_some())) {
             return None;
         }
@@ -122,7 +121,8 @@ fn encoded(path: &str) -> Option<String> {
     Some(normal)
 }
 
-/// A query with nothing encoded that need not be. What separates stays as it is: encoded it means another thing.
+/// A query with only necessary encoding. Separators stay unchanged, because an encoded separator has a different
+/// meaning.
 fn of_query(text: &str) -> String {
     let (bytes, mut at, mut normal) = (text.as_bytes(), 0, String::new());
     while let Some(byte) = bytes.get(at) {
@@ -130,7 +130,7 @@ fn of_query(text: &str) -> String {
         at += if encoded.is_some() { 3 } else { 1 };
         let byte = encoded.unwrap_or(*byte);
         let separates = b"&=+;".contains(&byte);
-        // The address parser encodes an apostrophe.
+        // The URL parser encodes an apostrophe.
         let stands = byte.is_ascii_alphanumeric() || b"-._~!$()*,:@/?".contains(&byte);
         if stands || (separates && encoded.is_none()) {
             normal.push(char::from(byte));

@@ -1,6 +1,6 @@
-//! A service that a model may call: its address, who it is told that asks, and what it may be asked.
+//! The definition of a service: its address, authentication and limits.
 //!
-//! A definition holds no secret, only the names of them. It calls nobody.
+//! A definition refers to secrets by name and contains none. This module makes no call.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,58 +16,58 @@ use super::headers::is_reserved;
 use super::method::METHODS;
 use super::openapi::Document;
 
-/// Bytes of a request's body, unless a service says otherwise: what a model writes is far below.
+/// Default limit of a request body; models write far less.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
-/// Bytes of an answer's body, unless a service says otherwise: ten times what a result shows.
+/// Default limit of a response body: ten times what a result displays.
 pub const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
-/// How long a call may take, unless a service says otherwise.
+/// Default time limit of a call.
 pub const TIMEOUT_MS: u64 = 60_000;
 
-/// No bound goes beyond this: a body is held in memory, and up to 16 calls run beside each other in each run.
+/// Largest configurable body. A body is held in memory, and each run makes up to 16 calls in parallel.
 const MOST_BYTES: usize = 32 * 1024 * 1024;
-/// No call waits longer; the run's own limit of a call is 30 minutes.
+/// Longest configurable time limit; a run's own limit of a call is 30 minutes.
 const MOST_TIMEOUT_MS: u64 = 600_000;
-/// Services of one run: their names stand in the tool's schema, which every model call carries.
+/// Most services of one run. Their names are in the tool's schema, which every model call carries.
 pub const MAX_SERVICES: usize = 64;
 
-/// A service. (LM-I4)
+/// The definition of a service. (LM-I4)
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
-    /// The name by which the model asks for it.
+    /// The name that a model uses.
     pub name: String,
-    /// What it is, for the model.
+    /// A description for the model.
     #[serde(default)]
     pub description: Option<String>,
-    /// The address that paths stand behind.
+    /// The URL that paths are appended to.
     #[serde(alias = "baseUrl")]
     pub base_url: String,
-    /// Who it is told that asks.
+    /// How calls are authenticated.
     #[serde(default)]
     pub auth: Auth,
-    /// Regular expressions of which a path has to match one; none: every path. Each says where it begins (`^`).
+    /// Regular expressions of which a path must match one; all paths if empty. Each must be anchored with `^`.
     #[serde(default, alias = "allowedPaths")]
     pub allowed_paths: Vec<String>,
-    /// The methods that may be used; none named: all.
+    /// The allowed methods; all if empty.
     #[serde(default, alias = "allowedMethods")]
     pub allowed_methods: Vec<String>,
-    /// Headers of every request, which are no secrets.
+    /// Headers of every request; not secret.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Bytes of a request's body.
+    /// Largest request body in bytes.
     #[serde(default = "max_body_bytes", alias = "maxBodyBytes")]
     pub max_body_bytes: usize,
-    /// Bytes of an answer's body; what is beyond is left out.
+    /// Largest response body in bytes; the rest is dropped.
     #[serde(default = "max_response_bytes", alias = "maxResponseBytes")]
     pub max_response_bytes: usize,
-    /// How long a call may take, in milliseconds.
+    /// Time limit of a call in milliseconds.
     #[serde(default = "timeout_ms", alias = "timeoutMs")]
     pub timeout_ms: u64,
-    /// Whether the service recognises a repeated request by its `Idempotency-Key`, so that one whose outcome was lost
-    /// may be sent again.
+    /// Whether the service deduplicates requests by `Idempotency-Key`. A call with an unknown outcome may then be
+    /// repeated.
     #[serde(default, alias = "idempotencyKeys")]
     pub idempotency_keys: bool,
-    /// Its description as OpenAPI 3, JSON or YAML: calls are checked against it, and the model is told its operations.
+    /// An OpenAPI 3 description in JSON or YAML. Calls are validated against it, and the model sees its operations.
     #[serde(default)]
     pub openapi: Option<String>,
 }
@@ -83,7 +83,7 @@ fn timeout_ms() -> u64 {
 }
 
 impl Service {
-    /// A public service with the usual bounds.
+    /// A service without authentication and with default limits.
     pub fn new(name: impl Into<String>, base_url: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -102,71 +102,71 @@ impl Service {
     }
 }
 
-/// Who a service is told that asks, with secrets by reference. (LM-I5)
+/// How calls of a service are authenticated, with secrets by reference. (LM-I5)
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Auth {
-    /// Nobody.
+    /// No authentication.
     #[default]
     None,
     /// `Authorization: Bearer …`.
     Bearer {
-        /// The token.
+        /// Reference to the token.
         #[serde(alias = "tokenRef")]
         token_ref: String,
     },
-    /// A header of this name.
+    /// A header with a secret value.
     Header {
-        /// The name.
+        /// The header's name.
         name: String,
-        /// The value.
+        /// Reference to the header's value.
         #[serde(alias = "valueRef")]
         value_ref: String,
     },
     /// `Authorization: Basic …`.
     Basic {
-        /// The user.
+        /// Reference to the user name.
         #[serde(alias = "userRef")]
         user_ref: String,
-        /// The password.
+        /// Reference to the password.
         #[serde(alias = "passRef")]
         pass_ref: String,
     },
-    /// Whatever the host program gives for each call.
+    /// Headers that [`ResolveAuth`] provides for each call.
     Custom {
-        /// What it knows the scheme by.
+        /// Passed to the resolver to select the scheme.
         id: String,
     },
 }
 
-/// Why services cannot be offered. All are the caller's fault, and trying again does not help.
+/// Why services cannot be offered. All variants are the caller's fault, and retrying does not help.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ApiError {
-    /// A service's definition.
+    /// The definition of a service is invalid.
     #[error("the service `{service}`: {why}")]
     Service {
-        /// Which.
+        /// The service's name.
         service: String,
-        /// What is wrong, with the value.
+        /// What is wrong, with the offending value.
         why: String,
     },
-    /// How many there are.
+    /// There are too many services: this many.
     #[error("{0} services are too many; at most {MAX_SERVICES} are offered")]
     TooMany(usize),
 }
 
-/// A service that was found in order.
+/// A validated service.
 pub(super) struct Ready {
     pub definition: Service,
     pub base: Url,
     pub paths: Vec<Regex>,
     pub methods: Vec<Method>,
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Headers that are the definition's to set.
+    /// Headers that the definition sets.
     pub own: Vec<HeaderName>,
     pub document: Option<Document>,
-    /// What an approval of a call holds for: where it goes, and in whose name.
+    /// Digest of target and identity. An approval of a call is bound to it.
     pub digest: Digest,
 }
 
@@ -229,7 +229,7 @@ impl fmt::Debug for Ready {
 }
 
 fn base_url(text: &str, outbound: &Outbound) -> Result<Url, String> {
-    // The address may hold a password, a key, or anything where it cannot be read: it is not shown.
+    // Not displayed: the URL may contain a password or a key, and an unparsable one may contain anything.
     let url = Url::parse(text).map_err(|error| format!("`base_url` is no address: {error}"))?;
     let judged = outbound.reach().judge(&url, url.port());
     if judged != Err(Refusal::Credentials) && (url.query().is_some() || url.fragment().is_some()) {
@@ -241,7 +241,7 @@ fn base_url(text: &str, outbound: &Outbound) -> Result<Url, String> {
     }
 }
 
-/// Compiled size of a pattern; those of paths are some KiB.
+/// Largest compiled pattern; patterns of paths take some KiB.
 const PATTERN_MAX_BYTES: usize = 1024 * 1024;
 
 fn pattern(text: &str) -> Result<Regex, String> {
@@ -251,7 +251,7 @@ fn pattern(text: &str) -> Result<Regex, String> {
         ));
     };
     let build = |text: &str| RegexBuilder::new(text).size_limit(PATTERN_MAX_BYTES).build();
-    // In `^/a|/b` the anchor belongs to the first alternative only. The text must compile on its own first: an unbalanced
+    // In `^/a|/b`, the anchor belongs to the first alternative only. The text must compile alone first: an unbalanced
     // parenthesis would close the group.
     let built = build(text).and_then(|_| build(&format!("^(?:{rest})")));
     built.map_err(|error| format!("the allowed path `{text}` is no pattern: {error}"))

@@ -1,6 +1,6 @@
-//! `request_human_approval`: the model asks people before it goes on. (WT-H1)
+//! `request_human_approval`: lets a model ask a person before it continues. (WT-H1)
 //!
-//! It decides nothing: the question is an interrupt, and the reply comes back as the call's result.
+//! The question is an interrupt, and the person's reply is the call's result.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -36,10 +36,11 @@ pub struct RequestHumanApproval {
     expires_in_ms: Option<u64>,
 }
 
-/// Makes the tool `request_human_approval`. With a time, a question that nobody answers by then is declined. (WT-H4)
+/// Creates the tool `request_human_approval`. If `expires_in_ms` is set, an unanswered question is declined after that
+/// time. (WT-H4)
 pub fn request_human_approval(expires_in_ms: Option<u64>) -> RequestHumanApproval {
     let mut input_schema = schema_for::<AskArguments>();
-    // What is missing is said in the words that the model is used to, not by the schema's check.
+    // The tool reports missing arguments itself, in the text that models know from the original.
     if let Some(properties) = input_schema.as_object_mut() {
         properties.insert("required".into(), json!([]));
     }
@@ -80,7 +81,7 @@ impl Tool for RequestHumanApproval {
     }
 }
 
-/// Reads a question; the error is for the model.
+/// Parses a question. The error is for the model.
 fn question(arguments: &Value) -> Result<InterruptKind, String> {
     let missing = || "checkpoint and summary are required".to_owned();
     let named = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
@@ -98,8 +99,8 @@ fn question(arguments: &Value) -> Result<InterruptKind, String> {
     Ok(kind)
 }
 
-/// What the model reads of a reply: all four members, `null` where nothing was given. A person who dismisses the question
-/// gives no reason; an empty reason is a plain "no". (WT-H7)
+/// The result for the model: all four members, with `null` for absent ones. A dismissed question has no reason; an
+/// empty reason is a plain "no". (WT-H7)
 fn result(answer: Option<Answer>) -> Value {
     match answer {
         Some(Answer::Reply(reply)) => {

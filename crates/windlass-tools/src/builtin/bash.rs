@@ -1,8 +1,8 @@
 //! `Bash`, `BashOutput` and `KillBash`: commands in the working folder. Off unless a program adds them. (LM-T1, SK-T5)
 //!
-//! A command is a process of its own with a clean environment, held by the sandbox, and ends with all that it has
-//! started. In the background it goes on beside the run, and ends with this process: a list of what runs does not
-//! outlive what it lists. Which of those nobody wants any more is the driver's to say.
+//! A command is a sandboxed process with a clean environment. Its end also ends its descendants. A background command
+//! runs beside the run and ends with this process, because the list of commands is kept in memory. The driver decides
+//! which background commands are no longer needed.
 
 mod background;
 
@@ -31,24 +31,24 @@ use crate::shell::{
     Ended, Job, Launch, Leash, Limits, Order, Places, ProcessLimit, Room, Scratch, Stop, sweep,
 };
 
-/// How commands run.
+/// Settings of commands.
 #[derive(Clone, Debug)]
 pub struct BashSettings {
     /// The shell, called with `-c`.
     pub shell: PathBuf,
-    /// What commands may do.
+    /// The sandbox that every command runs in.
     pub sandbox: Sandbox,
-    /// Variables of this process that they get beside the few that every program needs.
+    /// Environment variables of this process that commands inherit, beside a few standard ones.
     pub variables: Vec<String>,
-    /// How long one may take, in milliseconds.
+    /// Time limit of a command in milliseconds.
     pub timeout_ms: u64,
-    /// How long one in the background may take, in milliseconds.
+    /// Time limit of a background command in milliseconds.
     pub background_timeout_ms: u64,
-    /// Processes of one command at a time, and their threads.
+    /// Most concurrent processes of one command, threads included.
     pub processes: usize,
-    /// Bytes of one file that it writes.
+    /// Largest file that a command may write, in bytes.
     pub file_bytes: u64,
-    /// Bytes of memory of one process of it; 0: no such limit.
+    /// Memory limit of each process in bytes; 0: none.
     pub memory_bytes: u64,
 }
 
@@ -58,7 +58,7 @@ impl Default for BashSettings {
             shell: "/bin/sh".into(),
             sandbox: Sandbox::default(),
             variables: Vec::new(),
-            // A build or a test run; what takes longer goes to the background.
+            // Enough for a build or a test run; longer commands run in the background.
             timeout_ms: 10 * 60_000,
             background_timeout_ms: 3_600_000,
             // A parallel build has some dozens of processes, and a virtual machine a hundred threads.
@@ -69,7 +69,7 @@ impl Default for BashSettings {
     }
 }
 
-/// Makes the tools; refuses settings that the kernel cannot hold.
+/// Creates the tools. Returns an error if the kernel cannot enforce the settings.
 pub fn bash_tools(settings: BashSettings, clock: Arc<dyn Clock>) -> Result<Vec<Arc<dyn Tool>>, String> {
     settings.sandbox.check(support())?;
     sweep();
@@ -108,7 +108,7 @@ pub fn bash_tools(settings: BashSettings, clock: Arc<dyn Clock>) -> Result<Vec<A
                 .outlives(|arguments| arguments["run_in_background"] == true),
         ),
         Arc::new(output.annotations(read_only()).effect_class(EffectClass::Pure).area(Area::Machine)),
-        // It ends what the agent has begun, and nothing else: nobody has to be asked.
+        // It only ends what the agent has started, so it needs no approval.
         Arc::new(kill.annotations(own).effect_class(EffectClass::Idempotent).area(Area::Machine)),
     ])
 }
@@ -162,17 +162,17 @@ struct KillArguments {
     id: String,
 }
 
-/// Text that a result shows of a command.
+/// Bytes of output in a result.
 const SHOWN_BYTES: usize = 64 * 1024;
-/// How often whoever watches is told what was said since.
+/// How often new output is published.
 const TOLD_EVERY_MS: u64 = 250;
-/// How often they are told of one that says nothing: whoever counts the time without progress would end it, though its
-/// own time is not up.
+/// How often a silent command reports progress. A watcher that limits the time without progress would otherwise end it
+/// early.
 const QUIET_MS: u64 = 30_000;
-/// What they are told at once.
+/// Most bytes published at once.
 const TOLD_BYTES: usize = 4 * 1024;
 
-/// What the tools share.
+/// State that the tools share.
 struct Shell {
     settings: BashSettings,
     openings: Arc<Openings>,
@@ -187,7 +187,7 @@ impl Background for Shell {
     }
 
     async fn end(&self, thread: &ThreadId, id: &str) {
-        // One that is not there any more has ended, and was forgotten since.
+        // If the command is no longer known, it has already ended.
         let _ = self.jobs.end(thread, id).await;
     }
 }
@@ -202,7 +202,7 @@ impl Shell {
         };
         let timeout_ms =
             timeout_s.map_or(at_most, |seconds| (u64::from(seconds) * 1_000).max(1_000).min(at_most));
-        // Before it starts: what is refused has not begun.
+        // Acquired before the start, so that a rejected command has not begun.
         let room = match run_in_background {
             true => Some(self.jobs.room(&context.thread)?),
             false => None,
@@ -231,7 +231,7 @@ impl Shell {
         Ok(told(leash.job(), &ended, timeout_ms))
     }
 
-    /// Waits for a command, tells what it says, and ends it where its time is up or nobody wants it any more.
+    /// Waits for a command and publishes its output. Ends it at its time limit or on cancellation.
     async fn attend(&self, job: &Job, context: &CallContext, timeout_ms: u64) -> Ended {
         let mut late = self.clock.sleep_ms(timeout_ms);
         let (mut told, mut told_ms) = (0, self.clock.monotonic_ms());
@@ -265,7 +265,7 @@ impl Shell {
     }
 }
 
-/// A command made ready to start. Looks at the disk.
+/// Prepares a command. Reads from disk.
 fn order(
     settings: &BashSettings,
     openings: &Openings,
@@ -281,8 +281,8 @@ fn order(
     let scratch = Scratch::create().map_err(failed("a scratch folder cannot be made"))?;
     let own = scratch.opened().map_err(failed("the scratch folder cannot be opened"))?;
     let mut confinement = openings.confine(folder, own)?;
-    // The shell stays the first of its processes, which the kernel spares signals that it does not await: it waits for
-    // the others and goes when it is asked to.
+    // The shell stays the first process of the namespace. The kernel delivers only the signals that the first process
+    // handles, so the shell traps SIGTERM and waits for the others.
     let script = r#"trap 'exit 143' TERM; eval "$1"; exit $?"#;
     let shell = settings.shell.to_string_lossy();
     let arguments: Result<Vec<CString>, String> =
@@ -314,8 +314,7 @@ fn order(
     Ok(Order { launch, processes: settings.processes, room, scratch })
 }
 
-/// Variables that every program needs, and those that the settings name. No key of a provider is among them, unless
-/// somebody names it.
+/// Standard variables, and those that the settings name. A provider's key is inherited only if the settings name it.
 fn environment(settings: &BashSettings, scratch: &Path, folder: &Path) -> BTreeMap<String, String> {
     const PASSED: [&str; 8] =
         ["LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME", "SSL_CERT_FILE", "SSL_CERT_DIR"];
@@ -325,13 +324,13 @@ fn environment(settings: &BashSettings, scratch: &Path, folder: &Path) -> BTreeM
     let scratch = scratch.display().to_string();
     let set = [
         ("PATH", settings.sandbox.search_path(&path)),
-        // Nobody's home is open to it; what it keeps there goes with it.
+        // The user's home is not accessible; files written to this one are deleted with it.
         ("HOME", scratch.clone()),
         ("TMPDIR", scratch),
         ("PWD", folder.display().to_string()),
         ("SHELL", settings.shell.display().to_string()),
         ("TERM", "dumb".into()),
-        // Programs that would ask, or show a page, cannot.
+        // Programs cannot prompt or open a pager.
         ("PAGER", "cat".into()),
         ("GIT_PAGER", "cat".into()),
         ("GIT_TERMINAL_PROMPT", "0".into()),
@@ -341,7 +340,7 @@ fn environment(settings: &BashSettings, scratch: &Path, folder: &Path) -> BTreeM
     variables
 }
 
-/// What the model reads of a command that has ended.
+/// The result of a command that has ended.
 fn told(job: &Job, ended: &Ended, timeout_ms: u64) -> ToolOutput {
     let said = shown(job);
     let said = said.trim_end();
@@ -361,15 +360,15 @@ fn told(job: &Job, ended: &Ended, timeout_ms: u64) -> ToolOutput {
     ToolOutput::error(format!("{said}{apart}({how})"))
 }
 
-/// A time as people read it: whole seconds, or parts of one where the settings say so.
+/// A duration in whole seconds, or as a fraction if it is not a multiple.
 fn seconds(ms: u64) -> String {
     if ms.is_multiple_of(1_000) { (ms / 1_000).to_string() } else { (ms as f64 / 1_000.0).to_string() }
 }
 
-/// What a command that says nothing is told as. (SK-T5)
+/// The result of a command without output. (SK-T5)
 const SILENT: &str = "The command was executed successfully, but no output was returned.";
 
-/// The beginning and the end of what was said, as much as a result shows.
+/// The beginning and the end of the output, as much as a result displays.
 fn shown(job: &Job) -> String {
     let heard = job.heard();
     let total = heard.total();

@@ -1,7 +1,7 @@
-//! What a change of a file would do, as a unified difference for the people who are asked about it.
+//! Previews a file change as a unified diff for the people who approve it.
 //!
-//! The same file and the same change give the same text: no time limit decides what is shown. Any other content of the
-//! file gives another text, also where it differs far from the change.
+//! The same file and change always produce the same text: no time limit affects it. Any other file content produces a
+//! different text, even if it differs far from the change.
 
 use std::io::{Read, Seek};
 
@@ -10,22 +10,23 @@ use windlass_engine::tool::{FolderError, FolderPath, WorkingFolder};
 
 use super::Refusal;
 
-/// A difference of larger texts costs more than it tells.
+/// Largest diffed text; a larger diff costs more than it shows.
 const MAX_BYTES: u64 = 512 * 1024;
-/// Pairs of lines that are compared at most: a fraction of a second.
+/// Most compared pairs of lines: a fraction of a second.
 const MAX_PAIRS: usize = 4_000_000;
-/// Letters of a file's digest that are shown.
+/// Displayed characters of a file's digest.
 const DIGEST_LETTERS: usize = 32;
 
-/// A file as it was found.
+/// The file before the change.
 pub(super) struct Found {
     size_bytes: u64,
     digest: String,
-    /// Its text; `None` where it is none, or too long to be compared.
+    /// The text; `None` if it is not text or too long to diff.
     text: Option<String>,
 }
 
-/// Looks at a file that a call wants to change; `None` where there is none. What the call could not change is refused.
+/// Reads a file that a call wants to change; `None` if it does not exist. Returns an error if the call could not change
+/// it.
 pub(super) fn find(folder: &WorkingFolder, path: &FolderPath) -> Result<Option<Found>, Refusal> {
     folder.refuse_protected(path)?;
     let mut file = match folder.open_file(path) {
@@ -47,7 +48,7 @@ pub(super) fn find(folder: &WorkingFolder, path: &FolderPath) -> Result<Option<F
     Ok(Some(Found { size_bytes, digest, text }))
 }
 
-/// Writes what it would do to a file to give it a new content.
+/// Formats the diff between a file and its new content.
 pub(super) fn unified(path: &FolderPath, found: Option<&Found>, new: &str) -> String {
     let old = match found {
         Some(found) => {
@@ -80,7 +81,7 @@ fn lines(old: &str, new: &str) -> String {
     old.lines().map(signed('-')).chain(new.lines().map(signed('+'))).collect()
 }
 
-/// How many pairs of lines there are between the first and the last that differ.
+/// The number of line pairs between the first and the last difference.
 fn differing(old: &str, new: &str) -> usize {
     let same_before = old.lines().zip(new.lines()).take_while(|(old, new)| old == new).count();
     let same_after = old.lines().rev().zip(new.lines().rev()).take_while(|(old, new)| old == new).count();
@@ -103,7 +104,7 @@ mod tests {
         let shown = lines(&text(1), &text(7));
         assert_eq!(shown.lines().filter(|line| line.starts_with('-')).count(), 20_000);
         assert_eq!(shown.lines().filter(|line| line.starts_with('+')).count(), 20_000);
-        // One line of many is compared.
+        // Among many lines, only the changed one is compared.
         let changed = text(1).replacen("\n", "\nnew\n", 1);
         assert_eq!(lines(&text(1), &changed).lines().filter(|line| line.starts_with('+')).count(), 1);
     }

@@ -1,5 +1,5 @@
-//! `Edit`: one text in a file replaced by another. It takes no patches and no line numbers, since
-//! a text that must match exactly cannot hit the wrong place.
+//! `Edit`: replaces one text in a file by another. It takes no patches and no line numbers, because an exact match
+//! cannot hit the wrong place.
 
 use std::io::Read;
 
@@ -25,7 +25,7 @@ struct EditArguments {
     replace_all: bool,
 }
 
-/// Makes the tool `Edit`: replaces a text that occurs once in a file. (LM-T4)
+/// Creates the tool `Edit`, which replaces a text that occurs once in a file. (LM-T4)
 pub fn edit() -> FunctionTool {
     FunctionTool::new("Edit", DESCRIPTION, |context, arguments: EditArguments| {
         change(context, move |folder| apply(folder, &arguments))
@@ -45,18 +45,18 @@ pub fn edit() -> FunctionTool {
 const DESCRIPTION: &str = "Replaces a text in a file. `old_string` must match exactly, white space included, and occur \
 exactly once; add lines around it to make it unique, or set `replace_all`.";
 
-/// An edit holds the file twice in memory; larger files are for programs.
+/// Largest file; an edit holds it twice in memory.
 const MAX_SIZE_BYTES: u64 = 50 * 1024 * 1024;
-/// Line numbers reported of a `replace_all`.
+/// Most line numbers reported for `replace_all`.
 const MAX_REPORTED: usize = 50;
 
-/// A file with its replacements made, not yet written.
+/// A file with its replacements applied, not yet written.
 struct Edited {
     path: FolderPath,
     text: String,
-    /// What was put in, with the file's line ends.
+    /// The inserted text, with the file's line endings.
     to: String,
-    /// Where, in the new text.
+    /// Offsets of the replacements in the new text.
     starts: Vec<usize>,
 }
 
@@ -101,7 +101,7 @@ fn edited(folder: &WorkingFolder, arguments: &EditArguments) -> Result<Edited, R
         }
         _ => {}
     }
-    // Many short matches and a long replacement would make more than there is memory.
+    // Many short matches with a long replacement could exceed the memory.
     let grown = to.len().saturating_sub(from.len()).saturating_mul(matches.len());
     if old.len().saturating_add(grown) as u64 > MAX_SIZE_BYTES {
         return Err(Refusal(format!(
@@ -109,14 +109,14 @@ fn edited(folder: &WorkingFolder, arguments: &EditArguments) -> Result<Edited, R
         )));
     }
     let text = old.replace(&from, &to);
-    // Where the nth replacement starts in the new text: each one before it moved it by as much.
+    // Each earlier replacement shifts the offset of the nth by the same amount.
     let moved = to.len() as i64 - from.len() as i64;
     let starts: Vec<usize> =
         matches.iter().enumerate().map(|(nth, at)| (*at as i64 + moved * nth as i64) as usize).collect();
     Ok(Edited { path, text, to, starts })
 }
 
-/// Gives both texts the file's line ends: models write `\n` whatever they read.
+/// Gives both texts the file's line endings, because models always write `\n`.
 fn line_ends_like(file: &str, old: &str, new: &str) -> (String, String) {
     if file.contains("\r\n") && !old.contains('\r') && !file.contains(old) {
         (old.replace('\n', "\r\n"), new.replace("\r\n", "\n").replace('\n', "\r\n"))

@@ -1,6 +1,6 @@
-//! `FetchData`: what stands behind a summary of a long result, in parts. (LM-O4)
+//! `FetchData`: reads parts of an offloaded result. (LM-O4)
 //!
-//! It knows the results of its own conversation and no others, and what it answers is never summed up itself.
+//! It can read results of its own thread only, and its answers are never offloaded.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -37,7 +37,7 @@ pub struct FetchData {
     spec: ToolSpec,
 }
 
-/// Makes the tool `FetchData`.
+/// Creates the tool `FetchData`.
 pub fn fetch_data() -> FetchData {
     FetchData {
         spec: ToolSpec {
@@ -54,7 +54,7 @@ const DESCRIPTION: &str = "Reads the whole of a result that was summed up, by th
 of a JSON result by `pointer`, items of an array or lines of a text by `offset` and `limit`. Of one that is too long for \
 an answer it shows a piece, and the next by `from`.";
 
-/// Bytes that one answer shows: less than any result may have, so that nothing of it is left out silently.
+/// Bytes of one answer. Smaller than the limit of any result, so that nothing is dropped silently.
 const SHOWN_BYTES: usize = 32 * 1024;
 
 #[async_trait]
@@ -105,7 +105,7 @@ fn part(text: &str, asked: &FetchArguments) -> Result<String, Refusal> {
             paged(&items, asked, &ITEMS)
         }
         Some(Value::String(text)) => lines(&text, asked),
-        // In lines, so that it can be read in parts.
+        // Formatted in lines, so that it can be read in parts.
         Some(value) => lines(&serde_json::to_string_pretty(&value).unwrap_or_default(), asked),
         None => lines(text, asked),
     }
@@ -127,7 +127,7 @@ fn lines(text: &str, asked: &FetchArguments) -> Result<String, Refusal> {
     paged(&lines, asked, &LINES)
 }
 
-/// What a page has, and how it is written.
+/// The unit of a page and its notation.
 struct Kind {
     one: &'static str,
     begin: &'static str,
@@ -138,7 +138,7 @@ struct Kind {
 const ITEMS: Kind = Kind { one: "item", begin: "[", between: ",\n", end: "]" };
 const LINES: Kind = Kind { one: "line", begin: "", between: "\n", end: "" };
 
-/// As many as are asked for and fit, and how to go on.
+/// As many items as requested that fit, with a hint how to continue.
 fn paged(all: &[String], asked: &FetchArguments, kind: &Kind) -> Result<String, Refusal> {
     let (total, one) = (all.len(), kind.one);
     let first = asked.offset.min(total);
@@ -165,7 +165,7 @@ fn paged(all: &[String], asked: &FetchArguments, kind: &Kind) -> Result<String, 
     let rest = all[first..last].iter().skip(1).map(String::as_str);
     for part in [begun].into_iter().filter(|_| first < last).chain(rest) {
         if next > first {
-            // One that is too long for any answer begins one of its own.
+            // An item that exceeds any answer starts a new one.
             if shown.len() + kind.between.len() + part.len() > SHOWN_BYTES {
                 break;
             }
@@ -183,7 +183,7 @@ fn paged(all: &[String], asked: &FetchArguments, kind: &Kind) -> Result<String, 
     Ok(shown)
 }
 
-/// A text from a character on; the error says how many it has.
+/// The text from a character on. An error is the number of characters.
 fn rest_of(text: &str, from: usize) -> Result<&str, usize> {
     let mut places = text.char_indices().map(|(place, _)| place).chain([text.len()]);
     places.nth(from).map(|place| &text[place..]).ok_or_else(|| text.chars().count())

@@ -1,6 +1,6 @@
-//! `Glob`: the files whose paths match a pattern, newest first. It looks at names, not into files.
+//! `Glob`: finds files whose paths match a pattern, newest first. It reads names and no contents.
 //!
-//! Links that lead out of the folder are not followed.
+//! Links out of the folder are not followed.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -29,7 +29,7 @@ struct GlobArguments {
     include_ignored: bool,
 }
 
-/// Makes the tool `Glob`: finds files by name. (LM-T5)
+/// Creates the tool `Glob`, which finds files by name. (LM-T5)
 pub fn glob() -> FunctionTool {
     FunctionTool::new("Glob", DESCRIPTION, |context, arguments: GlobArguments| {
         look(context, move |folder, cancel| find(folder, cancel, &arguments))
@@ -77,7 +77,7 @@ fn find(folder: &WorkingFolder, cancel: &CancellationToken, arguments: &GlobArgu
     Ok(ToolOutput::text(text))
 }
 
-/// When a file was changed last; of a link, its target, where that is a file inside the folder.
+/// When a file last changed; for a link, its target, if that is a file inside the folder.
 fn modified(folder: &WorkingFolder, entry: &Entry<'_>) -> Option<Option<SystemTime>> {
     let metadata = if entry.is_link {
         let target = folder.resolve(entry.path.to_str()?).ok()?;
@@ -88,7 +88,7 @@ fn modified(folder: &WorkingFolder, entry: &Entry<'_>) -> Option<Option<SystemTi
     Some(metadata.modified().ok())
 }
 
-/// Takes the folder off a pattern that begins with it.
+/// Removes the folder from the beginning of an absolute pattern.
 fn relative_pattern<'a>(folder: &WorkingFolder, pattern: &'a str) -> Result<&'a str, Refusal> {
     if !Path::new(pattern).is_absolute() {
         return Ok(pattern);
@@ -101,7 +101,7 @@ fn relative_pattern<'a>(folder: &WorkingFolder, pattern: &'a str) -> Result<&'a 
         })
 }
 
-/// Compiles a pattern, with a bound on its length.
+/// Compiles a pattern of bounded length.
 pub(super) fn compile(pattern: &str) -> Result<GlobSet, Refusal> {
     if pattern.is_empty() {
         return Err(Refusal::new("the pattern is empty"));
@@ -116,8 +116,8 @@ pub(super) fn compile(pattern: &str) -> Result<GlobSet, Refusal> {
         return Err(Refusal(format!("`..` is not allowed in the pattern `{pattern}`; use `path`")));
     }
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-    // A set of one: its builder gives an error where a single glob's matcher panics, which it does
-    // on a pattern that is nested too deeply.
+    // A set of one: its builder returns an error for a deeply nested pattern, where the matcher of a single glob
+    // panics.
     GlobBuilder::new(pattern)
         .literal_separator(true)
         .build()

@@ -1,5 +1,5 @@
-//! `Grep`: a regular expression searched in files. The engine is a finite automaton: no pattern
-//! takes more than linear time, and its size is bounded.
+//! `Grep`: searches files for a regular expression. The engine is a finite automaton of bounded size, so every pattern
+//! takes linear time.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -55,7 +55,7 @@ enum OutputMode {
     Count,
 }
 
-/// Makes the tool `Grep`: searches in files. (LM-T6)
+/// Creates the tool `Grep`, which searches files. (LM-T6)
 pub fn grep() -> FunctionTool {
     FunctionTool::new("Grep", DESCRIPTION, |context, arguments: GrepArguments| {
         look(context, move |folder, cancel| search(folder, cancel, &arguments))
@@ -73,7 +73,7 @@ const MAX_HEAD: usize = 10_000;
 const MAX_CONTEXT: usize = 100;
 const MAX_PATTERN_BYTES: usize = 8192;
 const MAX_LINE_CHARS: usize = 500;
-/// What a compiled pattern and its lazily built automaton may take.
+/// Memory limit of a compiled pattern and its lazily built automaton.
 const MAX_REGEX_BYTES: usize = 10 * 1024 * 1024;
 /// The longest line, and with `multiline` the largest file, that is searched.
 const MAX_HEAP_BYTES: usize = 64 * 1024 * 1024;
@@ -141,7 +141,7 @@ fn compile(arguments: &GrepArguments) -> Result<RegexMatcher, Refusal> {
     })
 }
 
-/// A filter without a slash is for names at any depth, as in ripgrep.
+/// A filter without a slash matches names at any depth, as in ripgrep.
 fn compile_filter(filter: &str) -> Result<GlobSet, Refusal> {
     if filter.contains('/') { glob::compile(filter) } else { glob::compile(&format!("**/{filter}")) }
 }
@@ -157,7 +157,7 @@ struct Run<'a> {
     failed_files: usize,
 }
 
-/// The lines shown so far.
+/// The lines collected so far.
 #[derive(Default)]
 struct Shown {
     text: String,
@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
         let mut sink = FileSink {
             path: &path,
             mode: self.mode,
-            // One more than is shown, so that "there is more" is known and not guessed.
+            // One more than is displayed, to detect further matches.
             lines_left: (self.head_limit + 1).saturating_sub(self.shown.lines),
             lines: Vec::new(),
             matches: 0,
@@ -246,7 +246,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Collects what a file shows.
+/// Collects the matching lines of a file.
 struct FileSink<'a> {
     path: &'a str,
     mode: OutputMode,
@@ -257,7 +257,7 @@ struct FileSink<'a> {
 }
 
 impl FileSink<'_> {
-    /// Adds a line and tells whether there is room for another.
+    /// Adds a line. Returns whether there is room for another.
     fn push(&mut self, number: Option<u64>, mark: char, line: &[u8]) -> bool {
         if self.lines.len() < self.lines_left {
             let line = String::from_utf8_lossy(line);
@@ -310,7 +310,7 @@ impl Sink for FileSink<'_> {
     }
 }
 
-/// A file whose reading a cancel ends.
+/// A file whose reading stops on cancellation.
 struct Cancellable<'a> {
     file: File,
     cancel: &'a CancellationToken,

@@ -1,8 +1,7 @@
-//! Built-in tools: those that work on files, and those that keep time and lists.
+//! Built-in tools for files, time and lists.
 //!
-//! A file tool works in the call's working folder and nowhere else. Looking blocks a thread of the
-//! blocking pool and checks the cancel signal as it goes; a write is always let finish, because
-//! its outcome would be unknown otherwise.
+//! A file tool works only in the call's working folder. A read blocks a thread of the blocking pool and checks the
+//! cancel signal regularly. A write always completes, because its outcome would otherwise be unknown.
 
 mod ask;
 #[cfg(target_os = "linux")]
@@ -51,7 +50,7 @@ pub fn file_tools(reader: &Reader) -> Vec<Arc<dyn Tool>> {
     [changing, looking].concat()
 }
 
-/// The tools that keep time and lists: `Sleep`, `CurrentTime`, the tasks and the todos.
+/// The tools for time and lists: `Sleep`, `CurrentTime`, tasks and todos.
 pub fn desk_tools() -> Vec<Arc<dyn Tool>> {
     let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(sleep()), Arc::new(current_time())];
     tools.extend(task_tools().into_iter().map(|tool| Arc::new(tool) as Arc<dyn Tool>));
@@ -59,8 +58,8 @@ pub fn desk_tools() -> Vec<Arc<dyn Tool>> {
     tools
 }
 
-/// The groups of those tools that few runs need: a model loads them when it does. What is left costs every request about
-/// half as much. (SK-C1, SK-C17)
+/// Toolsets of the built-in tools that few runs need; a model loads them on demand. They halve the cost of tools in a
+/// request. (SK-C1, SK-C17)
 pub fn builtin_toolsets() -> Vec<Toolset> {
     let set = |name: &str, description: &str, tools: &[&str]| Toolset {
         name: name.into(),
@@ -76,7 +75,7 @@ pub fn builtin_toolsets() -> Vec<Toolset> {
     ]
 }
 
-/// Why a built-in tool gave no answer, in words for the model.
+/// Why a built-in tool failed, in words for the model.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refusal(pub(super) String);
 
@@ -102,7 +101,7 @@ impl From<FolderError> for Refusal {
 
 pub(super) type Answer = Result<ToolOutput, Refusal>;
 
-/// Runs work that only looks; a cancel ends the wait, and the work ends itself soon after.
+/// Runs read-only work. Cancellation ends the wait, and the work ends itself soon after.
 async fn look<W>(context: CallContext, work: W) -> ToolOutput
 where
     W: FnOnce(&WorkingFolder, &CancellationToken) -> Answer + Send + 'static,
@@ -116,7 +115,7 @@ where
     }
 }
 
-/// Runs work that changes files, one at a time in a folder; once begun it is waited for.
+/// Runs work that changes files, one at a time per folder. Once started, it is awaited.
 async fn change<W>(context: CallContext, work: W) -> ToolOutput
 where
     W: FnOnce(&WorkingFolder) -> Answer + Send + 'static,
@@ -131,7 +130,7 @@ where
     .await
 }
 
-/// Runs work that tells what a call would do.
+/// Runs work that previews a call.
 async fn foresee<W>(context: CallContext, work: W) -> Result<String, String>
 where
     W: FnOnce(&WorkingFolder) -> Result<String, Refusal> + Send + 'static,
@@ -157,10 +156,10 @@ where
     match joined {
         Ok(Ok(output)) => output,
         Ok(Err(Refusal(reason))) => ToolOutput::error(reason),
-        // The driver contains panics; one of a blocking thread is passed on to it.
+        // The driver handles panics; a panic of a blocking thread is passed to it.
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // The runtime is ending. Whether the work was done is not known here, so nothing is said: the next process
-        // finds the call started, and judges it.
+        // The runtime is shutting down, and whether the work completed is unknown. Returning nothing lets the next
+        // process find the call as started and recover it.
         Err(_) => std::future::pending().await,
     }
 }

@@ -1,8 +1,7 @@
-//! `NotebookEdit`: one cell of a Jupyter notebook replaced, inserted or deleted. (LM-T15; nbformat 4)
+//! `NotebookEdit`: replaces, inserts or deletes one cell of a Jupyter notebook. (LM-T15; nbformat 4)
 //!
-//! It changes the bytes of that cell and no others: a notebook that was only parsed and written again would differ in
-//! every line for whoever reads the difference. It runs nothing; outputs of a changed cell are cleared, because they
-//! are those of another source.
+//! It changes the bytes of that cell only: parsing and rewriting the notebook would change every line in a diff. It
+//! runs no code. Outputs of a changed cell are cleared, because they belong to the old source.
 
 mod text;
 
@@ -69,7 +68,7 @@ struct EditArguments {
     edit_mode: Mode,
 }
 
-/// Makes the tool `NotebookEdit`.
+/// Creates the tool `NotebookEdit`.
 pub fn notebook_edit() -> FunctionTool {
     FunctionTool::new("NotebookEdit", DESCRIPTION, |context, arguments: EditArguments| {
         let effect = context.effect_id.clone();
@@ -96,10 +95,10 @@ const DESCRIPTION: &str = "Changes one cell of a Jupyter notebook (`.ipynb`): `r
 `insert` a new cell, or `delete` one. Name the cell by `cell_id` or `cell_number`. The outputs of a code cell whose \
 source changes are cleared. Nothing is run.";
 
-/// An edit holds the file twice in memory.
+/// Largest notebook; an edit holds it twice in memory.
 const MAX_SIZE_BYTES: u64 = 50 * 1024 * 1024;
 
-/// A notebook with its change made, not yet written.
+/// A notebook with the change applied, not yet written.
 struct Edited {
     path: FolderPath,
     new: String,
@@ -121,7 +120,7 @@ fn edited(folder: &WorkingFolder, arguments: &EditArguments, effect: &EffectId) 
         Mode::Delete => deleted(&cells, arguments)?,
     };
     let new = text::apply(&old, splices);
-    // What was written wrongly must not be found out by the next reader.
+    // Detects an invalid result before it is written.
     Cells::read(&new).map_err(|why| Refusal(format!("the change would leave a notebook that {why}")))?;
     Ok(Edited { path, new, done })
 }
@@ -138,7 +137,7 @@ fn read(folder: &WorkingFolder, path: &FolderPath) -> Result<String, Refusal> {
     String::from_utf8(bytes).map_err(|_| Refusal(format!("`{path}` is not UTF-8, and so no notebook")))
 }
 
-/// The place of the cell that is named.
+/// The index of the named cell.
 fn place(cells: &Cells<'_>, arguments: &EditArguments) -> Result<usize, Refusal> {
     let count = cells.cells.len();
     match (&arguments.cell_id, arguments.cell_number) {
@@ -183,7 +182,7 @@ fn replaced(
         }
         return Ok((splices, done));
     }
-    // Another kind has other members: this one cell is written anew, its own members kept.
+    // A different cell type has other members, so the cell is rewritten with its remaining members.
     let mut whole: Value = serde_json::from_str(cell.raw).map_err(|error| Refusal(error.to_string()))?;
     let Some(members) = whole.as_object_mut() else { return Err(Refusal::new("the cell is no object")) };
     members.insert("cell_type".into(), kind.into());
@@ -235,7 +234,7 @@ fn inserted(
     Ok((vec![splice], format!("{} cell inserted as {at}", kind.word())))
 }
 
-/// An id that no cell has: the same for the same call, so that what was approved is what is written.
+/// An unused cell id, derived from the call, so that the approved and the written notebook are identical.
 fn fresh_id(cells: &Cells<'_>, effect: &EffectId) -> String {
     let taken = |id: &str| cells.cells.iter().any(|cell| cell.id.as_deref() == Some(id));
     let mut digest = Digest::of(effect.as_str().as_bytes());

@@ -1,7 +1,7 @@
-//! `Read`: a file as text with line numbers, as the text of a PDF or Word document, or as a picture.
+//! `Read`: displays a file as text with line numbers, a PDF or Word document as text, or an image.
 //!
-//! What a file is, its first bytes say, not its name. Text is streamed: neither a large file nor a
-//! long line is ever held whole. Directories and binary files are refused.
+//! The file's first bytes determine its type, not its name. Text is streamed: neither a large file nor a long line is
+//! held whole. Directories and binary files are rejected.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
@@ -30,7 +30,7 @@ struct ReadArguments {
     limit: Option<u64>,
 }
 
-/// Makes the tool `Read`: shows a file. The reader parses documents. (LM-T2)
+/// Creates the tool `Read`, which displays a file. The reader parses documents. (LM-T2)
 pub fn read(reader: Reader) -> FunctionTool {
     FunctionTool::new("Read", DESCRIPTION, move |context, arguments: ReadArguments| {
         let reader = reader.clone();
@@ -47,16 +47,16 @@ a picture. Not for directories: use Glob.";
 
 const DEFAULT_LINES: u64 = 2000;
 const MAX_LINE_CHARS: usize = 2000;
-/// Characters are at most four bytes, so that this many hold every line that is not cut.
+/// A character has at most four bytes, so this holds every line that is not truncated.
 const MAX_LINE_BYTES: usize = MAX_LINE_CHARS * 4 + 4;
 const MAX_IMAGE_BYTES: u64 = 5 * 1024 * 1024;
-/// A larger file is read by window only, and a larger document not at all.
+/// A larger text is read by window only; a larger document is rejected.
 const MAX_WHOLE_BYTES: u64 = 50 * 1024 * 1024;
-/// What one call shows at most, however many lines were asked for: far above what a result holds.
+/// Most bytes of one call, regardless of the requested lines; far more than a result holds.
 const MAX_SHOWN_BYTES: usize = 2 * 1024 * 1024;
-/// How far a binary file is looked for; git looks as far.
+/// Bytes inspected to detect a binary file, as in git.
 const SNIFF_BYTES: u64 = 8000;
-/// Lines between two looks at the cancel signal.
+/// Lines between two checks of the cancel signal.
 const CANCEL_EVERY: u64 = 256;
 
 fn show(
@@ -107,7 +107,7 @@ fn show(
     let window = Window {
         first: arguments.offset.unwrap_or(1).max(1),
         count: arguments.limit.unwrap_or(DEFAULT_LINES).max(1),
-        // The rest of a small file is counted, so that the model knows how much there is.
+        // The rest of a small file is counted, so that the model knows its length.
         counts_rest: size_bytes <= MAX_WHOLE_BYTES,
     };
     window.show(file, &path, cancel)
@@ -124,14 +124,14 @@ fn show_image(file: File, size_bytes: u64, path: &FolderPath, media_type: &str) 
     Ok(ToolOutput { parts: vec![image], ..ToolOutput::default() })
 }
 
-/// Reads a whole file; `None` where it has more bytes than that.
+/// Reads a whole file; `None` if it has more than `max_bytes`.
 fn read_at_most(file: File, max_bytes: u64) -> std::io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     file.take(max_bytes + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= max_bytes).then_some(bytes))
 }
 
-/// The lines asked for.
+/// The requested lines.
 struct Window {
     first: u64,
     count: u64,
@@ -176,11 +176,11 @@ impl Window {
     }
 }
 
-/// The text shown so far.
+/// The text so far.
 #[derive(Default)]
 struct Shown {
     text: String,
-    /// The last line shown; 0 before any.
+    /// The last displayed line; 0 before the first.
     last: u64,
     cut_lines: u64,
     is_lossy: bool,
@@ -193,7 +193,7 @@ impl Shown {
 
     fn push(&mut self, number: u64, kept: &[u8], length: u64) {
         let is_whole = kept.len() as u64 == length;
-        // A character that the cut halved is not a fault of the file.
+        // A character split by the truncation does not make the file invalid.
         let valid = match std::str::from_utf8(kept) {
             Err(error) if !is_whole && error.error_len().is_none() => &kept[..error.valid_up_to()],
             Ok(_) | Err(_) => kept,
@@ -232,15 +232,15 @@ impl Shown {
     }
 }
 
-/// Reads line by line without holding more than the beginning of a line.
+/// Reads line by line and holds only the beginning of each line.
 struct Lines {
     reader: BufReader<File>,
-    /// The beginning of the current line, without its end.
+    /// The beginning of the current line, without its line ending.
     kept: Vec<u8>,
 }
 
 impl Lines {
-    /// Reads a line and gives its length in bytes; `None` at the end of the file.
+    /// Reads a line. Returns its length in bytes; `None` at the end of the file.
     fn advance(&mut self) -> std::io::Result<Option<u64>> {
         self.kept.clear();
         let mut length: u64 = 0;

@@ -1,7 +1,6 @@
-//! `TaskCreate`, `TaskGet`, `TaskList` and `TaskUpdate`: work in parts that may wait for each other. (LM-T14)
+//! `TaskCreate`, `TaskGet`, `TaskList` and `TaskUpdate`: a list of tasks that may depend on each other. (LM-T14)
 //!
-//! The list belongs to the thread, as `todos`' does. It plans and starts nothing: a task that waits for another one is
-//! only told to.
+//! The list belongs to the thread, as with `todos`. It starts nothing, and does not enforce the dependencies.
 
 use std::collections::BTreeSet;
 
@@ -45,10 +44,10 @@ struct Task {
     blocked_by: Vec<u32>,
 }
 
-/// What is kept with the thread.
+/// State kept with the thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Tasks {
-    /// Ids are never given twice.
+    /// Ids are never reused.
     last_id: u32,
     tasks: Vec<Task>,
 }
@@ -104,16 +103,17 @@ struct UpdateArguments {
     blocked_by: Option<Vec<u32>>,
 }
 
-/// The name under which the list is kept with the thread.
+/// The key of the list in the thread's tool state.
 const TASKS: &str = "tasks";
 
-/// Tasks of one thread: more than a model keeps in mind.
+/// Most tasks of a thread; more than a model keeps track of.
 const MAX_TASKS: usize = 200;
 
-/// Bytes of the list: less than may be kept with a thread. Tasks of a few lines take a fifth of it.
+/// Most bytes of the list; below the limit of tool state. Tasks of a few lines take a fifth of it.
 const MAX_BYTES: usize = 224 * 1024;
 
-/// Makes the task tools. What changes the list runs alone, and may be repeated: the list counts with the answer.
+/// Creates the task tools. A tool that changes the list runs alone and may be repeated, because the list is recorded
+/// with the result.
 pub fn task_tools() -> [FunctionTool; 4] {
     let changing =
         |tool: FunctionTool| tool.keeps(TASKS).annotations(read_only()).effect_class(EffectClass::Idempotent);
@@ -159,14 +159,14 @@ impl Tasks {
         })
     }
 
-    /// Those of a task's predecessors that are not completed.
+    /// The open predecessors of a task.
     fn open_before(&self, task: &Task) -> Vec<String> {
         let is_open =
             |id: &&u32| self.tasks.iter().any(|other| other.id == **id && other.status != Status::Completed);
         task.blocked_by.iter().filter(is_open).map(u32::to_string).collect()
     }
 
-    /// Whether a task comes, by way of others, before itself.
+    /// Whether a task depends on itself, directly or through others.
     fn is_circular(&self, id: u32) -> bool {
         let (mut seen, mut next) = (Vec::new(), vec![id]);
         while let Some(at) = next.pop() {
@@ -225,7 +225,7 @@ fn create(tasks: &mut Tasks, arguments: CreateArguments) -> Result<String, Refus
     Ok(text)
 }
 
-/// Ids in their order, those said twice once.
+/// Removes duplicate ids and keeps their order.
 fn each_once(mut ids: Vec<u32>) -> Vec<u32> {
     let mut said = BTreeSet::new();
     ids.retain(|id| said.insert(*id));
@@ -256,7 +256,7 @@ fn update(tasks: &mut Tasks, arguments: UpdateArguments) -> Result<String, Refus
         tasks.tasks.iter_mut().for_each(|task| task.blocked_by.retain(|before| *before != id));
         return Ok(format!("Task {id} is deleted"));
     }
-    // It was found just now.
+    // Cannot fail: the task was found above.
     let Some(task) = tasks.tasks.iter_mut().find(|task| task.id == id) else { return Ok(String::new()) };
     task.subject = subject.unwrap_or_else(|| std::mem::take(&mut task.subject));
     task.description = description.unwrap_or_else(|| std::mem::take(&mut task.description));

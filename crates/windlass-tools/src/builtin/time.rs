@@ -1,7 +1,7 @@
-//! `Sleep` and `CurrentTime`: what a model knows of time.
+//! `Sleep` and `CurrentTime`: the tools that know the time.
 //!
-//! Neither holds anything while time passes: a call of `Sleep` is put off, and a process that is started a month later
-//! finds it due. They read no clock themselves; each call is told when it was started.
+//! Neither holds resources while time passes: a `Sleep` is a deferred call, and a process started a month later finds
+//! it due. They read no clock; each call receives its start time.
 
 use jiff::Timestamp as Instant;
 use jiff::tz::{Offset, TimeZone};
@@ -34,7 +34,7 @@ struct TimeArguments {
     timezone: Option<String>,
 }
 
-/// Makes the tool `Sleep`: the run goes on after a time, of a second or a year. (LM-T11)
+/// Creates the tool `Sleep`, which continues the run after a time between a second and a year. (LM-T11)
 pub fn sleep() -> FunctionTool {
     FunctionTool::new("Sleep", SLEEP, |context: CallContext, arguments: SleepArguments| async move {
         slept(&context, &arguments).unwrap_or_else(|Refusal(reason)| ToolOutcome::error(reason))
@@ -43,7 +43,7 @@ pub fn sleep() -> FunctionTool {
     .effect_class(EffectClass::Pure)
 }
 
-/// Makes the tool `CurrentTime`.
+/// Creates the tool `CurrentTime`.
 pub fn current_time() -> FunctionTool {
     FunctionTool::new("CurrentTime", TIME, |context: CallContext, arguments: TimeArguments| async move {
         told(&context, &arguments).unwrap_or_else(|Refusal(reason)| ToolOutput::error(reason))
@@ -58,7 +58,7 @@ again later, not to be polite.";
 
 const TIME: &str = "Tells the time now, with date, weekday and offset, in a time zone.";
 
-/// The longest sleep: what a call may be put off for at once.
+/// Longest sleep: the limit of one deferral.
 const MAX_MS: u64 = 366 * 24 * 3_600_000;
 
 fn slept(context: &CallContext, arguments: &SleepArguments) -> Result<ToolOutcome, Refusal> {
@@ -72,7 +72,7 @@ fn slept(context: &CallContext, arguments: &SleepArguments) -> Result<ToolOutcom
         let now = shown(context.now, &zone(context, None)?)?;
         return Ok(ToolOutcome::text(format!("The wait is over: it is {now}")));
     }
-    // Where a clock was set back meanwhile, the rest is waited for again.
+    // If the clock was set back meanwhile, the call is deferred again.
     Ok(ToolOutcome::defer(Deferral {
         after_ms: left_ms,
         state: Some(until.0.to_string()),
@@ -80,7 +80,7 @@ fn slept(context: &CallContext, arguments: &SleepArguments) -> Result<ToolOutcom
     }))
 }
 
-/// When a sleep that begins now ends.
+/// The end of a sleep that begins now.
 fn until(now: Timestamp, arguments: &SleepArguments) -> Result<Timestamp, Refusal> {
     let ms = match (arguments.seconds, &arguments.until) {
         (Some(seconds), None) if seconds.is_finite() && seconds >= 0.0 => (seconds * 1_000.0).ceil() as u64,
@@ -113,7 +113,7 @@ fn told(context: &CallContext, arguments: &TimeArguments) -> Answer {
     Ok(ToolOutput::text(time.to_string()))
 }
 
-/// The zone that is named, else that of the run, else UTC.
+/// The named time zone, or that of the run, or UTC.
 fn zone(context: &CallContext, named: Option<&str>) -> Result<TimeZone, Refusal> {
     let Some(named) = named else {
         let offset = Offset::from_seconds(context.utc_offset_minutes.unwrap_or_default().saturating_mul(60));
@@ -133,7 +133,7 @@ fn instant(at: Timestamp) -> Result<Instant, Refusal> {
     ms.ok_or_else(|| Refusal(format!("the clock shows {} ms, which is no time", at.0)))
 }
 
-/// As much of what a model wrote as an error repeats.
+/// Truncates a text that an error repeats.
 fn short(text: &str) -> String {
     text.chars().take(64).collect()
 }

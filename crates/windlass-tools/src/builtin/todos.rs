@@ -1,8 +1,7 @@
-//! `write_todos` and `read_todos`: the model's own list of what it means to do. (ZE-H13)
+//! `write_todos` and `read_todos`: a model's list of intended steps. (ZE-H13)
 //!
-//! The list belongs to the thread: it is there after a restart and in a fork, and goes back with a run that is rolled
-//! back. It is written whole, so that no entry is forgotten in the middle. Tasks that depend on each other are
-//! `tasks`' matter.
+//! The list belongs to the thread: it survives a restart, is copied by a fork, and is rolled back with a run. It is
+//! always written whole, so that no entry is lost. `tasks` has tasks with dependencies.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,21 +42,21 @@ struct WriteArguments {
 #[serde(deny_unknown_fields)]
 struct ReadArguments {}
 
-/// The name under which the list is kept with the thread.
+/// The key of the list in the thread's tool state.
 const LIST: &str = "todos";
 
-/// Makes the tool `write_todos`.
+/// Creates the tool `write_todos`.
 pub fn write_todos() -> FunctionTool {
     FunctionTool::new("write_todos", WRITE, |_: CallContext, arguments: WriteArguments| async move {
         written(&arguments.todos).unwrap_or_else(|Refusal(reason)| ToolOutput::error(reason))
     })
     .keeps(LIST)
     .annotations(read_only())
-    // Not pure: two of them beside each other would not know of each other.
+    // Not pure: parallel calls would overwrite each other.
     .effect_class(EffectClass::Idempotent)
 }
 
-/// Makes the tool `read_todos`.
+/// Creates the tool `read_todos`.
 pub fn read_todos() -> FunctionTool {
     FunctionTool::new("read_todos", READ, |context: CallContext, _: ReadArguments| async move {
         ToolOutput::text(context.kept.unwrap_or_else(|| "[]".into()))
@@ -75,7 +74,7 @@ soon as it is done.";
 const READ: &str = "Reads the list that `write_todos` keeps, as JSON.";
 
 fn written(todos: &[Todo]) -> Answer {
-    // Lists and texts hold only what JSON takes.
+    // Cannot fail: lists and texts are valid JSON.
     let kept = serde_json::to_string(todos).map_err(|error| Refusal(error.to_string()))?;
     let count = |status| todos.iter().filter(|todo| todo.status == status).count();
     let (done, doing) = (count(Status::Completed), count(Status::InProgress));

@@ -1,4 +1,4 @@
-//! A walk over the files below a directory of the working folder, in a stable order.
+//! Visits the files below a directory of the working folder in a stable order.
 //!
 //! Symbolic links are visited but never followed. `.git`, the store and, unless the caller wants them, the entries that
 //! `.gitignore` files name are skipped. Every count is bounded.
@@ -15,28 +15,25 @@ use windlass_engine::tool::{FolderPath, WorkingFolder};
 use self::ignore::Patterns;
 use super::Refusal;
 
-/// Entries looked at by one walk: a very large source tree has half as many.
+/// Most entries visited by one walk: twice a very large source tree.
 const MAX_ENTRIES: usize = 1_000_000;
 const MAX_DEPTH: usize = 128;
 
-/// A file or link on the way.
+/// A file or link.
 pub(super) struct Entry<'a> {
-    /// The directory that it stands in, opened.
+    /// Its directory, opened.
     pub(super) parent: &'a Dir,
-    /// Its name there.
+    /// Its name in the directory.
     pub(super) name: &'a OsStr,
     /// Its path relative to the working folder.
     pub(super) path: &'a Path,
-    /// Whether it is a symbolic link.
     pub(super) is_link: bool,
 }
 
-/// Whether a walk goes on.
+/// Whether to continue a walk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// To the next entry.
     On,
-    /// No further.
     Stop,
 }
 
@@ -54,19 +51,19 @@ impl Ignored {
     }
 }
 
-/// What a walk passed over.
+/// What a walk skipped.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
-    /// Directories that could not be read or lie too deep.
+    /// Directories that could not be read or are too deep.
     pub(super) unreadable: usize,
     /// Files and directories that `.gitignore` files name.
     pub(super) ignored: usize,
-    /// Whether the walk ended because there were too many entries.
+    /// Whether the walk stopped at the limit of entries.
     pub(super) is_cut: bool,
 }
 
 impl Passed {
-    /// Says what was passed over, if anything.
+    /// Appends a note about skipped entries, if there are any.
     pub(super) fn note(&self, text: &mut String) {
         if self.unreadable > 0 {
             text.push_str(&format!("[{} directories could not be read]\n", self.unreadable));
@@ -84,7 +81,7 @@ impl Passed {
     }
 }
 
-/// Visits the files and links below a directory: those of a directory by name, then its directories.
+/// Visits the files and links below a directory: first those of a directory by name, then its subdirectories.
 pub(super) fn walk(
     folder: &WorkingFolder,
     start: &FolderPath,
@@ -94,7 +91,7 @@ pub(super) fn walk(
 ) -> Result<Passed, Refusal> {
     let mut passed = Passed::default();
     let mut seen = 0;
-    // The start must be readable: its error is the call's.
+    // An unreadable start is an error of the call.
     folder.open_directory(start.as_path())?;
     let patterns = match ignored {
         Ignored::Skip => Patterns::above(folder, start.as_path()),
@@ -182,7 +179,7 @@ fn list(directory: &Dir, cancel: &CancellationToken) -> Option<Vec<(OsString, Ki
         if cancel.is_cancelled() || entries.len() > MAX_ENTRIES {
             break;
         }
-        // An entry that vanished since is passed over.
+        // An entry that has vanished is skipped.
         if let Ok(entry) = entry
             && let Ok(kind) = entry.file_type()
         {

@@ -1,6 +1,6 @@
-//! `Write`: a whole file at once. It does not merge and does not look at what was there before.
+//! `Write`: writes a whole file. It does not merge with the previous content or read it.
 //!
-//! A write that fails leaves the old file as it was.
+//! If the write fails, the old file is unchanged.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,7 +20,7 @@ struct WriteArguments {
     content: String,
 }
 
-/// Makes the tool `Write`: replaces or creates a file. (LM-T3)
+/// Creates the tool `Write`, which creates or replaces a file. (LM-T3)
 pub fn write() -> FunctionTool {
     FunctionTool::new("Write", DESCRIPTION, |context, arguments: WriteArguments| {
         change(context, move |folder| {

@@ -16,12 +16,12 @@ const INLINE: &[&str] = &[
     "s", "samp", "small", "span", "strong", "sub", "sup", "time", "u", "var", "wbr", "img",
 ];
 
-/// The text of a page.
+/// Extracts the text of a page.
 pub(super) fn text(html: &str) -> String {
     let tokenizer = Tokenizer::new(Collector::default(), TokenizerOpts::default());
     let input = BufferQueue::default();
     input.push_back(StrTendril::from_slice(html));
-    // The sink never asks for a script to be run, so that the first call consumes all of the input.
+    // The sink never requests a script run, so the first call consumes all input.
     let _ = tokenizer.feed(&input);
     tokenizer.end();
     let text = tokenizer.sink.text.take();
@@ -32,7 +32,7 @@ pub(super) fn text(html: &str) -> String {
 #[derive(Default)]
 struct Collector {
     text: RefCell<String>,
-    /// Inside an element whose content is not text of the page.
+    /// Inside an element whose content is not part of the text.
     is_hidden: RefCell<bool>,
 }
 

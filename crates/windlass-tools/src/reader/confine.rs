@@ -1,14 +1,14 @@
-//! Takes the process's rights away: memory, time, files, network, other processes.
+//! Drops the process's rights: memory, time, files, network, other processes.
 //!
-//! Linux: resource limits, Landlock without any path, and a filter that lets only the calls through that a parser
-//! needs. A kernel without Landlock or seccomp leaves the resource limits, as do other systems.
+//! On Linux: resource limits, Landlock without any path, and a seccomp filter that allows only the system calls that a
+//! parser needs. A kernel without Landlock or seccomp, or another system, enforces the resource limits only.
 
 use std::io;
 
 #[cfg(unix)]
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-/// Limits this process. There is no way back.
+/// Limits this process irreversibly.
 pub(super) fn confine() -> io::Result<()> {
     #[cfg(unix)]
     limit_resources()?;
@@ -42,10 +42,10 @@ mod linux {
         SeccompRule, TargetArch, apply_filter,
     };
 
-    /// The newest version that the library knows; an older kernel leaves out what it does not have.
+    /// The newest version that the library supports; an older kernel ignores what it lacks.
     const NEWEST: ABI = ABI::V7;
 
-    /// Memory, threads, time, and files that are open already.
+    /// System calls for memory, threads, time, and open files.
     const ALLOWED: &[libc::c_long] = &[
         libc::SYS_read,
         libc::SYS_readv,
@@ -78,20 +78,21 @@ mod linux {
     ];
 
     pub(super) fn confine() -> io::Result<()> {
-        // A machine that runs out of memory ends this process first; where that is refused, others are as likely.
+        // The kernel kills this process first if memory runs out. If the write fails, it is treated like any other
+        // process.
         let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
         close_files().map_err(io::Error::other)?;
         if TargetArch::try_from(std::env::consts::ARCH).is_err() {
             return Ok(());
         }
         match apply_filter(&filter().map_err(io::Error::other)?) {
-            // A kernel without filters.
+            // The kernel has no seccomp filters.
             Err(seccompiler::Error::Seccomp(error)) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
             other => other.map_err(io::Error::other),
         }
     }
 
-    /// Refuses every file, folder, port, and signal.
+    /// Denies every file, folder, port and signal.
     fn close_files() -> Result<(), RulesetError> {
         let ruleset = Ruleset::default()
             .handle_access(AccessFs::from_all(NEWEST))?
@@ -100,7 +101,7 @@ mod linux {
         ruleset.create()?.restrict_self().map(drop)
     }
 
-    /// All calls but those allowed fail as unknown ones (`ENOSYS`), so that libraries take another way.
+    /// All other system calls fail with `ENOSYS`, so that libraries fall back to other calls.
     fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
         let masked = |argument, mask: libc::c_int, value: libc::c_int| {
             let operator = SeccompCmpOp::MaskedEq(mask as u64);
@@ -120,7 +121,7 @@ mod linux {
     }
 }
 
-/// Tries what the process must not do, and names what succeeded.
+/// Attempts forbidden operations. Returns the names of those that succeeded.
 #[cfg(feature = "testing")]
 pub(super) fn rights() -> String {
     let attempts: [(&str, bool); 6] = [

@@ -9,7 +9,7 @@ use windlass_outbound::Url;
 
 use super::tree;
 
-/// Marked parts that are compared.
+/// Most marked elements that are compared.
 const MAX_MARKED: usize = 50;
 /// An article with less than this share of the page's text, in percent, is not the content of the page.
 const ARTICLE_PERCENT: usize = 30;

@@ -1,11 +1,11 @@
-//! Reads documents in a process of its own: PDF, HTML, Word, and a page of search results.
+//! Reads documents in a separate process: PDF, HTML, Word, and a page of search results.
 //!
-//! Parsers of such formats can overflow the stack, abort, or use memory without end on a hostile file. In this process
-//! that would end every run. The reader process gives up its rights before it reads a byte (`confine.rs`); if it
-//! crashes or exceeds a limit, one read fails.
+//! A hostile file can make a parser overflow the stack, abort, or exhaust the memory, which would end every run of this
+//! process. The reader process drops its rights before it reads a byte (`confine.rs`). If it crashes or exceeds a
+//! limit, one read fails.
 //!
 //! A program that embeds the library calls [`reader_main`] first in `main`, so that it can start itself as a reader, or
-//! names another program that does so. Without a reader, tools refuse these formats.
+//! names another program that does so. Without a reader, tools reject these formats.
 
 mod bare;
 mod confine;
@@ -40,11 +40,11 @@ pub(crate) use self::results::{Found, RIDDLE, is_page};
 pub(crate) use self::wire::{Document, Format, Request};
 use self::wire::{Line, MAX_ANSWER_BYTES};
 
-/// Reader processes at once; each may use [`MAX_MEMORY_BYTES`].
+/// Most concurrent reader processes; each may use [`MAX_MEMORY_BYTES`].
 const MAX_READERS: usize = 4;
-/// Address space of a reader process: a text document of the largest accepted size needs a tenth of it.
+/// Address space of a reader process; a text document of the largest accepted size needs a tenth of it.
 const MAX_MEMORY_BYTES: u64 = 1024 * 1024 * 1024;
-/// A document takes milliseconds; one that needs longer than this does not end.
+/// A document takes milliseconds; a reader that exceeds this is stuck.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Starts reader processes.
@@ -59,7 +59,7 @@ struct Program {
     slots: Semaphore,
 }
 
-/// The reason a document was not read.
+/// Why a document was not read.
 #[derive(Debug, Error)]
 pub(crate) enum ReadError {
     /// The call was cancelled.
@@ -80,14 +80,14 @@ pub(crate) enum ReadError {
     /// The reader process ended early.
     #[error("it is damaged, or needs more than {} MiB of memory ({status})", MAX_MEMORY_BYTES >> 20)]
     Crashed { status: ExitStatus },
-    /// The time limit passed.
+    /// The time limit was exceeded.
     #[error("it could not be read within {} s", TIME_LIMIT.as_secs())]
     Slow,
 }
 
 impl Reader {
-    /// Starts this program as the reader. Refuses every document unless [`reader_main`] was called before. All readers of
-    /// a process share its limit of reader processes.
+    /// Starts this program as the reader. Rejects every document unless [`reader_main`] was called before. All readers
+    /// of a process share its limit of reader processes.
     pub fn this_program() -> Self {
         static OWN: OnceLock<Option<Arc<Program>>> = OnceLock::new();
         Self { program: OWN.get_or_init(|| process::own_program().map(Program::new)).clone() }
@@ -98,12 +98,12 @@ impl Reader {
         Self { program: Some(Program::new(path.into())) }
     }
 
-    /// Refuses every document.
+    /// Rejects every document.
     pub fn none() -> Self {
         Self { program: None }
     }
 
-    /// Reads a document. Waits if too many are being read; the time limit begins afterwards.
+    /// Reads a document. Waits while too many are being read; the time limit begins afterwards.
     pub(crate) async fn read(
         &self,
         request: &Request,
@@ -112,7 +112,7 @@ impl Reader {
     ) -> Result<Document, ReadError> {
         let program = self.program.as_ref().ok_or(ReadError::Absent)?;
         let reading = async {
-            // The semaphore is never closed; without a permit the limit would only be softer.
+            // The semaphore is never closed; without a permit, the limit would only be exceeded.
             let _slot = program.slots.acquire().await.ok();
             tokio::time::timeout(TIME_LIMIT, program.read(request, bytes)).await
         };
@@ -147,7 +147,7 @@ impl Program {
         };
         let head = request.encode();
         let feeding = async move {
-            // A reader that ends early closes its side; its answer or its exit status says why.
+            // A reader that ends early closes its input; its answer or exit status has the reason.
             let _ = async { input.write_all(&head).await.and(input.write_all(bytes).await) }.await;
         };
         let (answer, ()) = tokio::join!(collect(output), feeding);
@@ -162,11 +162,11 @@ impl Program {
     }
 }
 
-/// What came from the process until it closed its output.
+/// The output of the process until it closed its stdout.
 #[derive(Default)]
 struct Answer {
     document: Document,
-    /// The page that was begun last, of all pages.
+    /// The number of the last page begun, and the total.
     page: Option<(u64, u64)>,
     refusal: Option<String>,
     is_complete: bool,
@@ -175,7 +175,7 @@ struct Answer {
 async fn collect(output: impl tokio::io::AsyncRead + Unpin) -> Answer {
     let mut answer = Answer::default();
     let mut lines = BufReader::new(output.take(MAX_ANSWER_BYTES)).lines();
-    // A line that cannot be read is the end of a process that crashed, or of an answer that is too long.
+    // An unreadable line means that the process crashed or that the answer is too long.
     while let Ok(Some(line)) = lines.next_line().await {
         match serde_json::from_str(&line) {
             Ok(Line::Text(text)) => answer.document.text.push_str(&text),
@@ -197,7 +197,7 @@ async fn finish(mut child: Child, answer: Answer) -> Result<Document, ReadError>
     if answer.is_complete {
         return Ok(document);
     }
-    // It may still be writing beyond the limit.
+    // The process may still be writing beyond the limit.
     let _ = child.start_kill();
     let status = child.wait().await.map_err(|error| ReadError::Refused(error.to_string()))?;
     let Some((number, total)) = answer.page else { return Err(ReadError::Crashed { status }) };

@@ -1,6 +1,6 @@
-//! The text of a PDF's pages.
+//! Extracts the text of a PDF's pages.
 //!
-//! No text recognition: a scanned page has no text. No guards: a hostile file ends the process.
+//! There is no text recognition: a scanned page has no text. There are no guards: a hostile file ends the process.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ use super::wire::{Line, Request};
 const DEFAULT_PAGES: u64 = 20;
 const MAX_TEXT_BYTES: usize = 2 * 1024 * 1024;
 
-/// Writes the text of the requested pages, each as soon as it is known.
+/// Writes the text of the requested pages, each as soon as it is extracted.
 pub(super) fn extract(
     bytes: &[u8],
     request: &Request,
@@ -60,7 +60,7 @@ pub(super) fn extract(
 fn load(bytes: &[u8]) -> Result<Document, String> {
     let document = Document::load_mem(bytes).map_err(|error| explain(&error))?;
     if document.is_encrypted() {
-        // The parser leaves out what it could not decrypt.
+        // The parser drops what it could not decrypt.
         document.authenticate_password("").map_err(|error| explain(&error))?;
     }
     Ok(document)
@@ -80,7 +80,7 @@ const PASSWORD: &str = "it needs a password; save a copy that needs none, for ex
                         locked.pdf open.pdf`";
 
 fn page_text(document: &Document, number: u32) -> Result<String, String> {
-    // A panic spoils one page; a crash ends the process.
+    // A panic loses one page; a crash ends the process.
     let extracted = catch_unwind(AssertUnwindSafe(|| {
         let mut text = String::new();
         let mut output = PlainTextOutput::new(&mut text);

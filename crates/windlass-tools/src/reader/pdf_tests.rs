@@ -1,6 +1,6 @@
 //! Encrypted PDF files.
 //!
-//! Parses them in the process of the test, so that only honest files belong here.
+//! The test process parses them itself, so they must not be hostile.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::reader::wire::Format;
 const ENCRYPT: &[u8] = b"Encrypt";
 const HELLO: &[u8] = b"BT /F1 12 Tf 20 100 Td (Hello page) Tj ET";
 
-/// How a test file is locked.
+/// How a test file is encrypted.
 #[derive(Clone, Copy)]
 enum Lock {
     Rc4,
@@ -43,7 +43,7 @@ fn packed(kind: Vec<(&str, Object)>, bytes: &[u8]) -> Stream {
     Stream::new(all, encoder.finish().unwrap())
 }
 
-/// A file of one page, which lies in an object stream of some more bytes, as does the length of what it draws.
+/// A file of one page. Its page and the length of its content are in an object stream of `more` additional bytes.
 fn file(lock: Lock, password: &str, more: usize, encrypt: &str) -> Vec<u8> {
     let mut document = Document::with_version("1.7");
     let content = document.add_object(Stream::new(Dictionary::new(), HELLO.to_vec()));
@@ -56,7 +56,7 @@ fn file(lock: Lock, password: &str, more: usize, encrypt: &str) -> Vec<u8> {
     );
     let locked_bytes = match lock {
         Lock::Rc4 => HELLO.len(),
-        // A block in front, and at least one byte behind to fill the last one.
+        // One block in front, and at least one byte of padding in the last block.
         Lock::Aes256 => 16 + (HELLO.len() / 16 + 1) * 16,
     };
     let index = format!("{} 0 {} {} ", page.0, length.0, first.len());
@@ -78,7 +78,7 @@ fn file(lock: Lock, password: &str, more: usize, encrypt: &str) -> Vec<u8> {
     drawn.dict.set("Length", Object::Reference(length));
     let mut bytes = Vec::new();
     document.save_to(&mut bytes).unwrap();
-    // The library leaves object streams out where it writes.
+    // The library omits object streams when it writes, so this one was written under a placeholder type.
     let kind = memchr::memmem::find(&bytes, b"/Object").unwrap();
     bytes[kind..kind + 7].copy_from_slice(b"/ObjStm");
     bytes.push(b'\n');

@@ -1,6 +1,6 @@
 //! The reader process: limits itself, reads one request from stdin, and writes the answer to stdout.
 //!
-//! Does not decide what a crash means (`mod.rs`).
+//! It does not interpret a crash (`mod.rs`).
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use std::thread;
 use super::wire::{Format, Line, Request};
 use super::{bare, confine, html, results, word};
 
-/// The argument that makes a program a reader.
+/// The argument that starts a program as a reader.
 pub(super) const ARGUMENT: &str = "__read-document";
-/// Parsers recurse deeply on honest files, too; the memory is only reserved.
+/// Parsers recurse deeply even on ordinary files. The memory is only reserved.
 const STACK_BYTES: usize = 64 * 1024 * 1024;
 /// Largest request: the largest file that a tool reads whole, and its head.
 const MAX_REQUEST_BYTES: u64 = 64 * 1024 * 1024;
@@ -35,13 +35,13 @@ pub(super) fn own_program() -> Option<PathBuf> {
     if !IS_READER.load(Ordering::Relaxed) {
         return None;
     }
-    // The link leads to this program even if an upgrade has replaced its file.
+    // The link refers to this program even if an upgrade has replaced its file.
     let link = Path::new("/proc/self/exe");
     if link.exists() { Some(link.to_owned()) } else { std::env::current_exe().ok() }
 }
 
 fn serve() -> io::Result<()> {
-    // The message of a panic could repeat text of the document.
+    // The message of a panic could contain text of the document.
     std::panic::set_hook(Box::new(|_| {}));
     let reading = thread::Builder::new().stack_size(STACK_BYTES).spawn(read_request)?;
     reading.join().unwrap_or_else(|_| Err(io::Error::other("the parser panicked")))
@@ -63,7 +63,7 @@ fn read_request() -> io::Result<()> {
     write(outcome.map_or_else(Line::Refused, |()| Line::End))
 }
 
-/// Parses a document in this process. The inner error is the reason for a refusal.
+/// Parses a document in this process. The inner error is the reason for a rejection.
 fn parse(
     request: &Request,
     bytes: &[u8],
@@ -94,7 +94,7 @@ fn parse(
     }
 }
 
-/// Parses a document in this process, which a hostile one may end; returns whether it was read.
+/// Parses a document in this process, which a hostile one may end. Returns whether it was read.
 #[cfg(feature = "testing")]
 pub(crate) fn is_readable(request: &Request, bytes: &[u8]) -> bool {
     matches!(parse(request, bytes, &mut |_| Ok(())), Ok(Ok(())))

@@ -1,6 +1,6 @@
 //! Parses DuckDuckGo's result page into a list.
 //!
-//! The search tool makes the request.
+//! The search tool sends the request.
 
 use htmd::Node;
 use reqwest::Url;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::tree::{attribute, has_class, parse_page, text, walk};
 
-/// What the page says to a client that it takes for a program.
+/// The message for a page that blocks automated clients.
 pub(crate) const RIDDLE: &str = "it takes this for a program and refuses to answer for a while; wait, or have another search engine \
 configured";
 
-/// Something that was found.
+/// A search result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Found {
     pub title: String,
@@ -20,12 +20,12 @@ pub(crate) struct Found {
     pub snippet: String,
 }
 
-/// Whether an address is a page's.
+/// Whether a URL uses HTTP or HTTPS.
 pub(crate) fn is_page(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
 }
 
-/// Parses a page of results to a JSON list.
+/// Converts a page of results to a JSON list.
 pub(super) fn results(page: &str) -> Result<String, String> {
     let found = parse(page)?;
     serde_json::to_string(&found).map_err(|error| error.to_string())
@@ -60,7 +60,7 @@ fn parse(page: &str) -> Result<Vec<Found>, String> {
     Ok(found)
 }
 
-/// Where a result leads: links go by way of a page that counts.
+/// The target of a result, whose link goes through a page that counts clicks.
 fn target(href: &str) -> String {
     let whole =
         if let Some(rest) = href.strip_prefix("//") { format!("https://{rest}") } else { href.to_owned() };

@@ -1,6 +1,6 @@
 //! Parses HTML into a tree, and walks it without recursion.
 //!
-//! Knows nothing of what a page means (`html.rs`).
+//! It does not know the meaning of elements (`html.rs`).
 
 use std::rc::Rc;
 
@@ -9,9 +9,9 @@ use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::{ParseOpts, parse_document};
 use markup5ever_rcdom::{NodeData, RcDom};
 
-/// The parser receives this much between two checks of the depth.
+/// Bytes passed to the parser between two checks of the depth.
 const PIECE_BYTES: usize = 4096;
-/// Browsers nest 512 elements at most. The parser needs the square of the depth in time.
+/// Browsers nest at most 512 elements. The parser's time grows with the square of the depth.
 const MAX_DEPTH: usize = 1024;
 
 /// Parses a page; `None` if it is nested too deeply.
@@ -54,7 +54,7 @@ pub(crate) fn attribute(node: &Node, wanted: &str) -> Option<String> {
     attrs.iter().find(|attr| &*attr.name.local == wanted).map(|attr| attr.value.to_string())
 }
 
-/// Changes the value of an attribute if the element has it; `None` removes it.
+/// Changes the value of an attribute if the element has it; `None` removes the attribute.
 pub(super) fn change(node: &Node, wanted: &str, change: impl FnOnce(&str) -> Option<String>) {
     let NodeData::Element { attrs, .. } = &node.data else { return };
     let mut attrs = attrs.borrow_mut();
@@ -71,7 +71,7 @@ pub(crate) fn has_class(node: &Node, class: &str) -> bool {
         .is_some_and(|classes| classes.split_ascii_whitespace().any(|known| known == class))
 }
 
-/// A node and all below it, in the order of the page.
+/// A node and all its descendants in document order.
 pub(crate) fn walk(root: &Rc<Node>) -> Vec<Rc<Node>> {
     let (mut found, mut open) = (Vec::new(), vec![root.clone()]);
     while let Some(node) = open.pop() {
@@ -92,7 +92,7 @@ pub(crate) fn text(root: &Rc<Node>) -> String {
     all
 }
 
-/// Removes the nodes below a node that fit.
+/// Removes the descendants that match.
 pub(super) fn remove(root: &Rc<Node>, fits: impl Fn(&Node) -> bool) {
     for node in walk(root) {
         node.children.borrow_mut().retain(|child| !fits(child));

@@ -1,15 +1,14 @@
 //! The messages between the two processes: one line of JSON and the document in, lines of JSON out.
 //!
-//! Starts nothing and parses no document.
+//! It starts no process and parses no document.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Largest answer: far more than a tool shows.
+/// Largest answer; far more than a tool displays.
 pub(super) const MAX_ANSWER_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The format of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Format {
@@ -19,24 +18,24 @@ pub(crate) enum Format {
     Word,
     /// A page of the web as Markdown.
     Html,
-    /// A page of the web as text without structure, if it cannot be converted.
+    /// A web page as text without structure, if it cannot be converted.
     BareHtml,
     /// A page of search results as a JSON list.
     Results,
-    /// Reports which of the process's rights are left.
+    /// Reports which rights the process still has.
     #[cfg(feature = "testing")]
     Rights,
 }
 
-/// Says how to read the document that follows.
+/// Describes how to read the document that follows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub format: Format,
-    /// The address of a page; its links are relative to it.
+    /// The URL of a page; its links are relative to it.
     pub base: Option<String>,
     /// The first page to read, from 1.
     pub first: u64,
-    /// The number of pages.
+    /// The number of pages; `None`: all.
     pub count: Option<u64>,
 }
 
@@ -53,22 +52,18 @@ pub(crate) struct Document {
 pub(super) enum Line {
     Title(String),
     Text(String),
-    /// Begins a page.
-    Page {
-        number: u64,
-        total: u64,
-    },
+    Page { number: u64, total: u64 },
     Refused(String),
     End,
 }
 
 impl Format {
-    /// The format of a document that only a reader can show; `None` for text and anything else.
+    /// The format of a document that only a reader can parse; `None` for text and anything else.
     pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
         if bytes.starts_with(b"%PDF-") {
             return Some(Self::Pdf);
         }
-        // A ZIP archive whose first file has the name of a part that Office documents have.
+        // A ZIP archive whose first file has a name that Office documents use.
         let is_archive = bytes.starts_with(b"PK\x03\x04");
         let name = bytes.get(30..).unwrap_or_default();
         let begins = [&b"[Content_Types].xml"[..], b"_rels/", b"word/", b"docProps/"];
@@ -91,12 +86,12 @@ impl fmt::Display for Format {
 }
 
 impl Request {
-    /// Reads all of a document.
+    /// A request for the whole document.
     pub(crate) fn whole(format: Format) -> Self {
         Self { format, base: None, first: 1, count: None }
     }
 
-    /// The line in front of the document.
+    /// The line before the document.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');

@@ -1,6 +1,6 @@
-//! The text of a Word document (Office Open XML, ECMA-376 part 1): paragraphs, headings, lists, and tables.
+//! Extracts the text of a Word document (Office Open XML, ECMA-376 part 1): paragraphs, headings, lists and tables.
 //!
-//! Leaves out headers, footnotes, comments, and deleted text.
+//! Headers, footnotes, comments and deleted text are skipped.
 
 use std::io::{Cursor, Read};
 
@@ -11,13 +11,13 @@ use zip::ZipArchive;
 
 /// The part that holds the text.
 const PART: &str = "word/document.xml";
-/// Largest part: far more than a book has.
+/// Largest part; far more than a book has.
 const MAX_PART_BYTES: u64 = 256 * 1024 * 1024;
 const MAX_TEXT_BYTES: usize = 2 * 1024 * 1024;
-/// Word has nine.
+/// Deepest heading level in Markdown; Word has nine.
 const MAX_HEADING: usize = 6;
 
-/// The text of a document.
+/// Extracts the text of a document.
 pub(super) fn extract(bytes: &[u8]) -> Result<String, String> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
     let part = archive
@@ -54,11 +54,11 @@ pub(super) fn extract(bytes: &[u8]) -> Result<String, String> {
 struct Writer {
     text: String,
     line: String,
-    /// Inside an element whose text is shown.
+    /// Inside an element whose text is extracted.
     is_text: bool,
     heading: usize,
     is_list: bool,
-    /// The cells of the current row, in each table that is open.
+    /// The cells of the current row, for each open table.
     rows: Vec<Vec<String>>,
 }
 
@@ -141,7 +141,7 @@ fn value(element: &BytesStart<'_>) -> Option<String> {
     Some(attribute.value.into_owned())
 }
 
-/// The level of a heading's style: `Title`, `Heading1`, `heading 2`; 0 for other styles.
+/// The heading level of a style: `Title`, `Heading1`, `heading 2`; 0 for other styles.
 fn level(style: &str) -> usize {
     let style = style.to_ascii_lowercase();
     if style == "title" {

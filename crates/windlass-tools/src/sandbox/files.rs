@@ -1,8 +1,8 @@
-//! The files that a command sees: the working folder and a scratch folder to change, the system's programs to read and
-//! run, and what the configuration adds. Everything else is refused by Landlock.
+//! File access of a command: the working and scratch folders are writable, the system's programs readable and
+//! executable, plus what the configuration adds. Landlock denies everything else.
 //!
-//! Metadata is not hidden: whether a file exists, and how large it is, the kernel tells whom it told before. Nor is it
-//! kept from being changed: that is the matter of the mounts (`shell/mounts.rs`).
+//! Metadata is not hidden: Landlock does not restrict whether a file exists or how large it is. Read-only mounts
+//! protect metadata from changes (`shell/mounts.rs`).
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -16,10 +16,11 @@ use landlock::{
 use super::Sandbox;
 use super::opening::{Opened, find};
 
-/// The newest version of Landlock that the library knows; an older kernel leaves out what it does not have.
+/// The newest version of Landlock that the library supports; an older kernel ignores what it lacks.
 const NEWEST: ABI = ABI::V7;
 
-/// What a program needs to be run: itself, libraries, certificates, names, zones. Of `/etc` only what holds no secret.
+/// What programs need to run: executables, libraries, certificates, host names, time zones. Of `/etc`, only files
+/// without secrets.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -68,31 +69,30 @@ const SYSTEM: &[&str] = &[
     "/sys/devices/system/cpu",
 ];
 
-/// Devices that do nothing to the machine.
+/// Devices that cannot affect the machine.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// What every command sees of the system.
+/// The system paths that every command can read.
 pub(super) fn system<'a>() -> impl Iterator<Item = &'a Path> {
     SYSTEM.iter().map(Path::new)
 }
 
-/// The system's own places that a program may be run from, for what is looked for by name.
+/// Whether a program path belongs to the system, for lookups by name.
 fn is_system(path: &Path) -> bool {
     SYSTEM.iter().any(|system| path.starts_with(system))
 }
 
-/// Makes the list of what a command sees: places to change, and others to read; `None` where the kernel turns out to
-/// have none.
+/// Creates the Landlock ruleset: writable places and readable ones. Returns `None` if the kernel has no Landlock.
 pub(super) fn ruleset(network: bool, places: &[Opened], read: &[Opened]) -> Result<Option<OwnedFd>, String> {
     let failed = |error: RulesetError| format!("the kernel does not take the list of files: {error}");
-    // A device that a command made would be the machine's own.
+    // Without device files: a device node would give access to the machine's device.
     let own = AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
     let looks = AccessFs::from_read(NEWEST);
     let mut created = Ruleset::default()
         .handle_access(AccessFs::from_all(NEWEST))
         .and_then(|ruleset| ruleset.scope(Scope::from_all(NEWEST)))
         .and_then(|ruleset| match network {
-            // What the filter of calls leaves to inherited sockets, this takes.
+            // Covers inherited sockets, which the seccomp filter does not restrict.
             false => ruleset.handle_access(AccessNet::from_all(NEWEST)),
             true => Ok(ruleset),
         })
@@ -100,7 +100,7 @@ pub(super) fn ruleset(network: bool, places: &[Opened], read: &[Opened]) -> Resu
         .map_err(failed)?;
     let devices = AccessFs::ReadFile | AccessFs::WriteFile;
     let system = SYSTEM.iter().map(|path| (path, looks)).chain(DEVICES.iter().map(|path| (path, devices)));
-    // The system's own links are followed, and none that a command may have put there.
+    // Follows links of the system, but none that a command may have created.
     let is_the_systems = |link: &Path| !places.iter().any(|place| link.starts_with(&place.path));
     for (path, access) in system {
         let path = Path::new(path);
@@ -117,7 +117,7 @@ pub(super) fn ruleset(network: bool, places: &[Opened], read: &[Opened]) -> Resu
     Ok(created.into())
 }
 
-/// Adds what may be done below a path that was opened.
+/// Adds access rights below an opened path.
 fn below(
     ruleset: RulesetCreated,
     path: &Path,
@@ -127,7 +127,7 @@ fn below(
     let failed =
         |error: &dyn std::fmt::Display| format!("`{}` cannot be opened to commands: {error}", path.display());
     let is_dir = handle.metadata().map_err(|error| failed(&error))?.is_dir();
-    // Of a file only what can be done to a file.
+    // Files accept only the rights that apply to files.
     let access = if is_dir { access } else { access & AccessFs::from_file(NEWEST) };
     ruleset.add_rule(PathBeneath::new(handle, access)).map_err(|error| failed(&error))
 }
@@ -144,8 +144,8 @@ pub(super) fn search_path(sandbox: &Sandbox, path: &str) -> String {
     joined.filter(|path| !path.is_empty()).unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into())
 }
 
-/// Opens `/proc` to read, whichever it is by now. Of a process outside it tells what anybody is told, and what is secret
-/// the kernel keeps from whoever is held. Only calls the kernel; where it refuses, `/proc` stays closed.
+/// Makes the current `/proc` readable. The kernel protects the secrets of processes outside the sandbox. Only makes
+/// system calls; if they fail, `/proc` stays inaccessible.
 pub(super) fn open_processes(ruleset: &OwnedFd) {
     #[repr(C, packed)]
     struct Beneath {
@@ -153,7 +153,7 @@ pub(super) fn open_processes(ruleset: &OwnedFd) {
         parent: libc::c_int,
     }
     const PATH_BENEATH: libc::c_int = 1;
-    // SAFETY: the path ends with null; the kernel reads one structure of its own layout.
+    // SAFETY: the path is null-terminated; the kernel reads one structure in its own layout.
     unsafe {
         let parent = libc::open(c"/proc".as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
         if parent < 0 {

@@ -1,8 +1,8 @@
-//! The calls of the kernel that a command may not make: those that look into other processes, change the machine, make
-//! a namespace in which everything is allowed, or open a socket.
+//! The system calls that a command cannot make: those that inspect other processes, change the machine, create a
+//! namespace with full rights, or open a socket.
 //!
-//! It is a list of what is refused, since programs need hundreds of calls and new ones every year; files, which are the
-//! most of it, are `files`' matter.
+//! It is a deny list, because programs need hundreds of calls and new ones appear every year. Landlock restricts files
+//! (`files.rs`).
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use seccompiler::{
     TargetArch, sock_filter,
 };
 
-/// Refused with `EPERM`.
+/// Denied with `EPERM`.
 const REFUSED: &[libc::c_long] = &[
-    // Other processes.
+    // Access to other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -22,7 +22,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_kcmp,
     libc::SYS_migrate_pages,
     libc::SYS_move_pages,
-    // What is mounted where, and namespaces.
+    // Mounts and namespaces.
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -36,10 +36,10 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_mount_setattr,
     libc::SYS_unshare,
     libc::SYS_setns,
-    // A file by a handle passes all folders on its way.
+    // Opening a file by handle bypasses the checks of its parent folders.
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
-    // The kernel, the machine, its clock.
+    // The kernel, the machine and its clock.
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,
@@ -60,14 +60,14 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_sethostname,
     libc::SYS_setdomainname,
     libc::SYS_vhangup,
-    // Keys of the session.
+    // Session keys.
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
 ];
 
-/// Said not to exist (`ENOSYS`), so that programs take the older call, which can be looked into: `clone3` and `openat2`
-/// hide their flags behind a pointer, and a ring opens files and sockets without a call of its own.
+/// Reported as missing (`ENOSYS`), so that programs fall back to calls that can be filtered. `clone3` and `openat2`
+/// hide their flags behind a pointer, and `io_uring` opens files and sockets without further calls.
 const UNKNOWN: &[libc::c_long] = &[
     libc::SYS_clone3,
     libc::SYS_openat2,
@@ -76,7 +76,7 @@ const UNKNOWN: &[libc::c_long] = &[
     libc::SYS_io_uring_register,
 ];
 
-/// Calls that give a file a mode, and which argument that is.
+/// Calls that set a file's mode, with the index of that argument.
 const MODES: &[(libc::c_long, u8)] = &[
     (libc::SYS_fchmod, 1),
     (libc::SYS_fchmodat, 2),
@@ -90,20 +90,20 @@ const MODES: &[(libc::c_long, u8)] = &[
     (libc::SYS_mknod, 1),
 ];
 
-/// Calls that give a file a mode where they make it, and which arguments are their flags and the mode.
+/// Calls that create a file with a mode, with the indices of flags and mode.
 const OPENS: &[(libc::c_long, u8, u8)] = &[
     (libc::SYS_openat, 2, 3),
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, 1, 2),
 ];
 
-/// Bits of a mode with which a program runs as the file's owner or group, whoever starts it: outside as well.
+/// Mode bits that run a program as the file's owner or group. They would take effect outside the sandbox too.
 const BORROWS: [libc::mode_t; 2] = [libc::S_ISUID, libc::S_ISGID];
 
-/// Flags with which a file is made; the second has a bit of its own beside that of a folder.
+/// Flags that create a file. `O_TMPFILE` includes the bit of `O_DIRECTORY`, which is removed here.
 const MAKES: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
 
-/// Flags of `clone` that make a namespace.
+/// Flags of `clone` that create a namespace.
 const NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWNS,
     libc::CLONE_NEWUSER,
@@ -114,16 +114,16 @@ const NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWCGROUP,
 ];
 
-/// Calls of the second ABI of x86-64, which have numbers of their own.
+/// First call number of the x32 ABI of x86-64.
 #[cfg(target_arch = "x86_64")]
 const X32: u32 = 0x4000_0000;
 
-/// Whether filters can be made for the machine's processor.
+/// Whether filters can be built for this processor architecture.
 pub(super) fn is_known_machine() -> bool {
     TargetArch::try_from(std::env::consts::ARCH).is_ok()
 }
 
-/// The filters of a command.
+/// Builds the filters of a command.
 pub(super) fn filters(network: bool) -> Result<Vec<BpfProgram>, String> {
     let mut refused: BTreeMap<i64, Vec<SeccompRule>> =
         REFUSED.iter().map(|call| (*call, Vec::new())).collect();
@@ -136,7 +136,7 @@ pub(super) fn filters(network: bool) -> Result<Vec<BpfProgram>, String> {
         .map(|flag| rule(&[(0, SeccompCmpOp::MaskedEq(*flag as u64), *flag as u64)]))
         .collect();
     refused.insert(libc::SYS_clone, namespaces?);
-    // Only its own limits.
+    // Changes of its own limits only.
     refused.insert(libc::SYS_prlimit64, vec![rule(&[(0, SeccompCmpOp::Ne, 0)])?]);
     for (call, mode) in MODES {
         refused.insert(*call, BORROWS.iter().map(|bit| rule(&[has(*mode, *bit)])).collect::<Result<_, _>>()?);
@@ -154,39 +154,39 @@ pub(super) fn filters(network: bool) -> Result<Vec<BpfProgram>, String> {
         .collect()
 }
 
-/// The sockets that are refused: all of them, or, with the network, those of other kinds than the network's. A rule
-/// without a condition is none at all: the list is then empty, and every call is refused.
+/// Rules for the denied sockets. With network access, they deny raw sockets and all other families. The empty list denies
+/// every call, because a rule without a condition does not exist.
 fn sockets(network: bool) -> Result<Vec<SeccompRule>, String> {
     if !network {
         return Ok(Vec::new());
     }
     let (is, is_not) = (SeccompCmpOp::Eq, SeccompCmpOp::Ne);
     let [v4, v6, routes] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(|family| family as u64);
-    // The kind is in the lowest four bits; flags stand above them.
+    // The type is in the lowest four bits; flags are above them.
     let raw =
         |family| rule(&[(0, is.clone(), family), (1, SeccompCmpOp::MaskedEq(0xf), libc::SOCK_RAW as u64)]);
     Ok(vec![
         rule(&[(0, is_not.clone(), v4), (0, is_not.clone(), v6), (0, is_not.clone(), routes)])?,
         raw(v4)?,
         raw(v6)?,
-        // Of the kernel's own sockets only that which tells routes and addresses.
+        // Of netlink sockets, only the one for routes and addresses is allowed.
         rule(&[(0, is.clone(), routes), (2, is_not, libc::NETLINK_ROUTE as u64)])?,
     ])
 }
 
-/// The pairs of sockets that are refused: those that send letters, each of which may be addressed to any socket that is
-/// a file. The kernel takes raw ones for such. Of the other kinds each reaches its fellow alone.
+/// Rules for the denied socket pairs: datagram types, whose messages can be sent to any Unix socket. The kernel treats
+/// raw ones as datagrams. Other pairs connect only to each other.
 fn pairs() -> Result<Vec<SeccompRule>, String> {
     let kinds = [libc::SOCK_DGRAM, libc::SOCK_RAW];
     kinds.iter().map(|kind| rule(&[(1, SeccompCmpOp::MaskedEq(0xf), *kind as u64)])).collect()
 }
 
-/// An argument that has a bit.
+/// A condition: the argument has this bit.
 fn has(argument: u8, bit: u32) -> (u8, SeccompCmpOp, u64) {
     (argument, SeccompCmpOp::MaskedEq(bit.into()), bit.into())
 }
 
-/// A rule about arguments, all of which have to be so.
+/// A rule whose conditions must all hold.
 fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, String> {
     let conditions: Result<Vec<_>, _> = conditions
         .iter()
@@ -210,7 +210,7 @@ fn program(rules: BTreeMap<i64, Vec<SeccompRule>>, error: libc::c_int) -> Result
     Ok(program)
 }
 
-/// Refuses the calls of the second ABI, which a list of numbers would let pass.
+/// Denies calls of the x32 ABI, which would bypass a filter by number.
 #[cfg(target_arch = "x86_64")]
 fn without_x32() -> [sock_filter; 3] {
     const LOAD_WORD: u16 = 0x20;
@@ -219,7 +219,7 @@ fn without_x32() -> [sock_filter; 3] {
     let instruction = |code, jt, jf, k| sock_filter { code, jt, jf, k };
     let refused = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
     [
-        // The number of the call stands at 0.
+        // The call number is at offset 0.
         instruction(LOAD_WORD, 0, 0, 0),
         instruction(JUMP_IF_AT_LEAST, 0, 1, X32),
         instruction(RETURN, 0, 0, refused),

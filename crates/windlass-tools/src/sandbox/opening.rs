@@ -1,8 +1,8 @@
-//! The files and folders that the configuration opens to commands: found without following a link, and held from the
-//! start of this process on.
+//! The files and folders that the configuration opens to commands. They are resolved without following links and kept
+//! open from the start of this process.
 //!
-//! A command may put a link in the place of whatever lies in a folder that it may change. Where a configured path went
-//! through it, the next command would be let into what the link leads to.
+//! A command can replace anything in a folder it may write by a link. A configured path through that link would give
+//! the next command access to the link's target.
 
 use std::collections::VecDeque;
 use std::ffi::{CString, OsStr, OsString};
@@ -13,48 +13,49 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// One path of the configuration.
+/// One configured path.
 #[derive(Debug)]
 pub(super) struct Opening {
-    /// The list that it stands in.
+    /// The configuration key of its list.
     key: &'static str,
     path: PathBuf,
-    /// What was there at the start; held open, so that its number is nobody else's.
+    /// The file at startup. Kept open, so that its inode number is not reused.
     first: Option<File>,
 }
 
-/// What is there now, with its path, which has no links.
+/// The current file, with its path, which has no links.
 pub(crate) struct Opened {
     pub path: PathBuf,
     pub handle: File,
 }
 
-/// Why nothing is opened.
+/// Why a path cannot be opened.
 #[derive(Debug)]
 pub(super) enum Blocked {
-    /// Nothing is there, or nobody is let there.
+    /// The file is missing or inaccessible.
     Missing,
-    /// A link is on the way.
-    Link { at: PathBuf, to: PathBuf },
-    /// The system refused.
+    /// A link is on the path.
+    Link {
+        at: PathBuf,
+        to: PathBuf,
+    },
     Failed(io::Error),
 }
 
 impl Opening {
-    /// Looks at what is there now, at the start.
+    /// Resolves a path at startup.
     pub(super) fn new(key: &'static str, path: &Path) -> Self {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let first = find(&path, |_| false).ok();
         Self { key, path, first }
     }
 
-    /// The path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is there now; `None` where nothing is. Refuses a link on the way, whoever put it there and whenever, and what
-    /// has come since the start into one of `places`, which commands may change.
+    /// Opens the current file; `None` if it is missing. Returns an error if a link is on the path, or if the file has
+    /// appeared since startup in one of `places`, which commands may change.
     pub(super) fn now(&self, places: &[&Path]) -> Result<Option<Opened>, String> {
         let Self { key, path, first } = self;
         let named = || format!("`{}` in `{key}` of `[tools.bash]`", path.display());
@@ -89,7 +90,7 @@ impl Opening {
     }
 }
 
-/// Refuses a path that leads to anything but what was opened before.
+/// Returns an error if a path no longer refers to the opened file.
 pub(super) fn still_leads_to(path: &Path, meant: &File) -> Result<(), String> {
     let is_there = match find(path, |_| false) {
         Ok(found) => is_same(meant, &found).map_err(|error| error.to_string())?,
@@ -110,11 +111,11 @@ fn is_same(one: &File, other: &File) -> io::Result<bool> {
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
-/// Linux follows as many (`path_resolution(7)`).
+/// Linux has the same limit (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;
 
-/// Opens what an absolute path names, part by part, through those links alone that `follows` lets it go through; it is
-/// given the path of each, which has no links before its last part.
+/// Opens an absolute path component by component. Follows only links for which `follows` returns `true`; it receives
+/// the link's path, whose parents are resolved.
 pub(super) fn find(path: &Path, follows: impl Fn(&Path) -> bool) -> Result<File, Blocked> {
     let root = open_at(libc::AT_FDCWD, OsStr::new("/"))?;
     let mut way = vec![(PathBuf::from("/"), root)];
@@ -144,14 +145,14 @@ pub(super) fn find(path: &Path, follows: impl Fn(&Path) -> bool) -> Result<File,
     way.pop().map(|(_, found)| found).ok_or(Blocked::Missing)
 }
 
-/// Opens a part of a path, be it a link itself, for nothing but to know it.
+/// Opens a component, or a link itself, as a handle without access to its content.
 fn open_at(parent: RawFd, name: &OsStr) -> Result<File, Blocked> {
     let name = CString::new(name.as_bytes()).map_err(|error| Blocked::Failed(error.into()))?;
     let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: the name ends with null, and the parent is open.
+    // SAFETY: the name is null-terminated, and the parent is open.
     let opened = unsafe { libc::openat(parent, name.as_ptr(), flags) };
     if opened >= 0 {
-        // SAFETY: it was opened just now, and nobody else has it.
+        // SAFETY: it was just opened and has no other owner.
         return Ok(unsafe { File::from_raw_fd(opened) });
     }
     let error = io::Error::last_os_error();
@@ -163,10 +164,10 @@ fn open_at(parent: RawFd, name: &OsStr) -> Result<File, Blocked> {
     })
 }
 
-/// What a link says.
+/// The target of a link.
 fn target(link: &File) -> Result<PathBuf, Blocked> {
     let mut text = vec![0_u8; libc::PATH_MAX as usize];
-    // SAFETY: the name ends with null; the kernel writes at most as many bytes as there are.
+    // SAFETY: the name is null-terminated; the kernel writes at most the buffer's length.
     let read =
         unsafe { libc::readlinkat(link.as_raw_fd(), c"".as_ptr(), text.as_mut_ptr().cast(), text.len()) };
     let size = usize::try_from(read).map_err(|_| Blocked::Failed(io::Error::last_os_error()))?;
@@ -181,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with a file in it, and links that lead there from another folder.
+    /// A folder with a file, and links to it from another folder.
     fn linked() -> (tempfile::TempDir, PathBuf) {
         let root = tempfile::tempdir().unwrap();
         let top = root.path().canonicalize().unwrap();
@@ -212,7 +213,7 @@ mod tests {
             let found = find(&top.join(name), |_| false);
             assert!(matches!(&found, Err(Blocked::Link { .. })), "{name}: {found:?}");
         }
-        // Each link is asked about where it lies, the second one as well.
+        // Every link is checked with its own path, including the second.
         let second = find(&top.join("links/twice"), |at| at.ends_with("links/twice")).unwrap_err();
         let Blocked::Link { at, to } = second else { panic!("{second:?}") };
         assert_eq!((at, to), (top.join("links/whole"), top.join("real")));

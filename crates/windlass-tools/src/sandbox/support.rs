@@ -1,30 +1,30 @@
-//! What the running kernel can do to hold a command: asked, not guessed from its version.
+//! Which sandbox features the running kernel supports, tested rather than derived from its version.
 //!
-//! It is asked once for each process.
+//! The test runs once per process.
 
 use std::sync::OnceLock;
 
 use crate::shell::{can_have_a_namespace, can_have_mounts};
 
-/// What the running kernel has.
+/// The features of the running kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Support {
-    /// The version of Landlock, where it is on. From 3 on (Linux 6.2) a file outside cannot be cut short either; from
-    /// 6 on (Linux 6.12) processes outside cannot be signalled.
+    /// The Landlock version, if it is enabled. From 3 on (Linux 6.2), files outside cannot be truncated; from 6 on
+    /// (Linux 6.12), processes outside cannot be signalled.
     pub landlock: Option<u32>,
-    /// Whether calls of the kernel can be filtered.
+    /// Whether system calls can be filtered.
     pub seccomp: bool,
-    /// Whether a command can have a namespace of processes, which ends as a whole: no daemon outlives it.
+    /// Whether a command can have a PID namespace. It ends as a whole, so no daemon survives it.
     pub processes: bool,
-    /// Whether a command can have mounts of its own, in which modes, owners and times of files outside stay as they are.
+    /// Whether a command can have separate mounts, which protect modes, owners and times of files outside.
     pub mounts: bool,
 }
 
-/// The oldest Landlock that keeps what is in files outside from being changed.
+/// The oldest Landlock that protects the contents of files outside.
 const LANDLOCK_MIN: u32 = 3;
 
 impl Support {
-    /// What is missing to hold a command's files and calls; empty where nothing is.
+    /// What is missing to restrict a command's files and calls; empty if nothing is.
     pub fn missing(&self) -> String {
         let landlock = match self.landlock {
             None => Some("Landlock is not on".to_owned()),
@@ -37,7 +37,7 @@ impl Support {
         landlock.into_iter().chain(seccomp).collect::<Vec<_>>().join("; ")
     }
 
-    /// What a command could still do with all of it, in words for people; empty where nothing is known.
+    /// What a command could still do in spite of all features, in words for people; empty if nothing is known.
     pub fn gaps(&self) -> Vec<&'static str> {
         let mut gaps = Vec::new();
         if !self.processes {
@@ -53,7 +53,7 @@ impl Support {
     }
 }
 
-/// Asks the running kernel.
+/// Tests the running kernel, once per process.
 pub fn support() -> Support {
     static SUPPORT: OnceLock<Support> = OnceLock::new();
     *SUPPORT.get_or_init(|| Support {
@@ -67,7 +67,7 @@ pub fn support() -> Support {
 fn landlock() -> Option<u32> {
     const VERSION: libc::c_uint = 1;
     let nothing = std::ptr::null::<libc::c_void>();
-    // SAFETY: with this flag the kernel reads no memory and makes nothing; it answers with its version.
+    // SAFETY: with this flag, the kernel reads no memory and returns its version.
     let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, nothing, 0_usize, VERSION) };
     u32::try_from(version).ok().filter(|version| *version > 0)
 }

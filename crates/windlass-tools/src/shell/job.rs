@@ -1,7 +1,6 @@
-//! One command from its start to its end, in a thread of its own, which the kernel binds it to: where the thread or the
-//! process goes, the command goes.
+//! One command from start to end, on a thread that the kernel binds it to: it dies with the thread or the process.
 //!
-//! When the command ends, whatever it has started ends with it, in the background as well.
+//! When the command ends, all its descendants end, including background processes.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -21,95 +20,95 @@ use super::watch as processes;
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// By itself, with a code.
+    /// It exited with a code.
     Code(i32),
-    /// By a signal.
+    /// It was killed by a signal.
     Signal(i32),
-    /// It was ended, and why.
+    /// It was stopped, for this reason.
     Stopped(Stop),
 }
 
-/// Why a command was ended.
+/// Why a command was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// Nobody wants it any more.
+    /// It was cancelled.
     Unwanted,
-    /// Its time was up.
+    /// It exceeded its time limit.
     Late,
-    /// It had more processes than it may have.
+    /// It exceeded its limit of processes.
     Processes,
-    /// It wrote more than there is room for.
+    /// It exceeded the quota of its files.
     Room,
 }
 
-/// What is started, and what it may take.
+/// A command to start, with its limits.
 pub(crate) struct Order {
     pub launch: Launch,
-    /// Processes at a time, and their threads.
+    /// Most concurrent processes, threads included.
     pub processes: usize,
-    /// What its files may hold.
+    /// The quota of its files.
     pub room: Option<Room>,
-    /// Its scratch folder, which goes with it.
+    /// Its scratch folder, deleted at its end.
     pub scratch: Scratch,
 }
 
-/// Room for the files of a command.
+/// The quota of a command's files.
 pub(crate) struct Room {
     quota: Arc<dyn FolderQuota>,
-    /// Bytes that files may hold when it ends: the limit, or what they held before if that is more. A command that
-    /// deletes files is not stopped.
+    /// Most bytes of files at its end: the limit, or the earlier usage if that is higher. A command that deletes files
+    /// is not stopped.
     most: u64,
-    /// Bytes that were left when it started.
+    /// Bytes left at the start.
     left: u64,
-    /// Whether files could be counted when it started.
+    /// Whether the files could be counted at the start.
     was_counted: bool,
 }
 
 impl Room {
-    /// The room in a folder; `None` if the folder has no limit. Blocks.
+    /// The quota of a folder; `None` if it has no limit. Blocks.
     pub(crate) fn of(folder: &WorkingFolder) -> Option<Self> {
         let quota = folder.quota()?.clone();
-        // Where files cannot be counted, a command may delete them and write none.
+        // If files cannot be counted, a command may delete files and write none.
         let counted = quota.taken();
         let (was_counted, taken) = (counted.is_ok(), counted.unwrap_or(u64::MAX));
         let limit = quota.limit();
         Some(Self { quota, most: limit.max(taken), left: limit.saturating_sub(taken), was_counted })
     }
 
-    /// Bytes that one more file may hold.
+    /// Largest size of a further file in bytes.
     pub(crate) fn left(&self) -> u64 {
         self.left
     }
 
-    /// Whether files hold more than they may. A command that makes them uncountable could write any number. Blocks.
+    /// Whether the quota is exceeded. Making the files uncountable counts as exceeding it. Blocks.
     fn is_passed(&self) -> bool {
         self.quota.taken().map_or(self.was_counted, |taken| taken > self.most)
     }
 }
 
-/// A command at work, or one that has ended.
+/// A running or ended command.
 pub(crate) struct Job {
     heard: Mutex<Heard>,
     ended: watch::Receiver<Option<Ended>>,
     wish: AtomicU8,
-    /// Whoever attends the command holds it: a job that is only remembered keeps nothing open.
+    /// Wakes the attendant, which owns it. An ended job therefore keeps no descriptor open.
     bell: Weak<OwnedFd>,
 }
 
-/// What is wished for a command: 0, that it goes on.
+/// The requested action; 0: continue.
 const STOP: u8 = 1;
 const LATE: u8 = 2;
 const KILL: u8 = 3;
 
-/// How long a command may take to end by itself once it is told to.
+/// How long a command may take to end after SIGTERM.
 const GRACE_MS: u64 = 2_000;
-/// How often daemons are looked for: one that was killed is seen until it is gone.
+/// Most searches for daemons; a killed process is visible until it is gone.
 const HUNTS: usize = 50;
-/// How often its processes are counted, and its end is looked for where others keep its output open.
+/// How often its processes are counted, and how often its end is checked while others keep its output open.
 const LOOK_MS: i32 = 100;
-/// How often the machine's processes are looked through for it at least: that takes some milliseconds.
+/// Longest time between two scans of all processes, each of which takes some milliseconds.
 const LOOK_THROUGH_MS: u64 = 5_000;
-/// How often it is checked whether its files fit.
+/// How often the quota is checked.
 const ROOM_MS: u64 = 1_000;
 
 impl Job {
@@ -137,7 +136,7 @@ impl Job {
                 Err(why) => return drop(started.send(Err(why))),
             };
             let hunts = (!launch.namespace).then(|| scratch.path().to_owned());
-            // The command has the writing end; as long as it is held here too, the output never ends.
+            // The command has the write end. The output would never end while this process holds it too.
             drop(launch);
             let _ = started.send(Ok(()));
             let how = Attendant { job: &shared, bell, pid, said, processes, room, clock, hunts }.attend();
@@ -146,19 +145,19 @@ impl Job {
         };
         let spawned = std::thread::Builder::new().name("windlass-command".into()).spawn(attend);
         spawned.map_err(|error| format!("no thread can be made: {error}"))?;
-        // Whoever stops waiting here ends it as well.
+        // If the caller stops waiting here, the command ends as well.
         let leash = Leash { job, is_held: true };
         start.await.unwrap_or_else(|_| Err("the command's thread crashed".into()))?;
         Ok(leash)
     }
 
-    /// What it has said so far.
+    /// The output so far.
     pub(crate) fn heard(&self) -> MutexGuard<'_, Heard> {
-        // Nothing panics while the lock is held.
+        // No code panics while it holds the lock.
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How it has ended; `None` while it runs.
+    /// How it ended; `None` while it runs.
     pub(crate) fn has_ended(&self) -> Option<Ended> {
         self.ended.borrow().clone()
     }
@@ -168,12 +167,12 @@ impl Job {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone().unwrap_or(Ended::Stopped(Stop::Unwanted)),
-            // Its thread is gone, and it went with it.
+            // Its thread is gone, and the command died with it.
             Err(_) => Ended::Stopped(Stop::Unwanted),
         }
     }
 
-    /// Ends it with all that it has started: asked first, then killed.
+    /// Ends it with its descendants: SIGTERM first, then SIGKILL.
     pub(crate) fn stop(&self, why: Stop) {
         self.wish(match why {
             Stop::Late => LATE,
@@ -181,33 +180,32 @@ impl Job {
         });
     }
 
-    /// Ends it at once.
+    /// Kills it at once.
     pub(crate) fn kill(&self) {
         self.wish(KILL);
     }
 
     fn wish(&self, wish: u8) {
         self.wish.fetch_max(wish, Ordering::SeqCst);
-        // Where nobody attends it any more, it has ended.
+        // Without an attendant, it has ended.
         let Some(bell) = self.bell.upgrade() else { return };
-        // SAFETY: the kernel reads one number. A counter that is full has rung already.
+        // SAFETY: the kernel reads one number. A full counter is already signalled.
         unsafe { libc::write(bell.as_raw_fd(), (&raw const RING).cast(), size_of::<u64>()) };
     }
 }
 
-/// A command that ends at once when nobody waits for it any more.
+/// A handle that ends its command when dropped.
 pub(crate) struct Leash {
     job: Arc<Job>,
     is_held: bool,
 }
 
 impl Leash {
-    /// The command.
     pub(crate) fn job(&self) -> &Job {
         &self.job
     }
 
-    /// Lets it go on by itself.
+    /// Lets the command continue in the background.
     pub(crate) fn let_go(mut self) -> Arc<Job> {
         self.is_held = false;
         self.job.clone()
@@ -222,21 +220,21 @@ impl Drop for Leash {
     }
 }
 
-/// What rings the bell once.
+/// The value written to the eventfd.
 static RING: u64 = 1;
 
-/// A counter of the kernel's that wakes whoever waits for it.
+/// An eventfd that wakes the attendant.
 fn bell() -> io::Result<OwnedFd> {
     // SAFETY: numbers only.
     let counter = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
     if counter < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was opened just now, and nobody else has it.
+    // SAFETY: it was just opened and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(counter) })
 }
 
-/// Whoever attends a command.
+/// Supervises a command on its thread.
 struct Attendant<'a> {
     job: &'a Job,
     bell: Arc<OwnedFd>,
@@ -245,7 +243,7 @@ struct Attendant<'a> {
     processes: usize,
     room: Option<Room>,
     clock: Arc<dyn Clock>,
-    /// The scratch folder by which daemons are known, where no namespace ends them.
+    /// The scratch folder that identifies daemons, if no namespace ends them.
     hunts: Option<PathBuf>,
 }
 
@@ -282,8 +280,8 @@ impl Attendant<'_> {
                 continue;
             }
             counted_ms = now;
-            // Only where there are many more on the whole machine they are looked through, and now and then: others may
-            // have ended meanwhile, whose place the command's have taken.
+            // Scans all processes only if their total has grown by more than the limit, and periodically, because other
+            // processes may have ended in the meantime.
             let all = processes::on_the_machine();
             let most = others.map(|others| others + self.processes as u64);
             let many = most.zip(all).is_none_or(|(most, all)| all > most);
@@ -299,18 +297,18 @@ impl Attendant<'_> {
         self.end(asked.map(|(_, why)| why))
     }
 
-    /// Takes what was said, or waits for it. Returns whether more may come.
+    /// Reads output, or waits for it. Returns whether more may come.
     fn listen(&self, is_open: bool, within_ms: i32) -> bool {
         let watched = |fd: &OwnedFd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let mut ends = [watched(&self.bell), watched(&self.said)];
         if !is_open {
-            // What has ended would be told again and again.
+            // A closed pipe would be reported again and again.
             ends[1].fd = -1;
         }
         // SAFETY: the kernel fills in as many entries as there are.
         unsafe { libc::poll(ends.as_mut_ptr(), 2, within_ms) };
         let mut bytes = [0_u8; 16 * 1024];
-        // SAFETY: the kernel writes as many bytes as there are.
+        // SAFETY: the kernel writes at most the buffer's length.
         let mut read =
             |fd: &OwnedFd| unsafe { libc::read(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len()) };
         if ends[0].revents != 0 {
@@ -329,7 +327,7 @@ impl Attendant<'_> {
         }
     }
 
-    /// Ends the daemons that it leaves, where no namespace has. One that was just being made is found the next time.
+    /// Kills the daemons of a command without a namespace. A process that is being created is found in the next search.
     fn hunt(&self) {
         for _ in 0..HUNTS {
             let heirs: Vec<Pid> = self.hunts.iter().flat_map(|scratch| processes::heirs(scratch)).collect();
@@ -340,14 +338,14 @@ impl Attendant<'_> {
         }
     }
 
-    /// Ends whatever is left of it, and takes what is still to be heard.
+    /// Kills what is left of it, and reads the remaining output.
     fn end(&self, why: Option<Stop>) -> Ended {
-        // As long as it was not waited for, its group's number is nobody else's.
+        // Its group id is not reused before it is waited for.
         self.pid.signal(libc::SIGKILL);
         let status = wait(self.pid);
         self.hunt();
         let until_ms = self.clock.monotonic_ms() + GRACE_MS;
-        // In a namespace nobody is left who could say more; elsewhere a daemon may hold the output open.
+        // A namespace is empty now; without one, a daemon may keep the output open.
         let mut is_open = true;
         while is_open && self.clock.monotonic_ms() < until_ms {
             let before = self.job.heard().total();
@@ -369,7 +367,7 @@ mod tests {
 
     use super::*;
 
-    /// Files that hold so many bytes, of 50 that they may hold.
+    /// A quota of 50 bytes with this usage.
     struct Files(AtomicU64);
 
     impl FolderQuota for Files {
@@ -394,7 +392,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = || WorkingFolder::open(root.path()).unwrap();
         assert!(Room::of(&folder()).is_none());
-        // Files that hold more than they may make a command write none, and do not stop it.
+        // A command may write nothing if files already exceed the quota, but is not stopped for it.
         for (before, left, most) in [(30, 20, 50), (50, 0, 50), (80, 0, 80), (u64::MAX, 0, u64::MAX - 1)] {
             let files = Arc::new(Files(AtomicU64::new(before)));
             let room = Room::of(&folder().with_quota(files.clone())).unwrap();

@@ -1,8 +1,8 @@
-//! A process made: cloned into namespaces of its own where that is allowed, bound, and turned into the command.
+//! Creates a process: clones it into namespaces if allowed, restricts it, and executes the command.
 //!
-//! The standard library starts programs in this process's namespaces only, so that this is done by hand. Between the
-//! clone and the program the child calls the kernel and nothing else: another thread may hold any lock, the allocator's
-//! too. Everything that it needs is made before.
+//! The standard library cannot create namespaces, so this is done by hand. Between clone and exec, the child only makes
+//! system calls, because another thread may hold any lock, including the allocator's. Everything it needs is prepared
+//! before.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -13,45 +13,45 @@ use super::mounts::{self, Places};
 use super::process_limit::ProcessLimit;
 use crate::sandbox::Confinement;
 
-/// What a process may use at most.
+/// Resource limits of each process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Bytes of one file that it writes.
+    /// Largest written file in bytes.
     pub file_bytes: u64,
-    /// Bytes of memory of one process, beyond which it gets no more; 0: no such limit.
+    /// Memory limit in bytes; 0: none.
     pub memory_bytes: u64,
-    /// Files that one process may have open.
+    /// Most open files.
     pub files: u64,
 }
 
-/// What is started.
+/// A prepared command.
 pub(crate) struct Launch {
     pub program: CString,
     pub arguments: Vec<CString>,
     pub environment: Vec<CString>,
-    /// Where it works.
+    /// The working folder.
     pub folder: OwnedFd,
-    /// The same, by its path.
+    /// The path of the working folder.
     pub path: CString,
-    /// What it may change, where it has mounts of its own in which all else is read only.
+    /// The writable places, if it has separate mounts that are otherwise read-only.
     pub places: Option<Places>,
-    /// What it reads: nothing.
+    /// Stdin, which is empty.
     pub input: OwnedFd,
-    /// Where it writes.
+    /// Stdout and stderr.
     pub output: OwnedFd,
     pub limits: Limits,
     pub confinement: Confinement,
-    /// Whether it gets a namespace of processes.
+    /// Whether it gets a PID namespace.
     pub namespace: bool,
-    /// What the kernel enforces in that namespace, where it can: see [`ProcessLimit`].
+    /// The kernel's limit for that namespace, if supported: see [`ProcessLimit`].
     pub process_limit: Option<ProcessLimit>,
 }
 
-/// A process that was started. Its group has the same number.
+/// A started process. Its process group has the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pid(pub libc::pid_t);
 
-/// What the child tells of a step that failed.
+/// The child's report of a failed step.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Failure {
@@ -59,26 +59,26 @@ struct Failure {
     error: i32,
 }
 
-/// The steps that can fail, by their numbers.
+/// The steps that can fail, by number.
 const STEPS: [&str; 5] = ["made", "given a place", "given its limits", "held", "run"];
 
-/// Whether a process can be given namespaces here: tried, since what forbids it is often a rule of the system.
+/// Whether a process can be given namespaces here. Tested, because system policies may forbid it.
 pub(crate) fn can_have_a_namespace() -> bool {
     tried(None)
 }
 
-/// Whether a process can be given mounts here in which nothing can be changed.
+/// Whether a process can be given read-only mounts here.
 pub(crate) fn can_have_mounts() -> bool {
     tried(Some(&Places::none()))
 }
 
 fn tried(places: Option<&Places>) -> bool {
     let maps = Maps::of_user();
-    // SAFETY: the child only calls the kernel, and ends at once.
+    // SAFETY: the child only makes system calls and exits at once.
     let pid = unsafe { clone(namespaces()) };
     match pid {
         0 => {
-            // SAFETY: this is the child; nothing of it lives on.
+            // SAFETY: this is the child, which exits here.
             unsafe {
                 let made = maps.write().is_ok() && mounts::own(places).is_ok();
                 libc::_exit(i32::from(!made))
@@ -89,7 +89,7 @@ fn tried(places: Option<&Places>) -> bool {
     }
 }
 
-/// The flags of the namespaces that a command gets. Whoever is not root needs one of users for the others.
+/// The flags of a command's namespaces. Without root, the others require a user namespace.
 fn namespaces() -> libc::c_int {
     let flags = libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWIPC;
     if is_root() { flags } else { flags | libc::CLONE_NEWUSER }
@@ -101,16 +101,16 @@ fn is_root() -> bool {
 }
 
 impl Launch {
-    /// Starts it. The thread that calls this has to live as long as the process: with it the process dies.
+    /// Starts it. The calling thread must live as long as the process, which dies with it.
     pub(crate) fn start(&self) -> Result<Pid, String> {
         let (heard, told) = pipe().map_err(|error| format!("a pipe cannot be made: {error}"))?;
         let maps = Maps::of_user();
         let [arguments, environment] = [&self.arguments, &self.environment].map(|texts| pointers(texts));
         let flags = if self.namespace { namespaces() } else { 0 };
-        // SAFETY: the child calls the kernel alone until it is another program or ends.
+        // SAFETY: the child only makes system calls until it executes or exits.
         match unsafe { clone(flags) } {
             0 => {
-                // SAFETY: this is the child, and the pointers end with null and live as long as it does.
+                // SAFETY: this is the child; the pointers are null-terminated and live as long as it does.
                 unsafe {
                     libc::close(heard.as_raw_fd());
                     let failure = self.become_it(&maps, (&arguments, &environment), told.as_raw_fd());
@@ -135,11 +135,11 @@ impl Launch {
         }
     }
 
-    /// Turns the child into the command; returns only where that failed.
+    /// Turns the child into the command. Returns only on failure.
     ///
     /// # Safety
     ///
-    /// Only in a child that was just cloned. The pointers end with null.
+    /// Call only in a child that was just cloned. The pointers must be null-terminated.
     unsafe fn become_it(
         &self,
         maps: &Maps,
@@ -148,14 +148,14 @@ impl Launch {
     ) -> Failure {
         // SAFETY: as the caller promises.
         let bound = unsafe {
-            // While `/proc` can still be written. Where memory runs out the command goes before all others.
+            // While `/proc` is still writable. If memory runs out, the kernel kills the command first.
             let _ = write_to(c"/proc/self/oom_score_adj", b"1000");
             let made = match self.namespace {
                 true => maps.write().and_then(|()| mounts::own(self.places.as_ref())),
                 false => Ok(()),
             };
             if let Some(limit) = &self.process_limit {
-                // A namespace that refuses it is left with the attendant's count.
+                // If the write fails, the attendant's count is the only limit.
                 let _ = write_to(c"/proc/sys/kernel/pid_max", limit.pid_max());
             }
             let steps = [made, self.settle(told), self.limit(), self.confinement.take_on()];
@@ -164,7 +164,7 @@ impl Launch {
         let (step, error) = match bound {
             Some(failed) => failed,
             None => {
-                // SAFETY: the texts end with null, and so do their lists.
+                // SAFETY: the texts and their lists are null-terminated.
                 unsafe { libc::execve(self.program.as_ptr(), texts.0.as_ptr(), texts.1.as_ptr()) };
                 (4, io::Error::last_os_error())
             }
@@ -172,9 +172,9 @@ impl Launch {
         Failure { step, error: error.raw_os_error().unwrap_or_default() }
     }
 
-    /// A session of its own, without a terminal; death with its parent; its place, and what it reads and writes.
+    /// Creates a session without a terminal, dies with its parent, and sets its standard streams.
     unsafe fn settle(&self, told: RawFd) -> io::Result<()> {
-        // SAFETY: calls of the kernel with numbers; descriptors of `self` are open.
+        // SAFETY: system calls with numbers; the descriptors of `self` are open.
         unsafe {
             checked(libc::setsid())?;
             checked(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0))?;
@@ -183,20 +183,20 @@ impl Launch {
                 checked(libc::dup2(from.as_raw_fd(), to))?;
             }
             self.enter()?;
-            // What this process ignores or holds back is not the command's business.
+            // The command must not inherit this process's signal mask and ignored signals.
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);
             libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-            // Every other descriptor is closed by the program's start; this process opens none that is not.
+            // Exec closes every other descriptor.
             libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
         }
         Ok(())
     }
 
-    /// Goes to where it works: by its path, because what was opened before leads to the mounts of before.
+    /// Enters the working folder by its path, because a descriptor opened earlier refers to the old mounts.
     unsafe fn enter(&self) -> io::Result<()> {
-        // SAFETY: the text ends with null; the kernel fills in what is pointed to, of which zeroes are a valid value.
+        // SAFETY: the text is null-terminated; the kernel fills in the structure, for which zeroes are valid.
         unsafe {
             checked(libc::fchdir(self.folder.as_raw_fd()))?;
             if self.places.is_some() {
@@ -212,7 +212,7 @@ impl Launch {
         Ok(())
     }
 
-    /// What it may use.
+    /// Sets the resource limits.
     unsafe fn limit(&self) -> io::Result<()> {
         let Limits { file_bytes, memory_bytes, files } = self.limits;
         let limits = [
@@ -242,8 +242,7 @@ impl Launch {
     }
 }
 
-/// Ends this process where nobody is left who hears it: a parent that died before the kernel was told to send its death
-/// sends none.
+/// Exits if the parent is already gone: a parent that died before `prctl` sends no signal.
 unsafe fn die_without(told: RawFd) {
     let mut end = libc::pollfd { fd: told, events: 0, revents: 0 };
     // SAFETY: the kernel fills in one entry.
@@ -254,9 +253,8 @@ unsafe fn die_without(told: RawFd) {
     }
 }
 
-/// Rights of root over files that a command in a folder of somebody else's needs: to change what is not its own. Those
-/// over modes and owners only where its mounts keep them from the files outside. The others, of the machine, go. Whoever
-/// is not root has none.
+/// Drops root's capabilities except those over files that a command needs in another user's folder. Capabilities over
+/// modes and owners stay only if separate mounts protect the files outside. Without root, there are none.
 unsafe fn drop_rights(has_mounts: bool) {
     const DAC_OVERRIDE: u32 = 1;
     const DAC_READ_SEARCH: u32 = 2;
@@ -270,9 +268,9 @@ unsafe fn drop_rights(has_mounts: bool) {
     const HIGHEST: u32 = 63;
     let rights = kept.iter().fold(0_u32, |rights, right| rights | 1 << right);
     let header: [u32; 2] = [VERSION_3, 0];
-    // Effective, permitted and inheritable rights, 0 to 31 and then 32 to 63.
+    // Effective, permitted and inheritable sets, bits 0 to 31 and then 32 to 63.
     let rights: [u32; 6] = [rights, rights, 0, 0, 0, 0];
-    // SAFETY: the kernel reads the arrays, whose layout is that of its header; a refusal leaves fewer rights at most.
+    // SAFETY: the kernel reads the arrays, whose layout matches the header; a failure leaves fewer rights at most.
     unsafe {
         for right in (0..=HIGHEST).filter(|right| !kept.contains(right)) {
             libc::prctl(libc::PR_CAPBSET_DROP, libc::c_ulong::from(right), 0, 0, 0);
@@ -281,9 +279,9 @@ unsafe fn drop_rights(has_mounts: bool) {
     }
 }
 
-/// Who the process is in a namespace of users: the same as outside.
+/// The identity map of a user namespace: the same user and group as outside.
 struct Maps {
-    /// User and group; `None` for root, who needs no such namespace.
+    /// The maps of user and group; `None` for root, who needs no user namespace.
     texts: Option<(CString, CString)>,
 }
 
@@ -298,10 +296,10 @@ impl Maps {
         Self { texts: Some((text(user), text(group))) }
     }
 
-    /// Only calls the kernel.
+    /// Only makes system calls.
     unsafe fn write(&self) -> io::Result<()> {
         let Some((user, group)) = &self.texts else { return Ok(()) };
-        // SAFETY: the texts end with null.
+        // SAFETY: the texts are null-terminated.
         unsafe {
             write_to(c"/proc/self/setgroups", b"deny")?;
             write_to(c"/proc/self/uid_map", user.as_bytes())?;
@@ -311,7 +309,7 @@ impl Maps {
 }
 
 unsafe fn write_to(path: &CStr, bytes: &[u8]) -> io::Result<()> {
-    // SAFETY: the path ends with null, and the bytes are as many as is said.
+    // SAFETY: the path is null-terminated, and the length matches the bytes.
     unsafe {
         let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         checked(file)?;
@@ -326,32 +324,32 @@ fn checked(returned: libc::c_int) -> io::Result<()> {
     if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Copies this process, as `fork` does, into namespaces of its own.
+/// Forks this process into new namespaces.
 unsafe fn clone(namespaces: libc::c_int) -> libc::pid_t {
     let flags = (namespaces | libc::SIGCHLD) as libc::c_ulong;
-    // SAFETY: without a stack of its own the child goes on with a copy of this one.
+    // SAFETY: without a separate stack, the child continues on a copy of this one.
     unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) as libc::pid_t }
 }
 
-/// A list of texts as C has it.
+/// A null-terminated list of C strings.
 fn pointers(texts: &[CString]) -> Vec<*const libc::c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// A pipe whose ends no other program inherits.
+/// A pipe that other programs do not inherit.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends: [RawFd; 2] = [-1; 2];
     // SAFETY: the kernel fills in two numbers.
     checked(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) })?;
-    // SAFETY: both were opened just now, and nobody else has them.
+    // SAFETY: both were just opened and have no other owner.
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// What the child tells; the pipe ends without a word once it is the command.
+/// The child's report. The pipe closes without one when the command executes.
 fn failure(heard: &OwnedFd) -> Option<Failure> {
     let mut failure = Failure { step: 0, error: 0 };
     loop {
-        // SAFETY: the kernel writes as many bytes as there are.
+        // SAFETY: the kernel writes at most the structure's size.
         let read = unsafe { libc::read(heard.as_raw_fd(), (&raw mut failure).cast(), size_of::<Failure>()) };
         if read < 0 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted {
             continue;
@@ -360,7 +358,7 @@ fn failure(heard: &OwnedFd) -> Option<Failure> {
     }
 }
 
-/// Waits until a process has ended; its status as the kernel tells it.
+/// Waits until a process has ended. Returns its raw status.
 pub(crate) fn wait(Pid(pid): Pid) -> io::Result<i32> {
     loop {
         let mut status = 0;
@@ -375,9 +373,9 @@ pub(crate) fn wait(Pid(pid): Pid) -> io::Result<i32> {
 }
 
 impl Pid {
-    /// Whether it has ended; it stays to be waited for, and its number is nobody else's until then.
+    /// Whether the process has ended. It is not reaped, so its id is not reused.
     pub(crate) fn has_ended(self) -> bool {
-        // SAFETY: the kernel fills in what is pointed to; all zeroes are a valid value of it.
+        // SAFETY: the kernel fills in the structure, for which zeroes are valid.
         unsafe {
             let mut found: libc::siginfo_t = std::mem::zeroed();
             let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -386,9 +384,9 @@ impl Pid {
         }
     }
 
-    /// Sends a signal to it and to its whole group. Only as long as it was not waited for.
+    /// Signals the process and its group. Only valid before it is reaped.
     pub(crate) fn signal(self, signal: libc::c_int) {
-        // SAFETY: numbers only; a process that is gone is no harm.
+        // SAFETY: numbers only; a process that is gone is ignored.
         unsafe {
             libc::kill(-self.0, signal);
             libc::kill(self.0, signal);
@@ -400,11 +398,11 @@ impl Pid {
 mod tests {
     use super::*;
 
-    /// How a child ends that looks whether it is heard.
+    /// The exit status of a child that checks whether its parent still listens.
     fn ends(is_heard: bool) -> i32 {
         let (heard, told) = pipe().unwrap();
         let heard = is_heard.then_some(heard);
-        // SAFETY: the child calls the kernel alone, and ends at once.
+        // SAFETY: the child only makes system calls and exits at once.
         let pid = unsafe {
             match clone(0) {
                 0 => {

@@ -1,8 +1,7 @@
-//! The mounts that a command sees: all of the machine to read only, except for what it may change, and `/proc` of its
-//! own processes.
+//! The mounts of a command: everything is read-only except its writable places, and `/proc` shows its own processes.
 //!
-//! Landlock knows contents and names, and nothing of modes, owners, times and attributes of files; a mount that is read
-//! only keeps them all. Which files are read or changed stays the sandbox's matter.
+//! Landlock does not cover modes, owners, times and attributes of files; a read-only mount protects them. The sandbox
+//! determines which files can be read or changed.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -14,7 +13,7 @@ use std::ptr;
 
 use crate::sandbox::Opened;
 
-/// Places that a command may change at most, those that lie in others not counted: a configuration names a handful.
+/// Most writable places, without those inside others; a configuration has a handful.
 const PLACES_MAX: usize = 64;
 
 /// The files and folders that a command may change.
@@ -22,19 +21,19 @@ pub(crate) struct Places(Vec<Place>);
 
 struct Place {
     path: CString,
-    /// Device and number of what is meant: a path may lead elsewhere by the time that it is mounted.
+    /// Device and inode number, because the path may refer to another file when it is mounted.
     is: (u64, u64),
-    /// As long as it is open, its number is nobody else's.
+    /// Keeps the inode number from being reused.
     _handle: File,
 }
 
 impl Places {
-    /// These, which were opened without following a link.
+    /// The given places, which were opened without following links.
     pub(crate) fn of(mut opened: Vec<Opened>) -> Result<Self, String> {
         opened.sort_by(|one, other| one.path.cmp(&other.path));
         let mut places: Vec<(PathBuf, Place)> = Vec::new();
         for Opened { path, handle } in opened {
-            // What lies in another one is opened with it.
+            // Included in its parent place.
             if places.iter().any(|(above, _)| path.starts_with(above)) {
                 continue;
             }
@@ -52,23 +51,23 @@ impl Places {
         Ok(Self(places.into_iter().map(|(_, place)| place).collect()))
     }
 
-    /// None: nothing can be changed.
+    /// No places: nothing can be changed.
     pub(super) fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// Makes all read only but these. What was open before still leads to the mounts of before.
+    /// Makes everything read-only except these places. Descriptors opened earlier still refer to the old mounts.
     ///
     /// # Safety
     ///
-    /// Only in a child that was just cloned, with mounts of its own.
+    /// Call only in a child that was just cloned with separate mounts.
     pub(super) unsafe fn close_others(&self) -> io::Result<()> {
         let mut trees = [-1; PLACES_MAX];
         for (place, tree) in self.0.iter().zip(&mut trees) {
             // SAFETY: as the caller promises.
             *tree = unsafe { place.copied()? };
         }
-        // SAFETY: the kernel reads a structure of its own layout; the paths end with null.
+        // SAFETY: the kernel reads a structure in its own layout; the paths are null-terminated.
         unsafe {
             let closed = libc::mount_attr {
                 attr_set: libc::MOUNT_ATTR_RDONLY,
@@ -98,10 +97,10 @@ impl Places {
 }
 
 impl Place {
-    /// A copy of what is mounted there, with all below it.
+    /// Copies the mount tree at this place.
     unsafe fn copied(&self) -> io::Result<libc::c_int> {
         let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as libc::c_uint;
-        // SAFETY: the path ends with null; the kernel fills in what is pointed to, of which zeroes are a valid value.
+        // SAFETY: the path is null-terminated; the kernel fills in the structure, for which zeroes are valid.
         unsafe {
             let opened = libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, self.path.as_ptr(), flags);
             checked(opened)?;
@@ -116,14 +115,14 @@ impl Place {
     }
 }
 
-/// Mounts of its own, those of the places to change and the others; then `/proc` shows its processes and no others.
-/// Where that is forbidden, `/proc` stays as it is, whose secrets the kernel keeps from whoever is held.
+/// Creates separate mounts: writable places, everything else read-only, and a `/proc` of the namespace's processes. If
+/// mounting `/proc` is forbidden, it stays unchanged; the kernel protects the secrets in it.
 ///
 /// # Safety
 ///
-/// Only in a child that was just cloned into namespaces of its own.
+/// Call only in a child that was just cloned into new namespaces.
 pub(super) unsafe fn own(places: Option<&Places>) -> io::Result<()> {
-    // SAFETY: the texts end with null.
+    // SAFETY: the texts are null-terminated.
     unsafe {
         let private = libc::MS_REC | libc::MS_PRIVATE;
         checked(libc::mount(ptr::null(), c"/".as_ptr(), ptr::null(), private, ptr::null()).into())?;

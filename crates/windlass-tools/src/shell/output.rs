@@ -1,15 +1,14 @@
-//! What a command has said: its beginning and its newest, whatever it says in between.
+//! Buffers a command's output: its beginning and its end, within fixed limits.
 //!
-//! Positions count every byte that was said, so that whoever reads on misses nothing without being told.
+//! Positions count every byte of output, so that a reader can detect dropped bytes.
 
 use std::collections::VecDeque;
 
-/// The beginning that is kept: what a build says first, before it repeats itself.
+/// Bytes kept of the beginning, which has a build's first messages.
 const HEAD_BYTES: usize = 128 * 1024;
-/// The newest that is kept: more than a result may show.
+/// Bytes kept of the end; more than a result displays.
 const TAIL_BYTES: usize = 512 * 1024;
 
-/// A command's output.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     head: Vec<u8>,
@@ -18,7 +17,7 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Takes more.
+    /// Appends output.
     pub(super) fn take(&mut self, mut bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let room = HEAD_BYTES - self.head.len();
@@ -33,12 +32,12 @@ impl Heard {
         self.tail.extend(newest);
     }
 
-    /// How many bytes were said.
+    /// Total bytes of output.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
-    /// What was said from a position on, at most so many bytes of it, and the position after it.
+    /// At most `most` bytes of output from a position on, and the position after them.
     pub(crate) fn from(&self, position: u64, most: usize) -> (String, u64) {
         let head_end = self.head.len() as u64;
         let tail_start = self.total - self.tail.len() as u64;
@@ -69,12 +68,12 @@ impl Heard {
     }
 }
 
-/// So many bytes at most, without a letter that is cut in the middle.
+/// At most `most` bytes, without splitting a character.
 fn whole(bytes: &[u8], most: usize) -> &[u8] {
     if bytes.len() <= most {
         return bytes;
     }
-    // A letter has four bytes at most; what follows its first begins with the bits 10.
+    // A character has at most four bytes; all after the first begin with the bits 10.
     let cut = (most.saturating_sub(3)..=most).rev().find(|at| bytes[*at] & 0xc0 != 0x80);
     &bytes[..cut.filter(|cut| *cut > 0).unwrap_or(most)]
 }
@@ -120,7 +119,7 @@ mod tests {
         assert!(all.contains(&format!("\n[… {gap} bytes left out …]\n")));
         assert!(all.starts_with(&format!("{:0>999}\n", 0)) && all.ends_with(&format!("{:0>999}\n", 1999)));
         assert!(heard.head.len() == HEAD_BYTES && heard.tail.len() == TAIL_BYTES);
-        // Whoever reads on from the middle is told as well.
+        // Reading from a dropped position reports the gap as well.
         assert!(said(&heard, 200_000, 1_000).starts_with("\n[… "));
     }
 

@@ -1,20 +1,20 @@
-//! The number of processes that the kernel itself allows a command, by the highest id in its namespace.
+//! The kernel's own limit of a command's processes, by the highest id in its namespace.
 //!
-//! It is a coarse bound against a fork bomb. The exact limit is counted by `watch` and enforced by `job`.
+//! It is a coarse bound against a fork bomb. `watch` counts the exact number, and `job` enforces the limit.
 
-/// The highest process id of a namespace. The attendant of a command counts its processes ten times a second; a command
-/// that forks in a loop starves the machine between two counts, so that the kernel has to refuse further processes.
+/// The highest process id of a namespace. The attendant counts a command's processes ten times a second. A fork loop
+/// would starve the machine between two counts, so the kernel must refuse further processes.
 pub(crate) struct ProcessLimit(Vec<u8>);
 
 impl ProcessLimit {
-    /// A limit of at least `processes`, which includes threads. `None` before Linux 6.14, where `pid_max` is one value for
-    /// the whole machine and must not be written.
+    /// A limit of at least `processes`, threads included. Returns `None` before Linux 6.14, where `pid_max` is
+    /// machine-wide and must not be written.
     pub(crate) fn at_least(processes: usize) -> Option<Self> {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
         has_pid_max_per_namespace(&release).then(|| Self::of(processes))
     }
 
-    /// What is written to `/proc/sys/kernel/pid_max`.
+    /// The value for `/proc/sys/kernel/pid_max`.
     pub(super) fn pid_max(&self) -> &[u8] {
         &self.0
     }
@@ -22,13 +22,13 @@ impl ProcessLimit {
     fn of(processes: usize) -> Self {
         // `PID_MAX_LIMIT` of the kernel's `include/linux/threads.h`.
         const PID_MAX_LIMIT: usize = 4 * 1024 * 1024;
-        // Ids below 300 are not used again (`RESERVED_PIDS` of the kernel's `kernel/pid.c`), and the first is the shell's.
+        // Ids below 300 are not reused (`RESERVED_PIDS` of the kernel's `kernel/pid.c`), and the first is the shell's.
         let pid_max = processes.saturating_add(301).min(PID_MAX_LIMIT);
         Self(pid_max.to_string().into_bytes())
     }
 }
 
-/// Whether each namespace of processes has a `pid_max` of its own: since Linux 6.14.
+/// Whether each PID namespace has a separate `pid_max`: since Linux 6.14.
 fn has_pid_max_per_namespace(release: &str) -> bool {
     let mut numbers = release.split(|character: char| !character.is_ascii_digit());
     let mut number = || numbers.next().and_then(|digits| digits.parse::<u32>().ok()).unwrap_or(0);

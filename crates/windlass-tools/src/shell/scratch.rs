@@ -1,7 +1,7 @@
-//! A command's scratch folder, which goes with it, and what dead processes left of such folders.
+//! A command's scratch folder, deleted at its end, and cleanup of folders that dead processes left.
 //!
-//! Whoever has made one holds a lock on it, which the kernel frees however the process dies: whoever can take the lock
-//! may delete the folder. Nothing else beside it is ever touched.
+//! The owner holds a lock on the folder, which the kernel releases when the process dies. A process that can take the
+//! lock may delete the folder. Nothing else in the directory is touched.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -15,25 +15,24 @@ use crate::sandbox::Opened;
 
 const BEGIN: &str = "windlass-command-";
 
-/// Names tried before giving up: only somebody who sweeps in the same moment is in the way.
+/// Most names tried; only a concurrent sweep can make one fail.
 const MAX_NAMES: usize = 100;
 
-/// Folders in folders that are opened to be deleted; what lies deeper stays.
+/// Deepest folder that is opened for deletion; deeper content stays.
 const DEPTH_MAX: usize = 128;
 
-/// A scratch folder.
 pub(crate) struct Scratch {
     folder: TempDir,
-    /// The folder itself; held as long as it is needed.
+    /// The folder itself; its lock is held while it is needed.
     lock: File,
 }
 
 impl Scratch {
-    /// Makes one.
+    /// Creates a scratch folder.
     pub(crate) fn create() -> io::Result<Self> {
         for _ in 0..MAX_NAMES {
             let folder = tempfile::Builder::new().prefix(BEGIN).tempdir()?;
-            // Whoever sweeps may take it for a leftover until the lock is held.
+            // A concurrent sweep may delete the folder until the lock is held.
             let lock = match opened_itself(folder.path()) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened?,
@@ -41,7 +40,7 @@ impl Scratch {
             let is_locked = match lock.try_lock() {
                 Ok(()) => true,
                 Err(TryLockError::WouldBlock) => false,
-                // A file system without locks: nobody can take it there, and so nobody deletes the folder.
+                // On a file system without locks, a sweep cannot take the lock either and deletes nothing.
                 Err(TryLockError::Error(_)) => true,
             };
             if is_locked && fs::symlink_metadata(folder.path()).is_ok() {
@@ -55,7 +54,7 @@ impl Scratch {
         self.folder.path()
     }
 
-    /// It, as it was made: whatever stands in its place by now is not meant.
+    /// The folder as created, regardless of what is at its path now.
     pub(crate) fn opened(&self) -> io::Result<Opened> {
         Ok(Opened { path: self.path().canonicalize()?, handle: self.lock.try_clone()? })
     }
@@ -67,10 +66,10 @@ impl Drop for Scratch {
     }
 }
 
-/// Deletes what dead processes left, in a thread of its own: nobody waits for it.
+/// Deletes what dead processes left, on a background thread.
 pub(crate) fn sweep() {
     let swept = || {
-        // What cannot be listed, opened or deleted stays, for the next time.
+        // Entries that cannot be listed, opened or deleted are left for the next sweep.
         let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return };
         for entry in entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(BEGIN))
         {
@@ -88,7 +87,7 @@ fn delete_if_left(folder: &Path) -> io::Result<()> {
     }
     let lock = match opened_itself(folder) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            // Its command has shut it.
+            // Its command may have removed the access rights.
             let _ = opened(folder);
             opened_itself(folder)?
         }
@@ -100,12 +99,12 @@ fn delete_if_left(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a folder, and nothing that a link in its place leads to.
+/// Opens a folder, but never a link in its place.
 fn opened_itself(folder: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(folder)
 }
 
-/// Deletes a folder, also what its command has shut in it.
+/// Deletes a folder, including content without access rights.
 fn delete(folder: &Path) {
     if fs::remove_dir_all(folder).is_err() {
         open_all(folder, DEPTH_MAX);
@@ -123,7 +122,8 @@ fn open_all(folder: &Path, depth: usize) {
     }
 }
 
-/// Lets this user into a folder, by a handle: no link in its place is followed. Returns the handle with a path by it.
+/// Gives this user access to a folder through a handle, so that no link in its place is followed. Returns the handle
+/// and a path through it.
 fn opened(folder: &Path) -> io::Result<(File, PathBuf)> {
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let handle = OpenOptions::new().read(true).custom_flags(flags).open(folder)?;
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// Where commands may change the folder that scratch folders lie in, one of them can take another one's place.
+    /// If commands can change the parent of scratch folders, one of them can replace another's folder.
     #[test]
     fn what_stands_in_the_place_of_a_scratch_folder_is_not_opened() {
         let root = tempfile::tempdir().unwrap();

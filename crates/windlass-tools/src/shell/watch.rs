@@ -1,20 +1,21 @@
-//! How many processes and threads a command has. The kernel's own limit counts all of a user's, and root's not at all.
+//! Counts the processes and threads of a command. The kernel's own limit counts all processes of a user, and does not
+//! apply to root.
 //!
-//! It only counts; who is ended for it is `job`'s matter.
+//! This module only counts; `job` enforces the limit.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use super::launch::Pid;
 
-/// Processes and threads on the whole machine: one small file, read often.
+/// Processes and threads on the whole machine, from one small file.
 pub(super) fn on_the_machine() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/loadavg").ok()?;
     text.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
 
-/// Processes that have inherited a command's scratch folder: its daemons, where no namespace holds them. One that has
-/// thrown its environment away is not found.
+/// Processes that inherited a command's scratch folder: its daemons, if no namespace holds them. A daemon that cleared
+/// its environment is not found.
 pub(super) fn heirs(scratch: &Path) -> Vec<Pid> {
     let variable = format!("TMPDIR={}", scratch.display());
     let Ok(listed) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -26,7 +27,7 @@ pub(super) fn heirs(scratch: &Path) -> Vec<Pid> {
     listed.flatten().filter_map(inherits).collect()
 }
 
-/// The processes of a command and their threads: its group, and whatever descends from it.
+/// The processes and threads of a command: its group and its descendants.
 pub(super) fn of(command: Pid) -> usize {
     let Ok(listed) = std::fs::read_dir("/proc") else { return 0 };
     let mut parents = HashMap::new();
@@ -34,19 +35,19 @@ pub(super) fn of(command: Pid) -> usize {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<libc::pid_t>().ok()) else {
             continue;
         };
-        // One that has ended meanwhile counts no more.
+        // A process that has ended is not counted.
         let Ok(text) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name stands in brackets and may hold anything.
+        // The name is in brackets and may contain anything.
         let mut words = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace().skip(1);
         let mut number =
             || words.next().and_then(|word| word.parse::<libc::pid_t>().ok()).unwrap_or_default();
         let (parent, group) = (number(), number());
-        // The twentieth field, where the name is the second; one that is about to end may have none.
+        // Field 20, where the name is field 2. A process that is about to end may report 0.
         let threads = (0..15).map(|_| number()).last().unwrap_or_default().max(1);
         parents.insert(pid, (parent, group, threads as usize));
     }
     let belongs = |mut pid: libc::pid_t| {
-        // No line of descent is longer than there are processes.
+        // No line of descent is longer than the number of processes.
         for _ in 0..parents.len() {
             let Some((parent, group, _)) = parents.get(&pid) else { return false };
             if pid == command.0 || *group == command.0 {

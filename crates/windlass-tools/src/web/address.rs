@@ -1,18 +1,18 @@
-//! The one form of an address: whoever judges it as it stands and whoever calls it read the same.
+//! The canonical form of a URL, so that the judge and the caller of a URL read the same.
 //!
 //! It judges and calls nothing.
 
 use windlass_outbound::Url;
 
-/// The form in which an address is to be written: as parsers write it, without what is never sent, and with nothing
-/// encoded that stands for itself. (RFC 3986, section 6.2.2)
+/// The required form of a URL: as parsers write it, without a fragment, and without unnecessary encoding. (RFC 3986,
+/// section 6.2.2)
 pub(super) fn form(url: &Url) -> String {
     let mut url = url.clone();
     url.set_fragment(None);
     if let Some(host) = url.host_str().map(|host| host.trim_end_matches('.').to_owned())
         && url.set_host(Some(&host)).is_err()
     {
-        // Nothing but dots; it is refused as it is.
+        // Dots only; the URL is rejected later.
         return url.into();
     }
     let (path, query) = (decoded(url.path()), url.query().map(decoded));
@@ -21,7 +21,7 @@ pub(super) fn form(url: &Url) -> String {
     url.into()
 }
 
-/// A text in which what is encoded and stands for itself is decoded.
+/// Decodes characters that need no encoding.
 fn decoded(text: &str) -> String {
     let (mut decoded, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, behind)) = rest.split_once('%') {

@@ -1,7 +1,7 @@
-//! `WebFetch`: reads an address: a page as Markdown, a text, a PDF or Word document, a picture. (LM-T7)
+//! `WebFetch`: reads a URL: a page as Markdown, a text, a PDF or Word document, or an image. (LM-T7)
 //!
-//! It follows redirects to the same host and to hosts that are read without asking, and tells of the others: an
-//! approval was for the host that it named.
+//! It follows redirects to the same host and to hosts that are allowed without approval. Other redirects are reported,
+//! because an approval covers only the host that it named.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,17 +26,17 @@ use super::{address, framed, page};
 use crate::charset::{decode, is_text, media_type};
 use crate::reader::{self, Format, Reader};
 
-/// How long a page may take in all.
+/// Time limit of a whole page.
 const WITHIN: Duration = Duration::from_secs(30);
-/// Bytes of an answer; a PDF of 10 MB is a book with pictures.
+/// Largest response; a PDF of 10 MB is a book with pictures.
 const MAX_BYTES: usize = 10 * 1024 * 1024;
-/// Largest picture, as of files.
+/// Largest image, as for files.
 const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024;
-/// Characters shown at a time, unless told.
+/// Default number of displayed characters.
 const DEFAULT_CHARS: usize = 30_000;
-/// Characters shown at a time at most: what a result holds, less the frame.
+/// Most displayed characters: the limit of a result, less the frame.
 const MAX_CHARS: usize = 90_000;
-/// Longest address.
+/// Longest URL.
 const MAX_URL_BYTES: usize = 4096;
 
 #[derive(Deserialize, JsonSchema)]
@@ -59,7 +59,7 @@ pub struct WebFetch {
     reader: Reader,
 }
 
-/// Makes the tool `WebFetch`. The hosts are those that are read without asking; the reader parses pages and documents.
+/// Creates the tool `WebFetch`. Calls to `hosts` need no approval; the reader parses pages and documents.
 pub fn web_fetch(outbound: Outbound, hosts: Vec<Host>, reader: Reader) -> WebFetch {
     let spec = ToolSpec {
         name: "WebFetch".into(),
@@ -106,7 +106,7 @@ impl Tool for WebFetch {
     }
 }
 
-/// Whether hosts are named that an address is one of.
+/// Whether the list contains the URL's host.
 fn names(hosts: &[Host], url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let host = host.trim_end_matches('.').to_ascii_lowercase();
@@ -124,7 +124,7 @@ impl WebFetch {
         }
         let mut url = self.outbound.target(&arguments.url).map_err(|refusal| refusal.to_string())?;
         url.set_fragment(None);
-        // The gate has judged the address as it stands: what is called must not be another way to write it.
+        // The gate judged the URL as written, so only the canonical form is called.
         let form = address::form(&url);
         if form != arguments.url {
             return Err(format!("write the address as `{form}`: rules judge it as it stands"));
@@ -147,11 +147,11 @@ impl WebFetch {
     }
 }
 
-/// What is wanted, most of all what need not be converted.
+/// The `Accept` header; it prefers formats that need no conversion.
 const WANTED: &str =
     "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, */*;q=0.5";
 
-/// Whether a redirect stays where it was: the same host, with or without `www.`, and not from TLS into the clear.
+/// Whether a redirect stays on the site: the same host, with or without `www.`, and not from HTTPS to HTTP.
 fn is_same_site(from: &Url, to: &Url) -> bool {
     fn site(url: &Url) -> Option<&str> {
         url.host_str().map(|host| host.trim_start_matches("www."))
@@ -203,7 +203,7 @@ async fn show(
     Ok(ToolOutput::text(window(&address, &title, &text, arguments)? + &end))
 }
 
-/// What came as text, with its title.
+/// Converts a response to text, with its title.
 async fn as_text(
     bytes: &[u8],
     kind: Option<&str>,
@@ -236,7 +236,7 @@ async fn as_text(
     Ok((format!("{}{note}", decoded.text), String::new()))
 }
 
-/// The part of a text that was asked for, framed.
+/// The requested part of a text, framed.
 fn window(address: &str, title: &str, text: &str, arguments: &Arguments) -> Result<String, String> {
     let total = text.chars().count();
     if total == 0 {

@@ -1,4 +1,4 @@
-//! Reads a page of the web as Markdown, or as bare text if it cannot be converted.
+//! Reads a web page as Markdown, or as plain text if it cannot be converted.
 //!
 //! The reader process parses it.
 
@@ -7,16 +7,16 @@ use windlass_outbound::Url;
 
 use crate::reader::{Document, Format, ReadError, Reader, Request};
 
-/// Largest page that is read as one; pages have some 100 KiB without the files that they load.
+/// Largest page; pages have about 100 KiB without the files that they load.
 const MAX_HTML_BYTES: usize = 4 * 1024 * 1024;
 
-/// A page that was read.
+/// A converted page.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Page {
     pub title: String,
-    /// Markdown or bare text.
+    /// Markdown or plain text.
     pub text: String,
-    /// A remark on how it was read.
+    /// A remark on the conversion.
     pub note: Option<&'static str>,
 }
 

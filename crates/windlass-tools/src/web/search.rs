@@ -1,7 +1,7 @@
-//! `WebSearch`: what a search engine finds. (LM-T8)
+//! `WebSearch`: searches the web. (LM-T8)
 //!
-//! Which engine, the configuration says; each has its own file with its wire. Nothing is asked twice: where an engine
-//! refuses, the model is told, and what to do about it.
+//! The configuration selects the engine; each has a file with its protocol. A search is never retried: if an engine
+//! refuses, the model gets the reason and advice.
 
 mod brave;
 mod duckduckgo;
@@ -27,60 +27,60 @@ use super::framed;
 use crate::charset::decode;
 use crate::reader::{Found, Reader, is_page};
 
-/// How long a search may take.
+/// Time limit of a search.
 const WITHIN: Duration = Duration::from_secs(20);
-/// Bytes of an engine's answer; a page of results has some 50 KiB.
+/// Largest response; a page of results has about 50 KiB.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
-/// Results, unless told.
+/// Default number of results.
 const DEFAULT_RESULTS: usize = 8;
-/// Results at most: what the engines give for one question.
+/// Most results: what the engines return for one query.
 const MAX_RESULTS: usize = 20;
-/// Longest question; engines take some 400 characters.
+/// Longest query; engines accept about 400 characters.
 const MAX_QUERY_CHARS: usize = 400;
-/// Longest snippet that is shown.
+/// Longest displayed snippet.
 const MAX_SNIPPET_CHARS: usize = 600;
 
-/// A search engine. Secrets by reference.
+/// A search engine, with secrets by reference.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "provider", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Provider {
-    /// DuckDuckGo's page without scripts; no key, and it refuses whoever asks often.
+    /// DuckDuckGo's page without scripts. It needs no key, and refuses clients that search often.
     DuckDuckGo {
-        /// Where it is, unless at its usual address.
+        /// The base URL; `None`: the public one.
         #[serde(default)]
         base_url: Option<String>,
     },
-    /// A SearXNG of one's own, with `json` among its `search.formats`.
+    /// A self-hosted SearXNG with `json` among its `search.formats`.
     SearXng {
-        /// Where it is.
+        /// The instance's base URL.
         base_url: String,
-        /// Its key, as a bearer token, where a proxy before it wants one.
+        /// Reference to a bearer token, if a proxy in front requires one.
         #[serde(default)]
         api_key: Option<String>,
     },
     /// Brave's search API.
     Brave {
-        /// Where it is, unless at its usual address.
+        /// The base URL; `None`: the public one.
         #[serde(default)]
         base_url: Option<String>,
-        /// The subscription's token.
+        /// Reference to the subscription token.
         api_key: String,
     },
     /// Tavily's search API.
     Tavily {
-        /// Where it is, unless at its usual address.
+        /// The base URL; `None`: the public one.
         #[serde(default)]
         base_url: Option<String>,
-        /// The key.
+        /// Reference to the API key.
         api_key: String,
     },
 }
 
-/// Why there is no search. The caller's fault; trying again does not help.
+/// Why the search tool cannot be created. The caller's fault; retrying does not help.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the search engine's address{} cannot be used: {why}", named(.url.as_deref()))]
 pub struct SearchError {
-    /// The address, without its query; `None` where it may hold a password, or cannot be read.
+    /// The URL without its query; `None` if it may contain a password or cannot be parsed.
     pub url: Option<String>,
     /// What is wrong with it.
     pub why: String,
@@ -97,22 +97,22 @@ struct Arguments {
     count: Option<usize>,
 }
 
-/// Speaks to an engine.
+/// The protocol of a search engine.
 #[async_trait]
 trait Engine: Send + Sync {
-    /// What people call it.
+    /// The display name.
     fn name(&self) -> &'static str;
-    /// The request for a question.
+    /// The request for a query.
     fn request(&self, base: &Url, query: &str, count: usize, key: Option<&Secret>)
     -> Result<Request, String>;
-    /// Parses an answer with a good status; the error is for the model.
+    /// Parses a response with a success status. The error is for the model.
     async fn read(
         &self,
         text: &str,
         reader: &Reader,
         cancel: &CancellationToken,
     ) -> Result<Vec<Found>, String>;
-    /// What a bad status means with this engine, where it is not the usual.
+    /// The meaning of an error status with this engine; `None`: the usual one.
     fn refused(&self, _status: u16) -> Option<&'static str> {
         None
     }
@@ -127,12 +127,12 @@ pub struct WebSearch {
     key: Option<String>,
     secrets: Box<dyn SecretSource>,
     reader: Reader,
-    /// Whether somebody has chosen the engine, and so that questions may go there.
+    /// Whether the settings name the engine, so that queries to it need no approval.
     is_chosen: bool,
 }
 
-/// Makes the tool `WebSearch`; the reader parses pages of results. Without a provider it is DuckDuckGo, and each question needs
-/// approval, because no setting has allowed questions to go there.
+/// Creates the tool `WebSearch`; the reader parses pages of results. Without a provider it uses DuckDuckGo, and each
+/// query requires approval, because no setting allows queries to go there.
 pub fn web_search(
     outbound: Outbound,
     provider: Option<Provider>,
@@ -260,7 +260,7 @@ impl WebSearch {
 fn listed(name: &str, query: &str, found: impl Iterator<Item = Found>, mask: &Mask) -> String {
     let one_line = |text: &str, most: usize| -> String {
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        // Masked before it is cut: of a key that the cut halves, the mask would not know the rest.
+        // Redacted before truncation: the mask would not recognize a key that the cut splits.
         mask.text(&line).chars().take(most).collect()
     };
     let mut text = String::new();
@@ -278,7 +278,7 @@ fn named(url: Option<&str>) -> String {
     url.map(|url| format!(" `{url}`")).unwrap_or_default()
 }
 
-/// An address for people, where it holds nothing that must not be shown.
+/// A URL for display; `None` if it contains credentials.
 fn shown(url: &Url) -> Option<String> {
     let is_plain = is_page(url.as_str()) && url.username().is_empty() && url.password().is_none();
     let mut url = url.clone();
@@ -287,19 +287,19 @@ fn shown(url: &Url) -> Option<String> {
     is_plain.then(|| url.into())
 }
 
-/// An address below a base.
+/// A URL below a base.
 fn below(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
     url
 }
 
-/// A text of an object's member.
+/// The text of an object's member.
 fn text_of<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What a list of objects has found, by the names that an engine gives to title, address and snippet.
+/// Parses a list of results, given the engine's name for the snippet.
 fn found_in(list: Option<&Value>, snippet: &str) -> Vec<Found> {
     let list = list.and_then(Value::as_array).into_iter().flatten();
     let found = list.map(|one| Found {

@@ -1,7 +1,7 @@
-//! A service's description as OpenAPI 3: which operations there are, and what a call of one must look like.
+//! The OpenAPI 3 description of a service: its operations, and the validation of calls.
 //!
-//! It is read once, bounded, and never fetches anything: a reference that leaves the document is refused. What a
-//! description says of security and servers does not count; the service's own settings do.
+//! It is parsed once, within limits, and fetches nothing: a reference outside the document is rejected. Its security
+//! schemes and servers are ignored in favour of the service's settings.
 
 mod operation;
 mod parameter;
@@ -14,34 +14,34 @@ use serde_json::{Map, Value, json};
 use operation::Operation;
 use schema::Schemas;
 
-/// Largest description; those of the largest public APIs have some 10 MB, of which a model could use nothing.
+/// Largest description. The largest public APIs have about 10 MB, which a model could not use.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
-/// Operations that are read; the list is walked at each call.
+/// Most operations; each call searches the list.
 const MAX_OPERATIONS: usize = 2000;
-/// Deepest nesting; honest descriptions have some 30 levels.
+/// Deepest nesting; ordinary descriptions have about 30 levels.
 const MAX_DEPTH: usize = 96;
-/// Bytes of the list that a model is shown: it goes with every model call.
+/// Most bytes of the list shown to the model, because every model call carries it.
 const MAX_SUMMARY_BYTES: usize = 4096;
 
-/// How much of a call is compared with the operations that there are.
+/// Most bytes of a call that are compared with the operations to suggest one.
 const MAX_COMPARED_BYTES: usize = 200;
 
-/// A description that was read.
+/// A parsed description.
 pub(super) struct Document {
     operations: Vec<Operation>,
     schemas: Schemas,
 }
 
-/// A call, as it is checked.
+/// A call to validate.
 pub(super) struct Asked<'a> {
     pub method: &'a Method,
     pub path: &'a str,
     pub query: Option<&'a str>,
-    /// Names of the headers that are sent, in lower case.
+    /// Names of the sent headers, in lower case.
     pub headers: &'a [&'a str],
     pub media_type: Option<&'a str>,
     pub body: Option<&'a Value>,
-    /// Whether the body is sent as it stands.
+    /// Whether the body is sent unchanged.
     pub raw: bool,
 }
 
@@ -55,14 +55,14 @@ fn yaml(_text: &str) -> Result<Value, String> {
     Err("the OpenAPI description is not JSON, and this build does not read YAML (feature `yaml`)".to_owned())
 }
 
-/// Whether a text is a description that can be used: for fuzzing.
+/// Whether a text is a valid description, for fuzzing.
 #[cfg(feature = "testing")]
 pub(crate) fn is_description(text: &str) -> bool {
     Document::read(text).is_ok_and(|document| document.summary(|_, _| true).is_char_boundary(0))
 }
 
 impl Document {
-    /// Reads a description, JSON or YAML.
+    /// Parses a description in JSON or YAML.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         if text.len() > MAX_BYTES {
             return Err(format!(
@@ -89,11 +89,11 @@ impl Document {
         Ok(Self { operations, schemas })
     }
 
-    /// Checks a call; the error is for the model.
+    /// Validates a call. The error is for the model.
     pub(super) fn check(&self, asked: &Asked<'_>) -> Result<(), String> {
         let fitting = self.operations.iter().filter(|operation| operation.method == *asked.method);
         let found = fitting.filter_map(|operation| Some((operation, operation.parameters_of(asked.path)?)));
-        // `/users/me` before `/users/{id}`.
+        // `/users/me` takes precedence over `/users/{id}`.
         let best = found.min_by_key(|(operation, parameters)| (parameters.len(), operation.template.len()));
         match best {
             Some((operation, parameters)) => operation.check(asked, parameters, &self.schemas),
@@ -108,7 +108,7 @@ impl Document {
         if !same.is_empty() {
             return format!("there is no operation `{line}`; this path takes {}", same.join(", "));
         }
-        // What is longer is like none of them, and would take long to compare.
+        // A longer text resembles no operation and would be slow to compare.
         let shown = &line[..line.floor_char_boundary(MAX_COMPARED_BYTES)];
         let lines: Vec<String> = self.operations.iter().map(Operation::line).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -120,7 +120,7 @@ impl Document {
         }
     }
 
-    /// The operations that a call can get at, one to a line, as many as fit.
+    /// Lists the operations that a call can reach, one per line, as many as fit.
     pub(super) fn summary(&self, reachable: impl Fn(&Method, &str) -> bool) -> String {
         let mut text = String::new();
         let mut more = 0;
@@ -165,7 +165,7 @@ fn operations(schemas: &Schemas) -> Result<Vec<Operation>, String> {
     Ok(operations)
 }
 
-/// Refuses references that leave the document, and what is nested too deeply to be walked.
+/// Rejects references outside the document, and nesting that is too deep.
 fn refuse_remote(value: &Value, depth_left: usize) -> Result<(), String> {
     if depth_left == 0 {
         return Err(format!("the OpenAPI description is nested more than {MAX_DEPTH} levels deep"));
@@ -186,7 +186,7 @@ fn refuse_remote(value: &Value, depth_left: usize) -> Result<(), String> {
     }
 }
 
-/// What a call is checked as: its parameters and its body under one roof.
+/// Combines the schemas of parameters or body into one object schema.
 fn roof(properties: Map<String, Value>, required: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required })
 }

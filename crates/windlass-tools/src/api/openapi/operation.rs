@@ -1,7 +1,7 @@
-//! One operation: which paths are its, and what a call of it must bring along.
+//! One operation: the paths that it matches, and the parameters and body that it requires.
 //!
-//! A check is made ready when it is first needed. A schema that cannot be used is no fault of whoever calls: what it
-//! would check is let through, and the log says so once.
+//! A check is compiled on first use. An unusable schema is not the caller's fault: its check is skipped, and a warning
+//! is logged once.
 
 use std::sync::OnceLock;
 
@@ -15,17 +15,17 @@ use super::parameter::{Form, Parameter, Place, Reading};
 use super::schema::{Parts, Schemas};
 use super::{Asked, roof};
 
-/// Longest summary of an operation, in characters.
+/// Longest summary of an operation.
 const MAX_SUMMARY_CHARS: usize = 120;
-/// Parameters of one operation.
+/// Most parameters of one operation.
 const MAX_PARAMETERS: usize = 100;
 
-/// An operation.
+/// An operation of the description.
 pub(super) struct Operation {
     pub method: Method,
     pub template: String,
     pattern: Regex,
-    /// The names in the template, in order.
+    /// The parameter names in the template, in order.
     names: Vec<String>,
     summary: String,
     parameters: Vec<Parameter>,
@@ -33,7 +33,7 @@ pub(super) struct Operation {
     body: Option<Body>,
 }
 
-/// A check that is made ready once; `None` where its schema cannot be used.
+/// A check that is compiled once; `None` if its schema is unusable.
 type Lazy = OnceLock<Option<ValueCheck>>;
 
 struct Body {
@@ -41,7 +41,7 @@ struct Body {
     kinds: Vec<Kind>,
 }
 
-/// A media type, with its schema where it has one.
+/// A media type with its schema, if it has one.
 struct Kind {
     media_type: String,
     schema: Option<Value>,
@@ -60,7 +60,7 @@ impl Operation {
         let list =
             |value: &Value| value.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default();
         let mut parameters: Vec<Parameter> = Vec::new();
-        // The operation's own come last and win.
+        // Parameters of the operation override those of the path.
         for parameter in list(item).iter().chain(&list(operation)).take(MAX_PARAMETERS) {
             let Some(read) = Parameter::read(schemas.follow(parameter)?, schemas) else { continue };
             parameters.retain(|known| (&known.name, known.place) != (&read.name, read.place));
@@ -77,12 +77,12 @@ impl Operation {
         Ok(Self { method, template, pattern, names, summary, parameters, parameters_check, body })
     }
 
-    /// What a call of it begins with.
+    /// The method and the path template.
     pub(super) fn line(&self) -> String {
         format!("{} {}", self.method, self.template)
     }
 
-    /// What a model is told of it.
+    /// The line that describes the operation to the model.
     pub(super) fn summary(&self) -> String {
         let queries = self.parameters.iter().filter(|known| known.place == Place::Query);
         let queries: Vec<String> =
@@ -93,14 +93,14 @@ impl Operation {
         format!("- {}{query}{dash}{}", self.line(), self.summary)
     }
 
-    /// The values in a path, where it is one of this operation.
+    /// The parameter values in a path; `None` if the path does not match.
     pub(super) fn parameters_of(&self, path: &str) -> Option<Vec<(String, String)>> {
         let found = self.pattern.captures(path)?;
         let values = found.iter().skip(1).flatten().map(|value| plain(value.as_str()));
         Some(self.names.iter().cloned().zip(values).collect())
     }
 
-    /// Checks a call of it; the error is for the model.
+    /// Validates a call. The error is for the model.
     pub(super) fn check(
         &self,
         asked: &Asked<'_>,
@@ -147,7 +147,7 @@ impl Operation {
         format!("the call does not fit `{}`: {faults}", self.line())
     }
 
-    /// Makes a check ready.
+    /// Compiles a check.
     fn ready(
         &self,
         of: &str,
@@ -170,7 +170,7 @@ impl Operation {
         known.any(|known| known.is_named(name))
     }
 
-    /// Checks the parameters at both places.
+    /// Validates the parameters in path and query.
     fn check_parameters(
         &self,
         given: [(Place, &[(String, String)]); 2],
@@ -192,12 +192,12 @@ impl Operation {
             Value::Object(places.collect())
         };
         check.check(&values(Reading::AsWanted)).or_else(|faults| {
-            // A text that looks like a number may be meant as one or not, where both are taken.
+            // If both a number and a text are allowed, a numeric text may mean either.
             check.check(&values(Reading::TextsFirst)).map_err(|_| faults)
         })
     }
 
-    /// The schema of the parameters at one place.
+    /// The schema of the parameters in one place.
     fn place_schema(&self, place: Place, schemas: &Schemas, parts: &mut Parts) -> Result<Value, String> {
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for parameter in self.read_at(place) {
@@ -209,7 +209,7 @@ impl Operation {
         Ok(roof(properties, &required))
     }
 
-    /// The values that are given at one place.
+    /// The parameter values in one place.
     fn place_values(
         &self,
         place: Place,
@@ -232,7 +232,7 @@ impl Operation {
         self.parameters.iter().filter(move |known| known.place == place && known.form == Form::Read)
     }
 
-    /// The schema that the body has to satisfy, with its kind and the body, where there is all of it.
+    /// The body's media type, its schema and the body, if all three are present.
     fn body<'a>(&'a self, asked: &Asked<'a>) -> Result<Option<(&'a Kind, &'a Value, &'a Value)>, String> {
         let (body, given) = match (&self.body, asked.body) {
             (None, None) => return Ok(None),
@@ -273,7 +273,7 @@ impl Body {
     }
 }
 
-/// A template as a pattern, with the names in it.
+/// Converts a path template to a pattern and its parameter names.
 fn pattern(template: &str) -> Result<(Regex, Vec<String>), String> {
     let (mut pattern, mut names, mut rest) = (String::from("^"), Vec::new(), template);
     while let Some((before, behind)) = rest.split_once('{') {
@@ -291,7 +291,7 @@ fn pattern(template: &str) -> Result<(Regex, Vec<String>), String> {
     Ok((pattern, names))
 }
 
-/// The text that an encoded one stands for.
+/// Decodes a percent-encoded text.
 fn plain(text: &str) -> String {
     pairs(&format!("x={}", text.replace('+', "%2B").replace('&', "%26")))
         .pop()

@@ -1,7 +1,7 @@
-//! One parameter of an operation: where it stands, how it is written, and what its text means.
+//! One parameter of an operation: its place, its serialization, and the conversion of its text.
 //!
-//! Values of paths and queries are texts; they are read as what their schema wants before they are checked. Ways of
-//! writing that are not read here are not checked either.
+//! Values in paths and queries are texts. They are converted to the type that the schema requires and then validated.
+//! Parameters with an unsupported serialization are not validated.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use super::schema::Schemas;
 use crate::api::headers::is_reserved;
 
-/// Schemas that are looked at for what a parameter wants; honest ones have a handful.
+/// Most schemas visited to determine a parameter's type; ordinary ones need a handful.
 const MAX_LOOKS: usize = 100;
 
-/// A parameter that is checked.
+/// A parameter that is validated.
 pub(super) struct Parameter {
     pub name: String,
     pub place: Place,
@@ -39,30 +39,31 @@ impl Place {
     }
 }
 
-/// How a parameter is written.
+/// The serialization of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As a text, or several, that are read.
+    /// One text or several, which are parsed.
     Read,
-    /// In a way that is not read.
+    /// An unsupported serialization.
     Unread,
-    /// Each key of an object by itself: `filter[status]=new`.
+    /// One parameter per key of an object: `filter[status]=new`.
     Keys,
-    /// Each key of an object as a parameter of its own, so that any name may be one.
+    /// Each key of an object is a parameter, so any name may belong to it.
     Spread,
 }
 
-/// What of two things a text is taken for.
+/// How an ambiguous text is interpreted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// For a number or a truth where that is wanted.
+    /// As a number or boolean if the schema allows one.
     AsWanted,
-    /// For a text wherever one is wanted, too.
+    /// As a text if the schema allows one.
     TextsFirst,
 }
 
 impl Parameter {
-    /// `None` for what is not checked: cookies, and headers that the service's own settings decide.
+    /// Parses a parameter. Returns `None` for those that are not validated: cookies, and headers that the service's
+    /// settings determine.
     pub(super) fn read(value: &Value, schemas: &Schemas) -> Option<Self> {
         let name = value.get("name")?.as_str()?;
         let place = match value.get("in")?.as_str()? {
@@ -82,7 +83,7 @@ impl Parameter {
         Some(Self { name, place, form, required, schema })
     }
 
-    /// Whether a name of a query is this parameter's.
+    /// Whether a name in a query belongs to this parameter.
     pub(super) fn is_named(&self, name: &str) -> bool {
         match self.form {
             Form::Read | Form::Unread => name == self.name,
@@ -93,12 +94,13 @@ impl Parameter {
         }
     }
 
-    /// Reads texts as what the schema wants. What cannot be read stays a text, and the check says so.
+    /// Converts texts to the type that the schema requires. A text that cannot be converted stays a text, and
+    /// validation reports it.
     pub(super) fn value(&self, texts: &[&str], schemas: &Schemas, reading: Reading) -> Value {
         let wanted = Wanted::of(&self.schema, schemas);
         let text = texts.last().copied().unwrap_or_default();
         let alone = wanted.kinds.iter().any(|kind| !["array", "null"].contains(&kind.as_str()));
-        // One value with commas is how lists are written where they are not repeated.
+        // A single value with commas is a list, unless lists are written as repeated parameters.
         let is_list = !alone || texts.len() > 1 || (text.contains(',') && !wanted.has("string"));
         if wanted.has("array") && is_list {
             let item = wanted.items.map(|items| Wanted::of(items, schemas)).unwrap_or_default();
@@ -129,7 +131,7 @@ fn form(value: &Value, place: Place, wanted: &Wanted<'_>) -> Form {
     }
 }
 
-/// The types that a schema takes, wherever in it they are said.
+/// The types that a schema accepts, including those of nested schemas.
 #[derive(Default)]
 struct Wanted<'a> {
     kinds: BTreeSet<String>,
@@ -141,7 +143,7 @@ impl<'a> Wanted<'a> {
         let (mut wanted, mut open) = (Self::default(), vec![schema]);
         for _ in 0..MAX_LOOKS {
             let Some(schema) = open.pop() else { break };
-            // What leads nowhere says nothing; the check says why.
+            // A broken reference adds no type; validation reports it.
             let Ok(schema) = schemas.follow(schema) else { continue };
             match schema.get("type") {
                 Some(Value::String(kind)) => drop(wanted.kinds.insert(kind.clone())),
@@ -175,7 +177,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The values that a schema names instead of a type.
+/// The values of a schema's `enum` and `const`.
 fn values(schema: &Value) -> impl Iterator<Item = &Value> {
     let listed = schema.get("enum").and_then(Value::as_array);
     listed.into_iter().flatten().chain(schema.get("const"))

@@ -1,20 +1,20 @@
-//! Schemas of a description, each taken out with all that it refers to, in the form of JSON Schema 2020-12.
+//! Extracts schemas of a description with everything they refer to, converted to JSON Schema 2020-12.
 //!
-//! It checks nothing itself.
+//! This module validates nothing.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// References that are followed one after the other; honest ones lead on once or twice.
+/// Most references followed in a chain; ordinary ones need one or two.
 const MAX_HOPS: usize = 16;
-/// Schemas that one is taken out with; beyond, the operation is too large to be checked.
+/// Most schemas extracted with one; beyond that, the operation is not validated.
 const MAX_PARTS: usize = 500;
 
 /// The schemas of a description.
 pub(super) struct Schemas {
     root: Value,
-    /// Whether the description is of version 3.0, whose schemas are older than JSON Schema 2020-12.
+    /// Whether the description has version 3.0, whose schemas predate JSON Schema 2020-12.
     is_old: bool,
 }
 
@@ -27,7 +27,7 @@ impl Schemas {
         &self.root
     }
 
-    /// What stands where a reference leads, or the value itself.
+    /// Resolves a reference; any other value is returned unchanged.
     pub(super) fn follow<'a>(&'a self, value: &'a Value) -> Result<&'a Value, String> {
         let mut value = value;
         for _ in 0..MAX_HOPS {
@@ -43,7 +43,7 @@ impl Schemas {
         self.root.pointer(&pointer).ok_or_else(missing)
     }
 
-    /// Takes a schema out, with all that it refers to under `$defs`.
+    /// Extracts a schema. Schemas it refers to are collected for `$defs`.
     pub(super) fn take(&self, schema: &Value, parts: &mut Parts) -> Result<Value, String> {
         let taken = self.convert(schema, parts);
         while let Some(target) = parts.missing.pop() {
@@ -63,7 +63,7 @@ impl Schemas {
                 for (name, member) in members {
                     let member = match (name.as_str(), member.as_str()) {
                         ("$ref", Some(target)) => Value::String(format!("#/$defs/{}", parts.name(target))),
-                        // Data, whatever stands in it.
+                        // These hold data, not schemas.
                         ("enum" | "const" | "default" | "example" | "examples", _) => member.clone(),
                         _ => self.convert(member, parts),
                     };
@@ -80,7 +80,7 @@ impl Schemas {
     }
 }
 
-/// The schemas that one refers to.
+/// The schemas that an extracted schema refers to.
 #[derive(Default)]
 pub(super) struct Parts {
     known: BTreeMap<String, String>,
@@ -99,13 +99,13 @@ impl Parts {
         name
     }
 
-    /// The definitions, for the root of the schema.
+    /// The definitions for the root of the schema.
     pub(super) fn definitions(self) -> Map<String, Value> {
         self.found
     }
 }
 
-/// Says what a schema of version 3.0 says in the words of 2020-12.
+/// Converts a 3.0 schema to 2020-12.
 fn renew(schema: &mut Map<String, Value>) {
     if schema.get("nullable") == Some(&Value::Bool(true)) {
         schema.shift_remove("nullable");
@@ -130,7 +130,7 @@ fn renew(schema: &mut Map<String, Value>) {
             Some(_) | None => {}
         }
     }
-    // A property may be called so; then its schema is an object.
+    // A property may be named `$ref`; its value is then an object.
     if schema.get("$ref").is_some_and(Value::is_string) {
         schema.retain(|name, _| name == "$ref");
     }

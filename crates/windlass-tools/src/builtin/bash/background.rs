@@ -1,6 +1,6 @@
-//! Commands that go on beside their conversation: which there are, what they have said, and their end.
+//! Background commands: their list, output and end.
 //!
-//! They live in this process alone. One of an earlier process has ended with it, and whoever asks is told so.
+//! They are kept in memory. A command of an earlier process has ended with it, and the tools report that.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,18 +11,18 @@ use windlass_machine::{Digest, RunId, ThreadId, Timestamp};
 use super::SHOWN_BYTES;
 use crate::shell::{Ended, Job, Stop};
 
-/// Commands of one conversation that run at a time.
+/// Most running commands of one thread.
 const RUNNING_MAX: usize = 8;
-/// Commands of all conversations that run at a time: each has a thread, a pipe and half a megabyte of what it said.
+/// Most running commands of all threads. Each has a thread, a pipe and half a megabyte of output.
 const ALL_RUNNING_MAX: usize = 64;
-/// Commands of one conversation that are remembered once they have ended.
+/// Most ended commands remembered per thread.
 const ENDED_MAX: usize = 8;
-/// Commands of all conversations that are remembered: 40 MiB of what they have said, at most.
+/// Most ended commands remembered in all: at most 40 MiB of output.
 const ALL_ENDED_MAX: usize = 64;
 
-/// Hexadecimal digits of a command's name: of 100 commands of a conversation two have the same once in 3,000 conversations.
+/// Hexadecimal digits of a command's id. With 100 commands in a thread, a collision occurs in one of 3,000 threads.
 const ID_DIGITS: usize = 6;
-/// Characters of a command that people are shown.
+/// Characters of a command line displayed to people.
 const NAMED_CHARS: usize = 500;
 
 /// The commands of this process.
@@ -32,9 +32,9 @@ pub(super) struct Jobs(Mutex<Commands>);
 #[derive(Default)]
 struct Commands {
     begun: u64,
-    /// In the order in which they began.
+    /// In order of their start.
     kept: Vec<Kept>,
-    /// Conversations of which one is about to begin, once for each.
+    /// The threads of commands that are about to start, one entry per command.
     beginning: Vec<ThreadId>,
 }
 
@@ -48,13 +48,13 @@ struct Kept {
 }
 
 impl Commands {
-    /// Those that run, with those that are about to.
+    /// The number of running and starting commands.
     fn running(&self, counts: impl Fn(&ThreadId) -> bool) -> usize {
         let runs = self.kept.iter().filter(|kept| counts(&kept.thread) && kept.job.has_ended().is_none());
         runs.count() + self.beginning.iter().filter(|thread| counts(thread)).count()
     }
 
-    /// Forgets the oldest that have ended, but for so many.
+    /// Forgets the oldest ended commands beyond `most`.
     fn forget(&mut self, most: usize, counts: impl Fn(&ThreadId) -> bool) {
         let has_ended = |kept: &Kept| counts(&kept.thread) && kept.job.has_ended().is_some();
         let mut over = self.kept.iter().filter(|kept| has_ended(kept)).count().saturating_sub(most);
@@ -66,18 +66,18 @@ impl Commands {
     }
 }
 
-/// Room for one command, until it is kept there or given back.
+/// A reserved slot for one command. Dropping it releases the slot.
 pub(super) struct Room<'a> {
     jobs: &'a Jobs,
     thread: ThreadId,
 }
 
 impl Room<'_> {
-    /// Keeps a command there that a call has begun; returns its name.
+    /// Registers a started command in the slot. Returns its id.
     pub(super) fn keep(self, job: Arc<Job>, context: &CallContext, command: &str) -> String {
         let mut all = self.jobs.all();
         all.begun += 1;
-        // A conversation may speak of commands of earlier processes, and this must not be the name of one.
+        // The thread may refer to commands of earlier processes, so ids must not repeat.
         let of = Digest::of(format!("{}/{}", context.effect_id, all.begun).as_bytes()).to_string();
         let id = format!("bash_{}", &of[..ID_DIGITS]);
         all.kept.push(Kept {
@@ -105,11 +105,11 @@ impl Drop for Room<'_> {
 
 impl Jobs {
     fn all(&self) -> MutexGuard<'_, Commands> {
-        // Nothing panics while the lock is held.
+        // No code panics while it holds the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets room aside for a command; refuses one more than may run.
+    /// Reserves a slot. Returns an error at the limit.
     pub(super) fn room(&self, thread: &ThreadId) -> Result<Room<'_>, String> {
         let mut all = self.all();
         if all.running(|other| other == thread) >= RUNNING_MAX {
@@ -123,7 +123,7 @@ impl Jobs {
         Ok(Room { jobs: self, thread: thread.clone() })
     }
 
-    /// Those that run.
+    /// The running commands.
     pub(super) fn at_work(&self) -> Vec<BackgroundCommand> {
         let all = self.all();
         let runs = all.kept.iter().filter(|kept| kept.job.has_ended().is_none());
@@ -153,10 +153,10 @@ impl Jobs {
         })
     }
 
-    /// What a command has said from a position on, and how it stands.
+    /// A command's output from a position on, with its state.
     pub(super) fn told(&self, thread: &ThreadId, id: &str, from: u64) -> Result<ToolOutput, String> {
         let job = self.find(thread, id)?;
-        // Looked at first: what it says just before its end is heard then.
+        // Read before the output, so that output written just before the end is included.
         let ended = job.has_ended();
         let (text, next) = job.heard().from(from, SHOWN_BYTES);
         let more = job.heard().total() > next;

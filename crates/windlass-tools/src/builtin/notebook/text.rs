@@ -1,6 +1,6 @@
-//! A notebook as text: where its cells stand in the file, how it is written, and changes of pieces of it.
+//! A notebook as text: the positions and formatting of its cells, and replacement of parts.
 //!
-//! It knows nothing of what an edit means.
+//! This module does not know the semantics of an edit.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// Another text for a piece of a file.
+/// A replacement for a range of the text.
 pub(super) struct Splice {
     range: Range<usize>,
     text: String,
 }
 
-/// The cells of a notebook, as they stand in its text.
+/// The cells of a notebook, as slices of its text.
 pub(super) struct Cells<'a> {
     text: &'a str,
-    /// The array.
+    /// The array of cells.
     raw: &'a str,
     pub cells: Vec<Cell<'a>>,
     /// Whether cells have ids. (nbformat 4.5)
     pub has_ids: bool,
 }
 
-/// A cell, as it stands in the text.
+/// A cell, as a slice of the text.
 pub(super) struct Cell<'a> {
     pub raw: &'a str,
     pub kind: String,
@@ -53,12 +53,12 @@ struct RawCell<'a> {
     source: &'a RawValue,
     #[serde(borrow, default)]
     outputs: Option<&'a RawValue>,
-    // An `Option` would take its `null` for missing.
+    // An `Option` would treat `null` as absent.
     #[serde(borrow, default)]
     execution_count: Present<'a>,
 }
 
-/// A member that may be there and be `null`.
+/// A member that may be present and `null`.
 #[derive(Default)]
 struct Present<'a>(Option<&'a RawValue>);
 
@@ -69,7 +69,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Present<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// Finds the cells; the error goes on after the file's name.
+    /// Finds the cells. The error is a phrase that follows the file's name.
     pub(super) fn read(text: &'a str) -> Result<Self, String> {
         let bad = |error: serde_json::Error| format!("is no notebook: {error}");
         let notebook: RawNotebook<'a> = serde_json::from_str(text).map_err(bad)?;
@@ -100,13 +100,13 @@ impl<'a> Cells<'a> {
         Ok(Self { text, raw: notebook.cells.get(), cells: cells?, has_ids })
     }
 
-    /// Where a piece of the text stands in it.
+    /// The range of a slice within the text.
     fn range(&self, piece: &str) -> Range<usize> {
         let start = piece.as_ptr() as usize - self.text.as_ptr() as usize;
         start..start + piece.len()
     }
 
-    /// Takes a cell out, with the comma and the blanks that held it.
+    /// Removes a cell with its comma and white space.
     pub(super) fn without(&self, at: usize) -> Splice {
         let of = |at: usize| self.range(self.cells[at].raw);
         let range = match (at, self.cells.len()) {
@@ -118,15 +118,15 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// How a notebook is written: Jupyter's own way is one blank for each level.
+/// The formatting of a notebook. Jupyter indents by one space per level.
 pub(super) struct Style {
-    /// The blanks of one level; `None`: all in one line.
+    /// The indentation of one level; `None`: all in one line.
     indent: Option<String>,
     newline: &'static str,
 }
 
 impl Style {
-    /// The style of a text.
+    /// Detects the formatting of a text.
     pub(super) fn of(text: &str) -> Self {
         let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
         let first = text.trim_start().strip_prefix('{').unwrap_or_default();
@@ -135,7 +135,7 @@ impl Style {
         Self { indent: indent.map(|indent| if indent.is_empty() { " ".into() } else { indent }), newline }
     }
 
-    /// A source as it is kept: in lines, or as one text where the one before was.
+    /// A source in the notebook's form: a list of lines, or one text if the old source was one.
     pub(super) fn source(&self, source: &str, as_text: bool) -> Value {
         match as_text {
             true => source.into(),
@@ -143,7 +143,7 @@ impl Style {
         }
     }
 
-    /// Another value for a piece of the text, indented as the line that it stands in.
+    /// Replaces a slice by a value, indented like its line.
     pub(super) fn splice(&self, cells: &Cells<'_>, piece: &str, value: &Value) -> Splice {
         let range = cells.range(piece);
         let line = cells.text[..range.start].rsplit('\n').next().unwrap_or_default();
@@ -151,7 +151,7 @@ impl Style {
         Splice { text: self.write(value, &base), range }
     }
 
-    /// A new cell at a place, set apart as the others are.
+    /// Inserts a cell, with the same separators as the others.
     pub(super) fn insert(&self, cells: &Cells<'_>, at: usize, value: &Value) -> Splice {
         let array = cells.range(cells.raw);
         let (Some(first), Some(last)) = (cells.cells.first(), cells.cells.last()) else {
@@ -175,20 +175,20 @@ impl Style {
         }
     }
 
-    /// Writes a value; lines after the first begin with `base`.
+    /// Formats a value; lines after the first start with `base`.
     fn write(&self, value: &Value, base: &str) -> String {
         let Some(indent) = &self.indent else { return value.to_string() };
         let mut bytes = Vec::new();
         let formatter = serde_json::ser::PrettyFormatter::with_indent(indent.as_bytes());
         let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
-        // A JSON value is always written, into memory, and as UTF-8.
+        // Cannot fail: JSON is written to memory as UTF-8.
         let written = value.serialize(&mut serializer).ok().and_then(|()| String::from_utf8(bytes).ok());
         let written = written.unwrap_or_else(|| value.to_string());
         written.replace('\n', &format!("{}{base}", self.newline))
     }
 }
 
-/// A text with pieces of it changed; they do not overlap.
+/// Applies replacements that do not overlap.
 pub(super) fn apply(text: &str, mut splices: Vec<Splice>) -> String {
     splices.sort_by_key(|splice| splice.range.start);
     let mut new = String::with_capacity(text.len());

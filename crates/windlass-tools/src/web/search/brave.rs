@@ -1,6 +1,6 @@
-//! Brave's web search API: `GET /res/v1/web/search`, the token in a header of its own.
+//! Brave's web search API: `GET /res/v1/web/search`, with the token in a separate header.
 //!
-//! Only the web's results are read; news, videos and the like are left.
+//! Only web results are read; news, videos and the like are ignored.
 
 use async_trait::async_trait;
 use http::{HeaderValue, Method};
@@ -12,7 +12,7 @@ use windlass_outbound::{Request, Url};
 use super::{Engine, Found, below, found_in};
 use crate::reader::Reader;
 
-/// The usual address.
+/// The public base URL.
 pub(super) const BASE: &str = "https://api.search.brave.com";
 
 pub(super) struct Brave;
@@ -56,7 +56,7 @@ impl Engine for Brave {
         _cancel: &CancellationToken,
     ) -> Result<Vec<Found>, String> {
         let value: Value = serde_json::from_str(text).map_err(|_| "it is no JSON".to_owned())?;
-        // Where nothing was found, there is no `web`.
+        // Without results, `web` is absent.
         Ok(found_in(value.pointer("/web/results"), "description"))
     }
 

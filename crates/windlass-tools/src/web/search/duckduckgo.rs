@@ -1,6 +1,6 @@
 //! DuckDuckGo's page for browsers without scripts: `GET /html/?q=`. There is no API and no key.
 //!
-//! Whoever asks often, or from a data centre, gets a page with a riddle, with status 202: that is said as what it is.
+//! Frequent clients and data centres get a captcha page with status 202, which is reported as a refusal.
 
 use async_trait::async_trait;
 use http::Method;
@@ -12,7 +12,7 @@ use windlass_outbound::{Request, Url};
 use super::{Engine, below};
 use crate::reader::{Format, Found, RIDDLE, Reader, Request as Reading};
 
-/// The usual address.
+/// The public base URL.
 pub(super) const BASE: &str = "https://html.duckduckgo.com";
 
 pub(super) struct DuckDuckGo;

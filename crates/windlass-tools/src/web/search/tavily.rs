@@ -1,6 +1,6 @@
-//! Tavily's search API: `POST /search`, the key as a bearer token.
+//! Tavily's search API: `POST /search`, with the key as a bearer token.
 //!
-//! Its answer in words is not asked for: the model reads for itself.
+//! Tavily's generated answer is not requested: the model reads the results itself.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use windlass_outbound::{Request, Url};
 use super::{Engine, Found, below, found_in};
 use crate::reader::Reader;
 
-/// The usual address.
+/// The public base URL.
 pub(super) const BASE: &str = "https://api.tavily.com";
 
 pub(super) struct Tavily;
