@@ -53,7 +53,7 @@ impl Body {
         self.raw("\"");
     }
 
-    /// Appends a `data:` address. Neither the media types that are sent nor base64 need an escape.
+    /// Appends a `data:` URL. Neither base64 nor the supported media types need escaping.
     pub(crate) fn data_url(&mut self, media_type: &str, bytes: &[u8]) {
         self.raw("\"data:");
         self.raw(media_type);

@@ -1,6 +1,6 @@
-//! Models by name: splits `provider/model`, finds address and key, and says what is missing.
+//! Finds models by name: splits `provider/model`, determines address and key, and reports what is missing.
 //!
-//! It makes no request. One HTTP client serves every model that it hands out.
+//! It makes no request. All models share one HTTP client.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,21 +18,21 @@ use crate::provider::preset::{self, Preset};
 /// The provider of a name without a slash. (SK-L1)
 const DEFAULT_PROVIDER: &str = "openai";
 
-/// Every provider that is configured or known by name, over one HTTP client.
+/// Every configured or built-in provider, over one HTTP client.
 #[derive(Clone)]
 pub struct ProviderCatalog {
     providers: Arc<BTreeMap<String, ProviderConfig>>,
-    /// Built by the first model that is resolved: it reads and parses the system's certificates.
+    /// Built for the first model, because it reads and parses the system's certificates.
     http: Arc<OnceLock<reqwest::Client>>,
     lookup: Lookup,
     resolved: Arc<Mutex<HashMap<ModelName, Arc<ProviderModel>>>>,
 }
 
-/// Where Vertex answers for everyone, as its SDK has it.
+/// Vertex's location for all regions, as in its SDK.
 const VERTEX_LOCATION: &str = "global";
 
-/// Resolved models that are kept. Names come from configurations and people, so they are few; beyond that they are
-/// resolved for each run.
+/// Most cached models. Names come from configurations and people, so there are few. Beyond that, models are resolved
+/// for each run.
 const RESOLVED_MAX: usize = 256;
 
 /// Builds a [`ProviderCatalog`].
@@ -42,14 +42,14 @@ pub struct ProviderCatalogBuilder {
     lookup: Lookup,
 }
 
-/// Whether a provider can be called, for listings and checks.
+/// Whether a provider is usable, for listings and checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderStatus {
     /// The part of a model's name before the slash.
     pub name: String,
-    /// The variable that its key is expected in.
+    /// The environment variable of its key.
     pub key_variable: String,
-    /// Whether address and key are there.
+    /// Whether both address and key are available.
     pub ready: bool,
 }
 
@@ -81,7 +81,7 @@ impl ProviderCatalog {
             .collect()
     }
 
-    /// The address at which a provider is called; `None` where it has none, is not known, or lacks its key.
+    /// The URL of a provider; `None` if it is unknown, has no URL or lacks its key.
     pub fn address(&self, provider: &str) -> Option<String> {
         self.endpoint(provider).ok()?.base_url
     }
@@ -93,8 +93,8 @@ impl ProviderCatalog {
         let built = reqwest::Client::builder()
             .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
-            // The client takes only `Authorization` off where a redirect leaves the host: a key in a header of
-            // another name would go along.
+            // On a redirect to another host, the client drops only `Authorization`; a key in another header would be
+            // sent there.
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| config_error(format!("cannot build the HTTP client: {error}")))?;
@@ -102,7 +102,7 @@ impl ProviderCatalog {
     }
 
     fn resolved(&self) -> MutexGuard<'_, HashMap<ModelName, Arc<ProviderModel>>> {
-        // Nothing panics while the lock is held.
+        // No code panics while it holds the lock.
         self.resolved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -136,10 +136,10 @@ impl ProviderCatalog {
         })
     }
 
-    /// The address: as configured, else from a variable, else the provider's own.
+    /// The URL: configured, or from a variable, or the provider's default.
     ///
-    /// A configured key or header is bound to the address that it was configured with, so that it does not follow to
-    /// one that a variable names; a key from a variable does, as in the providers' SDKs.
+    /// A configured key or header is sent only to the configured or default URL, never to one from a variable. A key
+    /// from a variable is sent to either, as in the providers' SDKs.
     fn base_url(
         &self,
         provider: &str,
@@ -171,7 +171,7 @@ impl ProviderCatalog {
                 })?;
                 let location = (self.lookup)("GOOGLE_CLOUD_LOCATION");
                 let location = location.as_deref().unwrap_or(VERTEX_LOCATION);
-                // It becomes part of a host's name, to which the account's token is sent.
+                // The location becomes part of the host name to which the account's token is sent.
                 if !location.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
                     let message =
                         format!("GOOGLE_CLOUD_LOCATION=`{location}` is no location, as `europe-west1` is");
@@ -199,7 +199,7 @@ impl ProviderCatalog {
             .api_key
             .clone()
             .or_else(|| variables.iter().find_map(|name| (self.lookup)(name)).map(Secret::new));
-        // An own endpoint may take no key, or take it in a header of its own.
+        // A custom endpoint may need no key, or take it in a separate header.
         let own = preset.name.is_empty() || !config.headers.is_empty();
         if key.is_none() && !preset.key_optional && !own {
             return Err(config_error(format!(
@@ -233,31 +233,31 @@ impl Models for ProviderCatalog {
 }
 
 impl ProviderCatalogBuilder {
-    /// Configures a provider; a name that the built-in table lacks becomes one of its own.
+    /// Configures a provider. A name that is not built in adds a provider.
     pub fn provider(mut self, name: impl Into<String>, config: ProviderConfig) -> Self {
         self.providers.insert(name.into(), config);
         self
     }
 
-    /// Uses the caller's HTTP client: proxies, certificates, middleware of its own. (LM-G7) Its redirect policy
-    /// counts too: one that leaves the host takes the keys in providers' own headers along.
+    /// Uses the caller's HTTP client, with its proxies, certificates and middleware. (LM-G7) Its redirect policy must
+    /// not leave the host, because redirects carry keys in custom headers along.
     pub fn http_client(mut self, client: reqwest::Client) -> Self {
         self.http = Some(client);
         self
     }
 
-    /// Looks variables up elsewhere than in the process's environment.
+    /// Reads variables from `lookup` instead of the process's environment.
     pub fn variables(mut self, lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.lookup = Arc::new(lookup);
         self
     }
 
-    /// Builds the catalogue. It cannot fail so far: the HTTP client is built when the first model is resolved, and a
-    /// provider is checked when one of its models is.
+    /// Builds the catalogue. Does not fail yet: the HTTP client is built with the first model, and a provider is
+    /// validated when one of its models is resolved.
     pub fn build(self) -> Result<ProviderCatalog, ModelError> {
         let http = OnceLock::new();
         if let Some(client) = self.http {
-            // The cell is new.
+            // Cannot fail: the cell is new.
             let _ = http.set(client);
         }
         Ok(ProviderCatalog {
@@ -277,7 +277,7 @@ fn environment_name(provider: &str) -> String {
     provider.to_ascii_uppercase().replace(|c: char| !c.is_ascii_alphanumeric(), "_")
 }
 
-/// The variables that name a provider's address, tried in order: ours, then those of its own SDK.
+/// The variables of a provider's URL, in order: ours, then those of its SDK.
 fn address_variables(provider: &str) -> Vec<String> {
     let own: &[&str] = match provider {
         "azure" => &["AZURE_ENDPOINT"],

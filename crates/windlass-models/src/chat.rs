@@ -65,7 +65,7 @@ impl ChatWire {
         })
     }
 
-    /// The HTTP request of a call. `marked` says that the endpoint takes marks for Anthropic's cache.
+    /// The HTTP request of a call. `marked` says that the endpoint accepts Anthropic's cache marks.
     pub(crate) fn request(
         &self,
         call: &ModelCall,
@@ -107,8 +107,8 @@ impl ChatWire {
     }
 }
 
-/// Whether a message of the history came from this endpoint with the field. Reasoning of another name
-/// (`reasoning_details`) is carried by the messages that have it.
+/// Whether the history has a message of this endpoint with the field. Messages with differently named reasoning
+/// (`reasoning_details`) carry it themselves.
 fn has_reasoning(call: &ModelCall, origin: &Origin) -> bool {
     call.request.messages.iter().flat_map(|message| &message.blocks).any(|block| match block {
         Block::Reasoning { native: Some(native), .. } => {
@@ -124,7 +124,7 @@ fn has_reasoning(call: &ModelCall, origin: &Origin) -> bool {
     })
 }
 
-/// The field that each assistant message must have: DeepSeek's and MiMo's own, or the one that the table names for the
+/// The field that each assistant message must have: DeepSeek's and MiMo's, or the one that the table names for the
 /// model, also behind a gateway.
 fn reasoning_field(endpoint: &Endpoint, model: &str) -> Option<&'static str> {
     let base_url = endpoint.base_url.as_deref().unwrap_or_default().to_ascii_lowercase();

@@ -1,6 +1,6 @@
-//! The clouds whose models are reached with the cloud's own way of signing in: names, addresses, what is built in.
+//! The clouds that need their own sign-in: names, addresses, and whether this build supports them.
 //!
-//! Talking to them is `bedrock.rs` and `vertex.rs`, each behind a cargo feature of its own.
+//! `bedrock.rs` and `vertex.rs` connect to them, each behind a cargo feature.
 
 #[cfg(feature = "bedrock")]
 pub(super) mod bedrock;
@@ -14,17 +14,14 @@ use windlass_machine::FailureClass;
 
 use super::config::WireKind;
 
-/// A cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cloud {
-    /// Amazon Bedrock.
     Bedrock,
-    /// Google Vertex AI.
     Vertex,
 }
 
 impl Cloud {
-    /// Fails where this build lacks the cloud's feature.
+    /// Returns an error if this build lacks the cloud's feature.
     pub(super) fn built_in(self) -> Result<(), ModelError> {
         let there = match self {
             Self::Bedrock => cfg!(feature = "bedrock"),
@@ -45,8 +42,8 @@ impl Cloud {
         ModelError::new(FailureClass::Config, message)
     }
 
-    /// The wire that a model speaks there. Vertex serves each maker's own: Claude is told by its family, Google's by
-    /// a plain name, the others by `publisher/model`.
+    /// The wire of a model. Vertex serves each maker's own wire. It is determined by the name: Claude by its family,
+    /// Google's by a plain name, the others by `publisher/model`.
     pub(super) fn wire(self, model: &str) -> WireKind {
         match self {
             Self::Bedrock => WireKind::Converse,
@@ -56,8 +53,7 @@ impl Cloud {
         }
     }
 
-    /// The name that the wire's own catalogue has for a model: Vertex parts a version off with `@`, its maker with
-    /// `-`.
+    /// The model's name in the wire's catalogue. Vertex separates a version with `@`, its maker with `-`.
     pub(super) fn wire_name(self, model: &str) -> Cow<'_, str> {
         match self {
             Self::Vertex if model.contains('@') => {
@@ -67,7 +63,7 @@ impl Cloud {
         }
     }
 
-    /// The address that a wire adds its own path to, which only the chat wire on Vertex needs.
+    /// The URL that a wire appends its path to; only the chat wire on Vertex needs another one.
     pub(super) fn wire_address(self, kind: WireKind, base_url: &str) -> String {
         match (self, kind) {
             (Self::Vertex, WireKind::OpenaiChat) => format!("{base_url}/endpoints/openapi"),
@@ -75,7 +71,7 @@ impl Cloud {
         }
     }
 
-    /// Whether a variable says that somebody is signed in. The SDKs look in more places, some of them on the network.
+    /// Whether a variable indicates a sign-in. The SDKs look in more places, some of them on the network.
     pub(super) fn signed_in(self, lookup: &dyn Fn(&str) -> Option<String>) -> bool {
         let variables: &[&str] = match self {
             Self::Bedrock => &[
@@ -85,14 +81,14 @@ impl Cloud {
                 "AWS_WEB_IDENTITY_TOKEN_FILE",
                 "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
             ],
-            // Without it there is no address.
+            // Without it, there is no URL.
             Self::Vertex => &["GOOGLE_CLOUD_PROJECT"],
         };
         variables.iter().any(|name| lookup(name).is_some())
     }
 }
 
-/// The address of a Google project's models at a host; `None`: at its location's own.
+/// The URL of a Google project's models at `host`; `None`: the host of its location.
 pub(super) fn vertex_address(host: Option<String>, project: &str, location: &str) -> String {
     let host = host.unwrap_or_else(|| match location {
         "global" => "https://aiplatform.googleapis.com".to_owned(),

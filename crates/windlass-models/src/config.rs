@@ -1,6 +1,6 @@
-//! How a provider is reached: address, key, wire, patience. Plain data; nothing here reads files or variables.
+//! How a provider is reached: address, key, wire, time limits. Plain data; this module reads no files or variables.
 //!
-//! The product reads its own files and hands this over.
+//! The program reads its own files and passes this.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use windlass_engine::port::model::Price;
 
 pub use windlass_outbound::secret::Secret;
 
-/// How long a stream may be silent before it counts as dead. (SK-L2)
+/// Silence after which a stream counts as dead. (SK-L2)
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The protocol that an endpoint speaks.
+/// The wire protocol of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WireKind {
@@ -26,8 +26,8 @@ pub enum WireKind {
     OpenaiChat,
     /// Gemini, `POST /v1beta/models/…:streamGenerateContent`.
     Gemini,
-    /// Bedrock's Converse, `POST /model/…/converse-stream`, signed and framed as AWS does. Needs the cargo
-    /// feature `bedrock`.
+    /// Bedrock's Converse, `POST /model/…/converse-stream`, signed and framed as AWS requires. Needs the cargo feature
+    /// `bedrock`.
     Converse,
 }
 
@@ -44,58 +44,58 @@ impl WireKind {
     }
 }
 
-/// Where the key travels.
+/// How the key is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Auth {
-    /// Where the wire's own provider wants it.
+    /// As the wire's original provider requires.
     #[default]
     Provider,
-    /// `Authorization: Bearer …` and nowhere else. (LM-G7)
+    /// `Authorization: Bearer …` only. (LM-G7)
     Bearer,
-    /// In a header of this name and nowhere else.
+    /// In a header of this name only.
     Header(String),
 }
 
-/// What a configuration knows better than the built-in catalogue of models; `None` keeps what is there.
+/// Overrides of the built-in facts about a model; `None` keeps the built-in value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct KnownModel {
-    /// Prompt and output together, in tokens.
+    /// Limit of prompt and output together, in tokens.
     pub context_tokens: Option<u64>,
     /// The largest output, in tokens.
     pub max_output_tokens: Option<u64>,
-    /// Whether it calls tools.
+    /// Whether the model supports tool calls.
     pub tool_calls: Option<bool>,
-    /// Whether it can be held to a JSON schema.
+    /// Whether the model supports output by a JSON schema.
     pub structured_output: Option<bool>,
-    /// Whether it reasons.
+    /// Whether the model reasons.
     pub reasoning: Option<bool>,
     /// List price in US dollars per million tokens.
     pub price: Option<Price>,
 }
 
-/// One provider. The default takes everything from the built-in table and the key from the environment.
+/// Settings of one provider. The default uses the built-in table and the key from the environment.
 #[derive(Clone)]
 pub struct ProviderConfig {
-    /// The wire; `None`: the preset's, or chat completions for a provider that has no preset.
+    /// The wire; `None`: the built-in one, or chat completions for a provider that is not built in.
     pub wire: Option<WireKind>,
-    /// The address in the form that the provider's own SDK takes: OpenAI's ends in `/v1`, Anthropic's does not.
+    /// The URL in the form of the provider's SDK: OpenAI's ends in `/v1`, Anthropic's does not.
     pub base_url: Option<String>,
-    /// The key, already resolved from wherever it is kept.
+    /// The resolved key; `None`: from the environment.
     pub api_key: Option<Secret>,
-    /// Where the key travels.
+    /// How the key is sent.
     pub auth: Auth,
-    /// Further headers; one that the wire sets itself is replaced.
+    /// Additional headers; they replace those that the wire sets.
     pub headers: Vec<(String, Secret)>,
     /// `api-version` of Azure deployments.
     pub api_version: Option<String>,
-    /// Silence after which a call has failed.
+    /// Silence after which a call fails.
     pub stall_timeout: Duration,
-    /// Whether unknown finish reasons are let through as they are, and options that a model lacks are dropped.
+    /// Whether unknown finish reasons are passed on, and unsupported options dropped, instead of failing the call.
     pub lenient: bool,
-    /// Fields merged into each request's body, for what Windlass has no setting for; on Bedrock into the part that
-    /// goes to the model as it is.
+    /// Fields merged into each request's body, for settings that Windlass does not have. On Bedrock, they are merged
+    /// into the fields passed to the model.
     pub extra_body: Map<String, Value>,
     /// Facts about models, by the model's name without the provider.
     pub models: BTreeMap<String, KnownModel>,

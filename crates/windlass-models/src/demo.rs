@@ -1,7 +1,7 @@
-//! The demo model: a script that says that it is one, for a first look without any key.
+//! The demo model: a script that identifies itself as one, for a first look without a key.
 //!
-//! It is stateless: what it does next follows from the messages of the request alone, so that it goes on
-//! after a crash like any model. It speaks word by word, slowly enough to be watched and to be killed.
+//! It is stateless: its next reply depends on the request's messages alone, so that it resumes after a crash like any
+//! model. It emits words slowly enough to be watched and to be killed.
 
 mod insight;
 mod script;
@@ -17,13 +17,13 @@ use windlass_machine::{Block, Content, StopReason, ToolCall, ToolName, Usage, es
 
 use script::Turn;
 
-/// The demo model's name.
+/// The full name of the demo model.
 pub const DEMO_MODEL: &str = "demo/script";
 
-/// Pause after each word: about as fast as people read.
+/// Pause after each word: about reading speed.
 const WORD_PAUSE: Duration = Duration::from_millis(15);
 
-/// The built-in demo model. (`demo/script`)
+/// The built-in demo model (`demo/script`).
 pub struct DemoModel {
     info: ModelInfo,
     pause: Duration,
@@ -46,7 +46,7 @@ impl DemoModel {
             tool_calls: Some(true),
             structured_output: Some(false),
             reasoning: Some(false),
-            // It costs nothing, which is known and not missing.
+            // It is known to be free; `None` would mean unknown.
             price: Some(Price::default()),
         };
         Self { info, pause }

@@ -1,6 +1,6 @@
-//! The fields of a request beside its messages, and its address and headers.
+//! The fields of a request beside its messages, with its URL and headers.
 //!
-//! They depend on settings and tools alone, so they are encoded once and the bytes are kept.
+//! They depend on settings and tools only, so they are encoded once and cached.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,10 +16,10 @@ use windlass_machine::{FailureClass, ModelSettings, ToolSpec};
 use crate::body::Body;
 use crate::transport::sensitive;
 
-/// Maximum kept envelopes of a model; about one for each agent that uses it.
+/// Most cached envelopes of a model; about one for each agent that uses it.
 const KEPT: usize = 32;
 
-/// The envelopes of one model, the last used first.
+/// The envelopes of one model, most recently used first.
 #[derive(Default)]
 pub(crate) struct Envelopes(Mutex<VecDeque<Kept>>);
 
@@ -34,16 +34,17 @@ pub(crate) struct Envelope {
     head: Parts,
     /// The body up to the value of the messages.
     before: Vec<u8>,
-    /// The body from there on.
+    /// The body after it.
     after: Vec<u8>,
-    /// What the wire decided about reasoning: on the chat wire that it is on, on the messages wire that it goes back.
+    /// What the wire decided about reasoning: on the chat wire, whether it is on; on the messages wire, whether it is
+    /// sent back.
     pub reasoning: bool,
     /// The request offers tools.
     pub has_tools: bool,
 }
 
 impl Envelope {
-    /// The envelope of a body. Its field `slot` gives the place of the messages.
+    /// The envelope of a body. The field `slot` marks the place of the messages.
     pub(crate) fn new(head: Parts, fields: &Map<String, Value>, slot: &str, reasoning: bool) -> Self {
         let declared = |tools: &Value| tools.as_array().is_some_and(|tools| !tools.is_empty());
         let has_tools = fields.get("tools").is_some_and(declared);
@@ -66,7 +67,7 @@ impl Envelope {
         Self { head, before, after, reasoning, has_tools }
     }
 
-    /// The request, its messages written by `write`.
+    /// Creates the request, with messages written by `write`.
     pub(crate) fn fill(
         &self,
         write: impl FnOnce(&mut Body) -> Result<(), ModelError>,
@@ -79,7 +80,7 @@ impl Envelope {
 }
 
 impl Envelopes {
-    /// The envelope of a call: a kept one, or a new one from `encode`.
+    /// The envelope of a call: a cached one, or a new one from `encode`.
     pub(crate) fn of(
         &self,
         call: &ModelCall,
@@ -122,7 +123,7 @@ impl Envelopes {
     }
 }
 
-/// The address and the headers of a request. Values of headers are not logged, because one of them is the key.
+/// The URL and the headers of a request. Header values are not logged, because one is the key.
 pub(crate) fn head(address: &str, headers: &[(&'static str, &str)]) -> Result<Parts, ModelError> {
     let uri: Uri = address.parse().map_err(|error| {
         ModelError::new(FailureClass::Config, format!("the address is not valid: {error}"))
@@ -140,7 +141,7 @@ pub(crate) fn head(address: &str, headers: &[(&'static str, &str)]) -> Result<Pa
     Ok(head)
 }
 
-/// Adds tools of the configuration to those of the call.
+/// Adds the configuration's tools to those of the call.
 pub(crate) fn with_tools(
     mut tools: Vec<Value>,
     extra_body: &mut Map<String, Value>,
@@ -160,7 +161,7 @@ fn schemas(tools: &[ToolSpec]) -> impl Iterator<Item = &Value> {
     tools.iter().map(|tool| &tool.input_schema)
 }
 
-/// Whether equal values have their keys in the same order, which equality does not tell: order reaches the model.
+/// Whether equal values have their keys in the same order. Equality ignores the order, but it reaches the model.
 fn same_order<'v>(one: impl Iterator<Item = &'v Value>, other: impl Iterator<Item = &'v Value>) -> bool {
     one.map(Value::to_string).eq(other.map(Value::to_string))
 }

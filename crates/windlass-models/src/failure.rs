@@ -1,6 +1,6 @@
-//! Errors of providers, typed: the provider's words become one of the failure classes.
+//! Classifies providers' errors into failure classes.
 //!
-//! Whether to try again is the machine's to decide.
+//! The machine decides about retries.
 
 use serde_json::Value;
 use windlass_engine::port::model::ModelError;
@@ -8,10 +8,10 @@ use windlass_machine::FailureClass;
 
 use super::transport::{Answer, LinkError, TransportError, root_cause};
 
-/// Longest message taken over from a provider; more is no use to a reader.
+/// Longest message copied from a provider.
 const MESSAGE_MAX_CHARS: usize = 600;
 
-/// Characters of a body that is no message: enough to recognise a login page.
+/// Characters of a body that is no error document; enough to recognize a login page.
 const BODY_MAX_CHARS: usize = 200;
 
 /// The stream ended before the provider ended the reply.
@@ -19,7 +19,7 @@ pub(super) fn truncated() -> ModelError {
     ModelError::new(FailureClass::Truncated, "the provider's stream ended before the reply did")
 }
 
-/// The provider gave a reason that is not known here.
+/// The provider sent an unknown finish reason.
 pub(super) fn unknown_reason(reason: &str) -> ModelError {
     let text = format!("the reply ended for a reason that is not known: `{reason}`");
     ModelError::new(FailureClass::Malformed, text)
@@ -30,12 +30,12 @@ pub(super) fn malformed(error: &serde_json::Error) -> ModelError {
     ModelError::new(FailureClass::Malformed, shortened(&format!("the provider sent invalid JSON: {error}")))
 }
 
-/// Types an error that arrived inside a stream.
+/// Classifies an error that arrived inside a stream.
 pub(super) fn in_band(body: &str) -> ModelError {
     ModelError { retry_after_ms: retry_info_ms(body), ..answered(None, None, body) }
 }
 
-/// Types an error of the transport.
+/// Classifies an error of the transport.
 pub(super) fn transport(error: TransportError) -> ModelError {
     match error {
         TransportError::Link(error) => link(&error),
@@ -54,7 +54,7 @@ fn answer_of(answer: &Answer) -> ModelError {
     error
 }
 
-/// Types what went wrong below the protocol.
+/// Classifies a failure below the protocol.
 pub(super) fn link(error: &LinkError) -> ModelError {
     match error {
         LinkError::Unready(error) => ModelError::clone(error),
@@ -63,7 +63,7 @@ pub(super) fn link(error: &LinkError) -> ModelError {
     }
 }
 
-/// Types an error of the HTTP client.
+/// Classifies an error of the HTTP client.
 fn client(error: &reqwest::Error) -> ModelError {
     let cause = root_cause(error);
     if error.is_timeout() {
@@ -75,18 +75,18 @@ fn client(error: &reqwest::Error) -> ModelError {
     if error.is_builder() {
         return ModelError::new(FailureClass::Config, format!("the request cannot be sent: {cause}"));
     }
-    // Without path, query and user, which may hold a key.
+    // Without path, query and user, which may contain a key.
     let origin = error.url().map(|url| url.origin().ascii_serialization());
     let named = origin.map_or("the provider".to_owned(), |origin| format!("`{origin}`"));
     let what = if error.is_connect() { "cannot reach" } else { "no proper answer from" };
     ModelError::new(FailureClass::Transient, format!("{what} {named}: {cause}"))
 }
 
-/// A redirect is not followed: the key would go to its target.
+/// Rejects a redirect, because the key would be sent to its target.
 pub(super) fn redirected(status: Option<u16>, headers: &http::HeaderMap) -> Option<ModelError> {
     let status = status.filter(|status| (300..400).contains(status))?;
     let target = headers.get(http::header::LOCATION).map(|value| String::from_utf8_lossy(value.as_bytes()));
-    // A query may hold what was sent.
+    // A query may contain parts of the request.
     let target = target.as_deref().and_then(|target| target.split(['?', '#']).next()).unwrap_or("nowhere");
     let message = format!(
         "HTTP {status}: the provider redirects to `{}`, where the key is not sent; configure the `base_url` that is meant",
@@ -95,8 +95,8 @@ pub(super) fn redirected(status: Option<u16>, headers: &http::HeaderMap) -> Opti
     Some(ModelError { status: Some(status), ..ModelError::new(FailureClass::Config, message) })
 }
 
-/// Types what a provider answered: an error status, or an error inside a stream. A `code` stands beside the body
-/// where a provider's SDK has taken the error apart.
+/// Classifies a provider's error response, or an error inside a stream. `code` is set if a provider's SDK has parsed
+/// the error.
 pub(super) fn answered(status: Option<u16>, code: Option<&str>, body: &str) -> ModelError {
     let document = serde_json::from_str::<Value>(body).ok();
     let told = match (&document, code) {
@@ -104,7 +104,7 @@ pub(super) fn answered(status: Option<u16>, code: Option<&str>, body: &str) -> M
         (None, Some(code)) => Told { words: code.to_owned(), message: body.to_owned(), status: None },
         (None, None) => Told::default(),
     };
-    // Inside a stream the status stands in the error itself, where it stands anywhere.
+    // Inside a stream, only the error itself may contain the status.
     let effective = status.filter(|status| *status >= 400).or(told.status);
     let html = document.is_none() && code.is_none() && status == Some(200);
     let class = if html {
@@ -123,7 +123,7 @@ pub(super) fn answered(status: Option<u16>, code: Option<&str>, body: &str) -> M
     ModelError { status: status.or(told.status), ..ModelError::new(class, message) }
 }
 
-/// What an error document says.
+/// The contents of an error document.
 #[derive(Default)]
 struct Told {
     /// Its types and codes.
@@ -152,8 +152,8 @@ impl Told {
     }
 }
 
-/// The class that a provider's own word stands for, before any status: a 400 may be a prompt too long,
-/// a 429 a bill unpaid.
+/// The class for a provider's error code. It takes precedence over the status: a 400 may be a prompt that is too long,
+/// a 429 an unpaid bill.
 pub(super) fn by_words(words: &str) -> Option<FailureClass> {
     let words = words.to_ascii_lowercase();
     let has = |needle: &str| words.contains(needle);
@@ -188,7 +188,7 @@ pub(super) fn by_words(words: &str) -> Option<FailureClass> {
     }
 }
 
-/// Some providers tell a prompt that is too long, or a wrong key, only in the sentence.
+/// Some providers report a prompt that is too long, or a wrong key, only in the message text.
 fn by_words_of_message(status: Option<u16>, message: &str) -> Option<FailureClass> {
     let message = message.to_ascii_lowercase();
     let has = |needle: &str| message.contains(needle);
@@ -223,12 +223,12 @@ fn by_status(status: Option<u16>) -> FailureClass {
         Some(413) => FailureClass::ContextTooLong,
         Some(408 | 425) => FailureClass::Transient,
         Some(400..=499) => FailureClass::InvalidRequest,
-        // 5xx, and an error inside a stream that names no status.
+        // 5xx, and an error inside a stream without a status.
         Some(_) | None => FailureClass::Transient,
     }
 }
 
-/// Reads how long to wait: milliseconds, seconds, or a date with the response's own `Date` as now.
+/// Parses the retry delay: milliseconds, seconds, or a date relative to the response's own `Date`.
 pub(super) fn retry_after_ms(headers: &http::HeaderMap) -> Option<u64> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     if let Some(ms) = text("retry-after-ms").and_then(|value| value.parse::<f64>().ok()) {
@@ -244,7 +244,7 @@ pub(super) fn retry_after_ms(headers: &http::HeaderMap) -> Option<u64> {
     Some(until.duration_since(now).unwrap_or_default().as_millis() as u64)
 }
 
-/// Reads Gemini's hint, which stands in the body: `google.rpc.RetryInfo` with a delay of `"34s"` or `"0.5s"`.
+/// Parses Gemini's delay from the body: `google.rpc.RetryInfo` with `"34s"` or `"0.5s"`.
 /// <https://cloud.google.com/apis/design/errors#error_details>
 pub(super) fn retry_info_ms(body: &str) -> Option<u64> {
     let document: Value = serde_json::from_str(body).ok()?;

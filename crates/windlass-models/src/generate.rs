@@ -33,7 +33,7 @@ pub(crate) struct GenerateWire {
 }
 
 impl GenerateWire {
-    /// The wire of a model at an endpoint. The key travels in a header: an address ends up in logs.
+    /// The wire of a model at an endpoint. The key is sent in a header, because URLs are logged.
     pub(crate) fn new(endpoint: &Endpoint, model: &str) -> Result<Self, ModelError> {
         let base = endpoint.base_url.as_deref().unwrap_or_default();
         let base = base.trim_end_matches('/').trim_end_matches("/v1beta");
@@ -77,8 +77,8 @@ impl GenerateWire {
     }
 }
 
-/// The generation of a Gemini model by its name; the newest for an alias such as `gemini-flash-latest`. `None` for a
-/// model that is not Gemini.
+/// The generation of a Gemini model, by its name. An alias such as `gemini-flash-latest` counts as the newest; `None`
+/// for other models.
 fn major(model: &str) -> Option<u32> {
     let name = model.to_ascii_lowercase();
     let rest = name.strip_prefix("models/").unwrap_or(&name).strip_prefix("gemini-")?;

@@ -1,6 +1,6 @@
-//! A history on its way to a provider: texts, pictures and documents, ids of calls, and turns.
+//! Parts of a history that all wires share: texts, images and documents, call ids, and turns.
 //!
-//! Each wire writes its own body from them.
+//! Each wire encodes its body from them.
 
 pub(crate) mod ids;
 pub(crate) mod media;
@@ -9,7 +9,7 @@ pub(crate) mod turn;
 use windlass_engine::port::model::{ModelCall, ModelError};
 use windlass_machine::{Content, FailureClass};
 
-/// The text of a content, or a typed error where its blob is missing or no text.
+/// The text of a content. Returns an error if its blob is missing or is not text.
 pub(crate) fn text<'a>(call: &'a ModelCall, content: &'a Content) -> Result<&'a str, ModelError> {
     call.text(content).ok_or_else(|| {
         let what = match content {

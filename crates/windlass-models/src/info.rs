@@ -1,13 +1,13 @@
 //! Facts about a model before it is called: its row in the table of models, overridden by the configuration.
 //!
-//! What neither knows stays unknown; nothing is guessed.
+//! Unknown facts stay unknown; nothing is guessed.
 
 use windlass_engine::port::model::ModelInfo;
 
 use crate::config::KnownModel;
 use crate::table::{self, ModelSpec};
 
-/// Finds a model in the table, also by the name of a dated snapshot of it, or of its default version.
+/// Finds a model in the table, also by the name of a dated snapshot or of its default version.
 pub(super) fn find(vendor: Option<&str>, model: &str) -> Option<ModelSpec> {
     let vendor = vendor?;
     table::exact(vendor, model)
@@ -15,7 +15,7 @@ pub(super) fn find(vendor: Option<&str>, model: &str) -> Option<ModelSpec> {
         .or_else(|| table::find_snapshot(vendor, model))
 }
 
-/// Puts together what is known. Unknown stays `None`. (SK-L13)
+/// Combines the table's facts with the configuration. Unknown facts stay `None`. (SK-L13)
 pub(super) fn describe(
     name: &str,
     api: &str,
@@ -28,7 +28,7 @@ pub(super) fn describe(
         context_tokens: spec.and_then(|spec| spec.context_tokens),
         max_output_tokens: spec.and_then(|spec| spec.max_output_tokens),
         tool_calls: spec.map(|spec| spec.tools),
-        // An absent flag means unknown, not no.
+        // An absent flag means unknown, not false.
         structured_output: spec.and_then(|spec| spec.structured_output.then_some(true)),
         reasoning: spec.map(|spec| spec.reasoning.supported),
         price: spec.and_then(|spec| spec.price),

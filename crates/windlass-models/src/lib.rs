@@ -1,8 +1,8 @@
-//! The model adapter: providers over HTTP, and the built-in demo model.
+//! Model providers over HTTP, and the built-in demo model.
 //!
-//! Each wire is written and read here. Bedrock's is the model library's (`rig-core`, feature `bedrock`), which is also the
-//! oracle in the tests; its types stay in here.
-//! It retries nothing and stores nothing.
+//! This crate implements each wire except Bedrock's, for which it uses the model library `rig-core` (feature
+//! `bedrock`). That library is also the oracle in the tests; its types are not exposed.
+//! This crate retries nothing and stores nothing.
 
 mod body;
 mod catalog;

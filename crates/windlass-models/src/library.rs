@@ -1,6 +1,6 @@
-//! The model library `rig`: it speaks Bedrock's wire, and it is the oracle of the other wires in the tests.
+//! The model library `rig`: implements Bedrock's wire, and is the oracle of the other wires in the tests.
 //!
-//! Its types stay in here and in `cloud/bedrock.rs`.
+//! Its types are used only here and in `cloud/bedrock.rs`.
 
 #[cfg(all(test, feature = "testing"))]
 pub(crate) mod capture;
@@ -29,7 +29,7 @@ use windlass_machine::Origin;
 use crate::library::history::{History, Target};
 use crate::settings::Facts;
 
-/// A call in the library's words.
+/// Converts a call to the library's request.
 pub(crate) fn request(
     call: &ModelCall,
     recipient: &dyn ReplayTarget,
@@ -48,7 +48,7 @@ pub(crate) fn request(
     request.model = Some(target.library.model.clone());
     request.tools = tools::tools(call, facts.kind)?;
     let tools = !request.tools.is_empty();
-    // Said and not left to defaults, because gateways differ in theirs. (SK-L2)
+    // Stated explicitly, because gateways have different defaults. (SK-L2)
     request.tool_choice = tools.then_some(ToolChoice::Auto);
     settings::apply(&mut request, &call.request.settings, facts, extra_body)?;
     if cfg!(debug_assertions) && !cfg!(test) {
@@ -58,11 +58,11 @@ pub(crate) fn request(
     Ok(request)
 }
 
-/// The library repairs what it does not like without a word; a plain history of ours must not need it.
+/// The library silently repairs histories. Asserts that a plain history of ours needs no repair.
 fn check_unrepaired(history: &History, tools: bool, target: &dyn ReplayTarget) {
     let system = |message: &RigMessage| matches!(message, RigMessage::System { .. });
     let later_system = history.messages.iter().skip_while(|message| system(message)).any(system);
-    // Ids are unique within a reply only; across replies the library tells equal ones apart.
+    // Ids are unique within a reply only. The library distinguishes equal ids of different replies.
     let mut ids = HashSet::new();
     let calls = history.messages.iter().filter_map(|message| match message {
         RigMessage::Assistant(turn) => Some(turn.tool_calls()),
@@ -75,14 +75,14 @@ fn check_unrepaired(history: &History, tools: bool, target: &dyn ReplayTarget) {
     }
 }
 
-/// Whether a message has nothing that the library may rightly change: another origin's blocks, media that
-/// the model does not read, a provider's items that only go in pairs.
+/// Whether the library has no reason to change a message. It may change blocks of another origin, unsupported media,
+/// and provider items that are sent only in pairs.
 fn is_plain(message: &RigMessage) -> bool {
     match message {
         RigMessage::System { .. } => true,
         RigMessage::User { content } => content.iter().all(|part| match part {
             UserContent::Text(_) => true,
-            // Some wires have one text for a result: several are joined.
+            // On some wires, a result is one text, and several are joined.
             UserContent::ToolResult(result) => {
                 matches!(result.content.as_slice(), [ToolResultContent::Text(_)])
             }

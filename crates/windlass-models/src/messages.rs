@@ -27,10 +27,10 @@ use crate::provider::endpoint::Endpoint;
 use crate::settings::{Facts, UNKNOWN_MODEL_OUTPUT_TOKENS};
 use crate::table;
 
-/// The version of the protocol.
+/// The protocol version.
 const VERSION: &str = "2023-06-01";
 
-/// The output cap at an endpoint that is not Anthropic's.
+/// The default output cap at endpoints other than Anthropic's.
 const OTHER_OUTPUT_TOKENS: u64 = 4_096;
 
 /// One model at a messages endpoint.
@@ -39,9 +39,9 @@ pub(crate) struct MessagesWire {
     head: Parts,
     /// The endpoint is Vertex.
     is_vertex: bool,
-    /// The output cap of a request that names none.
+    /// The output cap of a request that sets none.
     default_output_tokens: u64,
-    /// The model takes system messages in the middle of a conversation.
+    /// The model accepts system messages in the middle of a conversation.
     later_system: bool,
     /// The endpoint binds thinking to tools and instructions.
     binds_context: bool,
@@ -63,7 +63,7 @@ impl MessagesWire {
             head: head(&address(endpoint), headers)?,
             is_vertex,
             default_output_tokens: match snapshot {
-                // Claude in a cloud is the same model; behind another endpoint a name may mean anything.
+                // In a cloud, the name identifies the maker's model; behind another endpoint, it may mean anything.
                 _ if !is_own && endpoint.preset.cloud.is_none() => OTHER_OUTPUT_TOKENS,
                 Some(spec) => spec.max_output_tokens.unwrap_or(UNKNOWN_MODEL_OUTPUT_TOKENS),
                 None if is_fourth_generation(model) => 64_000,
@@ -109,7 +109,7 @@ impl MessagesWire {
     }
 }
 
-/// An address may name the endpoint already, as a person copies it.
+/// The URL of the endpoint. The configured URL may already contain the endpoint's path, as a person copies it.
 fn address(endpoint: &Endpoint) -> String {
     let base = endpoint.base_url.as_deref().unwrap_or_default().trim_end_matches('/');
     let root = ["/v1/messages", "/messages", "/v1"].iter().find_map(|suffix| base.strip_suffix(suffix));

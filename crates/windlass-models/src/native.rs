@@ -1,8 +1,8 @@
-//! Storage of a provider's own items: only what cannot be rebuilt from our fields is kept.
+//! Stores a provider's own items: only the parts that cannot be rebuilt from our fields.
 //!
-//! An item is *hollowed*: where it repeats the block's text or arguments it holds `null` instead. An item
-//! that is then nothing but its wire's usual frame is not kept at all. Restoring is exact, byte for byte;
-//! what would not be is kept whole.
+//! An item is *hollowed*: values that repeat the block's text or arguments are replaced by `null`. If only the wire's
+//! usual frame is left, the item is not stored. Restoring is exact, byte for byte; an item for which it would not be is
+//! stored whole.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use windlass_machine::{Native, Origin};
 
 use super::config::WireKind;
 
-/// Marks an item that is kept whole.
+/// Marks an item that is stored whole.
 const WHOLE: &str = "$whole";
 
-/// Where items of the wires repeat a block's text.
+/// Where items repeat a block's text.
 const TEXTS: [&str; 11] = [
     "/text",
     "/thinking",
@@ -31,10 +31,10 @@ const TEXTS: [&str; 11] = [
     "/reasoningContent/reasoningText/text",
 ];
 
-/// Where items of the wires repeat a call's arguments as an object.
+/// Where items repeat a call's arguments as an object.
 const OBJECTS: [&str; 3] = ["/input", "/functionCall/args", "/toolUse/input"];
 
-/// What a block says in our own fields.
+/// The fields of a block.
 #[derive(Clone, Copy)]
 pub(super) enum Own<'a> {
     /// Text of the answer.
@@ -60,10 +60,10 @@ impl<'a> Own<'a> {
     }
 }
 
-/// Makes of a provider's item what is stored beside the block; `None` where the block alone is enough.
+/// Converts a provider's item to what is stored beside the block; `None` if the block suffices.
 pub(super) fn keep(kind: WireKind, origin: &Arc<Origin>, own: Own<'_>, item: &Value) -> Option<Arc<Native>> {
     let hollowed = hollow(item, own.text());
-    // The chat wire writes plain calls from our fields, in an order of its own.
+    // The chat wire writes plain calls from our fields, in a different order.
     let any_order = kind == WireKind::OpenaiChat;
     let is_plain = |frame: Value| if any_order { frame == hollowed } else { same_bytes(&frame, &hollowed) };
     if frame(kind, own).is_some_and(is_plain) {
@@ -74,7 +74,7 @@ pub(super) fn keep(kind: WireKind, origin: &Arc<Origin>, own: Own<'_>, item: &Va
     Some(Arc::new(Native { origin: Arc::clone(origin), item }))
 }
 
-/// Rebuilds a provider's item from what is stored.
+/// Rebuilds a provider's item from its stored form.
 pub(super) fn restore(item: &Value, text: &str) -> Value {
     if let Some(whole) = item.get(WHOLE) {
         return whole.clone();
@@ -98,17 +98,17 @@ pub(super) fn restore(item: &Value, text: &str) -> Value {
     item
 }
 
-/// An item as stored, without the mark of one that is kept whole.
+/// A stored item without the mark of one that is stored whole.
 pub(super) fn whole(item: &Value) -> &Value {
     item.get(WHOLE).unwrap_or(item)
 }
 
-/// Whether an item, as stored, has a field.
+/// Whether a stored item has a field.
 pub(super) fn has_field(item: &Value, field: &str) -> bool {
     whole(item).get(field).is_some()
 }
 
-/// Builds the item of a block that was stored without one; `None` where the wire needs none.
+/// Builds the item of a block that was stored without one; `None` if the wire needs none.
 #[cfg(any(test, feature = "bedrock"))]
 pub(super) fn rebuild(kind: WireKind, own: Own<'_>) -> Option<Value> {
     if let Own::Call { asked, .. } = own
@@ -119,8 +119,8 @@ pub(super) fn rebuild(kind: WireKind, own: Own<'_>) -> Option<Value> {
     Some(restore(&frame(kind, own)?, own.text()))
 }
 
-/// A call's arguments as a provider accepts them in a history: as the model wrote them if they are a JSON object, the
-/// object inside a JSON string, else an empty object. The tool's result reports the parse error.
+/// A call's arguments in a form that providers accept in a history. A JSON object is returned as written, and an object
+/// inside a JSON string is unwrapped. Anything else becomes an empty object; the tool's result reports the parse error.
 pub(super) fn arguments(written: &str) -> Cow<'_, str> {
     fn is_object(text: &str) -> bool {
         text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok()
@@ -134,21 +134,21 @@ pub(super) fn arguments(written: &str) -> Cow<'_, str> {
     }
 }
 
-/// A call's arguments as an object, for the wires that take one: as the model wrote them, or the object inside a JSON
-/// string, else an empty object.
+/// A call's arguments as an object, for wires that need one. An object inside a JSON string is unwrapped; anything else
+/// becomes an empty object.
 pub(super) fn argument_object(written: &str) -> Map<String, Value> {
     let object = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
     let inner = || object(&serde_json::from_str::<String>(written).ok()?);
     object(written).or_else(inner).unwrap_or_default()
 }
 
-/// Whether every wire takes the id as it is, so that a call needs no record of where it came from. (SK-L10)
+/// Whether every wire accepts the id unchanged, so that the call's origin need not be recorded. (SK-L10)
 pub(super) fn is_plain_id(id: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     (1..=40).contains(&id.len()) && id.bytes().all(legal) && !id.contains("__thought__")
 }
 
-/// The hollow item that a wire makes of a plain block.
+/// The hollowed item that a wire creates for a plain block.
 fn frame(kind: WireKind, own: Own<'_>) -> Option<Value> {
     match (kind, own) {
         (WireKind::Anthropic, Own::Text(_)) => Some(json!({"type": "text", "text": null})),
@@ -162,7 +162,7 @@ fn frame(kind: WireKind, own: Own<'_>) -> Option<Value> {
         (WireKind::Converse, Own::Call { id, name, .. }) if is_plain_id(id) => {
             Some(json!({"toolUse": {"toolUseId": id, "name": name, "input": null}}))
         }
-        // Gemini's calls carry signatures that belong to their place, and responses have ids of their own.
+        // Gemini's calls carry signatures that belong to their position, and responses items have separate ids.
         (WireKind::Gemini, Own::Call { .. } | Own::Reasoning(_))
         | (WireKind::OpenaiResponses, _)
         | (
@@ -196,8 +196,8 @@ fn hollow(item: &Value, text: &str) -> Value {
     item
 }
 
-/// What stands at one of the places above. None of them needs an escape, whose handling would cost several allocations
-/// for each place, in each item of the history, at each step.
+/// The value at one of the pointers above. None of them needs unescaping, which would cost several allocations for each
+/// pointer and item at each step.
 fn place<'v>(item: &'v mut Value, pointer: &str) -> Option<&'v mut Value> {
     pointer.split('/').skip(1).try_fold(item, |value, key| match value {
         Value::Object(fields) => fields.get_mut(key),
@@ -206,7 +206,7 @@ fn place<'v>(item: &'v mut Value, pointer: &str) -> Option<&'v mut Value> {
     })
 }
 
-/// Key order counts, and equality of JSON objects does not see it.
+/// Compares including the key order, which equality of JSON objects ignores.
 fn same_bytes(one: &Value, other: &Value) -> bool {
     let (first, second) = (one.to_string(), other.to_string());
     first == second
@@ -216,7 +216,7 @@ fn same_bytes(one: &Value, other: &Value) -> bool {
 mod tests {
     use super::*;
 
-    /// Keeps an item, shows what is stored, and demands that restoring gives the item back.
+    /// Stores an item, prints the stored form, and asserts that restoring returns the item.
     fn check(kind: WireKind, own: Own<'_>, item: &str) -> String {
         let origin = Arc::new(Origin { api: kind.api().into(), model: "p/m".into() });
         let parsed: Value = serde_json::from_str(item).unwrap();

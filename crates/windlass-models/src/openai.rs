@@ -1,6 +1,6 @@
-//! What OpenAI's and xAI's models take, for both wires that serve them.
+//! The options that OpenAI's and xAI's models accept, for both wires that serve them.
 //!
-//! For a model that the table does not know, its name decides.
+//! For a model that is not in the table, its name decides.
 
 use serde_json::{Map, Value, json};
 use windlass_engine::port::model::ModelError;
@@ -13,12 +13,12 @@ const NO_BUDGET: Mapping = Mapping::Refused("the endpoint takes a level, no budg
 const NO_REASONING: Mapping = Mapping::Refused("the model does not reason");
 const ALWAYS_ON: Mapping = Mapping::Refused("the model cannot turn reasoning off");
 
-/// The row of a model, also behind a vendor's name and by the name of a snapshot.
+/// The row of a model, also with a vendor prefix or a snapshot suffix.
 fn spec(model: &str) -> Option<ModelSpec> {
     table::find("openai", model.rsplit('/').next().unwrap_or(model))
 }
 
-/// Whether a model reasons; `None` where neither table nor name says it, as for a deployment.
+/// Whether a model reasons; `None` if neither table nor name reveals it, as for a deployment.
 pub(crate) fn reasons(model: &str) -> Option<bool> {
     match spec(model) {
         Some(spec) => Some(spec.reasoning.supported),
@@ -27,7 +27,7 @@ pub(crate) fn reasons(model: &str) -> Option<bool> {
     }
 }
 
-/// Says reasoning to a model of OpenAI. `effort` writes a level's word.
+/// Encodes reasoning for a model of OpenAI. `effort` encodes a level.
 pub(crate) fn reasoning(
     model: &str,
     thinking: Thinking,
@@ -64,7 +64,7 @@ pub(crate) fn responses_can_disable(model: &str) -> bool {
     !(is_o || is_pro(name) || generation(model) == Some((5, 0)) || always_on)
 }
 
-/// Says reasoning to a model of xAI.
+/// Encodes reasoning for a model of xAI.
 pub(crate) fn xai_reasoning(model: &str, thinking: Thinking, effort: fn(&str) -> Value) -> Mapping {
     let spec = table::find("xai", model);
     let reasons = spec.map_or(!model.contains("non-reasoning"), |spec| spec.reasoning.supported);
@@ -81,12 +81,12 @@ pub(crate) fn xai_reasoning(model: &str, thinking: Thinking, effort: fn(&str) ->
     }
 }
 
-/// Says reasoning to a model behind OpenRouter, on both wires.
+/// Encodes reasoning for a model behind OpenRouter, on both wires.
 pub(crate) fn openrouter_reasoning(model: &str, thinking: Thinking) -> Mapping {
     let takes_level_only = model.starts_with("openai/") || model.starts_with("x-ai/");
     match thinking {
         Thinking::Off => match table::find("openrouter", model).map(|spec| spec.reasoning) {
-            // A row without any option says nothing.
+            // A row without any option carries no information.
             Some(takes)
                 if takes.supported
                     && !takes.can_disable
@@ -102,8 +102,8 @@ pub(crate) fn openrouter_reasoning(model: &str, thinking: Thinking) -> Mapping {
     }
 }
 
-/// Takes the temperature out of the body of a model of OpenAI that refuses one while it reasons, behind any endpoint.
-/// `effort` is what the body says of reasoning.
+/// Removes the temperature from the body if an OpenAI model rejects one while it reasons, behind any endpoint. `effort`
+/// is the body's reasoning setting.
 pub(crate) fn drop_temperature(
     body: &mut Map<String, Value>,
     model: &str,
@@ -123,7 +123,7 @@ pub(crate) fn drop_temperature(
     Ok(())
 }
 
-/// Whether a model of OpenAI reads pictures.
+/// Whether a model of OpenAI reads images.
 pub(crate) fn reads_images(model: &str) -> bool {
     const TEXT_ONLY: [&str; 9] = [
         "gpt-3.5",
@@ -146,7 +146,7 @@ pub(crate) fn reads_images(model: &str) -> bool {
     )
 }
 
-/// Whether a model of xAI reads pictures.
+/// Whether a model of xAI reads images.
 pub(crate) fn xai_reads_images(model: &str) -> bool {
     table::find("xai", model).map_or_else(
         || {
@@ -158,7 +158,7 @@ pub(crate) fn xai_reads_images(model: &str) -> bool {
     )
 }
 
-/// The generation in a model's name: `gpt-5.5-pro` is of generation 5.5.
+/// The generation in a model's name: 5.5 for `gpt-5.5-pro`.
 fn generation(model: &str) -> Option<(u32, u32)> {
     let rest = model.rsplit('/').next().unwrap_or(model).strip_prefix("gpt-")?;
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -167,7 +167,7 @@ fn generation(model: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.unwrap_or(0)))
 }
 
-/// Whether a name is one of GPT-5 and later, or of the o-series.
+/// Whether a name belongs to GPT-5 or later, or to the o-series.
 fn is_named_reasoning(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let major = name.strip_prefix("gpt-").and_then(|rest| rest.split(['.', '-']).next());

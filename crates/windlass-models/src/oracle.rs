@@ -1,6 +1,6 @@
-//! The model library as the oracle of a wire's decoder: recorded and damaged replies are read by both.
+//! The model library as the oracle of a wire's decoder: both decode recorded and damaged replies.
 //!
-//! A wire brings its two decoders, its recorded exchanges, and the differences that are on purpose.
+//! A wire supplies both decoders, its recorded exchanges, and the intended differences.
 
 pub(crate) mod history;
 pub(crate) mod request;
@@ -29,19 +29,19 @@ use crate::testing;
 
 /// A wire under test.
 pub(crate) struct Oracle {
-    /// Our reading of a body that arrives in these pieces.
+    /// Our decoding of a body that arrives in these chunks.
     pub ours: fn(&mut dyn Iterator<Item = &[u8]>) -> Reading,
-    /// The library's reading of a body.
+    /// The library's decoding of a body.
     pub theirs: fn(&[u8]) -> Reading,
     /// The recorded exchanges.
     pub scenarios: &'static [&'static str],
-    /// Whether a difference in completion or in the class of a failure is on purpose.
+    /// Whether a difference in completion or failure class is intended.
     pub explained: fn(&Reading) -> bool,
-    /// What a frame contains that makes the reply complete: a cut before it leaves it incomplete.
+    /// Whether a frame makes the reply complete. A reply cut before it is incomplete.
     pub end: fn(&str) -> bool,
 }
 
-/// What a decoder made of a body.
+/// The result of decoding a body.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Reading {
     /// The fragments of each part, joined.
@@ -60,20 +60,20 @@ impl Reading {
         self.parts.entry(part).or_default().push_str(&text);
     }
 
-    /// Complete, or how it failed.
+    /// The failure class; `None` for a complete reply.
     fn class(&self) -> Option<FailureClass> {
         self.outcome.as_ref().err().map(|error| error.class)
     }
 }
 
-/// The reading of a decoder's deltas and outcome.
+/// The result from a decoder's deltas and outcome.
 pub(crate) fn reading((deltas, outcome): (Vec<Delta>, Result<Reply, ModelError>)) -> Reading {
     let mut reading = Reading { parts: BTreeMap::new(), outcome };
     deltas.into_iter().for_each(|delta| reading.add(delta));
     reading
 }
 
-/// The library's reading of a body on a wire that it encodes.
+/// The library's decoding of a body on a wire that it implements.
 pub(crate) fn library_reading(kind: WireKind, provider: &str, body: &[u8]) -> Reading {
     let wire = LibraryWire::new(kind, &Endpoint::sample(provider, kind), "model-x");
     let origin = Arc::new(Origin { api: kind.api().to_owned(), model: "p/m".into() });
@@ -82,7 +82,7 @@ pub(crate) fn library_reading(kind: WireKind, provider: &str, body: &[u8]) -> Re
     read_library(kind, origin, stream)
 }
 
-/// A request that lets unknown finish reasons through.
+/// A request that accepts unknown finish reasons.
 pub(crate) fn any_request() -> CompletionRequest {
     let mut request = CompletionRequest::from(vec![Message::user("-")]);
     request.accept_unknown_finish_reasons = true;
@@ -105,7 +105,7 @@ pub(crate) fn read_library(kind: WireKind, origin: Arc<Origin>, stream: Completi
     reading
 }
 
-/// A transport that answers with recorded bytes.
+/// A transport that responds with recorded bytes.
 #[derive(Clone)]
 pub(crate) struct Recorded(pub Bytes);
 
@@ -145,7 +145,7 @@ pub(crate) fn recorded(scenario: &str) -> Vec<String> {
     testing::scenario(scenario).unwrap_or_else(|| panic!("no scenario {scenario}"))
 }
 
-/// A stream of numbers, the same for each run. (SplitMix64)
+/// A fixed sequence of pseudo-random numbers. (SplitMix64)
 struct Numbers(u64);
 
 impl Numbers {
@@ -158,11 +158,11 @@ impl Numbers {
     }
 }
 
-/// Values that take the place of others.
+/// Values used as replacements.
 const VALUES: [&str; 10] =
     ["null", "\"\"", "0", "-1", "{}", "[]", "\"null\"", "\"tool_calls\"", "\"\\u00fc\"", "[{\"index\":0}]"];
 
-/// A damaged body: frames dropped, repeated or exchanged, values replaced, bytes changed, or the end cut off.
+/// A damaged body: frames dropped, repeated or swapped, values replaced, bytes changed, or the end cut off.
 fn damaged(scenarios: &[&str], numbers: &mut Numbers) -> Vec<u8> {
     let mut frames = recorded(scenarios[numbers.below(scenarios.len())]);
     for _ in 0..=numbers.below(2) {
@@ -206,7 +206,7 @@ fn replaced(frame: &str, numbers: &mut Numbers) -> String {
     }
 }
 
-/// Whether our reading failed with these words.
+/// Whether our decoding failed with this text.
 pub(crate) fn failed_with(reading: &Reading, words: &str) -> bool {
     reading.outcome.as_ref().is_err_and(|error| error.message.contains(words))
 }
@@ -216,7 +216,7 @@ impl Oracle {
         (self.ours)(&mut pieces.into_iter())
     }
 
-    /// Both read the same from each recorded reply.
+    /// Both decode each recorded reply alike.
     pub(crate) fn check_recorded(&self) {
         for scenario in self.scenarios {
             let body = recorded(scenario).concat();
@@ -224,7 +224,7 @@ impl Oracle {
         }
     }
 
-    /// Of 10,000 damaged replies, both judge each alike, and it does not matter in which pieces one arrives.
+    /// Both decode 10,000 damaged replies alike, regardless of the chunks in which they arrive.
     pub(crate) fn check_damaged(&self) {
         let mut numbers = Numbers(1);
         let mut differing = Vec::new();

@@ -39,7 +39,7 @@ pub(super) struct ProviderModel {
     spec: Option<ModelSpec>,
     origin: Arc<Origin>,
     channel: Channel,
-    /// Whether the chat wire carries cache marks to it.
+    /// Whether the chat wire sends cache marks to it.
     marked: bool,
 }
 
@@ -53,7 +53,7 @@ enum Channel {
 }
 
 impl ProviderModel {
-    /// Makes the model; makes no request. Fails where this build lacks its wire.
+    /// Creates the model without any request. Fails if this build lacks its wire.
     pub(super) fn new(
         mut endpoint: Endpoint,
         model: &str,
@@ -69,7 +69,7 @@ impl ProviderModel {
             wire_name = cloud.wire_name(model);
             endpoint.base_url = endpoint.base_url.map(|address| cloud.wire_address(kind, &address));
             if kind == WireKind::Anthropic {
-                // The price is the cloud's; of its quirks the maker's own row knows more.
+                // The price is the cloud's; the maker's row has more capabilities.
                 spec = table::find_claude(&wire_name).or(listed);
             }
         }
@@ -166,7 +166,7 @@ fn link_options(endpoint: &Endpoint, kind: WireKind, model: &str) -> Result<Link
         ];
         headers.insert(name, value);
     } else if key.is_none() {
-        // Without a key the wire would send an empty one.
+        // Without a key, the wire would send an empty one.
         removed = vec![
             AUTHORIZATION,
             HeaderName::from_static("x-api-key"),

@@ -31,7 +31,7 @@ pub(crate) struct ResponsesWire {
     model: String,
     head: Parts,
     reads_images: bool,
-    /// Instructions are a field of the body.
+    /// Instructions are a separate field of the body.
     instructions_apart: bool,
     lenient: bool,
     envelopes: Envelopes,
@@ -88,7 +88,7 @@ impl ResponsesWire {
     }
 }
 
-/// Some presets have no `/v1` in their address, although the provider has it in every path.
+/// The URL of the endpoint. Some presets omit `/v1`, although every path of the provider has it.
 fn address(endpoint: &Endpoint) -> String {
     let base = endpoint.base_url.as_deref().unwrap_or_default().trim_end_matches('/');
     if endpoint.preset.versioned_paths && !base.ends_with("/v1") {

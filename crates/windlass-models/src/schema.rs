@@ -1,12 +1,12 @@
-//! Tools and their JSON schemas as providers take them.
+//! Converts tools and their JSON schemas to the forms that providers accept.
 //!
-//! What a provider would refuse is rewritten; the tool still checks the whole.
+//! Parts that a provider would reject are rewritten; the tool still validates against the whole schema.
 
 use serde_json::{Map, Value, json};
 
-/// Makes a tool's schema one for Gemini. It goes out as `parametersJsonSchema`, which reads JSON Schema, alternatives
-/// and all: only `$schema`, which it refuses, and `nullable`, which is OpenAPI's and which no tool here heeds, are
-/// dropped; a root without a type is an object. (SK-C18)
+/// Converts a tool's schema for Gemini. It is sent as `parametersJsonSchema`, which supports JSON Schema with
+/// alternatives. Only `$schema` is removed, which Gemini rejects, and `nullable`, an OpenAPI keyword that no tool here
+/// uses. A root without a type becomes an object. (SK-C18)
 pub(super) fn for_gemini(schema: &Value) -> Value {
     let mut clean = without_dialect(schema);
     if let Value::Object(root) = &mut clean {
@@ -26,7 +26,7 @@ fn without_dialect(schema: &Value) -> Value {
     }
 }
 
-/// A keyword's value: names are the author's own, and values are no schemas.
+/// Converts a keyword's value. Property names and data values are kept.
 fn keyword(key: &str, value: &Value) -> Value {
     match (key, value) {
         ("properties" | "patternProperties" | "$defs" | "definitions", Value::Object(named)) => {
@@ -38,21 +38,21 @@ fn keyword(key: &str, value: &Value) -> Value {
     }
 }
 
-/// Makes an output schema one for OpenAI's strict mode: each object is closed and demands all its properties.
+/// Converts an output schema for OpenAI's strict mode: each object is closed and requires all its properties.
 pub(super) fn for_openai(schema: &Value) -> Value {
     let mut clean = schema.clone();
     close(&mut clean, Closing::Openai);
     clean
 }
 
-/// Makes an output schema one for Anthropic, which closes objects too and has no bounds of numbers.
+/// Converts an output schema for Anthropic, which also closes objects and does not support bounds of numbers.
 pub(super) fn for_anthropic(schema: &Value) -> Value {
     let mut clean = schema.clone();
     close(&mut clean, Closing::Anthropic);
     clean
 }
 
-/// Whose rules a closed schema follows.
+/// The provider whose rules a closed schema follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Closing {
     Openai,
@@ -63,7 +63,7 @@ fn close(schema: &mut Value, closing: Closing) {
     const BOUNDS: [&str; 5] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"];
     let Value::Object(fields) = schema else { return };
     if closing == Closing::Openai && fields.contains_key("$ref") {
-        // Nothing may stand beside a reference.
+        // A reference must have no siblings.
         return fields.retain(|key, _| key == "$ref");
     }
     let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -89,7 +89,7 @@ fn close(schema: &mut Value, closing: Closing) {
     if let Some(items) = fields.get_mut("items") {
         close(items, closing);
     }
-    // Neither takes `oneOf`.
+    // Neither provider supports `oneOf`.
     if let Some(mut options) = fields.shift_remove("oneOf") {
         match (fields.get_mut("anyOf"), &mut options) {
             (Some(Value::Array(known)), Value::Array(more)) => known.append(more),
@@ -103,13 +103,13 @@ fn close(schema: &mut Value, closing: Closing) {
     }
 }
 
-/// A schema's title as the name that OpenAI wants: letters, digits, `_` and `-`.
+/// Converts a schema's title to a name that OpenAI accepts: letters, digits, `_` and `-`.
 pub(super) fn name_of(title: &str) -> String {
     let legal = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     title.chars().map(legal).take(64).collect()
 }
 
-/// Whether OpenAI's strict mode takes the schema: every object is closed and demands all its properties.
+/// Whether OpenAI's strict mode accepts the schema: every object is closed and requires all its properties.
 pub(super) fn is_strict(schema: &Value) -> bool {
     let Value::Object(fields) = schema else { return true };
     let object =

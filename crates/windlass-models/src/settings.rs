@@ -1,6 +1,6 @@
-//! How a model is asked: reasoning, temperature and output cap, fitted to what the model takes.
+//! Adapts reasoning, temperature and output cap to what a model accepts.
 //!
-//! Each wire says the same in its own words.
+//! Each wire encodes them in its own fields.
 
 use serde_json::{Map, Value};
 use windlass_engine::port::model::{ModelError, ModelInfo};
@@ -10,13 +10,13 @@ use crate::config::WireKind;
 use crate::provider::preset::Preset;
 use crate::table::{Level, ModelSpec, ReasoningSpec, Sampling};
 
-/// The least output cap beside a reasoning budget. (SK-L4)
+/// Smallest output cap beside a reasoning budget. (SK-L4)
 pub(crate) const BUDGET_OUTPUT_MIN_TOKENS: u64 = 16_384;
 
-/// Anthropic demands an output cap; this one is for models that the table does not know.
+/// Anthropic requires an output cap; this is the one for models that are not in the table.
 pub(crate) const UNKNOWN_MODEL_OUTPUT_TOKENS: u64 = 8_192;
 
-/// What decides about the settings of one call.
+/// The facts that determine the settings of one call.
 pub(crate) struct Facts<'a> {
     /// The wire.
     pub kind: WireKind,
@@ -24,9 +24,9 @@ pub(crate) struct Facts<'a> {
     pub preset: &'a Preset,
     /// The model's row in the table of models.
     pub spec: Option<ModelSpec>,
-    /// What is known, configuration included.
+    /// Facts about the model, configuration included.
     pub info: &'a ModelInfo,
-    /// Whether what the model lacks is left out.
+    /// Whether unsupported settings are dropped instead of rejected.
     pub lenient: bool,
     /// Whether the request offers tools.
     pub tools: bool,
@@ -35,20 +35,20 @@ pub(crate) struct Facts<'a> {
 /// How much a model reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thinking {
-    /// Not at all.
+    /// No reasoning.
     Off,
-    /// As much as a level says.
+    /// A level of effort.
     Level(Level),
-    /// Up to so many tokens.
+    /// Up to this many tokens.
     Budget(u32),
 }
 
-/// The settings of a call, fitted to the model.
+/// The settings of a call, adapted to the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Options {
-    /// `None`: the model's own default.
+    /// `None`: the model's default.
     pub thinking: Option<Thinking>,
-    /// `None`: the model's own default.
+    /// `None`: the model's default.
     pub temperature: Option<f64>,
     /// `None`: the model's own cap.
     pub max_output_tokens: Option<u64>,
@@ -61,18 +61,18 @@ impl Options {
     }
 }
 
-/// What a wire says of a setting: fields of the body, nothing, or why the endpoint does not take it.
+/// How a wire encodes a setting.
 pub(crate) enum Mapping {
-    /// These fields, merged into the body.
+    /// Fields to merge into the body.
     Fields(Value),
-    /// The endpoint does so without being asked.
+    /// No field: the setting is the endpoint's default.
     Nothing,
-    /// The endpoint does not take it.
+    /// The endpoint does not support it, for this reason.
     Refused(&'static str),
 }
 
 impl Mapping {
-    /// Merges the fields into a body. What the endpoint does not take is left out where the call is lenient.
+    /// Merges the fields into a body. Unsupported settings are dropped if the call is lenient.
     pub(crate) fn apply(self, body: &mut Map<String, Value>, facts: &Facts<'_>) -> Result<(), ModelError> {
         match self {
             Self::Fields(Value::Object(fields)) => merge(body, fields),
@@ -86,7 +86,7 @@ impl Mapping {
     }
 }
 
-/// The error of a setting that an endpoint does not take.
+/// The error for a setting that an endpoint does not support.
 pub(crate) fn refused(facts: &Facts<'_>, option: &str, why: &str) -> ModelError {
     let text = format!("model `{}` does not take the setting `{option}`: {why}", facts.info.name);
     ModelError::new(FailureClass::InvalidRequest, text)
@@ -104,19 +104,20 @@ pub(crate) fn merge(body: &mut Map<String, Value>, fields: Map<String, Value>) {
     }
 }
 
-/// Fits settings to a model.
+/// Adapts settings to a model.
 pub(crate) fn fit(settings: &ModelSettings, facts: &Facts<'_>) -> Options {
     let thinking = wanted(settings.reasoning, facts);
     let temperature = settings.temperature.filter(|_| !facts.lenient || takes_temperature(thinking, facts));
     Options { thinking, temperature, max_output_tokens: output_cap(settings, thinking, facts) }
 }
 
-/// Whether a model reasons with a setting. The default is unknown and counts as no.
+/// Whether a model reasons with a setting. An unknown default counts as no.
 pub(crate) fn thinks(thinking: Option<Thinking>) -> bool {
     thinking.is_some_and(|thinking| thinking != Thinking::Off)
 }
 
-/// A budget wins over an effort, an effort over the default: high for a model known to reason. (SK-L3)
+/// The requested reasoning. A budget takes precedence over an effort, an effort over the default, which is high for a
+/// model known to reason. (SK-L3)
 fn wanted(setting: Reasoning, facts: &Facts<'_>) -> Option<Thinking> {
     let wanted = match setting {
         Reasoning::Auto if facts.info.reasoning == Some(true) => Thinking::Level(Level::High),
@@ -136,7 +137,7 @@ fn wanted(setting: Reasoning, facts: &Facts<'_>) -> Option<Thinking> {
     }
 }
 
-/// What a model takes in place of what was wanted; `None`: its own default.
+/// The closest setting that a model supports; `None`: its default.
 fn fitted(wanted: Thinking, takes: &ReasoningSpec) -> Option<Thinking> {
     if !takes.supported {
         return None;
@@ -158,7 +159,7 @@ fn nearest(level: Level, takes: &ReasoningSpec) -> Option<Thinking> {
     takes.levels.iter().min_by_key(distance).map(Thinking::Level)
 }
 
-/// Tokens that stand for a level, as other gateways count them.
+/// The budget equivalent of a level, as in other gateways.
 pub(crate) fn budget_of(level: Level) -> u32 {
     match level {
         Level::Minimal | Level::Low => 1_024,
@@ -179,7 +180,7 @@ fn output_cap(settings: &ModelSettings, thinking: Option<Thinking>, facts: &Fact
     if settings.max_output_tokens.is_some() {
         return settings.max_output_tokens;
     }
-    // A budget that only stands for an effort leaves the model its own cap.
+    // A budget derived from an effort keeps the model's own cap.
     let (Reasoning::BudgetTokens(_), Some(Thinking::Budget(tokens))) = (settings.reasoning, thinking) else {
         return None;
     };
@@ -187,7 +188,7 @@ fn output_cap(settings: &ModelSettings, thinking: Option<Thinking>, facts: &Fact
     Some(facts.info.max_output_tokens.map_or(cap, |most| cap.min(most)))
 }
 
-/// Anthropic's thinking and several newer models refuse a temperature. (SK-L2)
+/// Anthropic's thinking and several newer models reject a temperature. (SK-L2)
 fn takes_temperature(thinking: Option<Thinking>, facts: &Facts<'_>) -> bool {
     match facts.spec.and_then(|spec| spec.sampling) {
         Some(Sampling::Never) => false,

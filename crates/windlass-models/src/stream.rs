@@ -1,6 +1,6 @@
 //! A reply as it arrives: server-sent events, and the decoders that read them.
 //!
-//! A wire brings its decoder; the connection is owned by `events.rs`.
+//! A wire supplies its decoder; `events.rs` owns the connection.
 
 pub(crate) mod decoder;
 pub(crate) mod events;

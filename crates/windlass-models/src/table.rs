@@ -1,8 +1,8 @@
-//! The table of models: limits, prices, and what each model takes. A line of embedded text per model, found by a binary
-//! search and read when it is asked for.
+//! The table of models: limits, prices and supported options. One line of embedded text per model, found by binary
+//! search and parsed on demand.
 //!
-//! The facts come from models.dev as the model library `rig` has reviewed them. (both under the MIT licence, see
-//! `table/NOTICE.md`) A test compares the table with the library's catalogue and renews it.
+//! The facts come from models.dev as reviewed by the model library `rig` (both under the MIT licence, see
+//! `table/NOTICE.md`). A test compares the table with the library's catalogue and renews it.
 
 #[cfg(test)]
 mod tests;
@@ -15,50 +15,50 @@ static TABLE: &str = include_str!("table/models.txt");
 /// One row of the table: limits, prices and capabilities of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ModelSpec {
-    /// Prompt and output together, in tokens.
+    /// Limit of prompt and output together, in tokens.
     pub context_tokens: Option<u64>,
     /// The largest output, in tokens.
     pub max_output_tokens: Option<u64>,
-    /// Calls tools.
+    /// Supports tool calls.
     pub tools: bool,
-    /// Can be held to a JSON schema.
+    /// Supports output by a JSON schema.
     pub structured_output: bool,
-    /// Reads pictures.
+    /// Reads images.
     pub images: bool,
-    /// How it reasons.
+    /// Its reasoning options.
     pub reasoning: ReasoningSpec,
-    /// When it takes a temperature; `None`: unknown.
+    /// When it accepts a temperature; `None`: unknown.
     pub sampling: Option<Sampling>,
     /// List price in US dollars per million tokens.
     pub price: Option<Price>,
-    /// An effort goes with adaptive thinking. (Claude)
+    /// An effort requires adaptive thinking. (Claude)
     pub adaptive_thinking: bool,
     /// Thinking is turned off with `between_tools` instead of `disabled`. (Claude)
     pub thinks_between_tools: bool,
-    /// Takes system messages in the middle of a conversation. (Claude)
+    /// Accepts system messages in the middle of a conversation. (Claude)
     pub later_system: bool,
     /// Binds its thinking to tools and instructions. (Claude)
     pub binds_context: bool,
-    /// Each assistant message has a field `reasoning_content`. (chat)
+    /// Each assistant message needs a field `reasoning_content`. (chat)
     pub reasoning_content: bool,
 }
 
-/// How a model reasons.
+/// The reasoning options of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ReasoningSpec {
     /// Whether it reasons.
     pub supported: bool,
-    /// The levels that it takes.
+    /// The supported levels.
     pub levels: Levels,
-    /// The least and the largest budget that it takes, in tokens.
+    /// The smallest and the largest supported budget, in tokens.
     pub budget: Option<(u32, u32)>,
     /// Whether a request can turn it off.
     pub can_disable: bool,
-    /// It reasons where a request says nothing.
+    /// It reasons by default.
     pub on_by_default: bool,
 }
 
-/// When a model takes a temperature.
+/// When a model accepts a temperature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sampling {
     /// Always.
@@ -89,7 +89,7 @@ pub(crate) enum Level {
 impl Level {
     const ALL: [Self; 6] = [Self::Minimal, Self::Low, Self::Medium, Self::High, Self::XHigh, Self::Max];
 
-    /// The word on all wires.
+    /// The name on all wires.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Minimal => "minimal",
@@ -122,7 +122,7 @@ impl Levels {
         self.0 & (1 << level as u8) != 0
     }
 
-    /// The levels, the least first.
+    /// The levels, lowest first.
     pub(crate) fn iter(self) -> impl Iterator<Item = Level> {
         Level::ALL.into_iter().filter(move |level| self.contains(*level))
     }
@@ -138,13 +138,13 @@ pub(crate) fn find(vendor: &str, model: &str) -> Option<ModelSpec> {
     exact(vendor, model).or_else(|| exact(vendor, undated(model)?))
 }
 
-/// Finds a model also by the name of a snapshot of it, with anything behind its year: the longest name that fits.
+/// Finds a model also by the name of a snapshot with any suffix from its year on. The longest matching name is used.
 pub(crate) fn find_snapshot(vendor: &str, model: &str) -> Option<ModelSpec> {
     let shorter = || model.match_indices("-20").filter_map(|(at, _)| exact(vendor, &model[..at])).last();
     exact(vendor, model).or_else(shorter)
 }
 
-/// Finds a Claude, however the serving API spells it: `claude-opus-5-5`, `anthropic/claude-opus-5.5`, or
+/// Finds a Claude model in any API's notation: `claude-opus-5-5`, `anthropic/claude-opus-5.5`, or
 /// `us.anthropic.claude-opus-5-5-v1:0`.
 pub(crate) fn find_claude(model: &str) -> Option<ModelSpec> {
     let model = model.rsplit_once("anthropic.").map_or(model, |(_, rest)| rest);
@@ -165,7 +165,7 @@ fn undated(model: &str) -> Option<&str> {
     (is_number(year, 4) && is_number(month, 2) && is_number(last, 2)).then_some(rest)
 }
 
-/// The line of a name, behind the name.
+/// The line of a model, without its name.
 fn line(name: &str) -> Option<&'static str> {
     let (mut first, mut last) = (0, TABLE.len());
     while first < last {
@@ -182,8 +182,8 @@ fn line(name: &str) -> Option<&'static str> {
     None
 }
 
-/// Reads the facts of a line: context, output, flags, levels, budget and prices. The test that renews the table says
-/// what each letter stands for.
+/// Parses the facts of a line: context, output, flags, levels, budget and prices. The test that renews the table
+/// documents each letter.
 fn parse(facts: &str) -> ModelSpec {
     let mut fields = facts.split('\t');
     let mut next = || fields.next().unwrap_or_default();

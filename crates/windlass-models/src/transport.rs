@@ -1,7 +1,7 @@
-//! The HTTP layer under the wires: silence becomes a time-out, a cut differs from an end, and an answer that is no event
-//! stream becomes an error with its body.
+//! The HTTP layer under the wires. Silence becomes a timeout, a broken body differs from an ended one, and a response
+//! that is no event stream becomes an error with its body.
 //!
-//! It also places the key and further headers as the configuration says.
+//! It also adds the key and configured headers.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,16 +16,16 @@ use http::{HeaderMap, Request, StatusCode};
 use tokio::time::Sleep;
 use windlass_engine::port::model::ModelError;
 
-/// What went wrong below the protocol.
+/// A failure below the protocol.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum LinkError {
-    /// Nothing was sent: something is missing on this side.
+    /// Nothing was sent, because something is missing on this side.
     #[cfg_attr(
         not(any(feature = "bedrock", feature = "vertex")),
         expect(dead_code, reason = "only a cloud is signed in to at the first call")
     )]
     Unready(Box<ModelError>),
-    /// Nothing came for too long.
+    /// Nothing arrived within the limit.
     Stalled(Duration),
     /// The body broke off after it had begun.
     Cut,
@@ -34,21 +34,21 @@ pub(super) enum LinkError {
 /// A body as it arrives.
 pub(super) type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, TransportError>> + Send>>;
 
-/// Why there is no event stream, or no more of it.
+/// Why there is no event stream, or why it ended.
 #[derive(Debug)]
 pub(super) enum TransportError {
-    /// Something went wrong below the protocol.
+    /// A failure below the protocol.
     Link(LinkError),
     /// The HTTP client failed.
     Http(reqwest::Error),
-    /// The provider answered with something else.
+    /// The response is not an event stream.
     Answer(Box<Answer>),
 }
 
-/// An answer that is no event stream.
+/// A response that is not an event stream.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// The status, also of a success.
+    /// The status, which may be a success.
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
@@ -68,28 +68,28 @@ impl fmt::Display for LinkError {
 
 impl std::error::Error for LinkError {}
 
-/// What a request needs beside what the wire encodes.
+/// Settings of a request beside what the wire encodes.
 pub(super) struct LinkOptions {
-    /// Silence after which the call has failed.
+    /// Silence after which the call fails.
     pub stall_timeout: Duration,
-    /// Headers set last; a value replaces what the wire set.
+    /// Headers set last; they replace those of the wire.
     pub headers: HeaderMap,
-    /// Headers that the wire sets and this endpoint must not see.
+    /// Headers of the wire that must not be sent to this endpoint.
     pub removed: Vec<HeaderName>,
-    /// Bodies whose end is still on its way.
+    /// Bodies whose end has not arrived.
     pub endings: Endings,
-    /// Where the request goes instead, and who signs in there.
+    /// Replaces the URL and adds credentials.
     #[cfg(feature = "vertex")]
     pub route: Option<crate::cloud::vertex::Route>,
 }
 
-/// Bodies that were read as far as anybody needs, until their ends have come: one that is dropped before takes its
-/// connection with it. No reply waits for that; the next call does, because a new connection takes longer.
+/// Bodies that were read as far as needed, kept until they end: dropping one earlier closes its connection. Replies do
+/// not wait for the end, but the next call does, because a new connection takes longer.
 #[derive(Default)]
 pub(super) struct Endings(Mutex<Vec<ByteStream>>);
 
 impl Endings {
-    /// How long a call waits for an end. Bodies without one are dropped then.
+    /// How long a call waits for the bodies to end; the others are dropped.
     const PATIENCE: Duration = Duration::from_millis(50);
 
     fn keep(&self, mut body: ByteStream) {
@@ -98,7 +98,7 @@ impl Endings {
         }
     }
 
-    /// Waits until a connection is free again, where one is about to be.
+    /// Waits for a connection to become free, if one is about to.
     async fn settle(&self) {
         let mut bodies = std::mem::take(&mut *self.kept());
         if bodies.is_empty() {
@@ -115,7 +115,7 @@ impl Endings {
     }
 
     fn kept(&self) -> MutexGuard<'_, Vec<ByteStream>> {
-        // Nothing leaves the list halfway.
+        // No change of the list can stop halfway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -133,12 +133,12 @@ pub(super) struct Link {
     remainder: Remainder,
 }
 
-/// What is left of a body once enough of it has been read. Reading it out lets the connection be used again.
+/// The rest of a body of which enough was read. Reading it to the end lets the connection be reused.
 #[derive(Clone, Default)]
 pub(super) struct Remainder(Arc<Mutex<Option<ByteStream>>>);
 
 impl Remainder {
-    /// Leaves the rest of a body to the endpoint.
+    /// Moves the rest of a body to the endpoint.
     pub(super) fn leave_to(&self, endpoint: &LinkOptions) {
         let left = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(body) = left {
@@ -155,17 +155,17 @@ impl Remainder {
 }
 
 impl Link {
-    /// Makes the client of one call.
+    /// Creates the client of one call.
     pub(super) fn new(http: reqwest::Client, options: Arc<LinkOptions>) -> Self {
         Self { http, options, remainder: Remainder::default() }
     }
 
-    /// Where the rest of the body will be found.
+    /// The slot to which the rest of the body will be moved.
     pub(super) fn remainder(&self) -> Remainder {
         self.remainder.clone()
     }
 
-    /// Sends a request and returns the event stream, or an error for any other answer.
+    /// Sends a request. Returns the event stream, or an error for any other response.
     pub(super) async fn open(&self, request: Request<Bytes>) -> Result<ByteStream, TransportError> {
         let (mut parts, body) = request.into_parts();
         for name in &self.options.removed {
@@ -209,7 +209,7 @@ pub(super) fn sensitive(mut value: HeaderValue) -> HeaderValue {
     value
 }
 
-/// The header of a bearer token; `None` where the token has bytes that no header can hold.
+/// The header of a bearer token; `None` if the token contains invalid bytes.
 pub(super) fn bearer(token: &str) -> Option<(HeaderName, HeaderValue)> {
     Some((AUTHORIZATION, sensitive(HeaderValue::from_str(&format!("Bearer {token}")).ok()?)))
 }
@@ -221,8 +221,8 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
         .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
 }
 
-/// An error of the provider, or a success that is no event stream: a login page, or an error with the wrong status. Its
-/// body tells which.
+/// Converts a response that is no event stream to an error: an error status, a login page, or an error with a success
+/// status. Reads the beginning of its body.
 async fn answer(mut response: reqwest::Response) -> TransportError {
     const KEPT: usize = 64 * 1024;
     let mut kept = BytesMut::new();
@@ -239,12 +239,12 @@ async fn answer(mut response: reqwest::Response) -> TransportError {
     }))
 }
 
-/// A body that fails once nothing has come for the whole limit.
+/// A body that fails after a period of silence.
 ///
-/// A timer that is set back at each chunk would cost more than the chunk, so it ticks four times per
-/// limit and counts the ticks without a byte: a stall is found between one limit and a quarter more.
+/// Resetting a timer at each chunk would cost more than the chunk. So a timer ticks four times per limit, and ticks
+/// without a byte are counted. A stall is detected between one limit and a quarter more.
 struct Watched {
-    /// `None` once it has ended.
+    /// `None` after its end.
     body: Option<ByteStream>,
     tick: Pin<Box<Sleep>>,
     limit: Duration,
@@ -296,7 +296,8 @@ impl Stream for Watched {
 }
 
 impl Drop for Watched {
-    /// Hands over the rest. If it is not read out, it is dropped with the stream, which closes the connection.
+    /// Moves the rest of the body to `remainder`. If it is not read, it is dropped with the stream, which closes the
+    /// connection.
     fn drop(&mut self) {
         *self.remainder.0.lock().unwrap_or_else(PoisonError::into_inner) = self.body.take();
     }
@@ -309,7 +310,7 @@ fn cut(error: TransportError) -> TransportError {
     TransportError::Link(LinkError::Cut)
 }
 
-/// The innermost cause: the outer ones repeat it and show addresses, which may hold keys.
+/// The innermost cause: outer errors repeat it and contain URLs, which may contain keys.
 pub(super) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {

@@ -1,6 +1,6 @@
 //! The wires behind one type.
 //!
-//! Each is Windlass's own but Bedrock's, which the model library speaks.
+//! This crate implements each except Bedrock's, which the model library implements.
 
 use std::sync::Arc;
 
@@ -19,20 +19,15 @@ use crate::responses::ResponsesWire;
 use crate::settings::Facts;
 use crate::stream::decoder::Decoder;
 
-/// One model's wire.
 pub(crate) enum Wire {
-    /// Chat completions.
     Chat(Box<ChatWire>),
-    /// OpenAI responses.
     Responses(Box<ResponsesWire>),
-    /// Anthropic messages.
     Messages(Box<MessagesWire>),
-    /// Gemini.
     Generate(Box<GenerateWire>),
 }
 
 impl Wire {
-    /// Builds the wire of a model at an endpoint. `None` for Bedrock's, which is not sent over HTTP from here.
+    /// Builds the wire of a model at an endpoint. Returns `None` for Bedrock's, which the AWS SDK sends.
     pub(crate) fn new(kind: WireKind, endpoint: &Endpoint, model: &str) -> Result<Option<Self>, ModelError> {
         Ok(Some(match kind {
             WireKind::OpenaiChat => Self::Chat(Box::new(ChatWire::new(endpoint, model)?)),
@@ -43,7 +38,7 @@ impl Wire {
         }))
     }
 
-    /// The HTTP request of a call. `marked` says that a chat endpoint takes marks for Anthropic's cache.
+    /// The HTTP request of a call. `marked` says that a chat endpoint accepts Anthropic's cache marks.
     pub(crate) fn request(
         &self,
         call: &ModelCall,

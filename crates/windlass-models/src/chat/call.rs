@@ -1,6 +1,6 @@
-//! Tool calls of a chat reply, assembled from their fragments.
+//! Assembles the tool calls of a chat reply from fragments.
 //!
-//! Providers tell calls apart by position, by id, by both, or by neither.
+//! Providers identify calls by position, by id, by both, or by neither.
 
 use serde_json::{Map, Value};
 
@@ -23,7 +23,7 @@ pub(crate) struct Call {
     pub name: String,
     /// The arguments as they arrived.
     pub arguments: String,
-    /// How much of them a live display has, in bytes.
+    /// How much of them was sent to the live display, in bytes.
     shown: usize,
     /// The provider's item, without `index` and with `null` in the place of the arguments.
     item: Map<String, Value>,
@@ -90,7 +90,7 @@ impl Call {
         if self.arguments.trim().is_empty() { "{}".to_owned() } else { self.arguments.clone() }
     }
 
-    /// The provider's item, the arguments put back.
+    /// The provider's item with the arguments restored.
     pub(crate) fn into_item(mut self) -> Value {
         if let Some(slot) = self.item.get_mut("function").and_then(|function| function.get_mut("arguments")) {
             *slot = Value::String(self.arguments);
@@ -98,7 +98,7 @@ impl Call {
         Value::Object(self.item)
     }
 
-    /// Whether the item is nothing but id, type, name and arguments, so that it can be rebuilt.
+    /// Whether the item has only id, type, name and arguments, so that it can be rebuilt.
     pub(crate) fn is_plain(&self) -> bool {
         self.id.is_some()
             && self.item.len() == 3
@@ -180,15 +180,15 @@ impl Calls {
         (at, known.is_none(), self.0[at].add(fragment, id))
     }
 
-    /// Ends the calls whose arguments are whole: the provider said that the reply consists of them.
+    /// Closes the calls whose arguments are complete, after the provider said that the reply consists of calls.
     pub(crate) fn close_complete(&mut self) {
         for call in &mut self.0 {
             call.closed = call.closed || call.kind() != Kind::Unknown && call.is_complete();
         }
     }
 
-    /// The open call at an index. Closes it if the fragment belongs to another call: it has another id, or names a tool
-    /// again although the arguments are whole, as gateways to Gemini do, which send index 0 for every call.
+    /// The open call at an index. Closes it if the fragment belongs to another call: the fragment has another id, or
+    /// names a tool while the arguments are complete. Gateways to Gemini send index 0 for every call.
     fn at_index(&mut self, index: u64, id: Option<&str>, fragment: &Map<String, Value>) -> Option<usize> {
         let names = name_of(fragment).is_some();
         let brings = names && arguments_of(fragment).is_some_and(|text| !text.is_empty());
@@ -223,7 +223,7 @@ fn name_of(fragment: &Map<String, Value>) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// A fragment's arguments: JSON text, or a value that a server did not turn into text.
+/// A fragment's arguments: JSON text, or a value that a server did not encode as text.
 fn arguments_of(fragment: &Map<String, Value>) -> Option<String> {
     match fragment.get("function")?.get("arguments")? {
         Value::Null => None,
@@ -241,8 +241,8 @@ fn without_arguments(mut fragment: Map<String, Value>) -> Map<String, Value> {
     fragment
 }
 
-/// Merges a fragment into an item: objects by key, lists and the text of an input appended. `null` and empty text
-/// erase nothing, and a value is never replaced by one of another type.
+/// Merges a fragment into an item: objects by key; lists and input text are appended. `null` and empty text change
+/// nothing. A value is never replaced by one of another type.
 fn merge(item: &mut Map<String, Value>, fragment: Map<String, Value>) {
     for (key, value) in fragment {
         match (item.get_mut(&key), value) {

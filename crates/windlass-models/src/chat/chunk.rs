@@ -1,7 +1,7 @@
 //! One event of a chat completions stream, borrowed from its bytes.
 //!
-//! The common fields are read into structs. What is rare, or must be returned to the provider as it came (tool calls,
-//! reasoning details, content parts), stays JSON.
+//! The common fields are parsed into structs. Rare fields stay JSON, as do those that are returned to the provider
+//! unchanged (tool calls, reasoning details, content parts).
 
 use std::fmt;
 
@@ -19,13 +19,13 @@ pub(crate) struct Chunk<'a> {
     /// `chat.completion.chunk`; several gateways omit it.
     #[serde(borrow)]
     pub object: Text<'a>,
-    /// The model that answers.
+    /// The name of the responding model.
     #[serde(borrow)]
     pub model: Text<'a>,
     /// The first alternative; others are never requested.
     #[serde(borrow)]
     pub choices: Choices<'a>,
-    /// Totals, in a chunk of their own or beside the last choice.
+    /// Totals, in a separate chunk or with the last choice.
     pub usage: Object<ChatUsage>,
     /// An error in the middle of a stream.
     pub error: InBandError,
@@ -48,13 +48,13 @@ pub(crate) struct Choice<'a> {
     /// What this chunk adds to the message.
     #[serde(borrow)]
     pub delta: Object<Delta<'a>>,
-    /// The whole message, where the provider answers without streaming.
+    /// The whole message, if the provider responds without streaming.
     #[serde(borrow)]
     pub message: Object<Delta<'a>>,
     /// Why the reply ended.
     #[serde(borrow)]
     pub finish_reason: Text<'a>,
-    /// The same in the words of the provider behind a gateway.
+    /// The reason in the notation of the provider behind a gateway.
     #[serde(borrow)]
     pub native_finish_reason: Text<'a>,
     /// Totals, where Moonshot reports them.
@@ -79,7 +79,7 @@ pub(crate) struct Delta<'a> {
     reasoning_text: Text<'a>,
     /// Structured reasoning with signatures. (OpenRouter)
     pub reasoning_details: List<Value>,
-    /// Generated pictures.
+    /// Generated images.
     pub images: List<Value>,
     /// A spoken answer: its id and transcript.
     pub audio: Object<Map<String, Value>>,
@@ -142,22 +142,22 @@ struct CompletionDetails {
 }
 
 impl ChatUsage {
-    /// The counts as Windlass has them: totals include their cached, written and reasoning parts. A count that is
-    /// missing from a details object that is present is zero; any other missing count is unknown. The reasoning count is
-    /// left out where `counts_reasoning` is false.
+    /// Converts the counts to Windlass's form, in which totals include cached, written and reasoning tokens. A count
+    /// that is missing in an existing details object is zero; any other missing count is unknown. The reasoning count
+    /// is omitted unless `counts_reasoning`.
     pub(crate) fn totals(&self, counts_reasoning: bool) -> Usage {
         let prompt_details = self.prompt_tokens_details.0.as_ref();
         let completion_details = self.completion_tokens_details.0.as_ref();
         let (completion, total) = (self.completion_tokens.0, self.total_tokens.0);
         let audio = prompt_details.and_then(|details| details.audio_tokens.0).unwrap_or(0);
         let input = self.prompt_tokens.0.map(|prompt| {
-            // Some providers count audio beside the prompt; the total tells.
+            // Some providers count audio in addition to the prompt, which the total reveals.
             let beside = prompt.saturating_add(audio);
             let is_beside = Some(beside.saturating_add(completion.unwrap_or(0))) == total;
             if audio != 0 && is_beside { beside } else { prompt }
         });
         let reasoning = completion_details.map(|details| details.reasoning_tokens.0.unwrap_or(0));
-        // xAI counts reasoning beside the completion; again the total tells.
+        // xAI counts reasoning in addition to the completion, which the total reveals.
         let completion = completion.map(|completion| {
             let beside = completion.saturating_add(reasoning.unwrap_or(0));
             let is_beside = input.map(|input| input.saturating_add(beside)) == total;
@@ -177,7 +177,8 @@ impl ChatUsage {
     }
 }
 
-/// Whether an event has an `error` that is an object or a text. Anything else, such as `null`, accompanies valid usage.
+/// Whether an event has an `error` that is an object or a text. Any other value, such as `null`, accompanies valid
+/// usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InBandError(pub bool);
 

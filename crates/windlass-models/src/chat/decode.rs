@@ -1,7 +1,7 @@
-//! The reply of a chat endpoint, read from its events.
+//! Decodes the reply of a chat endpoint from its events.
 //!
-//! All reasoning of a message is one block and comes first, however late it arrived; a run of text is a block, and so
-//! is each call, picture and unknown part. Deltas keep the order of arrival.
+//! All reasoning of a message becomes one block and comes first, however late it arrived. Each run of text, call, image
+//! and unknown part is a block. Deltas keep the order of arrival.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const DONE: &[u8] = b"[DONE]";
 pub(crate) struct ChatDecoder {
     dialect: Dialect,
     origin: Arc<Origin>,
-    /// Blocks in order of arrival, reasoning excepted.
+    /// Blocks in order of arrival, except reasoning.
     blocks: Vec<Draft>,
     calls: Calls,
     reasoning: Option<Reasoning>,
@@ -37,12 +37,12 @@ pub(crate) struct ChatDecoder {
     parts: u32,
     /// A refusal was part of the message.
     refused: bool,
-    /// The id of a spoken answer, kept with its text.
+    /// The id of an audio answer, stored with its text.
     audio: Option<Value>,
     usage: Option<ChatUsage>,
     model: Option<String>,
     stop: Option<StopReason>,
-    /// The reason comes from the provider and was not derived from `[DONE]`.
+    /// The reason was sent by the provider and not derived from `[DONE]`.
     stop_is_stated: bool,
     ended: bool,
     /// Any chunk arrived.
@@ -59,7 +59,7 @@ enum Draft {
         part: u32,
         text: String,
     },
-    /// A picture or a part of an unknown kind.
+    /// An image or a part of an unknown kind.
     Opaque(Value),
     /// A call, by its position.
     Call(usize),
@@ -252,7 +252,7 @@ impl ChatDecoder {
         self.parts += 1;
     }
 
-    /// A run of text ends: its item holds the id of the spoken answer.
+    /// Ends a run of text. Its item holds the id of the audio answer.
     fn close_text(&mut self) {
         if let Some(Draft::Text { audio, .. }) = self.blocks.last_mut()
             && self.audio.is_some()
@@ -282,7 +282,7 @@ impl ChatDecoder {
         }
     }
 
-    /// The blocks in their final order. A call that the output cap cut off is left out.
+    /// The blocks in their final order, without a call that the output cap truncated.
     fn blocks(&mut self, stop: &StopReason) -> Result<Vec<Block>, ModelError> {
         let mut blocks = Vec::with_capacity(self.blocks.len() + 1);
         if let Some(reasoning) = self.reasoning.take() {
@@ -310,12 +310,12 @@ impl ChatDecoder {
                 }
                 Draft::Call(call) => {
                     let Some(call) = calls.get_mut(call).and_then(Option::take) else { continue };
-                    // Some gateways send fragments that say nothing.
+                    // Some gateways send empty fragments.
                     let is_empty = call.name.is_empty() && call.arguments.is_empty();
                     if call.kind() == Kind::Unknown || is_empty {
                         continue;
                     }
-                    // A call that the stop cut off is not dispatched, not even one that has no arguments yet.
+                    // A truncated call is not dispatched, even if it has no arguments yet.
                     let is_cut =
                         matches!(stop, StopReason::MaxTokens | StopReason::Refusal | StopReason::Other(_));
                     if is_cut && (!call.is_complete() || call.arguments.trim().is_empty()) {
@@ -397,7 +397,7 @@ impl Decoder for ChatDecoder {
                 }
                 Ok(self.chunk(chunk, deltas))
             }
-            // Other JSON keeps the connection alive.
+            // Other JSON is a keep-alive.
             Ok(Object(None)) => Ok(Flow::More),
             Err(error) => match lenient::repaired(data, &error) {
                 Some(data) => self.event(name, &data, deltas),
@@ -438,8 +438,8 @@ fn unfinished_call() -> ModelError {
     ModelError::new(FailureClass::Truncated, "the reply ended with a tool call that was not finished")
 }
 
-/// Appends streamed reasoning details: a fragment of text or summary continues the last entry of its type and index
-/// and fills the fields that the entry lacks; anything else is an entry of its own.
+/// Merges streamed reasoning details. A text or summary fragment extends the last entry of its type and index, and
+/// fills absent fields. Anything else becomes a separate entry.
 fn merge_details(merged: &mut Vec<Value>, details: Vec<Value>) {
     for detail in details {
         let kind = detail.get("type").and_then(Value::as_str);

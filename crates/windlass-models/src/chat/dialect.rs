@@ -1,6 +1,6 @@
 //! How chat endpoints differ from OpenAI's.
 //!
-//! Each flag names the provider that needs it; a provider that is not listed speaks the common form.
+//! Each flag names the provider that needs it; other providers use the common form.
 
 use windlass_machine::{FailureClass, StopReason};
 
@@ -11,27 +11,27 @@ pub(crate) struct Dialect {
     pub leading_system: bool,
     /// A PDF travels as a `document_url` part. (Mistral)
     pub document_urls: bool,
-    /// Content that is text alone is sent as one string: parts consume the output budget. (Perplexity)
+    /// Content that is text only is sent as one string, because parts consume the output budget. (Perplexity)
     pub text_as_string: bool,
     /// Call ids have at most 40 characters. (OpenAI, Azure)
     pub short_ids: bool,
     /// Call ids have exactly nine letters and digits. (Mistral)
     pub nine_letter_ids: bool,
-    /// The endpoint takes tools. (Not Perplexity, not Hyperbolic)
+    /// The endpoint accepts tools. (Not Perplexity, not Hyperbolic)
     pub tools: bool,
-    /// Usage is asked for; the others report it without. (Not Mistral, OpenRouter, Perplexity)
+    /// Usage is requested; the others report it unrequested. (Not Mistral, OpenRouter, Perplexity)
     pub stream_usage: bool,
     /// Reads `native_finish_reason` if `finish_reason` is empty. (OpenRouter)
     pub native_finish_reason: bool,
     /// The reasoning count is part of the output count. (Not Doubleword)
     pub counts_reasoning: bool,
-    /// `[DONE]` ends a reply that gave no reason: some gateways never give one.
+    /// `[DONE]` ends a reply without a reason: some gateways never send one.
     pub done_ends: bool,
-    /// Whether a finish reason that Windlass does not know is passed on instead of failing the reply.
+    /// Whether an unknown finish reason is passed on instead of failing the reply.
     pub lenient: bool,
-    /// Reasons of this provider alone.
+    /// Additional reasons of this provider.
     pub finish_reasons: &'static [(&'static str, StopReason)],
-    /// A field that each assistant message must have, empty where it has no reasoning. (DeepSeek, MiMo, Kimi)
+    /// A field that each assistant message must have, empty if it has no reasoning. (DeepSeek, MiMo, Kimi)
     pub reasoning_field: Option<&'static str>,
 }
 

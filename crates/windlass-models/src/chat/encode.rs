@@ -1,7 +1,7 @@
-//! The messages of a chat request, written from the history straight into the body.
+//! Encodes the messages of a chat request from the history into the body.
 //!
-//! A call's arguments go out as the model wrote them: other white space would be another prefix for the provider's
-//! cache. What the endpoint cannot carry is replaced by a sentence.
+//! A call's arguments are sent as the model wrote them, because different white space would change the prefix for the
+//! provider's cache. Content that the endpoint does not support is replaced by a sentence.
 
 mod assistant;
 
@@ -22,9 +22,9 @@ pub(crate) struct Recipient<'a> {
     pub dialect: &'a Dialect,
     /// The origin that its replies are stored with.
     pub origin: &'a Origin,
-    /// The media that it takes.
+    /// The media that it accepts.
     pub media: Media,
-    /// The request offers tools: without any, calls and results are sent as text.
+    /// The request offers tools. Without any, calls and results are sent as text.
     pub tools: bool,
     /// How reasoning is sent.
     pub reasoning: ReasoningField,
@@ -32,27 +32,27 @@ pub(crate) struct Recipient<'a> {
     pub mark: Option<&'a Value>,
 }
 
-/// The media that an endpoint and its model take.
+/// The media that an endpoint and its model accept.
 #[derive(Clone, Copy)]
 pub(crate) struct Media {
-    /// The model reads pictures.
+    /// The model reads images.
     pub reads_images: bool,
-    /// The endpoint carries pictures in user messages.
+    /// The endpoint accepts images in user messages.
     pub images: bool,
-    /// The endpoint carries pictures in tool results.
+    /// The endpoint accepts images in tool results.
     pub result_images: bool,
-    /// The endpoint carries PDF.
+    /// The endpoint accepts PDF.
     pub documents: bool,
 }
 
 /// The field `reasoning_content` of assistant messages. (SK-L5)
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReasoningField {
-    /// All reasoning is left out.
+    /// Reasoning is never sent.
     Strip,
-    /// Reasoning is sent in the fields that it came in.
+    /// Reasoning is sent in the fields in which it was received.
     AsReceived,
-    /// The same, and messages without reasoning have the field empty.
+    /// As `AsReceived`, and messages without reasoning have an empty field.
     Everywhere,
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn messages(
             Role::Assistant => last_is_assistant = writer.assistant(message)? || last_is_assistant,
         }
     }
-    // A reply that paused is sent back as it is: text after it would begin another turn.
+    // A paused reply is sent back unchanged: text after it would begin another turn.
     if !last_is_assistant {
         let tail = call.request.tail.iter().filter(|text| !text.trim().is_empty());
         writer.parts.extend(tail.map(|text| Part::Text(Cow::Borrowed(text))));
@@ -115,14 +115,14 @@ struct Writer<'a, 'b> {
     body: &'b mut Body,
     ids: CallIds<'a>,
     is_first: bool,
-    /// Parts of the user message that is being collected.
+    /// Parts collected for the current user message.
     parts: Vec<Part<'a>>,
-    /// Pictures of results that follow them in a user message.
+    /// Images of results, sent after them in a user message.
     result_images: Vec<Part<'a>>,
 }
 
 impl<'a> Writer<'a, '_> {
-    /// Writes the instructions as one system message: many endpoints take one only.
+    /// Writes the instructions as one system message, because many endpoints accept only one.
     fn instructions(&mut self) -> Result<(), ModelError> {
         let mut joined = String::new();
         let mut add = |text: &str| {
@@ -145,7 +145,7 @@ impl<'a> Writer<'a, '_> {
         Ok(())
     }
 
-    /// Writes a later system message, unless it joined the instructions; returns whether it has a text.
+    /// Writes a later system message, unless it was joined to the instructions. Returns whether it has text.
     fn system(&mut self, message: &Message) -> Result<bool, ModelError> {
         let text = self.joined_text(message)?;
         let sends = !text.trim().is_empty();
@@ -186,9 +186,10 @@ impl<'a> Writer<'a, '_> {
         Ok(joined)
     }
 
-    /// Collects a message of the user's side; returns whether it had anything to send.
+    /// Collects a message of the user's side. Returns whether it has content to send.
     fn user_side(&mut self, message: &'a Message) -> Result<bool, ModelError> {
-        // Documents inside results follow all results of the message: the wire has no place for them in between.
+        // Documents in results are sent after all results of the message, because the wire has no place for them in
+        // between.
         let mut attached = Vec::new();
         let mut sends = false;
         for block in &message.blocks {
@@ -209,7 +210,7 @@ impl<'a> Writer<'a, '_> {
                     self.push_once(part);
                 }
                 Block::ToolResult(result) => self.result(result, &mut attached)?,
-                // A person neither reasons for the model nor calls tools; the machine builds no such message.
+                // A user message never contains these; the machine builds no such message.
                 Block::Reasoning { .. } | Block::ToolCall(_) | Block::Opaque { .. } => continue,
             }
             sends = true;
@@ -220,7 +221,7 @@ impl<'a> Writer<'a, '_> {
         Ok(sends)
     }
 
-    /// Adds a picture or document. The sentence in the place of several is sent once; only such a sentence is borrowed.
+    /// Adds an image or document. Adjacent omissions produce one sentence; only such a sentence is borrowed.
     fn push_once(&mut self, part: Part<'a>) {
         if let (Some(Part::Text(last)), Part::Text(Cow::Borrowed(sentence))) = (self.parts.last(), &part)
             && last == sentence
@@ -320,7 +321,7 @@ impl<'a> Writer<'a, '_> {
         Ok(())
     }
 
-    /// Writes the user message that was collected.
+    /// Writes the collected user message.
     fn flush_parts(&mut self) {
         let parts = std::mem::take(&mut self.parts);
         if parts.is_empty() {
@@ -391,7 +392,7 @@ impl<'a> Writer<'a, '_> {
     }
 }
 
-/// The texts among these parts, a line each.
+/// The texts among these parts, one per line.
 fn joined(parts: &[Part<'_>]) -> String {
     let texts: Vec<&str> = parts
         .iter()

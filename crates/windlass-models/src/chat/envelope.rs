@@ -1,6 +1,6 @@
-//! The fields of a chat request beside its messages, and its address.
+//! The fields of a chat request beside its messages, and its URL.
 //!
-//! Nothing in it depends on the history.
+//! None depends on the history.
 
 use serde_json::{Map, Value, json};
 use windlass_engine::port::model::{ModelCall, ModelError};
@@ -30,7 +30,7 @@ pub(super) fn encode(
     body.insert("messages".to_owned(), Value::Null);
     let fields = [
         ("tools", (!tools.is_empty()).then_some(Value::Array(tools))),
-        // Said and not left to defaults, because gateways differ in theirs. (SK-L2)
+        // Stated explicitly, because gateways have different defaults. (SK-L2)
         ("tool_choice", (wire.dialect.tools && facts.tools).then(|| "auto".into())),
         ("temperature", options.temperature.map(Value::from)),
         (output_cap(wire, facts), options.max_output_tokens.map(Value::from)),
@@ -66,7 +66,7 @@ fn tools(call: &ModelCall) -> Vec<Value> {
     tools.collect()
 }
 
-/// OpenAI's reasoning models refuse the field that all others take.
+/// OpenAI's reasoning models reject the field that all others accept.
 fn output_cap(wire: &ChatWire, facts: &Facts<'_>) -> &'static str {
     let is_openai = facts.preset.dialect == Some("openai") && !wire.model.contains('/');
     if is_openai && openai::reasons(&wire.model) == Some(true) {
@@ -88,8 +88,8 @@ fn format(wanted: &Value, takes: ChatSchema) -> Value {
     }
 }
 
-/// The address of a model at an endpoint. Some presets have no `/v1` in theirs, although the provider has it in every
-/// path; a deployment of Azure is part of it.
+/// The URL of a model at an endpoint. Some presets omit `/v1`, although every path of the provider has it. An Azure URL
+/// includes the deployment.
 pub(super) fn address(endpoint: &Endpoint, model: &str) -> String {
     let base = endpoint.base_url.as_deref().unwrap_or_default().trim_end_matches('/');
     if endpoint.preset.dialect == Some("azure.openai") {

@@ -1,6 +1,6 @@
-//! Call ids as a chat endpoint accepts them.
+//! Adapts call ids to a chat endpoint's rules.
 //!
-//! An id goes out as its provider gave it. Ids from elsewhere are fitted to the endpoint's rules.
+//! An id of the same provider is sent unchanged. Ids from elsewhere are adapted.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::chat::dialect::Dialect;
 /// Longest id that OpenAI accepts.
 const ID_MAX_CHARS: usize = 40;
 
-/// The id of a call. `own` says that the endpoint itself gave it, or might have.
+/// The id of a call. `own` says that the endpoint created it, or may have.
 pub(crate) fn fitted<'a>(id: &'a str, own: bool, dialect: &Dialect) -> Cow<'a, str> {
     if dialect.nine_letter_ids {
         let fits = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -18,7 +18,7 @@ pub(crate) fn fitted<'a>(id: &'a str, own: bool, dialect: &Dialect) -> Cow<'a, s
     if own {
         return Cow::Borrowed(id);
     }
-    // The responses wire gives ids of two halves.
+    // The responses wire creates ids of two halves.
     let halves = id.split_once('|').map(|(call, item)| [call, item]);
     let joined = match halves {
         None => Cow::Borrowed(id),

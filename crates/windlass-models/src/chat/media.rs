@@ -1,6 +1,6 @@
-//! The media that chat endpoints and their models take.
+//! The media that chat endpoints and their models accept.
 //!
-//! For a model that the table does not know, the naming rule of its maker decides.
+//! For a model that is not in the table, its maker's naming scheme decides.
 
 use crate::chat::encode::Media;
 use crate::openai;
@@ -20,7 +20,7 @@ pub(super) fn of(dialect: Option<&str>, model: &str) -> Media {
 fn reads_images(dialect: Option<&str>, model: &str) -> bool {
     let Some(dialect) = dialect else { return true };
     match model.split_once('/') {
-        // OpenRouter names the maker.
+        // On OpenRouter, the name contains the maker.
         Some((maker, name)) if dialect == "openrouter" => {
             table::find(dialect, model).map_or_else(|| by_maker(maker, name), |spec| spec.images)
         }
@@ -28,7 +28,7 @@ fn reads_images(dialect: Option<&str>, model: &str) -> bool {
     }
 }
 
-/// What the table or its maker's rule says of a model. DeepSeek takes text alone.
+/// Whether a model reads images, by the table or its maker's naming scheme. DeepSeek accepts text only.
 fn by_maker(maker: &str, model: &str) -> bool {
     let vendor = match maker {
         "deepseek" => return false,

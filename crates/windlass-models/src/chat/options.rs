@@ -1,6 +1,6 @@
-//! How chat endpoints are asked to reason, each in its own words.
+//! Encodes the reasoning setting for each chat endpoint.
 //!
-//! An endpoint that is not listed takes the word that most of them copy from OpenAI.
+//! An endpoint that is not listed gets OpenAI's field, which most endpoints copy.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const NO_LEVEL: Mapping = Mapping::Refused("the model has no such level");
 const NO_BUDGET: Mapping = Mapping::Refused("the endpoint takes a level, no budget");
 const ALWAYS_ON: Mapping = Mapping::Refused("the model cannot turn reasoning off");
 
-/// Says reasoning to a model of an endpoint. `api_version` is that of an Azure deployment.
+/// The reasoning fields for a model. `api_version` is that of an Azure deployment.
 pub(super) fn reasoning(
     preset: &Preset,
     api_version: Option<&str>,
@@ -21,7 +21,7 @@ pub(super) fn reasoning(
     thinking: Thinking,
 ) -> Mapping {
     match preset.dialect {
-        // A cloud's endpoint takes the word of OpenAI.
+        // A cloud's endpoint uses OpenAI's field.
         _ if preset.cloud.is_some() => copied(thinking),
         Some("openai") => openai::reasoning(model, thinking, openai::chat_can_disable, effort),
         Some("azure.openai") => azure(api_version, model, thinking),
@@ -60,7 +60,7 @@ fn level(level: Level) -> Mapping {
     Mapping::Fields(effort(level.as_str()))
 }
 
-/// An endpoint that copies OpenAI's word. Neither off nor a budget has one.
+/// An endpoint that copies OpenAI's field, which cannot express off or a budget.
 fn copied(thinking: Thinking) -> Mapping {
     match thinking {
         Thinking::Level(wanted) => level(wanted),
@@ -69,7 +69,7 @@ fn copied(thinking: Thinking) -> Mapping {
 }
 
 fn azure(api_version: Option<&str>, model: &str, thinking: Thinking) -> Mapping {
-    // The field is younger than this version.
+    // The field was added after this version.
     if api_version.is_some_and(|version| version <= AZURE_API_VERSION) {
         return Mapping::Refused("the API version is too old for it");
     }
@@ -92,10 +92,10 @@ fn enabled(level: Level) -> Mapping {
     Mapping::Fields(json!({"thinking": {"type": "enabled"}, "reasoning_effort": level.as_str()}))
 }
 
-/// An endpoint whose rows in the table say what a model takes.
+/// An endpoint whose rows in the table list the supported options.
 fn listed(dialect: &str, model: &str, thinking: Thinking) -> Mapping {
     let row = table::find(dialect, model).map(|spec| spec.reasoning);
-    // A row without any option says nothing.
+    // A row without any option carries no information.
     let has_options =
         |takes: &ReasoningSpec| !takes.levels.is_empty() || takes.budget.is_some() || takes.can_disable;
     let takes = row.filter(|takes| !takes.supported || has_options(takes));
@@ -145,7 +145,7 @@ fn moonshot(model: &str, thinking: Thinking) -> Mapping {
 fn zai(model: &str, thinking: Thinking) -> Mapping {
     match thinking {
         Thinking::Off => thinking_type("disabled"),
-        // GLM 4 only switches thinking on and off.
+        // GLM 4 can only switch thinking on and off.
         Thinking::Level(level @ (Level::Low | Level::High | Level::Max)) if !model.starts_with("glm-4") => {
             enabled(level)
         }

@@ -1,6 +1,6 @@
-//! The model library as the oracle of the chat wire: it encodes the same history and reads the same bytes.
+//! The model library as the oracle of the chat wire: both encode the same history and decode the same bytes.
 //!
-//! Where the two differ on purpose, the difference is listed with its reason in the test that meets it.
+//! Each intended difference is listed with its reason in the test that encounters it.
 
 mod replies;
 mod requests;

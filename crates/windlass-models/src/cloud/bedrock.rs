@@ -1,7 +1,7 @@
-//! Amazon Bedrock's Converse, over the AWS SDK: it finds the account's keys, signs, and reads the event stream.
+//! Amazon Bedrock's Converse API over the AWS SDK, which finds credentials, signs requests, and reads the event stream.
 //!
-//! The library's wire makes the body and reads the frames. Added here: the SDK's own retries and stream limits are
-//! off (retries are the machine's), silence and a broken body are typed, and cache marks stand where they help.
+//! The library's wire encodes the body and decodes the frames. This module disables the SDK's retries and stream limits
+//! (the machine retries), types stalls and broken bodies, and places cache marks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ use crate::provider::endpoint::{CONNECT_TIMEOUT, Endpoint};
 use crate::settings::Facts;
 use crate::transport::{LinkError, root_cause};
 
-/// Where the wire merges what has no setting of its own.
+/// Where the wire merges fields that have no setting.
 const MODEL_FIELDS: &str = "/additionalModelRequestFields";
 
 /// One model on Bedrock.
@@ -47,13 +47,13 @@ pub(crate) struct Converse {
     marks: CacheMarks,
 }
 
-/// The SDK's client, made at the first call: it looks for keys in files and on the network.
+/// The SDK's client, created at the first call, because it searches files and the network for credentials.
 struct Account {
     settings: Settings,
     client: OnceCell<BedrockRuntime>,
 }
 
-/// What the configuration says; the SDK knows the rest from its own files and variables.
+/// The configured settings; the SDK reads the rest from its files and variables.
 struct Settings {
     address: Option<String>,
     region: Option<String>,
@@ -64,7 +64,7 @@ struct Settings {
 }
 
 impl Converse {
-    /// Makes the model; talks to nobody.
+    /// Creates the model without any request.
     pub(crate) fn new(endpoint: &Endpoint, model: &str) -> Result<Self, ModelError> {
         let config = &endpoint.config;
         if let Auth::Header(name) = &config.auth {
@@ -93,7 +93,7 @@ impl Converse {
         })
     }
 
-    /// Opens a streamed reply. Nothing is sent before the stream is polled.
+    /// Opens a streamed reply. The request is sent when the stream is first polled.
     pub(crate) fn open(
         &self,
         call: &ModelCall,
@@ -108,9 +108,9 @@ impl Converse {
         Ok(ReplyStream::new(stream, WireKind::Converse, Arc::clone(origin)))
     }
 
-    /// Puts cache marks after the instructions and after the tools, for the models known to take them: others
-    /// refuse the call. The library's own option would mark the last message instead of the tools, and in there
-    /// is what changes with every step. (SK-C11)
+    /// Places cache marks after the instructions and after the tools, for models known to accept them; others reject
+    /// the call. The library's option would mark the last message instead of the tools, which changes with every step.
+    /// (SK-C11)
     fn marked(&self, request: ConverseRequest) -> ConverseRequest {
         let body = mark(&request.model, self.marks).and_then(|mark| self.with_marks(&request.body, mark));
         match body {
@@ -129,7 +129,7 @@ impl Converse {
         if let Some(Value::Array(system)) = body.get_mut("system") {
             system.push(mark);
         }
-        // Only the library makes a body; of an empty request it makes the one that it is given.
+        // Only the library creates a request, so an empty one is used and its body replaced.
         let empty = CompletionRequest::from(Vec::<RigMessage>::new());
         request_params(&self.wire, &empty, |_| Ok(body), RawAt::Under(MODEL_FIELDS), &[]).ok()
     }
@@ -160,11 +160,11 @@ impl Account {
 }
 
 impl Settings {
-    /// Finds region and keys, and says which of them is missing.
+    /// Finds region and credentials. An error names the missing one.
     async fn connect(&self) -> Result<BedrockRuntime, ModelError> {
         let mut loader = aws_config::defaults(BehaviorVersion::latest())
             .retry_config(RetryConfig::disabled())
-            // A model may think longer than a download may pause.
+            // A model may think longer than the SDK's limit for a download.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .timeout_config(TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).build());
         if let Some(region) = &self.region {
@@ -195,7 +195,7 @@ impl Settings {
     }
 }
 
-/// Whether the SDK finds keys: a request without them fails without saying so.
+/// Returns an error if the SDK finds no credentials: a request without them fails with an unclear message.
 async fn signed_in(shared: &aws_config::SdkConfig) -> Result<(), ModelError> {
     let found = match shared.credentials_provider() {
         Some(provider) => provider.provide_credentials().await.map_err(|error| root_cause(&error)),
@@ -209,7 +209,7 @@ async fn signed_in(shared: &aws_config::SdkConfig) -> Result<(), ModelError> {
     found.map(|_| ()).map_err(|why| ModelError::new(FailureClass::Auth, message(why)))
 }
 
-/// The mark of a model's prompt; `None` where it gets none.
+/// The cache mark for a model; `None` if it accepts none.
 fn mark(model: &str, marks: CacheMarks) -> Option<Value> {
     let takes = |retention: CacheRetention| {
         Family::of(model) == Family::Claude
@@ -224,7 +224,7 @@ fn mark(model: &str, marks: CacheMarks) -> Option<Value> {
     }
 }
 
-/// Frames that fail once none has come for the whole limit, or once the body breaks off.
+/// Frames that fail if none arrives within the limit, or if the body breaks off.
 fn watched<S>(frames: S, stall: Duration) -> impl Stream<Item = Result<ConverseFrame, ProviderError>> + Send
 where
     S: Stream<Item = Result<ConverseFrame, ProviderError>> + Send + Unpin,
@@ -263,7 +263,7 @@ fn link(error: LinkError) -> ProviderError {
 struct Headers(Vec<(String, Secret)>);
 
 impl std::fmt::Debug for Headers {
-    /// Names only.
+    /// Prints the names only.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
     }

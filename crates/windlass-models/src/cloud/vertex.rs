@@ -1,7 +1,7 @@
-//! Google Vertex AI: where its models are, and how the account signs in.
+//! Google Vertex AI: the addresses of its models, and the account's sign-in.
 //!
-//! Its models speak the wires of their makers (Gemini's, Anthropic's, chat completions for the others), so that
-//! they stream like anywhere else; only address and key differ, and one field of Claude's body.
+//! Its models use the wires of their makers (Gemini's, Anthropic's, chat completions for the others). Only URL, key and
+//! one field of Claude's body differ.
 
 use bytes::Bytes;
 use google_cloud_auth::credentials::{self, CacheableResource, Credentials};
@@ -15,16 +15,16 @@ use crate::provider::endpoint::Endpoint;
 
 /// How a model's requests travel.
 pub(crate) struct Route {
-    /// The model's own address; `None` for the chat wire, whose body names the model.
+    /// The model's URL; `None` for the chat wire, whose body names the model.
     address: Option<Uri>,
     account: Account,
 }
 
-/// Who asks.
+/// The account that signs in.
 enum Account {
-    /// The account of the configured access token.
+    /// A configured access token.
     Token,
-    /// The application's default credentials, found at the first call.
+    /// The application's default credentials, searched at the first call.
     Default(OnceCell<Credentials>),
 }
 
@@ -52,7 +52,7 @@ impl Route {
         Ok(Self { address, account })
     }
 
-    /// Sends a request of the maker's wire to the model's address, signed in.
+    /// Changes a request of the maker's wire to the model's URL, and adds the credentials.
     pub(crate) async fn redirect(&self, request: Request<Bytes>) -> Result<Request<Bytes>, ModelError> {
         let (mut parts, body) = request.into_parts();
         if let Some(address) = &self.address {
@@ -77,9 +77,9 @@ impl Account {
             .map_err(|error| not_signed_in(FailureClass::Auth, &error.to_string()))?;
         match account.headers(Extensions::new()).await {
             Ok(CacheableResource::New { data, .. }) => Ok(data),
-            // Said only to those who show what they have.
+            // Only returned to callers that send an entity tag, which we do not.
             Ok(CacheableResource::NotModified) => Ok(HeaderMap::new()),
-            // Without a file it is the machine's own account, whose server may be down, or not there at all.
+            // Without a file, this is the machine's account, whose metadata server may be down or absent.
             Err(error) if error.is_transient() => {
                 Err(not_signed_in(FailureClass::Transient, &error.to_string()))
             }

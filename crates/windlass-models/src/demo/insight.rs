@@ -1,10 +1,10 @@
-//! Three true facts about a file, computed and not guessed.
+//! Three computed facts about a file.
 //!
-//! Nothing here knows models or tools.
+//! This module knows no models or tools.
 
 use std::collections::HashSet;
 
-/// Takes the line numbers away that a `Read` tool puts before each line.
+/// Removes the line numbers that `Read` adds.
 pub(super) fn without_line_numbers(shown: &str) -> String {
     let mut text = String::new();
     for line in shown.lines() {
@@ -74,7 +74,7 @@ fn distinct(header: &[String], rows: &[Vec<String>], column: usize) -> String {
     }
 }
 
-/// A column's values, where each row has a number in it.
+/// A column's values, if every row has a number in it.
 fn numbers(rows: &[Vec<String>], column: usize) -> Option<Vec<f64>> {
     let values: Option<Vec<f64>> = rows
         .iter()
@@ -83,7 +83,7 @@ fn numbers(rows: &[Vec<String>], column: usize) -> Option<Vec<f64>> {
     values.filter(|values| !values.is_empty())
 }
 
-/// Splits a line of comma-separated values; quotes protect commas, and doubled quotes stand for one. (RFC 4180)
+/// Splits a line of comma-separated values. Quotes protect commas; a doubled quote is a quote. (RFC 4180)
 fn cells(line: &str) -> Vec<String> {
     let mut cells = vec![String::new()];
     let mut quoted = false;
@@ -108,7 +108,7 @@ fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// A number with at most two decimals.
+/// Formats a number with at most two decimals.
 fn shown(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,6 +1,6 @@
-//! What the demo model says and calls next.
+//! The demo model's next text and call.
 //!
-//! It remembers nothing: what has happened stands in the request.
+//! It keeps no state: the request contains everything that has happened.
 
 use serde_json::{Value, json};
 use windlass_engine::port::model::ModelCall;
@@ -11,10 +11,9 @@ use super::insight;
 const INTRODUCTION: &str = "I am the demo model, a script, not an AI: I follow fixed steps so that you can watch \
 the engine work. Set ANTHROPIC_API_KEY (or another provider's key) and pick a model for real answers.";
 
-/// One reply: a text, and perhaps one call.
+/// One reply: a text and at most one call.
 #[derive(Debug, PartialEq)]
 pub(super) struct Turn {
-    /// What it says.
     pub text: String,
     /// The tool and its arguments.
     pub call: Option<(&'static str, Value)>,
@@ -101,7 +100,7 @@ pub(super) fn next(call: &ModelCall) -> Turn {
     }
 }
 
-/// None of the files is there. A single one that was to be written is begun, so that there is a change to be asked about.
+/// The reply if none of the files exists. A single file to be written is begun, so that there is a change to approve.
 fn absent(call: &ModelCall, files: &[String], begins: bool, written: Option<&ToolResult>) -> Turn {
     let new = &files[0];
     if !begins || files.len() > 1 {
@@ -142,7 +141,7 @@ fn shown(call: &ModelCall, result: &ToolResult) -> String {
     texts(call, &result.content)
 }
 
-/// What went wrong with a call; what the engine itself says stands in an object.
+/// Why a call failed. The engine's own failures are objects.
 fn why(call: &ModelCall, result: &ToolResult) -> String {
     let text = shown(call, result);
     let said: Option<Value> = serde_json::from_str(&text).ok();
@@ -159,7 +158,7 @@ fn texts(call: &ModelCall, blocks: &[Block]) -> String {
     all
 }
 
-/// Names like `data.csv` in a text, in order, each once.
+/// Names like `data.csv` in a text, in order, without duplicates.
 fn file_names(task: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let inside = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '/');
@@ -170,7 +169,7 @@ fn file_names(task: &str) -> Vec<String> {
             && extension.chars().all(|c| c.is_ascii_alphanumeric())
             && extension.chars().any(|c| c.is_ascii_alphabetic())
             && stem.chars().any(char::is_alphanumeric);
-        // `e.g` and `i.e` are no files.
+        // `e.g` and `i.e` are not file names.
         if plausible && stem.len() + extension.len() > 2 && !names.iter().any(|name| name == word) {
             names.push(word.to_owned());
         }
@@ -208,7 +207,7 @@ mod tests {
         Message { role: Role::Tool, blocks: vec![Block::ToolResult(result)] }
     }
 
-    /// Plays the script: the tools that exist, the task, what the tools answered so far.
+    /// Plays the script with these tools, task and results.
     fn check(tools: &[&str], task: &str, results: &[(&str, &str, bool)]) -> Turn {
         let mut messages = vec![Arc::new(Message::text(Role::User, task))];
         for (name, text, error) in results {
@@ -251,7 +250,7 @@ mod tests {
         assert!(done.call.is_none() && done.text.starts_with("Done."), "{done:?}");
         let denied = check(&all, task, &[none, ("Write", "Denied: no", true)]);
         assert!(denied.text.contains("was not written: Denied: no"), "{denied:?}");
-        // Nothing is made up of a file that was to be read.
+        // Nothing is invented for a file that cannot be read.
         for task in ["Read plan.md", TASK] {
             let ends = check(&all, task, &[none]);
             assert!(ends.call.is_none() && ends.text.contains("Write a plan to plan.md"), "{ends:?}");

@@ -1,7 +1,7 @@
 //! One event of a Gemini stream.
 //!
-//! Totals and names are read into structs. Candidates stay JSON, because their parts are returned to the provider as
-//! they came.
+//! Totals and names are parsed into structs. Candidates stay JSON, because their parts are returned to the provider
+//! unchanged.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,20 +13,20 @@ use crate::stream::lenient::{Count, Object, Text};
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Chunk<'a> {
-    /// The model that answers.
+    /// The name of the responding model.
     #[serde(borrow)]
     pub model_version: Text<'a>,
     /// The alternatives; only the first is requested.
     pub candidates: Value,
     /// Totals so far.
     pub usage_metadata: Object<UsageMetadata>,
-    /// What the provider found in the prompt.
+    /// The provider's assessment of the prompt.
     pub prompt_feedback: Object<PromptFeedback>,
     /// An error in the middle of a stream.
     pub error: Value,
 }
 
-/// What the provider found in the prompt.
+/// The provider's assessment of the prompt.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct PromptFeedback {
@@ -38,7 +38,7 @@ impl PromptFeedback {
     pub(crate) fn block_reason(&self) -> Option<String> {
         let reason = match &self.block_reason {
             Value::String(reason) => reason.clone(),
-            // A reason that the provider's schema does not name is spelled as its number.
+            // A reason unknown to the provider's schema is sent as its number.
             Value::Number(number) => format!("BLOCK_REASON_{number}"),
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => return None,
         };
@@ -47,7 +47,7 @@ impl PromptFeedback {
     }
 }
 
-/// Token counts. Zeros are left out of the JSON.
+/// Token counts. Zeros are omitted from the JSON.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct UsageMetadata {
@@ -59,7 +59,7 @@ pub(crate) struct UsageMetadata {
 }
 
 impl UsageMetadata {
-    /// The counts as Windlass has them: totals include their parts.
+    /// Converts the counts to Windlass's form, in which totals include their parts.
     pub(crate) fn totals(&self) -> Usage {
         let sum = |one: Count, other: Count| one.0.unwrap_or(0).saturating_add(other.0.unwrap_or(0));
         Usage {

@@ -1,8 +1,8 @@
-//! The reply of Gemini, read from its events.
+//! Decodes Gemini's reply from its events.
 //!
-//! Text continues the block before it while the kind stays the same; every other part is a block of its own. A thought
-//! signature stays with the part that carried it. The reply ends with the connection, because rounds of hosted tools
-//! report reasons of their own.
+//! Text extends the block before it while the kind stays the same; every other part is a separate block. A thought
+//! signature stays with its part. The reply ends with the connection, because rounds of hosted tools report their own
+//! finish reasons.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -27,9 +27,9 @@ pub(crate) struct GenerateDecoder {
     origin: Arc<Origin>,
     lenient: bool,
     blocks: Vec<Draft>,
-    /// The last block may grow.
+    /// The last block can be extended.
     grows: bool,
-    /// A signature that came before any block.
+    /// A signature that arrived before any block.
     signature: Option<String>,
     usage: Option<UsageMetadata>,
     model: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct GenerateDecoder {
 /// A block in progress.
 struct Draft {
     kind: Kind,
-    /// The part; `text` is put in at the end.
+    /// The part; `text` is inserted at the end.
     item: Map<String, Value>,
     /// Text, or the JSON of a call's arguments.
     text: String,
@@ -52,7 +52,7 @@ enum Kind {
     Text,
     Thought,
     Call,
-    /// A picture, or a part of an unknown kind.
+    /// An image, or a part of an unknown kind.
     Opaque,
     /// A part without content, which is not sent back.
     Empty,
@@ -107,7 +107,7 @@ impl GenerateDecoder {
             _ => return Err(malformed("parts that are no list")),
         }
         let Some(stated) = stated else { return Ok(Flow::More) };
-        // More may follow a reason to stop; a failure is final.
+        // More may follow a normal stop; a failure is final.
         let is_final = !matches!(stated.as_str(), "STOP" | "MAX_TOKENS");
         self.reason = Some(stated);
         Ok(if is_final { Flow::End } else { Flow::More })
@@ -127,7 +127,7 @@ impl GenerateDecoder {
         if let Some(Value::Object(call)) = item.get("functionCall") {
             let name = call.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
             let Some(name) = name else { return Err(malformed("a tool call without a name")) };
-            // Empty arguments are left out of the JSON.
+            // Empty arguments are omitted from the JSON.
             let arguments = call.get("args").map_or_else(|| "{}".to_owned(), Value::to_string);
             let (name, shown) = (name.into(), arguments.as_str().into());
             let part = self.blocks.len() as u32;
@@ -149,7 +149,7 @@ impl GenerateDecoder {
         Ok(())
     }
 
-    /// Adds text to the last block, or begins one. A second signed part begins a block of its own.
+    /// Adds text to the last block, or begins one. A second signed part begins a separate block.
     fn text(&mut self, kind: Kind, item: Map<String, Value>, text: String, deltas: &mut VecDeque<Delta>) {
         let is_signed = signature(&item).is_some();
         if text.is_empty() && !is_signed {

@@ -1,6 +1,7 @@
-//! The contents of a Gemini request, written from the history straight into the body.
+//! Encodes the contents of a Gemini request from the history into the body.
 //!
-//! The model's own parts go back as it gave them, with their thought signatures. Instructions are a field of the body.
+//! The model's own parts are sent back unchanged, with their thought signatures. Instructions are a separate field of
+//! the body.
 
 use std::borrow::Cow;
 
@@ -18,17 +19,17 @@ pub(crate) struct Recipient<'a> {
     pub origin: &'a Origin,
     /// The request offers tools.
     pub tools: bool,
-    /// The model takes the ids of calls.
+    /// The model accepts call ids.
     pub call_ids: bool,
-    /// The model demands a signature of each call. (Gemini 3)
+    /// The model requires a signature for each call. (Gemini 3)
     pub signed_calls: bool,
-    /// The model reads pictures in results.
+    /// The model reads images in results.
     pub result_images: bool,
     /// The configuration does not replace the instructions.
     pub sends_instructions: bool,
 }
 
-/// Stands for the signature of a call that the model did not sign, as Google's documentation says.
+/// Replaces the signature of a call that the model did not sign, per Google's documentation.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Appends the contents of a call to a body, and its instructions.
@@ -46,7 +47,7 @@ pub(crate) fn contents(
         reads_images: true,
         carries: |media_type| media_type != "image/gif",
         result_images: recipient.result_images,
-        // A result of pictures alone has no `response`, which Vertex refuses.
+        // A result of images only would have no `response`, which Vertex rejects.
         picture_sentence: Some("(see the picture)"),
         tools: recipient.tools,
     };
@@ -93,7 +94,8 @@ struct Writer<'b> {
 }
 
 impl Writer<'_> {
-    /// Writes a turn of the user's side. Results have contents of their own: the model answers text beside them poorly.
+    /// Writes a turn of the user's side. Results are sent separately, because the model handles text beside them
+    /// poorly.
     fn user(&mut self, parts: &[Part<'_>]) {
         let is_result = |part: &Part<'_>| matches!(part, Part::Result(_));
         for run in parts.chunk_by(|one, other| is_result(one) == is_result(other)) {
@@ -200,7 +202,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a part of the model's own, with the id of its call.
+    /// Writes a part that the model created, with the id of its call.
     fn own_part(&mut self, mut part: Value, id: Option<&str>) {
         if let Value::Object(fields) = &mut part {
             self.fit(fields, id);

@@ -1,6 +1,6 @@
 //! The fields of a Gemini request beside its contents.
 //!
-//! What depends on the history (the instructions) is not among them.
+//! Fields that depend on the history (the instructions) are not included.
 
 use serde_json::{Map, Value, json};
 use windlass_engine::port::model::{ModelCall, ModelError};
@@ -35,7 +35,7 @@ pub(super) fn encode(
     let declared =
         if declared.is_empty() { Vec::new() } else { vec![json!({ "functionDeclarations": declared })] };
     let tools = with_tools(declared, &mut extra_body)?;
-    // Models before Gemini 3 take either tools or a schema.
+    // Models before Gemini 3 accept either tools or a schema.
     let wanted = settings
         .output_schema
         .as_ref()
@@ -52,7 +52,7 @@ pub(super) fn encode(
     body.insert("contents".to_owned(), Value::Null);
     body.insert("generationConfig".to_owned(), Value::Object(config));
     if facts.tools {
-        // Said and not left to defaults, because gateways differ in theirs. (SK-L2)
+        // Stated explicitly, because gateways have different defaults. (SK-L2)
         body.insert("toolConfig".to_owned(), json!({"functionCallingConfig": {"mode": "AUTO"}}));
     }
     if !tools.is_empty() {
@@ -75,7 +75,7 @@ fn config_of(thinking: Value) -> Map<String, Value> {
     Map::from_iter([("generationConfig".to_owned(), json!({ "thinkingConfig": thinking }))])
 }
 
-/// What a model takes of thinking.
+/// The thinking settings that a model accepts.
 enum Takes {
     Levels { levels: Levels, can_disable: bool },
     Budget { min: u32, max: u32, can_disable: bool },
@@ -83,7 +83,7 @@ enum Takes {
     Unknown,
 }
 
-/// Says thinking to a model.
+/// Encodes the thinking setting for a model.
 fn thinking(model: &str, wanted: Thinking) -> Mapping {
     let fields = |thinking: Value| Mapping::Fields(Value::Object(config_of(thinking)));
     match (wanted, takes(model)) {
@@ -110,7 +110,7 @@ fn thinking(model: &str, wanted: Thinking) -> Mapping {
     }
 }
 
-/// What the table knows of a model, or of the one that its name is a version of; else its family decides.
+/// The table's row for a model or its base version; otherwise the rule of its family.
 fn takes(model: &str) -> Takes {
     let name = model.to_ascii_lowercase();
     let name = name.strip_prefix("models/").unwrap_or(&name);
@@ -126,7 +126,7 @@ fn takes(model: &str) -> Takes {
     }
 }
 
-/// What a model takes that is not in the table, such as `gemini-2.5-flash-latest`.
+/// The settings of a model that is not in the table, such as `gemini-2.5-flash-latest`.
 fn by_family(name: &str) -> Takes {
     const LOW_TO_HIGH: &[Level] = &[Level::Low, Level::Medium, Level::High];
     const MINIMAL_TO_HIGH: &[Level] = &[Level::Minimal, Level::Low, Level::Medium, Level::High];

@@ -1,6 +1,6 @@
-//! The model library as the oracle of the wire: it encodes the same calls and reads the same bytes.
+//! The model library as the oracle of the Gemini wire: both encode the same calls and decode the same bytes.
 //!
-//! Where the two differ on purpose, the difference is listed with its reason in the test that meets it.
+//! Each intended difference is listed with its reason in the test that encounters it.
 
 mod replies;
 mod requests;

@@ -1,7 +1,7 @@
-//! Call ids of one request.
+//! Makes the call ids of one request unique.
 //!
-//! An id that an earlier reply of the history used gets a counter, so that each result names one call. Which ids an
-//! endpoint takes is the wire's to say.
+//! An id that an earlier reply has used gets a counter, so that each result names one call. The wire decides which ids
+//! an endpoint accepts.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -10,14 +10,14 @@ use std::collections::{HashMap, HashSet, VecDeque};
 #[derive(Default)]
 pub(crate) struct CallIds<'a> {
     taken: HashSet<Cow<'a, str>>,
-    /// The last counter that a repeated id got.
+    /// The last counter assigned to a repeated id.
     counters: HashMap<Cow<'a, str>, u32>,
-    /// The ids of the newest assistant message: what each recorded id became, in the order of its calls.
+    /// The sent ids of each recorded id in the newest assistant message, in the order of its calls.
     newest: HashMap<&'a str, VecDeque<Cow<'a, str>>>,
 }
 
 impl<'a> CallIds<'a> {
-    /// Begins an assistant message: the results after it answer its calls alone.
+    /// Begins an assistant message. Results after it answer only its calls.
     pub(crate) fn begin_message(&mut self) {
         self.newest.clear();
     }
@@ -35,7 +35,7 @@ impl<'a> CallIds<'a> {
         free
     }
 
-    /// The id of the call that a result answers: the next one of the newest message with this recorded id.
+    /// The sent id of the call that a result answers: the next one of the newest message with this recorded id.
     pub(crate) fn result(&mut self, id: &'a str) -> Cow<'a, str> {
         match self.newest.get_mut(id) {
             Some(ids) if ids.len() > 1 => ids.pop_front().unwrap_or(Cow::Borrowed(id)),
@@ -45,7 +45,7 @@ impl<'a> CallIds<'a> {
     }
 }
 
-/// The id with its last characters replaced by a number in base 36, which keeps its length and is legal everywhere.
+/// Replaces the id's last characters by a number in base 36. This keeps the length and is valid everywhere.
 fn with_counter(id: &str, attempt: u32) -> String {
     let mut digits = Vec::new();
     let mut rest = attempt;

@@ -1,11 +1,11 @@
-//! Pictures and documents on their way to a model.
+//! Images and documents for a model.
 //!
-//! What a wire cannot carry is replaced by a sentence.
+//! Content that a wire does not support is replaced by a sentence.
 
 use windlass_engine::port::model::{ModelCall, ModelError};
 use windlass_machine::{BlobRef, FailureClass};
 
-/// The text that a document is sent as; `None` for PDF, which the wires carry.
+/// A document as text; `None` for PDF, which the wires support.
 pub(crate) fn as_text(name: &str, blob: &BlobRef, bytes: &[u8]) -> Option<String> {
     if blob.media_type == "application/pdf" {
         return None;
@@ -16,19 +16,19 @@ pub(crate) fn as_text(name: &str, blob: &BlobRef, bytes: &[u8]) -> Option<String
     })
 }
 
-/// Whether providers accept the blob as a picture.
+/// Whether providers accept the blob as an image.
 pub(crate) fn is_picture(blob: &BlobRef) -> bool {
     matches!(blob.media_type.as_str(), "image/png" | "image/jpeg" | "image/gif" | "image/webp")
 }
 
-/// The bytes of a blob that the request names.
+/// The bytes of a blob that the request refers to.
 pub(crate) fn bytes<'a>(call: &'a ModelCall, blob: &BlobRef) -> Result<&'a [u8], ModelError> {
     call.blobs.get(&blob.digest).map(AsRef::as_ref).ok_or_else(|| {
         ModelError::new(FailureClass::MissingBlob, format!("blob {:?} is not there", blob.digest))
     })
 }
 
-/// The sentence in the place of a blob that no provider accepts.
+/// The sentence that replaces a blob that no provider accepts.
 pub(crate) fn left_out(what: &str, blob: &BlobRef) -> String {
     format!("({what} left out: {} cannot be shown to a model)", blob.media_type)
 }

@@ -1,7 +1,7 @@
 //! A history as turns, in the form that the responses, the messages and the Gemini wire share.
 //!
-//! Neighbouring messages of the user's side are one turn, results stand first in it, ids are fitted to the endpoint, and
-//! what the endpoint cannot carry is replaced by a sentence. Texts and pictures are borrowed.
+//! Adjacent messages of the user's side form one turn, with results first. Ids are adapted to the endpoint, and
+//! unsupported content is replaced by a sentence. Texts and images are borrowed.
 
 use std::borrow::Cow;
 
@@ -12,11 +12,11 @@ use crate::history::ids::CallIds;
 use crate::history::{media, text};
 use crate::native;
 
-/// What an endpoint takes.
+/// What an endpoint accepts.
 pub(crate) struct Rules<'r> {
     /// The origin that its replies are stored with.
     pub origin: &'r Origin,
-    /// Fits the id of another endpoint's call.
+    /// Adapts the id of another endpoint's call.
     pub fit: fn(&str) -> Cow<'_, str>,
     /// Whether an opaque item is sent, by its message and its block.
     pub keeps: &'r dyn Fn(usize, usize, &Native) -> bool,
@@ -24,25 +24,25 @@ pub(crate) struct Rules<'r> {
     pub keeps_reasoning: bool,
     /// Reasoning is sent only together with the item that follows it.
     pub pairs_reasoning: bool,
-    /// The model reads pictures.
+    /// The model reads images.
     pub reads_images: bool,
-    /// The endpoint carries pictures of a media type.
+    /// Whether the endpoint accepts images of a media type.
     pub carries: fn(&str) -> bool,
-    /// The model reads pictures, and several parts, in tool results.
+    /// The model accepts images, and several parts, in tool results.
     pub result_images: bool,
-    /// A sentence that stands in a result of pictures alone.
+    /// Text added to a result of images only.
     pub picture_sentence: Option<&'static str>,
-    /// The request offers tools: without any, calls and results are sent as text.
+    /// The request offers tools. Without any, calls and results are sent as text.
     pub tools: bool,
 }
 
 /// A turn of the conversation.
 pub(crate) enum Turn<'a> {
-    /// A system message behind the instructions.
+    /// A system message after the instructions.
     System(String),
-    /// What the user's side says, results first.
+    /// Content of the user's side, results first.
     User(Vec<Part<'a>>),
-    /// What the model said.
+    /// The model's reply.
     Assistant(Vec<Item<'a>>),
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Part<'a> {
 
 /// A tool's result.
 pub(crate) struct SentResult<'a> {
-    /// The id of its call, as it was sent.
+    /// The id of its call as sent.
     pub call_id: Cow<'a, str>,
     /// The tool.
     pub name: &'a str,
@@ -66,20 +66,20 @@ pub(crate) struct SentResult<'a> {
     pub error: bool,
 }
 
-/// A block of the model.
+/// A block of a reply.
 pub(crate) enum Item<'a> {
-    /// Text with the item that the endpoint itself made of it.
+    /// Text, with the item if this endpoint created it.
     Text { text: Cow<'a, str>, native: Option<&'a Native> },
-    /// The endpoint's own reasoning.
+    /// Reasoning that this endpoint created.
     Reasoning { text: &'a str, native: &'a Native },
-    /// A call, with its id as it is sent.
+    /// A call with its id as sent.
     Call { call: &'a ToolCall, id: Cow<'a, str>, arguments: &'a str, native: Option<&'a Native> },
-    /// The endpoint's own item.
+    /// An item that this endpoint created.
     Opaque { native: &'a Native },
 }
 
 impl Item<'_> {
-    /// Whether it goes back as an item that the endpoint made.
+    /// Whether it is sent back as an item that the endpoint created.
     fn is_native(&self) -> bool {
         match self {
             Self::Text { native, .. } | Self::Call { native, .. } => native.is_some(),
@@ -95,14 +95,14 @@ const RESULT_IMAGE_ATTACHED: &str = "(see attached image)";
 const RESULT_IMAGES_HEADING: &str = "Attached image(s) from tool result:";
 const NO_OUTPUT: &str = "(no tool output)";
 
-/// The instructions of a call, each with a text.
+/// The non-empty instructions of a call.
 pub(crate) fn instructions(call: &ModelCall) -> Result<Vec<&str>, ModelError> {
     let texts = call.request.system.iter().map(|content| text(call, content));
     let texts: Result<Vec<&str>, ModelError> = texts.collect();
     Ok(texts?.into_iter().filter(|text| !text.trim().is_empty()).collect())
 }
 
-/// The turns of a call. System messages at the beginning are among them.
+/// The turns of a call, including system messages at the beginning.
 pub(crate) fn turns<'a>(call: &'a ModelCall, rules: &Rules<'_>) -> Result<Vec<Turn<'a>>, ModelError> {
     let mut outline = Outline {
         call,
@@ -119,7 +119,7 @@ pub(crate) fn turns<'a>(call: &'a ModelCall, rules: &Rules<'_>) -> Result<Vec<Tu
             Role::Assistant => outline.assistant(at, message)?,
         }
     }
-    // A reply that paused is sent back as it is: text after it would begin another turn.
+    // A paused reply is sent back unchanged: text after it would begin another turn.
     let is_paused = outline.held.is_empty() && matches!(outline.turns.last(), Some(Turn::Assistant(_)));
     if !is_paused {
         let tail = call.request.tail.iter().filter(|text| !text.trim().is_empty());
@@ -136,9 +136,9 @@ struct Outline<'a, 'r> {
     rules: &'r Rules<'r>,
     ids: CallIds<'a>,
     turns: Vec<Turn<'a>>,
-    /// System messages that arrived while calls wait for their results.
+    /// System messages received while calls wait for their results.
     held: Vec<String>,
-    /// Pictures of results that follow them.
+    /// Images of results, sent after them.
     attached: Vec<Part<'a>>,
 }
 
@@ -165,7 +165,7 @@ impl<'a> Outline<'a, '_> {
 
     fn user_side(&mut self, message: &'a Message) -> Result<(), ModelError> {
         let mut parts = Vec::with_capacity(message.blocks.len());
-        // Documents inside results follow all results of the message: no wire takes them in between.
+        // Documents in results are sent after all results of the message, because no wire accepts them in between.
         let mut documents = Vec::new();
         for block in &message.blocks {
             match block {
@@ -181,7 +181,7 @@ impl<'a> Outline<'a, '_> {
                 }
                 Block::File { name, blob } => parts.push(self.file(name, blob)?),
                 Block::ToolResult(result) => parts.push(self.result(result, &mut documents)?),
-                // A person neither reasons for the model nor calls tools; the machine builds no such message.
+                // A user message never contains these; the machine builds no such message.
                 Block::Reasoning { .. } | Block::ToolCall(_) | Block::Opaque { .. } => {}
             }
         }
@@ -209,7 +209,7 @@ impl<'a> Outline<'a, '_> {
         match self.turns.last_mut() {
             Some(Turn::User(last)) => {
                 let is_omission = |part: &Part<'_>| matches!(part, Part::Text(text) if [IMAGE_NOT_READ, IMAGE_NOT_CARRIED].contains(&&**text));
-                // The sentence in the place of several pictures is sent once, also across messages.
+                // Adjacent omissions produce one sentence, also across messages.
                 let repeats = last.last().is_some_and(is_omission) && is_omission(&parts[0]);
                 last.extend(parts.into_iter().skip(usize::from(repeats)));
             }
@@ -217,7 +217,7 @@ impl<'a> Outline<'a, '_> {
         }
     }
 
-    /// Ends the turn of the user's side: results go first, and pictures of results last.
+    /// Ends the turn of the user's side: results first, images of results last.
     fn end_user_side(&mut self) {
         let mut attached = std::mem::take(&mut self.attached);
         if !attached.is_empty() {
@@ -295,7 +295,7 @@ impl<'a> Outline<'a, '_> {
         }
         let texts = content.iter().filter(|part| matches!(part, Part::Text(_))).count();
         if !self.rules.result_images && texts > 1 {
-            // Some models read one part only.
+            // Some models read only one part.
             content = vec![Part::Text(Cow::Owned(joined(&content, "")))];
         }
         Ok(Part::Result(SentResult {
@@ -319,7 +319,7 @@ impl<'a> Outline<'a, '_> {
     }
 
     fn assistant(&mut self, at: usize, message: &'a Message) -> Result<(), ModelError> {
-        // Ids of a foreign message are kept if they are valid on every wire.
+        // Ids of another origin are kept if they are valid on every wire.
         let own = message.blocks.iter().any(|block| self.own(native_of(block)).is_some())
             || message.calls().all(|call| native::is_plain_id(&call.id));
         self.ids.begin_message();
@@ -380,13 +380,13 @@ impl<'a> Outline<'a, '_> {
         })
     }
 
-    /// The item, if the endpoint itself made it.
+    /// The item, if this endpoint created it.
     fn own(&self, native: Option<&'a Native>) -> Option<&'a Native> {
         native.filter(|native| *native.origin == *self.rules.origin)
     }
 }
 
-/// Drops reasoning that no item of the endpoint follows.
+/// Drops reasoning that is not followed by an item of the endpoint.
 fn drop_unpaired(items: &mut Vec<Item<'_>>) {
     for at in (0..items.len()).rev() {
         let is_paired = items.get(at + 1).is_some_and(Item::is_native);
@@ -396,7 +396,7 @@ fn drop_unpaired(items: &mut Vec<Item<'_>>) {
     }
 }
 
-/// The turns, with neighbouring ones of the user's side as one.
+/// Merges adjacent turns of the user's side.
 pub(crate) fn merged(turns: Vec<Turn<'_>>) -> Vec<Turn<'_>> {
     let mut merged: Vec<Turn<'_>> = Vec::with_capacity(turns.len());
     for turn in turns {
@@ -408,7 +408,7 @@ pub(crate) fn merged(turns: Vec<Turn<'_>>) -> Vec<Turn<'_>> {
     merged
 }
 
-/// The item that an endpoint made of a block.
+/// The item stored with a block.
 pub(crate) fn native_of(block: &Block) -> Option<&Native> {
     match block {
         Block::Text { native, .. } | Block::Reasoning { native, .. } => native.as_deref(),
@@ -418,7 +418,7 @@ pub(crate) fn native_of(block: &Block) -> Option<&Native> {
     }
 }
 
-/// Adds a part. The sentence in the place of several pictures is sent once.
+/// Adds a part. Adjacent omissions produce one sentence.
 fn push_once<'a>(parts: &mut Vec<Part<'a>>, part: Part<'a>) {
     if let (Some(Part::Text(last)), Part::Text(Cow::Borrowed(sentence))) = (parts.last(), &part)
         && last == sentence
@@ -428,7 +428,7 @@ fn push_once<'a>(parts: &mut Vec<Part<'a>>, part: Part<'a>) {
     parts.push(part);
 }
 
-/// The texts among these parts, a line each, and a sentence for each other part.
+/// The texts among these parts, one per line, with `other` for each other part.
 fn joined(parts: &[Part<'_>], other: &str) -> String {
     let texts = parts.iter().map(|part| match part {
         Part::Text(text) => text,
@@ -437,7 +437,7 @@ fn joined(parts: &[Part<'_>], other: &str) -> String {
     texts.collect::<Vec<&str>>().join("\n")
 }
 
-/// An id of the characters that most wires take, at most 64 of them.
+/// An id of at most 64 characters that most wires accept.
 pub(crate) fn legal_id(id: &str) -> Cow<'_, str> {
     const MAX_CHARS: usize = 64;
     let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

@@ -1,6 +1,6 @@
-//! Requests as the model library encodes them, without being sent by it.
+//! Captures requests that the model library encodes, without sending them.
 //!
-//! The library encodes a request only in order to send it; the transport here keeps it instead.
+//! The library encodes a request only when it sends it, so this transport keeps the request instead.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ pub(crate) fn capture(
 ) -> Result<Request<Bytes>, ModelError> {
     let captured = Captured::default();
     let mut stream = open(captured.clone())?;
-    // The transport answers at once, so that one poll is enough.
+    // The transport responds at once, so one poll suffices.
     let first = stream.next().now_or_never().flatten();
     let request = captured.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     request.ok_or_else(|| match first {

@@ -1,6 +1,6 @@
-//! Errors of the model library, typed.
+//! Classifies errors of the model library.
 //!
-//! Only the wires that the library speaks meet them.
+//! Only the library's wires return them.
 
 use rig_core::error::ProviderError;
 use rig_core::http_client::Error as HttpError;
@@ -12,7 +12,7 @@ use crate::failure::{
 };
 use crate::transport::{LinkError, root_cause};
 
-/// Types an error.
+/// Classifies an error.
 pub(crate) fn typed(error: &ProviderError) -> ModelError {
     let plain = |class: FailureClass, message: &str| ModelError::new(class, shortened(message));
     match error {
@@ -52,7 +52,7 @@ pub(crate) fn typed(error: &ProviderError) -> ModelError {
     }
 }
 
-/// Whether the provider refused the prompt itself, which is an answer and not a failure.
+/// Whether the provider refused the prompt itself, which is a reply and not a failure.
 pub(crate) fn refused(error: &ProviderError) -> bool {
     matches!(error, ProviderError::ProviderResponse(response) if response.refusal)
 }

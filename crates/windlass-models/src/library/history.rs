@@ -1,7 +1,7 @@
-//! Our messages in the library's words: the provider's own items restored for their origin, another
-//! origin's reasoning left out, neighbouring messages of the user's side put together.
+//! Converts messages to the library's form: restores the provider's own items for their origin, drops another origin's
+//! reasoning, and merges adjacent messages of the user's side.
 //!
-//! The library repairs histories silently. What leaves here needs no repair; debug builds check that.
+//! The library silently repairs histories. The result needs no repair; debug builds check that.
 
 use rig_core::message::{
     Api, AssistantContent, AssistantMessage, CallId, Message as RigMessage, Opaque, Origin as RigOrigin,
@@ -16,15 +16,15 @@ use crate::history::text;
 use crate::library::media;
 use crate::native::{self, Own};
 
-/// Whom the history is for.
+/// The recipient of the history.
 pub(crate) struct Target<'a> {
     /// The wire.
     pub kind: WireKind,
     /// The origin that its replies are stored with.
     pub origin: &'a Origin,
-    /// The same in the library's words.
+    /// The origin in the library's form.
     pub library: RigOrigin,
-    /// Whether call ids have exactly nine letters and digits there. (Mistral)
+    /// Whether call ids must have exactly nine letters and digits. (Mistral)
     pub nine_letter_ids: bool,
 }
 
@@ -81,8 +81,8 @@ impl History {
         message: &Message,
     ) -> Result<(), ModelError> {
         let own = same_origin(message, target.origin);
-        // A message of another origin, or of an unknown one, counts as the target's own where its ids are
-        // plain: nothing in it then betrays where it came from. Gemini wants its own frame around such calls.
+        // A message of another or unknown origin counts as the target's own if its ids are plain, because nothing in it
+        // reveals its origin. Gemini is excluded: it requires its own frame around such calls.
         let adopted = target.kind != WireKind::Gemini
             && !target.nine_letter_ids
             && message.calls().all(|call| native::is_plain_id(&call.id));
@@ -100,7 +100,7 @@ impl History {
     }
 }
 
-/// The library's name for an origin.
+/// The library's form of an origin.
 pub(crate) fn library_origin(api: Api, provider: &str, model: &str) -> RigOrigin {
     RigOrigin::new(api, provider, model)
 }
@@ -114,7 +114,7 @@ fn system(call: &ModelCall, kind: WireKind) -> Result<Vec<RigMessage>, ModelErro
         }
     }
     Ok(match kind {
-        // Many chat endpoints take one system message only.
+        // Many chat endpoints accept only one system message.
         WireKind::OpenaiChat if !texts.is_empty() => vec![RigMessage::system(texts.join("\n\n"))],
         WireKind::OpenaiChat
         | WireKind::Anthropic
@@ -130,7 +130,7 @@ fn user_side(
     message: &Message,
 ) -> Result<Vec<UserContent>, ModelError> {
     let mut content = Vec::with_capacity(message.blocks.len());
-    // Documents inside results go after all results of the message: no wire takes them in between.
+    // Documents in results are sent after all results of the message, because no wire accepts them in between.
     let mut attached = Vec::new();
     for block in &message.blocks {
         match block {
@@ -145,7 +145,7 @@ fn user_side(
             Block::ToolResult(result) => {
                 content.push(UserContent::ToolResult(tool_result(call, target, result, &mut attached)?));
             }
-            // A person neither reasons for the model nor calls tools; the machine builds no such message.
+            // A user message never contains these; the machine builds no such message.
             Block::Reasoning { .. } | Block::ToolCall(_) | Block::Opaque { .. } => {}
         }
     }
@@ -176,7 +176,7 @@ fn tool_result(
     if content.is_empty() {
         content.push(ToolResultContent::Text(Text::new("(no output)")));
     } else if target.kind == WireKind::Gemini && !content.iter().any(is_text) {
-        // A result of pictures alone has no `response` on this wire, which Vertex refuses.
+        // A result of images only would have no `response` on this wire, which Vertex rejects.
         content.push(ToolResultContent::Text(Text::new("(see the picture)")));
     }
     Ok(RigResult {
@@ -250,7 +250,7 @@ fn item(kind: WireKind, native: Option<&Native>, own: Own<'_>, exact: bool) -> O
             };
             Some(native::restore(&native.item, text))
         }
-        // What the chat wire makes of a block is its usual item already, and the library encodes it for less.
+        // The chat wire's encoding of a block equals its usual item, and the library encodes it faster.
         None if exact && kind != WireKind::OpenaiChat => native::rebuild(kind, own),
         None => None,
     }

@@ -1,6 +1,6 @@
-//! Pictures and documents in the model library's words.
+//! Converts images and documents to the library's form.
 //!
-//! What a wire cannot carry is replaced by a sentence.
+//! Content that a wire does not support is replaced by a sentence.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -14,7 +14,7 @@ use windlass_machine::BlobRef;
 
 use crate::history::media::{as_text, bytes, left_out};
 
-/// A picture, or a sentence in its place where no provider takes its type.
+/// An image, or a sentence if no provider accepts its type.
 pub(crate) fn image(call: &ModelCall, blob: &BlobRef) -> Result<UserContent, ModelError> {
     Ok(match picture(call, blob)? {
         Some(image) => UserContent::Image(image),
@@ -22,7 +22,7 @@ pub(crate) fn image(call: &ModelCall, blob: &BlobRef) -> Result<UserContent, Mod
     })
 }
 
-/// A picture inside a tool's result.
+/// An image inside a tool's result.
 pub(crate) fn result_image(call: &ModelCall, blob: &BlobRef) -> Result<ToolResultContent, ModelError> {
     Ok(match picture(call, blob)? {
         Some(image) => ToolResultContent::Image(image),
@@ -30,7 +30,7 @@ pub(crate) fn result_image(call: &ModelCall, blob: &BlobRef) -> Result<ToolResul
     })
 }
 
-/// A document: PDF as it is, text as text, and a sentence in the place of anything else.
+/// A document: PDF unchanged, text as text, and a sentence for anything else.
 pub(crate) fn file(call: &ModelCall, name: &str, blob: &BlobRef) -> Result<UserContent, ModelError> {
     let bytes = bytes(call, blob)?;
     Ok(match as_text(name, blob, bytes) {

@@ -1,6 +1,6 @@
-//! A finished reply in our blocks.
+//! Converts a finished reply to blocks.
 //!
-//! Ids that a provider left out or gave twice are made unique here.
+//! Missing and duplicate call ids are made unique here.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::failure;
 use crate::library::stop;
 use crate::native::{self, Own};
 
-/// The argument text of one call, put together while it streamed.
+/// The argument text of one call, collected while it streamed.
 pub(crate) struct Streamed {
     /// The call, once its part has ended.
     pub id: Option<CallId>,
@@ -24,7 +24,7 @@ pub(crate) struct Streamed {
     pub arguments: String,
 }
 
-/// Makes our reply of the library's.
+/// Converts the library's reply.
 pub(crate) fn build(
     kind: WireKind,
     origin: &Arc<Origin>,
@@ -94,8 +94,8 @@ fn block(kind: WireKind, origin: &Arc<Origin>, content: &AssistantContent) -> Op
         AssistantContent::Opaque(opaque) => opaque.replay.then(|| Block::Opaque {
             native: Arc::new(Native { origin: Arc::clone(origin), item: opaque.item.clone() }),
         }),
-        // A picture that the model made: kept for its origin. A call is built elsewhere, and the
-        // library's enum is open.
+        // An image that the model created, kept for its origin. Calls are converted elsewhere, and the library's enum
+        // is non-exhaustive.
         _ => content.native_item().map(|item| Block::Opaque {
             native: Arc::new(Native { origin: Arc::clone(origin), item: item.clone() }),
         }),
@@ -129,7 +129,7 @@ fn tool_call(
     })
 }
 
-/// The arguments as the model wrote them: from its item, else from what streamed.
+/// The arguments as the model wrote them: from its item, or from the streamed text.
 fn asked(call: &RigCall, item: Option<&Value>, streamed: &[Streamed]) -> String {
     let stated = ["/arguments", "/function/arguments"]
         .iter()

@@ -1,6 +1,6 @@
-//! Settings in the model library's words.
+//! Converts settings to the library's form.
 //!
-//! Which of them a model takes is decided in `settings.rs`.
+//! `settings.rs` determines which settings a model accepts.
 
 use rig_core::completion::{
     CompletionRequest, Effort as RigEffort, OnUnsupported, Reasoning as RigReasoning,
@@ -15,7 +15,7 @@ use crate::schema::{self, name_of};
 use crate::settings::{self, BUDGET_OUTPUT_MIN_TOKENS, Facts, Thinking, budget_of};
 use crate::table::Level;
 
-/// The library maps options for the endpoints that it knows, each on its own wire.
+/// Whether the library maps the options itself, which it does for endpoints that it knows.
 fn library_maps_reasoning(facts: &Facts<'_>) -> bool {
     match facts.kind {
         WireKind::Anthropic => facts.preset.dialect == Some("anthropic"),
@@ -46,12 +46,12 @@ fn level(effort: RigEffort) -> Level {
         RigEffort::Minimal => Level::Minimal,
         RigEffort::Low => Level::Low,
         RigEffort::Medium => Level::Medium,
-        // The library's enum is open.
+        // The library's enum is non-exhaustive.
         _ => Level::High,
     }
 }
 
-/// Fills the settings into a request and says whether the model reasons in this call.
+/// Applies the settings to a request. Returns whether the model reasons in this call.
 pub(crate) fn apply(
     request: &mut CompletionRequest,
     settings: &ModelSettings,
@@ -78,7 +78,7 @@ pub(crate) fn apply(
         body.insert("generationConfig".to_owned(), json!({"thinkingConfig": {"includeThoughts": true}}));
     }
     if facts.kind == WireKind::OpenaiResponses {
-        // The provider's default is to keep a copy of everything.
+        // By default, the provider stores a copy of everything.
         body.insert("store".to_owned(), Value::Bool(false));
     }
     if let Some(wanted) = &settings.output_schema {
@@ -91,7 +91,7 @@ pub(crate) fn apply(
     Ok(options.thinks())
 }
 
-/// Says reasoning to an endpoint that the library does not know, in the words that most of them copy.
+/// Encodes reasoning for an endpoint that the library does not know, with the fields that most endpoints copy.
 fn map_reasoning(
     request: &mut CompletionRequest,
     body: &mut Map<String, Value>,
@@ -100,12 +100,12 @@ fn map_reasoning(
 ) {
     match (facts.kind, reasoning) {
         (WireKind::Anthropic, Some(wanted)) => {
-            // In a cloud it is the maker's own model; behind another endpoint a name may mean anything.
+            // In a cloud, the name identifies the maker's model; behind another endpoint, it may mean anything.
             let claude = facts.spec.filter(|_| facts.preset.cloud.is_some());
             let levels = claude.filter(|spec| !spec.reasoning.levels.is_empty());
             let budget = match (wanted, levels) {
                 (RigReasoning::Budget { tokens }, _) => tokens,
-                // Newer Claudes take a level.
+                // Newer Claude models accept a level.
                 (RigReasoning::Effort(effort), Some(spec)) => {
                     if spec.adaptive_thinking {
                         body.insert("thinking".to_owned(), json!({"type": "adaptive"}));
@@ -121,11 +121,11 @@ fn map_reasoning(
                     }
                     return;
                 }
-                // The library's enum is open.
+                // The library's enum is non-exhaustive.
                 (_, _) => return,
             };
             body.insert("thinking".to_owned(), json!({"type": "enabled", "budget_tokens": budget}));
-            // A model that is known has a cap of its own, well above.
+            // A known model has its own cap, far above this one.
             if claude.is_none() {
                 request
                     .max_tokens
@@ -152,7 +152,7 @@ fn output_schema(
     wanted: &Value,
     facts: &Facts<'_>,
 ) -> Result<(), ModelError> {
-    // Models before Gemini 3 take either tools or a schema.
+    // Models before Gemini 3 accept either tools or a schema.
     let gemini_3 = request.model.as_deref().is_none_or(|model| {
         !["gemini-1", "gemini-2"].iter().any(|old| model.trim_start_matches("models/").starts_with(old))
     });
@@ -167,7 +167,7 @@ fn output_schema(
             })?;
             request.output_schema = Some(parsed);
         }
-        // The library holds a schema back beside tools until a result has come; said here it is sent at once.
+        // The library delays a schema until a tool result has arrived; set here, it is sent at once.
         WireKind::OpenaiChat => {
             let format = match facts.preset.schema {
                 ChatSchema::Schema => json!({"type": "json_schema", "json_schema": {

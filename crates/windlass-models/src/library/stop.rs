@@ -1,6 +1,6 @@
-//! Why a reply ended, read from the provider's own document: the library folds several reasons into one.
+//! Reads the finish reason from the provider's document, because the library merges several reasons into one.
 //!
-//! What nobody knows is handed on in the provider's words.
+//! An unknown reason is passed on unchanged.
 
 use rig_core::completion::{CompletionResponse, FinishReason};
 use serde_json::Value;
@@ -59,7 +59,7 @@ fn normalized(response: &CompletionResponse) -> StopReason {
         Some(FinishReason::Other(word)) => StopReason::Other(word),
         Some(FinishReason::Stop) | None if calls => StopReason::ToolCalls,
         Some(FinishReason::Stop) | None => StopReason::End,
-        // The library's enum is open.
+        // The library's enum is non-exhaustive.
         Some(other) => StopReason::Other(format!("{other:?}")),
     }
 }

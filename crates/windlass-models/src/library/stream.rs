@@ -1,4 +1,4 @@
-//! A reply as the model library reads it.
+//! A reply as decoded by the model library.
 //!
 //! Dropping it closes the connection.
 
@@ -105,7 +105,7 @@ impl Stream for ReplyStream {
                             return Poll::Ready(Some(Ok(ModelEvent::Delta(delta))));
                         }
                     }
-                    // What the wire does not model is in the library's log.
+                    // The library logs events that the wire does not model.
                     Some(Ok(Item::Unknown(_))) => {}
                     Some(Err(error)) => {
                         this.state = State::Done;
@@ -117,7 +117,7 @@ impl Stream for ReplyStream {
                         return Poll::Ready(Some(event));
                     }
                     None => {
-                        // The library owns the stream while it finishes, so it is taken out of the state.
+                        // The library consumes the stream to finish it, so it is moved out of the state.
                         if let State::Reading(stream) = std::mem::replace(&mut this.state, State::Done) {
                             this.state = State::Finishing(Box::pin(stream.finish()));
                         }
@@ -128,7 +128,7 @@ impl Stream for ReplyStream {
     }
 }
 
-/// The provider refused the prompt before the model saw it: an answer without content.
+/// The provider refused the prompt before the model read it: a reply without content.
 fn refusal() -> ModelEvent {
     ModelEvent::Finished(Box::new(Reply {
         blocks: Vec::new(),

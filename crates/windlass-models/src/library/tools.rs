@@ -1,6 +1,6 @@
-//! Tools in the model library's words.
+//! Converts tools to the library's form.
 //!
-//! What a provider would refuse is rewritten; the tool still checks the whole.
+//! Schema parts that a provider would reject are rewritten; the tool still validates against the whole schema.
 
 use rig_core::completion::ToolDefinition;
 use rig_core::message::ToolName;
@@ -10,7 +10,7 @@ use windlass_machine::FailureClass;
 use crate::config::WireKind;
 use crate::schema::for_gemini;
 
-/// The tools of a call as the model library takes them.
+/// The tools of a call in the library's form.
 pub(crate) fn tools(call: &ModelCall, kind: WireKind) -> Result<Vec<ToolDefinition>, ModelError> {
     call.tools
         .iter()

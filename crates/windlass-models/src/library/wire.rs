@@ -1,6 +1,6 @@
-//! The library's own wires, the oracle of ours.
+//! The library's wires, the oracle of ours.
 //!
-//! Each is set up for an endpoint as ours is.
+//! Each is configured for an endpoint as ours is.
 
 use bytes::Bytes;
 use http::Request;
@@ -48,7 +48,7 @@ impl LibraryWire {
                 let own = endpoint.preset.dialect == Some(anthropic::ANTHROPIC.name);
                 let dialect = if own { &anthropic::ANTHROPIC } else { &MESSAGES_COMPATIBLE };
                 let config = AnthropicConfig::with_key(dialect, key).with_base_url(base_url);
-                // Claude in a cloud is the same model; behind another endpoint a name may mean anything.
+                // In a cloud, the name identifies the maker's model; behind another endpoint, it may mean anything.
                 let namesake = if endpoint.preset.cloud.is_some() { &anthropic::ANTHROPIC } else { dialect };
                 let cap = namesake.default_max_tokens(model).unwrap_or(UNKNOWN_MODEL_OUTPUT_TOKENS);
                 Self::Messages(Box::new(messages(config, model, cap)))
@@ -56,7 +56,7 @@ impl LibraryWire {
             WireKind::OpenaiChat | WireKind::OpenaiResponses => {
                 let mut dialect = *endpoint.preset.dialect.and_then(openai::by_name).unwrap_or(&COMPATIBLE);
                 if endpoint.config.lenient {
-                    // `[DONE]` is the protocol's own end; some gateways never say why a reply ended.
+                    // `[DONE]` is the protocol's end; some gateways never send a finish reason.
                     dialect = dialect.with_quirks(dialect.quirks.done_without_finish_reason());
                 }
                 let mut config = OpenAIConfig::with_key(&dialect, key)
@@ -79,7 +79,7 @@ impl LibraryWire {
         }
     }
 
-    /// The library's view of whom a history is sent to.
+    /// The library's target for a history.
     pub(crate) fn target(&self) -> &dyn ReplayTarget {
         match self {
             Self::Messages(wire) => &**wire,
@@ -98,7 +98,7 @@ impl LibraryWire {
         capture(|transport| self.stream(request, cache, transport))
     }
 
-    /// Opens a streamed reply. Nothing is sent before the stream is polled.
+    /// Opens a streamed reply. The request is sent when the stream is first polled.
     pub(crate) fn stream(
         &self,
         request: CompletionRequest,
@@ -125,7 +125,7 @@ fn marked(wire: &Messages, cache: CacheMarks) -> Messages {
     wire
 }
 
-/// The library builds this wire only inside a client; a client's transport is of no use here.
+/// The library builds this wire only inside a client; the client's transport is not used.
 fn messages(config: AnthropicConfig, model: &str, output_cap: u64) -> Messages {
     config
         .connect(rig_reqwest::ReqwestClient::default())
@@ -134,7 +134,7 @@ fn messages(config: AnthropicConfig, model: &str, output_cap: u64) -> Messages {
         .with_default_max_tokens(output_cap)
 }
 
-/// Some dialects write `/v1` into their paths where the provider's own SDK has it in the address.
+/// Removes `/v1` from the URL where the library's dialect has it in its paths.
 fn base_for(base_url: &str, path: &str) -> String {
     let base = base_url.trim_end_matches('/');
     if path.starts_with("/v1/") {

@@ -1,7 +1,7 @@
-//! The reply of a messages endpoint, read from its events.
+//! Decodes the reply of a messages endpoint from its events.
 //!
-//! Each content block becomes one block, in the provider's order. Its item is kept if the provider would accept it back:
-//! thinking with its signature, a call with an object as its input.
+//! Each content block becomes one block, in the provider's order. Its item is kept if the provider would accept it
+//! back: thinking with its signature, a call with an object as its input.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) struct MessagesDecoder {
 struct Draft {
     index: u64,
     kind: Kind,
-    /// The item as it began; `text`, `thinking` and `input` are put in at the end.
+    /// The item as it began; `text`, `thinking` and `input` are inserted at the end.
     item: Map<String, Value>,
     /// Text, reasoning, or the JSON of an input.
     text: String,
@@ -133,7 +133,7 @@ impl MessagesDecoder {
     ) -> Result<(), ModelError> {
         let Some(kind) = delta.kind.0.as_deref() else { return Err(malformed("a delta without a type")) };
         let begun = self.blocks.iter().any(|block| block.index == index);
-        // Some gateways leave out the beginning of a block.
+        // Some gateways omit the beginning of a block.
         match kind {
             "text_delta" if !begun => {
                 self.begin_block(index, object(json!({"type": "text", "text": ""})), deltas)?
@@ -233,12 +233,12 @@ impl MessagesDecoder {
                 let native = has_data.then(|| self.native(Own::Reasoning(""), item)).flatten();
                 Some(Block::Reasoning { native, text: Content::Inline(String::new()) })
             }
-            // A stopped block is whole, unless its input is not.
+            // A stopped block is complete, unless its input is not.
             Kind::Call if is_cut && (!stopped || !is_object(&text)) => None,
             Kind::Call => self.call(item, text, at, ids),
             Kind::Opaque => {
                 if !text.is_empty() {
-                    // A hosted tool's input that is no object was never finished.
+                    // The input of a hosted tool that is not an object is incomplete.
                     let input = serde_json::from_str::<Map<String, Value>>(&text).ok()?;
                     item.insert("input".to_owned(), Value::Object(input));
                 }
@@ -312,7 +312,7 @@ impl Decoder for MessagesDecoder {
         // Some gateways send an error without a type.
         let kind = if name == "error" { name } else { event.kind.0.as_deref().unwrap_or_default() };
         match kind {
-            // What follows the reason is no part of the message.
+            // Events after the stop reason are not part of the message.
             "content_block_start" | "content_block_delta" | "content_block_stop" if self.stop.is_some() => {}
             "message_delta" if self.stop.is_some() => {
                 if let Object(Some(usage)) = event.usage {
@@ -341,7 +341,7 @@ impl Decoder for MessagesDecoder {
             "message_delta" => self.end_message(event.delta.0.as_ref(), event.usage.0),
             "message_stop" => self.ended = true,
             "error" => return Err(failure::in_band(&String::from_utf8_lossy(data))),
-            // `ping`, and what later versions of the protocol add.
+            // `ping`, and additions of later protocol versions.
             _ => {}
         }
         Ok(if self.ended && self.stop.is_some() { Flow::End } else { Flow::More })
@@ -354,7 +354,7 @@ impl Decoder for MessagesDecoder {
         {
             return Err(failure::unknown_reason(reason));
         }
-        // A call that the stop cut off is not dispatched.
+        // A truncated call is not dispatched.
         let is_cut = matches!(
             stop,
             StopReason::MaxTokens | StopReason::Refusal | StopReason::Pause | StopReason::Other(_)
@@ -374,7 +374,7 @@ impl Decoder for MessagesDecoder {
     }
 }
 
-/// Whether the JSON of an input is an object. None at all stands for the input that the block began with.
+/// Whether the JSON of an input is an object. Empty text refers to the input with which the block began.
 fn is_object(input: &str) -> bool {
     input.trim().is_empty() || serde_json::from_str::<Map<String, Value>>(input).is_ok()
 }
@@ -390,7 +390,7 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// The whole delta of an event of a kind that is not read into a struct.
+/// The delta of an event whose kind has no struct.
 fn rest(data: &[u8]) -> Map<String, Value> {
     let event = serde_json::from_slice::<Value>(data).unwrap_or_default();
     let mut delta = object(event.get("delta").cloned().unwrap_or_default());
@@ -398,7 +398,7 @@ fn rest(data: &[u8]) -> Map<String, Value> {
     delta
 }
 
-/// Adds a delta to an item: text and lists are appended, objects merged by key, anything else replaced.
+/// Merges a delta into an item: text and lists are appended, objects merged by key, anything else replaced.
 fn merge(item: &mut Map<String, Value>, delta: Map<String, Value>) {
     for (key, value) in delta {
         match (item.get_mut(&key), value) {

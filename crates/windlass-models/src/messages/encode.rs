@@ -1,6 +1,7 @@
-//! The messages of a messages request, written from the history straight into the body.
+//! Encodes the messages of a messages request from the history into the body.
 //!
-//! The endpoint's own items go back as it gave them, thinking with its signature. Instructions are a field of the body.
+//! Items that the endpoint created are sent back unchanged, thinking with its signature. Instructions are a separate
+//! field of the body.
 
 use serde_json::Value;
 use windlass_engine::port::model::{ModelCall, ModelError};
@@ -17,9 +18,9 @@ pub(crate) struct Recipient<'a> {
     pub origin: &'a Origin,
     /// The request offers tools.
     pub tools: bool,
-    /// The model takes system messages in the middle of a conversation.
+    /// The model accepts system messages in the middle of a conversation.
     pub later_system: bool,
-    /// Thinking is bound to tools and instructions that may have changed, so that none is sent.
+    /// Thinking is bound to tools and instructions that may have changed, so none is sent.
     pub drops_thinking: bool,
     /// Marks the end of the instructions for the cache. (SK-C11)
     pub mark: Option<&'a Value>,
@@ -85,7 +86,7 @@ pub(crate) fn messages(
     Ok(())
 }
 
-/// The instructions, and the turns with later system messages where the model takes them.
+/// The instructions, and the turns including later system messages if the model accepts them.
 fn placed<'a>(
     instructions: Vec<&str>,
     turns: Vec<Turn<'a>>,
@@ -95,7 +96,7 @@ fn placed<'a>(
     let is_system = |turn: &Turn<'_>| matches!(turn, Turn::System(_));
     let first = turns.iter().position(|turn| !is_system(turn)).unwrap_or(turns.len());
     let is_folded = !later_system && turns[first..].iter().any(is_system);
-    // The next turn that is no system message, if any, tells whether one may stand here.
+    // A system message is allowed here depending on the next other turn.
     let before_assistant = |at: usize| {
         let next = turns[at + 1..].iter().find(|turn| !is_system(turn));
         next.is_none_or(|next| matches!(next, Turn::Assistant(_)))
@@ -120,7 +121,7 @@ fn placed<'a>(
             Turn::System(text) if at >= first && later_system && follows[at] => {
                 placed.push(Turn::System(text))
             }
-            // Among the instructions it would change the prefix, and the cache would miss from there on.
+            // Among the instructions, it would change the prefix and invalidate the cache from there on.
             Turn::System(text) if at >= first && later_system && slots[at + 1..].contains(&true) => {
                 deferred.push(text);
             }

@@ -1,6 +1,6 @@
 //! The fields of a messages request beside its messages.
 //!
-//! What depends on the history (instructions, container) is not among them.
+//! Fields that depend on the history (instructions, container) are not included.
 
 use http::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
@@ -12,10 +12,10 @@ use crate::schema;
 use crate::settings::{self, Facts, Mapping, Thinking, budget_of};
 use crate::table::{self, Level, ModelSpec};
 
-/// Asks Anthropic to drop thinking that is bound to other tools or instructions, instead of refusing the request.
+/// Requests that Anthropic drop thinking bound to other tools or instructions, instead of rejecting the request.
 const BINDING_BETA: &str = "thinking-binding-controls-2026-08-01";
 
-/// The version that a body names on Vertex, in the place of the header. The address names the model there.
+/// The version in a Vertex body, which replaces the header. On Vertex, the URL names the model.
 const VERTEX_VERSION: &str = "vertex-2023-10-16";
 
 const ALWAYS_ON: Mapping = Mapping::Refused("the model cannot turn thinking off");
@@ -55,7 +55,7 @@ pub(super) fn encode(
     let fields = [
         ("max_tokens", Some(max_tokens.unwrap_or(settings::UNKNOWN_MODEL_OUTPUT_TOKENS).into())),
         ("temperature", options.temperature.map(Value::from)),
-        // Said and not left to defaults, because gateways differ in theirs. (SK-L2)
+        // Stated explicitly, because gateways have different defaults. (SK-L2)
         ("tool_choice", (!tools.is_empty()).then(|| json!({"type": "auto"}))),
         ("tools", (!tools.is_empty()).then_some(Value::Array(tools))),
         (
@@ -101,7 +101,7 @@ fn mark_last(tools: &mut [Value], mark: Option<&Value>) {
     }
 }
 
-/// Says thinking to Anthropic. A model that the table does not know is spoken to like the newest.
+/// Encodes thinking for Anthropic. A model that is not in the table is treated like the newest.
 fn claude(spec: Option<ModelSpec>, wanted: Thinking, max_tokens: Option<u64>) -> Mapping {
     match wanted {
         Thinking::Off => match spec {
@@ -132,13 +132,13 @@ fn claude(spec: Option<ModelSpec>, wanted: Thinking, max_tokens: Option<u64>) ->
     }
 }
 
-/// Says thinking to an endpoint that is not Anthropic's, and names the output cap that it needs beside a budget.
+/// Encodes thinking for other endpoints. Also returns the output cap that a budget requires.
 fn elsewhere(facts: &Facts<'_>, wanted: Thinking) -> (Mapping, Option<u64>) {
-    // In a cloud it is the maker's own model; behind another endpoint a name may mean anything.
+    // In a cloud, the name identifies the maker's model; behind another endpoint, it may mean anything.
     let claude = facts.spec.filter(|_| facts.preset.cloud.is_some());
     let budget = match (wanted, claude.filter(|spec| !spec.reasoning.levels.is_empty())) {
         (Thinking::Budget(tokens), _) => tokens,
-        // Newer Claudes take a level.
+        // Newer Claude models accept a level.
         (Thinking::Level(level), Some(spec)) => {
             let mut fields = json!({"output_config": {"effort": level.as_str()}});
             if spec.adaptive_thinking {
@@ -154,7 +154,7 @@ fn elsewhere(facts: &Facts<'_>, wanted: Thinking) -> (Mapping, Option<u64>) {
             return (fields.map_or(Mapping::Nothing, Mapping::Fields), None);
         }
     };
-    // A model that is known has a cap of its own, well above.
+    // A known model has its own cap, far above this one.
     let cap = (2 * u64::from(budget)).max(settings::BUDGET_OUTPUT_MIN_TOKENS);
     let fields = json!({"thinking": {"type": "enabled", "budget_tokens": budget}});
     (Mapping::Fields(fields), Some(cap).filter(|_| claude.is_none()))
@@ -164,7 +164,7 @@ fn off(spec: Option<ModelSpec>) -> &'static str {
     if spec.is_some_and(|spec| spec.thinks_between_tools) { "between_tools" } else { "disabled" }
 }
 
-/// Whether the model thinks adaptively, as it does where nothing is said.
+/// Whether the model thinks adaptively, which is the default.
 fn is_adaptive(body: &Map<String, Value>) -> bool {
     body.get("thinking")
         .is_none_or(|thinking| thinking.get("type").and_then(Value::as_str) == Some("adaptive"))

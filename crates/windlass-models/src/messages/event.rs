@@ -1,7 +1,7 @@
 //! One event of a messages stream, borrowed from its bytes.
 //!
-//! Text, reasoning, signatures and input are read into structs. Blocks as they begin, and deltas of other kinds, stay
-//! JSON, because they are returned to the provider as they came.
+//! Text, reasoning, signatures and input are parsed into structs. Initial blocks and other deltas stay JSON, because
+//! they are returned to the provider unchanged.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -16,25 +16,25 @@ pub(crate) struct Event<'a> {
     /// The kind.
     #[serde(borrow, rename = "type")]
     pub kind: Text<'a>,
-    /// The block that it is about.
+    /// The position of the block.
     pub index: Count,
-    /// What it adds to the block or to the message.
+    /// The content added to the block or to the message.
     #[serde(borrow)]
     pub delta: Object<Delta<'a>>,
-    /// A block as it begins.
+    /// The initial state of a block.
     pub content_block: Object<Map<String, Value>>,
-    /// The message as it begins.
+    /// The initial state of the message.
     #[serde(borrow)]
     pub message: Object<Message<'a>>,
     /// Totals at the end.
     pub usage: Object<MessagesUsage>,
 }
 
-/// A message as it begins.
+/// The initial state of a message.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Message<'a> {
-    /// The model that answers.
+    /// The name of the responding model.
     #[serde(borrow)]
     pub model: Text<'a>,
     /// Totals of the prompt.
@@ -43,7 +43,7 @@ pub(crate) struct Message<'a> {
     pub container: Object<Map<String, Value>>,
 }
 
-/// What an event adds.
+/// The content that an event adds.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Delta<'a> {
@@ -68,7 +68,7 @@ pub(crate) struct Delta<'a> {
     pub container: Object<Map<String, Value>>,
 }
 
-/// Token counts. Cached and written tokens are counted beside `input_tokens`.
+/// Token counts. `input_tokens` excludes cached and written tokens.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct MessagesUsage {
@@ -86,8 +86,7 @@ struct OutputDetails {
 }
 
 impl MessagesUsage {
-    /// The final counts, with the first ones in the place of those that are absent. Some gateways report zeros
-    /// at the end.
+    /// The final counts; absent ones are taken from the start. Some gateways report zeros at the end.
     pub(crate) fn totals(self, start: &Self) -> Usage {
         let of = |end: Count, start: Count| end.0.filter(|tokens| *tokens > 0).or(start.0).or(end.0);
         let cached = of(self.cache_read_input_tokens, start.cache_read_input_tokens);

@@ -1,6 +1,6 @@
-//! Which items of hosted tools are sent back: a use and its result only together.
+//! Determines which items of hosted tools are sent back: a use and its result only together.
 //!
-//! A use that is still running, in the last reply, goes back alone.
+//! A use that is still running, in the last reply, is sent alone.
 
 use std::collections::{HashMap, HashSet};
 
@@ -62,7 +62,7 @@ impl HostedPairs {
     }
 }
 
-/// Whether a block is sent as text or reasoning: a tool that is followed by either no longer runs.
+/// Whether a block is sent as text or reasoning. A tool that is followed by either has stopped running.
 fn says(block: &Block, origin: &Origin) -> bool {
     let is_own = turn::native_of(block).is_some_and(|native| *native.origin == *origin);
     match block {
@@ -76,7 +76,7 @@ fn says(block: &Block, origin: &Origin) -> bool {
     }
 }
 
-/// The side of a pair that an item is, and the id that both share.
+/// The side of a pair that an item represents, and the shared id.
 fn side(native: &Native) -> Option<(Side, String)> {
     let item = native::whole(&native.item);
     let kind = item.get("type")?.as_str()?;

@@ -1,6 +1,6 @@
 //! Random histories, for both encoders of a wire.
 //!
-//! A wire brings the items that its endpoint might have made.
+//! A wire supplies the items that its endpoint might have created.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use windlass_machine::{
 
 use crate::config::WireKind;
 
-/// The items that the histories of a wire have.
+/// The items used in the histories of a wire.
 #[derive(Clone)]
 pub(crate) struct Items {
     /// The wire.
@@ -38,7 +38,7 @@ pub(crate) fn origin(kind: WireKind) -> Arc<Origin> {
     Arc::new(Origin { api: kind.api().to_owned(), model: "p/m".into() })
 }
 
-/// The picture and the documents that histories name.
+/// The image and the documents that histories refer to.
 fn blobs() -> [(BlobRef, Bytes); 3] {
     [("image/png", "PNG"), ("application/pdf", "PDF"), ("text/csv", "a,b")].map(|(media_type, bytes)| {
         let digest = Digest::of(bytes.as_bytes());
@@ -57,7 +57,7 @@ pub(crate) fn words() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), Just(" ".to_owned()), "[a-z\"\\\\é\n]{1,9}"]
 }
 
-/// An item of the wire's own.
+/// An item that the wire created.
 pub(crate) fn own(kind: WireKind, item: Value) -> Option<Arc<Native>> {
     Some(Arc::new(Native { origin: origin(kind), item }))
 }
@@ -74,7 +74,7 @@ fn user() -> impl Strategy<Value = Message> {
     prop::collection::vec(block, 1..4).prop_map(|blocks| Message { role: Role::User, blocks })
 }
 
-/// An assistant block that is no call.
+/// An assistant block that is not a call.
 fn said(items: &Items) -> impl Strategy<Value = Block> + use<> {
     let kind = items.kind;
     let reasoning = (words(), prop::sample::select(natives(kind, &items.reasoning)))
@@ -107,7 +107,7 @@ fn asked(items: &Items) -> impl Strategy<Value = ToolCall> + use<> {
     })
 }
 
-/// What an assistant says and calls, and the results.
+/// An assistant message with calls, and their results.
 fn turn(items: &Items) -> impl Strategy<Value = Vec<Message>> + use<> {
     let shown = prop_oneof![4 => words().prop_map(Block::text), 1 => (0..3_usize).prop_map(file)];
     let result = (prop::collection::vec(shown, 0..3), any::<bool>());
@@ -125,8 +125,8 @@ fn turn(items: &Items) -> impl Strategy<Value = Vec<Message>> + use<> {
             results.push(Block::ToolResult(ToolResult { call_id, name, content, error }));
             blocks.push(Block::ToolCall(call));
         }
-        // A message without content is not sent. The messages around it are one for our encoder and two for the library,
-        // which puts pictures of results elsewhere then.
+        // A message without content is not sent. The messages around it form one message for our encoder and two for
+        // the library, which then places images of results differently.
         if ids.is_empty() {
             blocks.push(Block::text("said"));
         }
@@ -138,7 +138,7 @@ fn turn(items: &Items) -> impl Strategy<Value = Vec<Message>> + use<> {
     })
 }
 
-/// A history that begins with a message of a user.
+/// A history that begins with a user message.
 pub(crate) fn history(items: &Items) -> impl Strategy<Value = Vec<Message>> + use<> {
     let system = words().prop_map(|text| vec![Message::text(Role::System, text)]);
     let more = prop_oneof![4 => turn(items), 2 => user().prop_map(|user| vec![user]), 1 => system];
@@ -148,7 +148,7 @@ pub(crate) fn history(items: &Items) -> impl Strategy<Value = Vec<Message>> + us
     })
 }
 
-/// A call with this history and perhaps a tool `f`.
+/// A call with this history, and with a tool `f` if `tools`.
 pub(crate) fn call(messages: Vec<Message>, tools: bool, tail: String) -> ModelCall {
     let tool = ToolSpec {
         name: "f".into(),

@@ -1,6 +1,6 @@
-//! The model library as the oracle of a wire's encoder: the same call, encoded by both.
+//! The model library as the oracle of a wire's encoder: both encode the same call.
 //!
-//! A wire brings what it spells differently on purpose.
+//! A wire supplies its intended differences.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -52,7 +52,8 @@ pub(crate) fn settings() -> impl Strategy<Value = ModelSettings> {
     )
 }
 
-/// A tail, unless the last message is blank: behind one the library takes an earlier reply for the last message.
+/// A tail, unless the last message is blank: after a blank message, the library takes an earlier reply for the last
+/// message.
 pub(crate) fn tail_of(messages: &[Message], tail: String) -> String {
     let sends = |block: &Block| match block {
         Block::Text { text: Content::Inline(text), .. } => !text.trim().is_empty(),
@@ -62,7 +63,8 @@ pub(crate) fn tail_of(messages: &[Message], tail: String) -> String {
     if last.iter().any(sends) { tail } else { String::new() }
 }
 
-/// Makes all arguments one object: a call that is sent as text has them as written, while the library sorts their keys.
+/// Replaces all arguments by the same object. A call sent as text has its arguments as written, while the library sorts
+/// their keys.
 pub(crate) fn plain_arguments(messages: &mut [Message]) {
     for block in messages.iter_mut().flat_map(|message| &mut message.blocks) {
         if let Block::ToolCall(call) = block {
@@ -71,7 +73,7 @@ pub(crate) fn plain_arguments(messages: &mut [Message]) {
     }
 }
 
-/// Empties texts of blanks. They are not sent, but for the library they part an item from the one that it belongs to.
+/// Empties blank texts. They are not sent, but for the library they separate paired items.
 pub(crate) fn unblank(messages: &mut [Message]) {
     for block in messages.iter_mut().flat_map(|message| &mut message.blocks) {
         if let Block::Text { text, native } = block
@@ -109,7 +111,7 @@ pub(crate) fn bodies(kind: WireKind, provider: &str, model: &str, call: &ModelCa
     [ours, theirs].map(|request| serde_json::from_slice(request.body()).unwrap())
 }
 
-/// Fails if two bodies differ, and shows them item by item.
+/// Asserts that two bodies are equal. Prints them item by item otherwise.
 pub(crate) fn assert_same(list: &str, bodies: &[Value; 2], what: &str) {
     let show = |body: &Value| {
         let mut lines: Vec<String> = body[list].as_array().unwrap().iter().map(sorted).collect();
@@ -127,7 +129,7 @@ fn sorted(value: &Value) -> String {
     value.to_string()
 }
 
-/// Each model of the table is asked in the same words, at its provider and for each setting.
+/// Both encode each model of the table alike, at its provider and for each setting.
 #[test]
 fn each_model_is_asked_alike() {
     const SETTINGS: [Reasoning; 6] = [

@@ -18,11 +18,11 @@ pub(crate) type Lookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 pub(crate) struct Endpoint {
     /// The part of the model's name before the slash.
     pub provider: String,
-    /// What the table says of it.
+    /// The built-in settings.
     pub preset: &'static Preset,
-    /// What the configuration says of it.
+    /// The configured settings.
     pub config: ProviderConfig,
-    /// The address; `None` where the cloud's SDK knows it.
+    /// The URL; `None` if the cloud's SDK knows it.
     pub base_url: Option<String>,
     /// The key.
     pub api_key: Option<Secret>,
@@ -34,7 +34,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// The wire that a model speaks here.
+    /// The wire of a model at this endpoint.
     pub(crate) fn kind(&self, model: &str) -> WireKind {
         let usual = || self.preset.cloud.map_or(self.preset.wire, |cloud| cloud.wire(model));
         self.config.wire.unwrap_or_else(usual)
@@ -43,7 +43,7 @@ impl Endpoint {
 
 #[cfg(all(test, feature = "testing"))]
 impl Endpoint {
-    /// The endpoint of a provider in the table, or of one that it does not name.
+    /// The endpoint of a built-in provider, or of an unnamed one.
     pub(crate) fn sample(provider: &str, wire: WireKind) -> Self {
         let preset = crate::provider::preset::by_name(provider);
         let preset = preset.unwrap_or(&crate::provider::preset::UNNAMED);

@@ -1,17 +1,17 @@
-//! The providers that Windlass knows by name, as data. (SK-L14)
+//! The built-in providers, as data. (SK-L14)
 //!
-//! Addresses, variables and quirks only; no code depends on a name.
+//! It contains addresses, variables and quirks only; no code depends on a name.
 
 use crate::cloud::Cloud;
 use crate::config::WireKind;
 
-/// What is known of a provider before anything is configured.
+/// The built-in settings of a provider.
 pub(crate) struct Preset {
     /// The part of a model's name before the slash.
     pub name: &'static str,
     /// The wire.
     pub wire: WireKind,
-    /// The address; `None` where each account has its own.
+    /// The URL; `None` if each account has its own.
     pub base_url: Option<&'static str>,
     /// The key's variables, tried in order.
     pub keys: &'static [&'static str],
@@ -21,17 +21,17 @@ pub(crate) struct Preset {
     pub dialect: Option<&'static str>,
     /// Whether assistant messages carry `reasoning_content`.
     pub reasoning_content: ReasoningContent,
-    /// How an answer is held to a schema on the chat wire.
+    /// How the chat wire constrains an answer to a schema.
     pub schema: ChatSchema,
-    /// The models that take Anthropic's cache marks on the chat wire, by what their names begin with. (SK-C11)
+    /// Prefix of the models that accept Anthropic's cache marks on the chat wire. (SK-C11)
     pub marked: Option<&'static str>,
-    /// Its address has no `/v1`, and each path has it.
+    /// Whether `/v1` is part of each path instead of the URL.
     pub versioned_paths: bool,
-    /// The cloud that it is, where people sign in instead of bringing a key.
+    /// The cloud, whose sign-in replaces a key.
     pub cloud: Option<Cloud>,
 }
 
-/// What becomes of `reasoning_content` in assistant messages on the chat wire. (SK-L5)
+/// When `reasoning_content` is sent in assistant messages on the chat wire. (SK-L5)
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReasoningContent {
     /// Never sent.
@@ -42,16 +42,16 @@ pub(crate) enum ReasoningContent {
     WhenOn,
 }
 
-/// What a chat endpoint takes as `response_format`.
+/// What a chat endpoint accepts as `response_format`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChatSchema {
     /// A JSON schema.
     Schema,
-    /// Only that the answer be a JSON object.
+    /// JSON mode only: the answer is some JSON object.
     Object,
 }
 
-/// The API version of Azure deployments where none is configured; the latest generally available one.
+/// The API version of Azure deployments if none is configured; the latest generally available one.
 pub(crate) const AZURE_API_VERSION: &str = "2024-10-21";
 
 const CHAT: Preset = Preset {
@@ -80,7 +80,7 @@ const fn versioned(name: &'static str, base_url: &'static str, keys: &'static [&
     Preset { versioned_paths: true, ..known(name, base_url, keys) }
 }
 
-/// A provider that the table does not name: chat completions at a configured address.
+/// A provider that is not built in: chat completions at a configured URL.
 pub(crate) const UNNAMED: Preset = CHAT;
 
 /// Finds a provider by name.
@@ -177,7 +177,7 @@ static PRESETS: &[Preset] = &[
     ),
     chat("deepinfra", "https://api.deepinfra.com/v1/openai", &["DEEPINFRA_API_KEY"]),
     Preset { name: "databricks", keys: &["DATABRICKS_API_KEY", "DATABRICKS_TOKEN"], ..CHAT },
-    // The key is the cloud's API key; without one its SDK signs in as it does for every other program.
+    // The key is the cloud's API key; without one, its SDK signs in as in other programs.
     Preset {
         name: "bedrock",
         wire: WireKind::Converse,
@@ -187,7 +187,7 @@ static PRESETS: &[Preset] = &[
         cloud: Some(Cloud::Bedrock),
         ..CHAT
     },
-    // The key is an access token of the account. Claude there speaks its own wire.
+    // The key is an access token of the account. Claude models use their own wire.
     Preset {
         name: "vertex",
         wire: WireKind::Gemini,

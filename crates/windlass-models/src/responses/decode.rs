@@ -1,7 +1,7 @@
-//! The reply of a responses endpoint, read from its events.
+//! Decodes the reply of a responses endpoint from its events.
 //!
-//! Each output item becomes one block, in the order of the output. A block keeps its item if the provider stated the item
-//! in the end, and reasoning only together with the item that follows it.
+//! Each output item becomes one block, in output order. A block keeps its item if the provider's final statement
+//! contains it; reasoning is kept only together with the item that follows it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::stream::decoder::Decoder;
 use crate::stream::lenient::{self, List, Object};
 use crate::stream::sse::Flow;
 
-/// Maximum items of a response. Replies have a handful.
+/// Most items of a response. Replies have a handful.
 const ITEMS_MAX: usize = 4_096;
 
-/// Items that the client executes. Windlass offers none of these tools, so there is no result to send back.
+/// Items that the client must execute. Windlass offers none of these tools, so it has no result to send back.
 const CLIENT_EXECUTED: [&str; 5] =
     ["computer_call", "local_shell_call", "shell_call", "apply_patch_call", "mcp_approval_request"];
 
@@ -49,7 +49,7 @@ struct End {
 }
 
 impl ResponsesDecoder {
-    /// A decoder for one reply. Items of the reply are stored with `origin`; an unknown reason to end fails the reply
+    /// A decoder for one reply. Items of the reply are stored with `origin`; an unknown finish reason fails the reply
     /// unless `lenient`.
     pub(crate) fn new(origin: Arc<Origin>, lenient: bool) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl ResponsesDecoder {
         }
     }
 
-    /// The item of an event: the one at its index, or with its id. An event with neither belongs to the open item of the
+    /// The item of an event: the one at its index or with its id. An event with neither belongs to the open item of the
     /// last event.
     fn addressed(&self, index: Option<u64>, id: Option<&str>, kind: Kind) -> Option<usize> {
         if let Some(at) = index.and_then(|index| self.indexed.get(&index)) {
@@ -83,7 +83,7 @@ impl ResponsesDecoder {
         })
     }
 
-    /// Begins an item. An open item at the same index ends without a statement of the provider.
+    /// Begins an item. An open item at the same index ends without a final statement.
     fn begin(
         &mut self,
         index: Option<u64>,
@@ -120,14 +120,14 @@ impl ResponsesDecoder {
         let known = self.addressed(event.output_index.0, event.item_id.0.as_deref(), stream.kind());
         let at = match known.filter(|at| self.items[*at].kind == stream.kind()) {
             Some(at) => at,
-            // Some gateways leave out the beginning of an item.
+            // Some gateways omit the beginning of an item.
             None => {
                 let kind = if stream == Stream::Text { "message" } else { "reasoning" };
                 let item = Map::from_iter([("type".to_owned(), kind.into())]);
                 self.begin(event.output_index.0, &item, deltas)?
             }
         };
-        // An item that has ended states its text.
+        // An ended item has its final text.
         if self.items[at].open {
             let part = if stream == Stream::Summary { event.summary_index } else { event.content_index };
             deltas.extend(self.items[at].add_text(stream, part.0.unwrap_or(0), more));
@@ -164,7 +164,7 @@ impl ResponsesDecoder {
             {
                 at
             }
-            // The item was stated before.
+            // The item was already stated.
             Some((_, draft)) if id.is_some() && draft.id.as_deref() == id => return Ok(()),
             Some(_) | None => self.begin(index, &item, deltas)?,
         };
@@ -172,8 +172,8 @@ impl ResponsesDecoder {
         Ok(())
     }
 
-    /// The item that the end of the response states again at an index, among those that it did not state yet: the one
-    /// with its id, or at its index, or else the first of its kind that fits. Indices of some gateways are shifted.
+    /// Finds the unstated item that the final output restates at an index: by id, by index, or as the first of a
+    /// matching kind. Some gateways shift the indices.
     fn restated(
         &self,
         index: usize,
@@ -199,7 +199,7 @@ impl ResponsesDecoder {
             .or_else(|| find(&|at, draft| may_be(draft) && index_of(at).is_some_and(is_elsewhere)))
     }
 
-    /// The response has ended: takes the items that it states, and why it ended.
+    /// Handles the end of the response: applies its final items and its finish reason.
     fn finish_response(
         &mut self,
         response: Response<'_>,
@@ -228,7 +228,7 @@ impl ResponsesDecoder {
             };
             taken.insert(at);
             if let Value::Object(item) = output[index].take() {
-                // A taken item no longer tells the kind at its index.
+                // A removed item leaves its type at its index.
                 output[index] = Value::Object(Map::from_iter(
                     item.get("type").map(|kind| ("type".to_owned(), kind.clone())),
                 ));
@@ -257,7 +257,7 @@ impl ResponsesDecoder {
         Ok(Flow::End)
     }
 
-    /// Reads an event without a type, which is a whole response, or an error in the place of one.
+    /// Decodes an event without a type: a whole response, or an error.
     fn untyped(&mut self, data: &[u8], deltas: &mut VecDeque<Delta>) -> Result<Flow, ModelError> {
         let fields = serde_json::from_slice::<Map<String, Value>>(data).unwrap_or_default();
         let has = |key: &str| fields.contains_key(key);
@@ -274,11 +274,11 @@ impl ResponsesDecoder {
         }
     }
 
-    /// The blocks in the order of the output.
+    /// The blocks in output order.
     fn blocks(&mut self, is_cut: bool) -> Result<Vec<Block>, ModelError> {
         let mut items = std::mem::take(&mut self.items);
         items.sort_by_key(|item| (item.place.unwrap_or(u64::MAX), item.part));
-        // From the first item that was never stated on, an item may lack another one that it needs.
+        // From the first unstated item on, an item may lack another one that it needs.
         let mut kept = items.iter().position(|item| !item.is_stated()).unwrap_or(items.len());
         if kept < items.len() {
             while kept > 0 && items[kept - 1].kind == Kind::Reasoning {
@@ -330,7 +330,7 @@ impl ResponsesDecoder {
         at: usize,
         ids: &mut HashSet<String>,
     ) -> Result<Option<Block>, ModelError> {
-        // A call that the stop cut off is not dispatched.
+        // A truncated call is not dispatched.
         if is_cut && !(is_stated && draft.is_whole()) {
             return Ok(None);
         }
@@ -350,7 +350,7 @@ impl ResponsesDecoder {
         }
         let name = ToolName::from(draft.name.as_str());
         let own = Own::Call { id: &id, name: name.as_str(), asked: &asked };
-        // The item of a renamed call has the id of another one.
+        // The item of a renamed call has another call's id.
         let native = draft.item.filter(|_| !is_renamed).and_then(|item| self.native(own, item));
         Ok(Some(Block::ToolCall(ToolCall { id, name, asked: Content::Inline(asked), native })))
     }
@@ -363,7 +363,7 @@ impl ResponsesDecoder {
 impl Decoder for ResponsesDecoder {
     fn event(&mut self, _: &str, data: &[u8], deltas: &mut VecDeque<Delta>) -> Result<Flow, ModelError> {
         let data = data.trim_ascii();
-        // The end is an event of its own.
+        // The end is a separate event.
         if data.is_empty() || data == b"[DONE]" {
             return Ok(Flow::More);
         }
@@ -405,7 +405,7 @@ impl Decoder for ResponsesDecoder {
             Some("response.function_call_arguments.delta" | "response.custom_tool_call_input.delta") => {
                 self.arguments(&event, deltas);
             }
-            // What later versions of the protocol add, and repetitions of what deltas said.
+            // Additions of later protocol versions, and repetitions of deltas.
             Some(_) => {}
         }
         Ok(Flow::More)

@@ -1,6 +1,6 @@
 //! One output item of a response while its events arrive.
 //!
-//! It knows nothing of the items around it.
+//! It does not know the other items.
 
 use serde_json::{Map, Value, json};
 use windlass_engine::port::model::Delta;
@@ -9,17 +9,16 @@ use windlass_engine::port::model::Delta;
 pub(crate) struct Draft {
     /// Its place in the live display.
     pub part: u32,
-    /// Its place in the reply, if the provider gave one that no other item has.
+    /// Its position in the reply, if the provider sent a unique one.
     pub place: Option<u64>,
-    /// What becomes of it.
     pub kind: Kind,
     /// The provider's id of the item.
     pub id: Option<String>,
     /// Its end has not arrived.
     pub open: bool,
-    /// The item as the provider stated it in the end.
+    /// The item in the provider's final statement.
     pub item: Option<Map<String, Value>>,
-    /// Text, reasoning, arguments or input, as far as known.
+    /// Text, reasoning, arguments or input received so far.
     pub text: String,
     /// The kind of delta that the text came from, and the part of the item.
     streamed: Option<(Stream, u64)>,
@@ -27,9 +26,9 @@ pub(crate) struct Draft {
     pub call_id: Option<String>,
     /// The tool; empty until it is known.
     pub name: String,
-    /// A live display has the call's name.
+    /// The call's name was sent to the live display.
     announced: bool,
-    /// How much of the arguments or input a live display has, in bytes; `None` before the first of it.
+    /// How much of the arguments or input was sent to the live display, in bytes; `None` before the first fragment.
     shown: Option<usize>,
 }
 
@@ -60,7 +59,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// The kind of item that such a delta belongs to.
+    /// The kind of item that this delta belongs to.
     pub(crate) fn kind(self) -> Kind {
         match self {
             Self::Text => Kind::Message,
@@ -86,7 +85,7 @@ impl Kind {
         matches!(self, Self::Function | Self::Custom)
     }
 
-    /// Whether an item of one kind may be restated as one of the other.
+    /// Whether an item of one kind may be restated as the other.
     pub(crate) fn is_like(self, other: Self) -> bool {
         self == other || self.is_call() && other.is_call()
     }
@@ -117,13 +116,13 @@ impl Draft {
         }
     }
 
-    /// Whether the provider stated the item in the end.
+    /// Whether the provider's final statement contains the item.
     pub(crate) fn is_stated(&self) -> bool {
         self.item.is_some()
     }
 
-    /// Adds text to a message or to reasoning. A new part of reasoning is a new paragraph; another kind of delta repeats
-    /// what the first one said.
+    /// Adds text to a message or to reasoning. A new part of reasoning is a new paragraph. A second kind of delta
+    /// repeats the first one and is ignored.
     pub(crate) fn add_text(&mut self, stream: Stream, index: u64, more: &str) -> Option<Delta> {
         let added = match self.streamed {
             Some((first, _)) if first != stream => return None,
@@ -141,7 +140,7 @@ impl Draft {
         self.show_call(deltas);
     }
 
-    /// Passes on what a live display lacks of a call.
+    /// Emits the part of a call that the live display lacks.
     pub(crate) fn show_call(&mut self, deltas: &mut impl Extend<Delta>) {
         if self.name.is_empty() {
             return;
@@ -170,7 +169,7 @@ impl Draft {
         }
     }
 
-    /// Takes the item as the provider states it in the end; what it leaves out stays as it streamed.
+    /// Applies the provider's final statement of the item. Fields that it omits keep their streamed values.
     pub(crate) fn end(&mut self, mut item: Map<String, Value>, deltas: &mut impl Extend<Delta>) {
         self.open = false;
         if self.id.is_none() {
@@ -181,7 +180,7 @@ impl Draft {
             Kind::Message | Kind::Reasoning => {
                 let stated = text_of(self.kind, &item);
                 if stated.is_empty() {
-                    // Reasoning itself is left out: as a summary it would be one that the provider never wrote.
+                    // Raw reasoning is not inserted: as a summary, it would be one that the provider never wrote.
                     let is_summary = !matches!(self.streamed, Some((Stream::Reasoning, _)));
                     if !self.text.is_empty() && is_summary {
                         state_text(self.kind, &mut item, &self.text);
@@ -212,14 +211,14 @@ impl Draft {
             self.text = stated;
         }
         if !self.text.starts_with(&shown) {
-            // What was shown stays; the reply has what the provider stated.
+            // Emitted text stays; the reply uses the final statement.
             return;
         }
         self.show_call(deltas);
         self.close_shown(deltas);
     }
 
-    /// Passes on the end of a call's arguments.
+    /// Emits the end of a call's arguments.
     fn close_shown(&self, deltas: &mut impl Extend<Delta>) {
         let end = match (self.kind, self.shown) {
             (Kind::Custom, Some(_)) => "\"}",
@@ -232,7 +231,7 @@ impl Draft {
         }
     }
 
-    /// Adds the ciphertext that the end of the response states for reasoning that came without it.
+    /// Adds the encrypted content that the final statement has for reasoning that came without it.
     pub(crate) fn add_ciphertext(&mut self, stated: &Map<String, Value>) {
         const CIPHERTEXT: &str = "encrypted_content";
         let filled =
@@ -245,7 +244,7 @@ impl Draft {
         }
     }
 
-    /// Whether the arguments of a call are whole. None at all count as an empty object.
+    /// Whether the arguments of a call are complete. None at all count as an empty object.
     pub(crate) fn is_whole(&self) -> bool {
         match self.kind {
             Kind::Custom => self.is_stated(),
@@ -328,7 +327,7 @@ fn text_of(kind: Kind, item: &Map<String, Value>) -> String {
     if summary.is_empty() { texts("content") } else { summary }.join("\n\n")
 }
 
-/// Writes a text that streamed into an item that leaves it out.
+/// Inserts streamed text into an item that omits it.
 fn state_text(kind: Kind, item: &mut Map<String, Value>, text: &str) {
     let (key, part) = if kind == Kind::Message {
         ("content", json!({"type": "output_text", "text": text, "annotations": []}))

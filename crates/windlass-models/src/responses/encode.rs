@@ -1,6 +1,6 @@
-//! The input of a responses request, written from the history straight into the body.
+//! Encodes the input of a responses request from the history into the body.
 //!
-//! The endpoint's own items go back as it gave them. Any other block becomes an item without an id of the provider's.
+//! Items that the endpoint created are sent back unchanged. Any other block becomes an item without a provider's id.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,15 +17,15 @@ use crate::native;
 pub(crate) struct Recipient<'a> {
     /// The origin that its replies are stored with.
     pub origin: &'a Origin,
-    /// The model reads pictures.
+    /// The model reads images.
     pub reads_images: bool,
     /// The request offers tools.
     pub tools: bool,
-    /// Instructions are a field of the body, and not items.
+    /// Instructions are a separate field of the body instead of items.
     pub instructions_apart: bool,
     /// The configuration does not replace the instructions.
     pub sends_instructions: bool,
-    /// The provider keeps no copy of earlier replies.
+    /// The provider stores no copy of earlier replies.
     pub stateless: bool,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn input(call: &ModelCall, recipient: &Recipient<'_>, body: &mut Body
         Turn::System(text) => Some(text.as_str()),
         Turn::User(_) | Turn::Assistant(_) => None,
     }));
-    // A request needs an item.
+    // A request needs at least one item.
     let apart = recipient.instructions_apart && first < turns.len();
     let mut writer = Writer { recipient, body, is_first: true, texts: 0, custom: HashSet::new() };
     writer.body.raw("[");
@@ -73,12 +73,12 @@ pub(crate) fn input(call: &ModelCall, recipient: &Recipient<'_>, body: &mut Body
     Ok(())
 }
 
-/// The id of another endpoint's call, as this wire takes it.
+/// Adapts the id of another endpoint's call.
 fn fitted(id: &str) -> Cow<'_, str> {
     match turn::legal_id(id) {
         Cow::Borrowed(id) if !id.ends_with('_') => Cow::Borrowed(id),
         legal => match legal.trim_end_matches('_') {
-            // An id with nothing legal in it still names its call.
+            // An id without any valid character is replaced by its hash.
             "" => Cow::Owned(blake3::hash(id.as_bytes()).to_hex()[..16].to_owned()),
             trimmed => Cow::Owned(trimmed.to_owned()),
         },
@@ -89,7 +89,7 @@ struct Writer<'a, 'b> {
     recipient: &'b Recipient<'b>,
     body: &'b mut Body,
     is_first: bool,
-    /// Texts of other endpoints so far; each gets an id.
+    /// Number of other endpoints' texts so far; each gets an id.
     texts: usize,
     /// The ids of calls with free text as their input.
     custom: HashSet<&'a str>,
@@ -145,7 +145,7 @@ impl<'a> Writer<'a, '_> {
                 self.body.data_url("application/pdf", bytes);
                 self.body.raw(",\"filename\":\"document.pdf\"}");
             }
-            // A result has no results.
+            // A result contains no results.
             Part::Result(_) => {}
         }
     }
@@ -157,7 +157,7 @@ impl<'a> Writer<'a, '_> {
     }
 
     fn assistant(&mut self, items: &'a [Item<'a>]) {
-        // Without a stored copy, an item that follows reasoning without its ciphertext has lost its partner.
+        // Without a stored copy, an item after reasoning without encrypted content has lost its pair.
         let mut is_unpaired = false;
         for item in items {
             if let Item::Reasoning { text, native } = item {

@@ -1,6 +1,6 @@
 //! The fields of a responses request beside its input.
 //!
-//! What depends on the history (the instructions) is not among them.
+//! Fields that depend on the history (the instructions) are not included.
 
 use serde_json::{Map, Value, json};
 use windlass_engine::port::model::{ModelCall, ModelError};
@@ -29,7 +29,7 @@ pub(super) fn encode(
     let fields = [
         ("max_output_tokens", options.max_output_tokens.map(Value::from)),
         ("temperature", options.temperature.map(Value::from)),
-        // Said and not left to defaults, because gateways differ in theirs. (SK-L2)
+        // Stated explicitly, because gateways have different defaults. (SK-L2)
         ("tool_choice", facts.tools.then(|| "auto".into())),
         ("tools", (!tools.is_empty()).then_some(Value::Array(tools))),
         ("text", settings.output_schema.as_ref().map(format)),
@@ -38,11 +38,11 @@ pub(super) fn encode(
     if let Some(thinking) = options.thinking {
         reasoning(facts.preset, &wire.model, thinking).apply(&mut body, facts)?;
     }
-    // The provider's default is to keep a copy of everything.
+    // By default, the provider stores a copy of everything.
     body.insert("store".to_owned(), false.into());
     settings::merge(&mut body, extra_body);
     body.insert("stream".to_owned(), true.into());
-    // Without a stored copy, reasoning goes back only with its ciphertext.
+    // Without a stored copy, reasoning can be sent back only with its encrypted content.
     if body.contains_key("reasoning") || body["store"] == false {
         include(&mut body, "reasoning.encrypted_content");
     }
@@ -72,7 +72,7 @@ fn format(wanted: &Value) -> Value {
         "schema": schema::for_openai(wanted), "strict": true}})
 }
 
-/// Says reasoning in the words of the endpoint.
+/// Encodes reasoning for the endpoint.
 fn reasoning(preset: &Preset, model: &str, thinking: Thinking) -> Mapping {
     fn effort(word: &str) -> Value {
         json!({"reasoning": {"effort": word}})
@@ -82,7 +82,7 @@ fn reasoning(preset: &Preset, model: &str, thinking: Thinking) -> Mapping {
         Some("xai") => openai::xai_reasoning(model, thinking, effort),
         Some("openrouter") => openai::openrouter_reasoning(model, thinking),
         Some(_) if preset.cloud.is_none() => Mapping::Refused("the provider has no such wire of its own"),
-        // The words that most endpoints copy.
+        // The fields that most endpoints copy.
         Some(_) | None => match thinking {
             Thinking::Level(level) => Mapping::Fields(effort(level.as_str())),
             Thinking::Off | Thinking::Budget(_) => Mapping::Nothing,

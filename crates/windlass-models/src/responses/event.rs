@@ -1,6 +1,6 @@
 //! One event of a responses stream, borrowed from its bytes.
 //!
-//! Deltas are read into structs. Items stay JSON, because they are returned to the provider as they came.
+//! Deltas are parsed into structs. Items stay JSON, because they are returned to the provider unchanged.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -27,18 +27,18 @@ pub(crate) struct Event<'a> {
     /// More text, reasoning, arguments or input.
     #[serde(borrow)]
     pub delta: Text<'a>,
-    /// An item as it begins or as it ends.
+    /// The initial or the final state of an item.
     pub item: Object<Map<String, Value>>,
-    /// The response, in events about the whole of it.
+    /// The response, in events about the whole response.
     #[serde(borrow)]
     pub response: Object<Response<'a>>,
 }
 
-/// The response as its last event states it.
+/// The response as stated in its last event.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Response<'a> {
-    /// Whether and how it ended.
+    /// The state of the response.
     #[serde(borrow)]
     pub status: Text<'a>,
     /// Why it is incomplete.
@@ -48,7 +48,7 @@ pub(crate) struct Response<'a> {
     pub output: List<Value>,
     /// Token counts.
     pub usage: Object<ResponsesUsage>,
-    /// The model that answers.
+    /// The name of the responding model.
     #[serde(borrow)]
     pub model: Text<'a>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Response<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct IncompleteDetails<'a> {
-    /// The provider's word for it.
+    /// The provider's reason code.
     #[serde(borrow)]
     pub reason: Text<'a>,
 }
@@ -86,7 +86,7 @@ struct OutputDetails {
 }
 
 impl ResponsesUsage {
-    /// The counts as Windlass has them. A count that is absent is unknown.
+    /// Converts the counts to Windlass's form. An absent count is unknown.
     pub(crate) fn totals(&self) -> Usage {
         let input = self.input_tokens_details.0.as_ref();
         Usage {

@@ -19,7 +19,7 @@ use crate::stream::decoder::Decoder;
 use crate::stream::sse::{EventReader, Flow};
 use crate::transport::{ByteStream, Link, LinkOptions, Remainder};
 
-/// Longest body of a reply. Text is bounded by the engine; this bounds what is no text, such as generated pictures.
+/// Largest body of a reply. The engine limits text; this limits other content, such as generated images.
 const BODY_MAX_BYTES: usize = 128 * 1024 * 1024;
 
 /// The stream of one call. Nothing is sent before it is polled.
@@ -36,7 +36,7 @@ pub(crate) struct EventStream {
 enum State {
     Opening(BoxFuture<'static, Result<ByteStream, ModelError>>),
     Reading(ByteStream),
-    /// The deltas are passed on first.
+    /// Ended; the remaining deltas are passed on first.
     Ended(Box<Result<Reply, ModelError>>),
     Done,
 }
@@ -62,7 +62,7 @@ impl EventStream {
         }
     }
 
-    /// Reads a chunk; returns the outcome if the chunk ended the reply.
+    /// Reads a chunk. Returns the outcome if the chunk ended the reply.
     fn read(&mut self, chunk: &[u8]) -> Option<Result<Reply, ModelError>> {
         self.body_bytes += chunk.len();
         if self.body_bytes > BODY_MAX_BYTES {
@@ -78,10 +78,10 @@ impl EventStream {
         }
     }
 
-    /// Ends the reply. The rest of the body is left to the endpoint, so that the connection can be used again.
+    /// Ends the reply. The endpoint reads the rest of the body, so that the connection can be reused.
     fn end(&mut self, outcome: Result<Reply, ModelError>) {
         let whole = outcome.is_ok();
-        // Dropping the body hands its rest over.
+        // Dropping the body moves its rest to `remainder`.
         self.state = State::Ended(Box::new(outcome));
         if whole {
             self.remainder.leave_to(&self.endpoint);

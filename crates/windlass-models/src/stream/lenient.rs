@@ -1,7 +1,6 @@
-//! Fields of a provider's JSON, read leniently: a value of another type counts as absent, as it would for a client
-//! that reads one field after the other.
+//! Lenient parsing of a provider's JSON fields: a value of another type counts as absent.
 //!
-//! Text borrows from the event where it has no escapes.
+//! Text is borrowed from the event if it has no escapes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,7 +20,7 @@ impl Text<'_> {
     }
 }
 
-/// An integer that is not negative, also one that is spelled `12.0` or `"12"`.
+/// A non-negative integer, also if written as `12.0` or `"12"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count(pub Option<u64>);
 
@@ -45,8 +44,8 @@ impl<T> Default for List<T> {
     }
 }
 
-/// The bytes of an event that can be read after all: bytes that are no text are replaced, as browsers do, and of a
-/// repeated key the last value counts. `None` if the event is not JSON, or has another form.
+/// Repairs the bytes of an invalid event: invalid UTF-8 is replaced, as in browsers, and of duplicate keys the last
+/// value is kept. Returns `None` if the event is not JSON or has another form.
 pub(crate) fn repaired(data: &[u8], error: &serde_json::Error) -> Option<Vec<u8>> {
     if std::str::from_utf8(data).is_err() {
         return Some(String::from_utf8_lossy(data).into_owned().into_bytes());
@@ -56,7 +55,7 @@ pub(crate) fn repaired(data: &[u8], error: &serde_json::Error) -> Option<Vec<u8>
     (repaired != data).then_some(repaired)
 }
 
-/// The visits that read a value of another type as absent.
+/// The visitor methods that treat a value of another type as absent.
 macro_rules! absent {
     ($($kind:ident)*) => { $(absent!(@ $kind);)* };
     (@ bool) => { fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> { Ok(Self::Value::default()) } };

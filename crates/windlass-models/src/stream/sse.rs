@@ -7,7 +7,7 @@
 use windlass_engine::port::model::ModelError;
 use windlass_machine::FailureClass;
 
-/// Largest event. Only a generated picture comes near it: base64 of some 20 megabytes.
+/// Largest event. Only generated images come near it: about 20 megabytes in base64.
 const EVENT_MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// Whether a reply continues after an event.
@@ -19,17 +19,17 @@ pub(crate) enum Flow {
     End,
 }
 
-/// Splits a body into events, however its bytes are cut into chunks.
+/// Splits a body into events, regardless of its chunks.
 #[derive(Default)]
 pub(crate) struct EventReader {
     /// The beginning of a line whose end has not arrived.
     line: Vec<u8>,
-    /// The `event` field of the current event; empty where it has none.
+    /// The `event` field of the current event; empty if it has none.
     name: String,
     /// The `data` lines of the current event, joined by line feeds.
     data: Vec<u8>,
     has_data: bool,
-    /// The last byte was a carriage return: a line feed that follows belongs to it.
+    /// The last byte was a carriage return; a following line feed belongs to it.
     after_return: bool,
     /// A first line has been read, so a byte-order mark can no longer follow.
     started: bool,
@@ -82,7 +82,7 @@ impl EventReader {
         }
     }
 
-    /// Takes one whole line; returns whether it ended an event with data.
+    /// Processes one whole line. Returns whether it ended an event with data.
     fn read_line(&mut self, line: &[u8]) -> bool {
         const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
         let line = if self.started { line } else { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) };

@@ -1,6 +1,6 @@
-//! The table is the model library's catalogue, in another form.
+//! The table equals the model library's catalogue in another form.
 //!
-//! With `WINDLASS_RENEW` set, the first test writes it.
+//! With `WINDLASS_RENEW` set, the first test writes the table.
 
 use rig_core::catalog::{Catalog, ModelSpec as LibrarySpec, Sampling as LibrarySampling};
 use windlass_engine::port::model::Price;

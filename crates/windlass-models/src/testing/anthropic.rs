@@ -67,7 +67,7 @@ pub(super) fn frames(name: &str) -> Option<Vec<String>> {
     })
 }
 
-/// The first frames of a reply, in the middle of its first block.
+/// The first frames of a reply, up to the middle of its first block.
 pub(super) fn beginning() -> Vec<String> {
     ok().into_iter().take(6).collect()
 }

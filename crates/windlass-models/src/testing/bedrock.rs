@@ -1,11 +1,11 @@
 //! Scenarios of Bedrock's Converse wire, in the binary frames of AWS event streams.
 //!
-//! Events and framing follow the public protocol; the texts are made up. The encoder is the kit's own, so that the
-//! SDK's decoder is what it is checked against.
+//! Events and framing follow the public protocol; the texts are invented. The kit has its own encoder, so that it tests
+//! the SDK's decoder.
 
 use serde_json::{Value, json};
 
-/// The type of such a body.
+/// The content type of the body.
 pub(super) const CONTENT_TYPE: &str = "application/vnd.amazon.eventstream";
 
 /// The frames of a scenario of this wire.
@@ -43,7 +43,7 @@ pub(super) fn frames(name: &str) -> Option<Vec<Vec<u8>>> {
     })
 }
 
-/// The first frames of a reply that goes no further.
+/// The first frames of a reply that stops.
 pub(super) fn beginning() -> Vec<Vec<u8>> {
     vec![start(), grown(0, json!({"text": "partial"}))]
 }
@@ -98,8 +98,8 @@ fn event(kind: &str, payload: &Value) -> Vec<u8> {
     frame("event", kind, payload)
 }
 
-/// One message: a prelude of both lengths with its checksum, string headers, the payload, a checksum over all
-/// (the AWS specification "Amazon Event Stream").
+/// One message: a prelude of both lengths with its checksum, string headers, the payload, and a checksum of all (the
+/// AWS specification "Amazon Event Stream").
 fn frame(message_type: &str, kind: &str, payload: &Value) -> Vec<u8> {
     /// The type byte of a string header.
     const STRING: u8 = 7;

@@ -8,11 +8,11 @@ use super::data;
 
 const DONE: &str = "data: [DONE]\n\n";
 
-/// More tokens than there are: twenty such figures do not fit 64 bits.
+/// An absurd token count: twenty of them exceed 64 bits.
 const HUGE: u64 = 1_000_000_000_000_000_000;
 
-/// The frames of a scenario of this wire; `oai-flood-2000` is a text of so many chunks,
-/// `oai-calls500` a reply with so many calls.
+/// The frames of a scenario of this wire. `oai-flood-2000` is a text of 2,000 chunks, `oai-calls500` a reply with 500
+/// calls.
 pub(super) fn frames(name: &str) -> Option<Vec<String>> {
     if let Some(count) = name.strip_prefix("oai-flood-") {
         return Some(flood(count.parse().ok()?));
@@ -43,7 +43,7 @@ pub(super) fn frames(name: &str) -> Option<Vec<String>> {
                 chunk(delta, Some("tool_calls")),
             ])
         }
-        // Two calls under one index, told apart by their ids only.
+        // Two calls under one index, distinguished only by their ids.
         "oai-index0" => finished(vec![
             calls(&[call(Some(0), "call_A", "get_weather", r#"{"city":"Paris"}"#)]),
             calls(&[call(Some(0), "call_B", "get_time", r#"{"tz":"CET"}"#)]),
@@ -124,7 +124,7 @@ fn endings(name: &str) -> Option<Vec<String>> {
     })
 }
 
-/// A gateway that says of no reply why it ended; the last one broke off in the middle of a call.
+/// A gateway that never sends a finish reason; the last reply breaks off in the middle of a call.
 fn no_reason(kind: &str) -> Option<Vec<String>> {
     let weather = |arguments| vec![calls(&[call(Some(0), "call_A", "get_weather", arguments)])];
     match kind {
@@ -190,7 +190,7 @@ fn content_parts() -> Vec<String> {
     ])
 }
 
-/// Late reasoning, text between calls, a call with a field of the provider's own, arguments that begin with a literal
+/// Late reasoning, text between calls, a call with a provider-specific field, arguments that begin with a literal
 /// `null`, and another alternative.
 fn odd() -> Vec<String> {
     let extra = json!({"google": {"thought_signature": "SIG"}});

@@ -40,7 +40,7 @@ fn ok() -> Vec<String> {
     ]
 }
 
-/// Signatures that come alone, a call without arguments or an id, a picture, an unknown part, and a part without content.
+/// Separate signatures, a call without arguments or an id, an image, an unknown part, and a part without content.
 fn odd() -> Vec<String> {
     vec![
         chunk(json!([{"thoughtSignature": "FIRST"}]), None),

@@ -1,10 +1,10 @@
-//! A model provider that replays hard cases of the real wire formats over plain TCP.
+//! A model provider that replays difficult cases of the real wire formats over plain TCP.
 //!
-//! The first segment of a request's path names the scenario ([`scenario`]); suffixes change how the answer
-//! is carried: `@clean` closes the connection after the last frame, `@reset` breaks the chunked body off,
-//! `-307`, `-429`, `-529`, `-502html`, `-html200` answer with a status or a page, `-noheaders` never answers,
-//! `-headers` sends headers without an end, `-plain` calls the stream plain text, and `-stall` falls silent in the middle.
-//! Every request is kept for the test to read.
+//! The first segment of a request's path names the scenario ([`scenario`]). Suffixes change the transport: `@clean`
+//! closes the connection after the last frame, `@reset` breaks off the chunked body, and `-307`, `-429`, `-529`,
+//! `-502html`, `-html200` respond with a status or a page. `-noheaders` never responds, `-headers` sends endless
+//! headers, `-plain` sends the stream as plain text, and `-stall` stops in the middle. Every request is kept for the
+//! test to read.
 
 mod anthropic;
 mod bedrock;
@@ -33,7 +33,7 @@ use crate::responses::ResponsesDecoder;
 use crate::stream::decoder::Decoder;
 use crate::stream::sse::{EventReader, Flow};
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoggedRequest {
     /// The scenario with its suffixes.
@@ -42,20 +42,20 @@ pub struct LoggedRequest {
     pub path: String,
     /// Header names in lower case, in order.
     pub headers: Vec<(String, String)>,
-    /// The body; `Null` where it was no JSON.
+    /// The body; `Null` if it is not JSON.
     pub body: Value,
     /// The body's bytes as text.
     pub text: String,
 }
 
 impl LoggedRequest {
-    /// A header's value.
+    /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// A running provider; it ends when dropped.
+/// A running provider; it stops when dropped.
 pub struct ProviderServer {
     address: SocketAddr,
     log: Arc<Mutex<Vec<LoggedRequest>>>,
@@ -83,30 +83,30 @@ impl ProviderServer {
             while let Ok((stream, _)) = listener.accept().await {
                 accepted.fetch_add(1, Ordering::Relaxed);
                 let shared = Arc::clone(&shared);
-                // A connection that breaks is part of many scenarios.
+                // Broken connections are part of many scenarios.
                 tokio::spawn(async move { serve(stream, &shared).await.ok() });
             }
         });
         Ok(Self { address, log, gone, connections, task })
     }
 
-    /// The address of a scenario, to which a wire adds its own path.
+    /// The URL of a scenario, to which a wire appends its path.
     pub fn url(&self, scenario: &str) -> String {
         format!("http://{}/{scenario}", self.address)
     }
 
-    /// Every request so far.
+    /// Every request received so far.
     pub fn requests(&self) -> Vec<LoggedRequest> {
-        // A panic while the list is locked cannot leave it half written: it is only pushed to and cloned.
+        // A panic cannot leave the list half written: it is only pushed to and cloned.
         self.log.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// How many connections have been opened so far.
+    /// How many connections were opened so far.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many clients have left in the middle of an answer.
+    /// Waits until `count` clients have disconnected in the middle of a response.
     pub async fn disconnected(&self, count: usize) {
         let mut gone = self.gone.clone();
         // The sender lives as long as the accepting task, which ends with `self`.
@@ -120,7 +120,7 @@ impl Drop for ProviderServer {
     }
 }
 
-/// The frames of a scenario; `None` where there is no such.
+/// The frames of a scenario; `None` if it does not exist.
 pub fn scenario(name: &str) -> Option<Vec<String>> {
     anthropic::frames(name)
         .or_else(|| chat::frames(name))
@@ -128,25 +128,25 @@ pub fn scenario(name: &str) -> Option<Vec<String>> {
         .or_else(|| gemini::frames(name))
 }
 
-/// The deltas of a chat reply whose body arrives in these pieces, and its outcome.
+/// The deltas and outcome of a chat reply whose body arrives in these chunks.
 pub(crate) fn read_chat_reply<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let origin = Arc::new(Origin { api: WireKind::OpenaiChat.api().to_owned(), model: "p/m".into() });
     read_reply(ChatDecoder::new(Dialect::of("", true), origin), pieces)
 }
 
-/// The deltas of a messages reply whose body arrives in these pieces, and its outcome.
+/// The deltas and outcome of a messages reply whose body arrives in these chunks.
 pub(crate) fn read_messages_reply<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let origin = Arc::new(Origin { api: WireKind::Anthropic.api().to_owned(), model: "p/m".into() });
     read_reply(MessagesDecoder::new(origin, true), pieces)
 }
 
-/// The deltas of a Gemini reply whose body arrives in these pieces, and its outcome.
+/// The deltas and outcome of a Gemini reply whose body arrives in these chunks.
 pub(crate) fn read_generate_reply<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let origin = Arc::new(Origin { api: WireKind::Gemini.api().to_owned(), model: "p/m".into() });
     read_reply(GenerateDecoder::new(origin, true), pieces)
 }
 
-/// The deltas of a responses reply whose body arrives in these pieces, and its outcome.
+/// The deltas and outcome of a responses reply whose body arrives in these chunks.
 pub(crate) fn read_responses_reply<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let origin = Arc::new(Origin { api: WireKind::OpenaiResponses.api().to_owned(), model: "p/m".into() });
     read_reply(ResponsesDecoder::new(origin, true), pieces)
@@ -172,27 +172,27 @@ fn read_reply<'a>(mut decoder: impl Decoder, pieces: impl IntoIterator<Item = &'
     (deltas.into(), outcome.unwrap_or_else(|| decoder.finish()))
 }
 
-/// Reads a responses reply in one piece and in two, for fuzzing: a panic is a finding.
+/// Decodes a responses reply in one piece and in two, for fuzzing. A panic is a finding.
 pub fn responses_reply(bytes: &[u8]) {
     assert_eq!(read_responses_reply([bytes]), read_responses_reply(halves(bytes)), "pieces do not matter");
 }
 
-/// Reads a Gemini reply in one piece and in two, for fuzzing: a panic is a finding.
+/// Decodes a Gemini reply in one piece and in two, for fuzzing. A panic is a finding.
 pub fn generate_reply(bytes: &[u8]) {
     assert_eq!(read_generate_reply([bytes]), read_generate_reply(halves(bytes)), "pieces do not matter");
 }
 
-/// Reads a messages reply in one piece and in two, for fuzzing: a panic is a finding.
+/// Decodes a messages reply in one piece and in two, for fuzzing. A panic is a finding.
 pub fn messages_reply(bytes: &[u8]) {
     assert_eq!(read_messages_reply([bytes]), read_messages_reply(halves(bytes)), "pieces do not matter");
 }
 
-/// Reads a chat reply in one piece and in two, for fuzzing: a panic is a finding.
+/// Decodes a chat reply in one piece and in two, for fuzzing. A panic is a finding.
 pub fn chat_reply(bytes: &[u8]) {
     assert_eq!(read_chat_reply([bytes]), read_chat_reply(halves(bytes)), "pieces do not matter");
 }
 
-/// Bytes cut in two where the first one says.
+/// Splits bytes at a position that the first byte determines.
 fn halves(bytes: &[u8]) -> [&[u8]; 2] {
     let (first, second) = bytes.split_at(bytes.first().map_or(0, |first| usize::from(*first) % bytes.len()));
     [first, second]
@@ -255,7 +255,7 @@ async fn read_request(stream: &mut BufReader<TcpStream>) -> std::io::Result<Opti
     }))
 }
 
-/// Answers a request; `false` where the connection ends with it.
+/// Responds to a request. Returns `false` if the connection ends with it.
 async fn answer(stream: &mut BufReader<TcpStream>, name: &str, shared: &Shared) -> std::io::Result<bool> {
     if let Some((status, headers, body)) = whole_answer(name) {
         let head = format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len());
@@ -268,7 +268,7 @@ async fn answer(stream: &mut BufReader<TcpStream>, name: &str, shared: &Shared) 
     }
     if name.ends_with("-headers") {
         stream.write_all(b"HTTP/1.1 200 OK\r\n").await?;
-        // Until the client has enough of it.
+        // Until the client disconnects.
         while stream.write_all(b"x-more: and more\r\n").await.is_ok() {}
         return Ok(false);
     }
@@ -299,7 +299,7 @@ async fn answer(stream: &mut BufReader<TcpStream>, name: &str, shared: &Shared) 
     Ok(true)
 }
 
-/// The type and the frames of a scenario's body.
+/// The content type and the frames of a scenario's body.
 fn frames(name: &str, stalls: bool) -> (&'static str, Vec<Vec<u8>>) {
     if name.starts_with("br-") {
         let frames = if stalls { Some(bedrock::beginning()) } else { bedrock::frames(name) };
@@ -318,7 +318,7 @@ async fn wait_for_leave(stream: &mut BufReader<TcpStream>, shared: &Shared) {
     shared.gone.send_modify(|gone| *gone += 1);
 }
 
-/// Status, headers and body of a scenario that is no stream.
+/// Status, headers and body of a scenario that is not a stream.
 fn whole_answer(name: &str) -> Option<(&'static str, &'static str, String)> {
     const JSON: &str = "content-type: application/json\r\nrequest-id: req_1\r\n";
     const LATER: &str = "content-type: application/json\r\nrequest-id: req_1\r\nretry-after: 7\r\n\

@@ -127,7 +127,7 @@ fn custom() -> Vec<String> {
     ]
 }
 
-/// A gateway that leaves out positions and beginnings, and the ciphertext until the end.
+/// A gateway that omits positions and beginnings, and sends the encrypted content only at the end.
 fn bare() -> Vec<String> {
     let reasoning = |ciphertext: Value| {
         json!({"id": "rs_1", "type": "reasoning", "encrypted_content": ciphertext,
@@ -153,7 +153,7 @@ fn bare() -> Vec<String> {
     ]
 }
 
-/// A hosted tool's item, and items that only the end states.
+/// A hosted tool's item, and items that only the final statement contains.
 fn hosted() -> Vec<String> {
     let search = json!({"id": "ws_1", "type": "web_search_call", "status": "completed",
         "action": {"type": "search", "query": "rust"}});
@@ -170,7 +170,7 @@ fn hosted() -> Vec<String> {
     ]
 }
 
-/// The items of the reply as the provider states them in the end.
+/// The items of the reply in the provider's final statement.
 fn output() -> Value {
     json!([
         {"id": "rs_1", "type": "reasoning", "encrypted_content": "gAAAENC1",

@@ -1,6 +1,6 @@
-//! The assistant's messages: text, reasoning, calls, and parts of the provider's own.
+//! Encodes assistant messages: text, reasoning, calls, and provider-specific parts.
 //!
-//! Items that the endpoint made are sent back as they came; another endpoint's reasoning is left out.
+//! Items that the endpoint created are sent back unchanged; another endpoint's reasoning is omitted.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::history::turn::native_of;
 use crate::native;
 
 impl<'a> Writer<'a, '_> {
-    /// Writes an assistant message; returns whether it had anything to send.
+    /// Writes an assistant message. Returns whether it has content to send.
     pub(super) fn assistant(&mut self, message: &'a Message) -> Result<bool, ModelError> {
         // Ids of a foreign message are kept if they are valid on every wire.
         let own = message.blocks.iter().any(|block| self.own(native_of(block)).is_some())
@@ -57,7 +57,7 @@ impl<'a> Writer<'a, '_> {
         Ok(true)
     }
 
-    /// Writes the content: one string, or a list where a part of it is not text.
+    /// Writes the content: one string, or a list if some part is not text.
     fn assistant_content(&mut self, content: &[Segment<'_>]) {
         if content.is_empty() {
             return;
@@ -143,7 +143,7 @@ impl<'a> Writer<'a, '_> {
         Ok(())
     }
 
-    /// The item, if the endpoint itself made it.
+    /// The item, if this endpoint created it.
     fn own(&self, native: Option<&'a Native>) -> Option<&'a Native> {
         native.filter(|native| *native.origin == *self.recipient.origin)
     }
@@ -188,7 +188,7 @@ impl<'a> Writer<'a, '_> {
     }
 }
 
-/// What an assistant message consists of.
+/// The parts of an assistant message.
 #[derive(Default)]
 struct Turn<'a> {
     content: Vec<Segment<'a>>,
@@ -203,7 +203,7 @@ struct Turn<'a> {
 /// A piece of an assistant message's content.
 enum Segment<'a> {
     Text(Cow<'a, str>),
-    /// A content part of the provider's own.
+    /// A provider-specific content part.
     Item(Value),
 }
 
@@ -214,7 +214,7 @@ struct SentCall<'a> {
 }
 
 impl Turn<'_> {
-    /// Adds a reasoning block: a content part where its item is one, else fields of the message.
+    /// Adds a reasoning block: as a content part if its item is one, otherwise as fields of the message.
     fn reasoning(&mut self, item: Value, shown: &str) {
         if item.get("type").is_some() {
             self.content.push(Segment::Item(item));

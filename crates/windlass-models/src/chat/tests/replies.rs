@@ -1,6 +1,6 @@
-//! Recorded and damaged replies: both decoders read the same from them, and no cut makes a reply complete.
+//! Recorded and damaged replies: both decoders produce the same, and no truncated reply counts as complete.
 //!
-//! The bytes of a reply can arrive in any pieces.
+//! The bytes of a reply may arrive in any chunks.
 
 use windlass_machine::{Block, FailureClass};
 
@@ -41,13 +41,13 @@ const ORACLE: Oracle = Oracle {
     ours: |pieces| reading(testing::read_chat_reply(pieces)),
     theirs,
     scenarios: &SCENARIOS,
-    // A call that cannot be answered makes the reply incomplete, while the library leaves it out. And an empty reason is
-    // no reason: `[DONE]` alone does not show that the arguments are whole.
+    // A call that cannot be answered makes the reply incomplete, while the library omits the call. An empty reason
+    // counts as none: `[DONE]` alone does not prove that the arguments are complete.
     explained: |ours| {
         failed_with(ours, "a tool call without a name")
             || failed_with(ours, "a tool call that was not finished")
     },
-    // Where the reason has arrived, only the usage and the end of the stream are missing.
+    // After the reason, only the usage and the end of the stream are missing.
     end: |frame| frame.contains("[DONE]") || frame.contains("\"finish_reason\":\""),
 };
 
@@ -58,7 +58,7 @@ fn theirs(body: &[u8]) -> Reading {
 #[test]
 fn recorded_replies_are_read_alike() {
     ORACLE.check_recorded();
-    // The input of a custom call has a JSON form only once it is whole, so it is not shown while it streams.
+    // The input of a custom call has a JSON form only once it is complete, so it is not displayed while it streams.
     let body = recorded("oai-custom").concat();
     assert_eq!(reading(testing::read_chat_reply([body.as_bytes()])).outcome, theirs(body.as_bytes()).outcome);
 }
@@ -73,7 +73,7 @@ fn a_cut_reply_is_never_complete() {
     ORACLE.check_cut();
 }
 
-/// Our reading of chunks with these choices: stop or class of the failure, then the blocks.
+/// Our decoding of chunks with these choices: stop reason or failure class, then the blocks.
 fn read(choices: &[&str]) -> String {
     let frames = choices.iter().map(|choice| format!("data: {{\"choices\":[{choice}]}}\n\n"));
     let body = frames.collect::<String>() + "data: [DONE]\n\n";
@@ -90,7 +90,7 @@ fn read(choices: &[&str]) -> String {
     }
 }
 
-/// What the library reads in another way, because it has no rule for it.
+/// Cases that the library decodes differently, because it has no rule for them.
 #[test]
 fn what_single_endpoints_send() {
     let call = |id: &str, arguments: &str| {
@@ -104,7 +104,7 @@ fn what_single_endpoints_send() {
     assert_eq!(read(&[said, &ends("error")]), "Transient");
     assert_eq!(read(&[said, &ends("abort")]), "Transient");
     assert_eq!(read(&[said, &ends("insufficient_system_resource")]), "Overloaded");
-    // A call that a filter or the cap cut off is not dispatched.
+    // A call that a filter or the output cap truncated is not dispatched.
     assert_eq!(read(&[&call("", "{\"a\":"), &ends("content_filter")]), "Refusal");
     assert_eq!(read(&[&call("", ""), &ends("length")]), "MaxTokens");
     assert_eq!(read(&[&call("", ""), &ends("tool_calls")]), "ToolCalls f{}");

@@ -18,7 +18,7 @@ use crate::oracle::history::{self, Items};
 use crate::oracle::request;
 use crate::settings::{self, Facts};
 
-/// Endpoints of every kind, with models that read pictures and that do not.
+/// Endpoints of every kind, with models that read images and models that do not.
 const MODELS: [(&str, &str); 16] = [
     ("openai-chat", "gpt-5.2"),
     ("openai-compatible", "model-x"),
@@ -38,8 +38,8 @@ const MODELS: [(&str, &str); 16] = [
     ("qwen", "qwen3"),
 ];
 
-/// What a chat endpoint might have made. Ids of the responses wire are not among them: the library keeps their bar where
-/// it fills a reasoning field in, and replaces it elsewhere.
+/// Items that a chat endpoint might have created. Ids of the responses wire are excluded: the library keeps their bar
+/// only if it fills in a reasoning field.
 fn items() -> Items {
     let details = json!([{"type": "reasoning.text", "text": null, "signature": "S", "index": 0}]);
     let call = json!({"id": "call_1", "type": "function", "function": {"name": "f", "arguments": null}, "extra": {"s": 1}});
@@ -84,7 +84,7 @@ fn bodies(provider: &str, model: &str, call: &ModelCall) -> [Value; 2] {
     [ours, theirs].map(|request| comparable(serde_json::from_slice(request.body()).unwrap()))
 }
 
-/// Gives reasoning to the library as the chat wire sends it.
+/// Places the reasoning where the chat wire sends it, for the library.
 fn place_reasoning(messages: &mut Vec<LibraryMessage>, target: &dyn ReplayTarget, field: ReasoningField) {
     let is_reasoning = |block: &AssistantContent| matches!(block, AssistantContent::Reasoning(_));
     for message in messages.iter_mut() {
@@ -106,9 +106,8 @@ fn place_reasoning(messages: &mut Vec<LibraryMessage>, target: &dyn ReplayTarget
     messages.retain(|message| !is_empty(message));
 }
 
-/// A body without what the encoders spell differently on purpose: arguments go out as the model wrote them, while the
-/// library encodes them again; the reasoning field that a model demands stands before the calls; and one sentence
-/// stands for adjacent pictures also where a message without content lies between them.
+/// A body without intended differences. Arguments are sent as the model wrote them, while the library re-encodes them.
+/// A required reasoning field precedes the calls. Adjacent images produce one sentence, even across an empty message.
 fn comparable(mut body: Value) -> Value {
     let messages = body.get_mut("messages").and_then(Value::as_array_mut);
     for message in messages.into_iter().flatten() {
@@ -149,15 +148,17 @@ proptest! {
         settings in request::settings(),
     ) {
         let mut messages = messages;
-        // Where results are text, a picture in one follows it; the library loses it if the endpoint takes it in results.
+        // If results are text, their images follow them. The library drops the images if the endpoint accepts them in
+        // results.
         let tools = tools || provider == "llamacpp";
         if !tools || matches!(provider, "perplexity" | "hyperbolic") {
-            // Calls that are sent as text have the arguments as written; the library sorts their keys.
+            // Calls sent as text have the arguments as written; the library sorts their keys.
             request::plain_arguments(&mut messages);
         }
         let tail = request::tail_of(&messages, tail);
         let mut call = history::call(messages, tools, tail);
-        // A schema goes out at once, while the library holds it back beside tools; marks are another endpoint's.
+        // We send a schema at once, while the library delays it until after tool use. Cache marks belong to another
+        // endpoint.
         call.request.settings = ModelSettings { output_schema: None, cache: CacheMarks::Off, ..settings };
         check(provider, model, &call);
     }

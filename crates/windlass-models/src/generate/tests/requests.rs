@@ -1,6 +1,6 @@
 //! Random histories and settings: both encoders write the same requests.
 //!
-//! The library states fields that have no value, and that a part is no thought; ours leaves them out.
+//! The library writes fields without a value, and marks parts that are no thoughts; ours omits both.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn comparable(mut body: Value) -> Value {
     }
     for content in body["contents"].as_array_mut().unwrap() {
         content["parts"].as_array_mut().unwrap().iter_mut().for_each(plain);
-        // A text of blanks is left out.
+        // Blank texts are omitted.
         content["parts"].as_array_mut().unwrap().retain(|part| {
             let is_blank = part["text"].as_str().is_some_and(|text| text.trim().is_empty());
             !is_blank || part.as_object().unwrap().len() > 1

@@ -1,6 +1,6 @@
-//! The model library as the oracle of the messages wire.
+//! The model library as the oracle of the messages decoder.
 //!
-//! The library takes the last but one event for the end of a reply. Here a reply is complete with `message_stop`.
+//! The library ends a reply at the last event but one. Here a reply is complete with `message_stop`.
 
 use crate::config::WireKind;
 use crate::failure;
@@ -26,8 +26,8 @@ const ORACLE: Oracle = Oracle {
         "anth-cut-afterdelta",
         "anth-cut-nostop",
     ],
-    // A call that cannot be answered makes the reply incomplete, while the library leaves it out. And an event that is
-    // named `error` is one even if its data has another type.
+    // A call that cannot be answered makes the reply incomplete, while the library omits the call. An event named
+    // `error` is an error even if its data has another type.
     explained: |ours| failed_with(ours, "a tool call without a name") || failed_with(ours, "Overloaded"),
     end: |frame| frame.contains("message_stop"),
 };

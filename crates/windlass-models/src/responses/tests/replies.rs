@@ -1,6 +1,6 @@
-//! The model library as the oracle of the responses wire.
+//! The model library as the oracle of the responses decoder.
 //!
-//! Where the two differ on purpose, the difference is listed with its reason in the test that meets it.
+//! Each intended difference is listed with its reason in the test that encounters it.
 
 use windlass_machine::Block;
 
@@ -23,8 +23,8 @@ const ORACLE: Oracle = Oracle {
         "resp-bare",
         "resp-hosted",
     ],
-    // A call that cannot be answered, or that was never finished, makes the reply incomplete. The library leaves out the
-    // one and dispatches the other.
+    // A call that cannot be answered, or that is incomplete, makes the reply incomplete. The library omits the former
+    // and dispatches the latter.
     explained: |ours| {
         failed_with(ours, "a tool call without a name")
             || failed_with(ours, "a tool call that was not finished")
@@ -37,7 +37,7 @@ fn recorded_replies_are_read_alike() {
     ORACLE.check_recorded();
 }
 
-/// Our reading of events with this output: stop or class of the failure, then the blocks.
+/// Our decoding of these events: stop reason or failure class, then the blocks.
 fn read(events: &[&str]) -> String {
     let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
     match testing::read_responses_reply([body.as_bytes()]).1 {
@@ -53,7 +53,7 @@ fn read(events: &[&str]) -> String {
     }
 }
 
-/// What the library reads in another way, because it has no rule for it.
+/// Cases that the library decodes differently, because it has no rule for them.
 #[test]
 fn what_ends_a_response() {
     let begun = r#"{"type":"response.output_item.added","output_index":0,
@@ -69,12 +69,12 @@ fn what_ends_a_response() {
     let whole = ends("completed", "null");
     let filtered = ends("incomplete", r#"{"reason":"content_filter"}"#);
     let capped = ends("incomplete", r#"{"reason":"max_output_tokens"}"#);
-    // A call that the provider never stated counts in a complete response, if its arguments are whole.
+    // In a complete response, a call without a final statement counts if its arguments are complete.
     assert_eq!(read(&[&begun, some, &whole]), "Truncated");
     assert_eq!(read(&[&begun, some, rest, &whole]), "ToolCalls f{\"a\":1}");
     assert_eq!(read(&[&begun, some, rest, &filtered]), "Refusal");
     assert_eq!(read(&[&begun, &capped]), "MaxTokens");
-    // A status that is no end.
+    // Statuses that are no end.
     assert_eq!(read(&[&ends("failed", "null")]), "Transient");
     assert_eq!(read(&[&ends("cancelled", "null")]), "Transient");
     assert_eq!(read(&[&ends("in_progress", "null")]), "Truncated");

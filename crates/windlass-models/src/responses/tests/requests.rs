@@ -1,6 +1,6 @@
 //! Random histories and settings: both encoders write the same requests.
 //!
-//! `comparable` takes out what is spelled differently on purpose.
+//! `comparable` removes the intended differences.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -44,8 +44,8 @@ fn items() -> Items {
     }
 }
 
-/// A body without what is spelled differently on purpose: arguments go out as the model wrote them, while the library
-/// encodes them again; texts of another endpoint have ids of ours.
+/// A body without intended differences. Arguments are sent as the model wrote them, while the library re-encodes them.
+/// Texts of another endpoint have our ids.
 fn comparable(mut body: Value) -> Value {
     for item in body["input"].as_array_mut().unwrap() {
         let is_made =
@@ -86,7 +86,7 @@ proptest! {
     }
 }
 
-/// The result of a call with free text as its input, also where the call's id was fitted.
+/// The result of a call with free text as its input, including a call whose id was adapted.
 #[test]
 fn a_custom_call_gets_a_custom_result() {
     let item = items().calls[1].clone();
