@@ -1,6 +1,6 @@
-//! The one way by which tools, webhooks and clients of servers make calls over HTTP (feature `client`), and secrets.
+//! Outbound HTTP calls of tools, webhooks and clients (feature `client`), and secrets.
 //!
-//! It does not know what a request is for.
+//! This crate does not know what a request is for.
 
 #[cfg(feature = "client")]
 mod client;

@@ -1,7 +1,7 @@
-//! Secrets: values that must not be shown, where they come from, and the mask that takes them out of texts.
+//! Secrets: values that must not be displayed, their sources, and the mask that redacts them.
 //!
-//! A secret is read where a request is about to leave, and by nobody else. The mask is the second line, for what the
-//! other side echoes; it does not replace the first, which is that nothing else ever holds one.
+//! A secret is read only when a request is about to be sent. The mask is a second line of defence, against servers that
+//! echo secrets. It does not replace the first one: no other component ever holds a secret.
 
 mod escape;
 
@@ -12,7 +12,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// A key or another value that must not be shown: it has neither `Debug` nor `Serialize`.
+/// A key or another value that must not be displayed. It implements neither `Debug` nor `Serialize`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
 
@@ -21,15 +21,15 @@ impl Secret {
     pub fn new(value: impl Into<Arc<str>>) -> Self {
         Self(value.into())
     }
-    /// Shows the value, for the edge where a request leaves.
+    /// Returns the value, for use where a request is sent.
     pub fn expose(&self) -> &str {
         &self.0
     }
 }
 
-/// Tells the value that a reference stands for, each time that it is needed: a changed one counts at once.
+/// Resolves references to secrets. The value is read for each use, so a change takes effect at once.
 pub trait SecretSource: Send + Sync {
-    /// Reads the secret; the error names the reference and says how to mend it, and never holds a value.
+    /// Reads the secret. An error names the reference and a remedy, and never contains a value.
     fn secret(&self, reference: &str) -> Result<Secret, String>;
 }
 
@@ -39,18 +39,17 @@ impl SecretSource for BTreeMap<String, Secret> {
     }
 }
 
-/// What stands where a secret was.
+/// Replaces a redacted secret.
 pub const MASKED: &str = "[masked]";
 
-/// The shortest value that is masked. A shorter one is no secret that would last, and stands in many an honest text.
+/// The shortest value that is redacted. A shorter one is not a durable secret and occurs in ordinary texts.
 const MIN_BYTES: usize = 6;
 
-/// The shortest piece of a value that is masked at the end of a text that was cut.
+/// The shortest beginning of a secret that is redacted at the end of a truncated text.
 const MIN_PIECE_BYTES: usize = 4;
 
-/// Takes secrets out of texts: as they are, and as base64, percent-encoding, hexadecimal, JSON and HTML have them, also
-/// where they stand in the middle of what was encoded, and whichever of their signs are escaped. Letters count in
-/// either case.
+/// Redacts secrets from texts. Finds them verbatim and in base64, percent-encoding, hexadecimal, JSON and HTML,
+/// including within longer encoded text and with any combination of escaped characters. Ignores case.
 #[derive(Clone)]
 pub struct Mask {
     forms: Option<Arc<Forms>>,
@@ -68,7 +67,7 @@ struct Forms {
 }
 
 impl Mask {
-    /// A mask for these values. Those shorter than six bytes are left alone.
+    /// A mask for these values. Values shorter than six bytes are not redacted.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
         let mut texts = BTreeSet::new();
         for secret in secrets {
@@ -85,21 +84,21 @@ impl Mask {
             .match_kind(MatchKind::LeftmostLongest)
             .ascii_case_insensitive(true)
             .build(&texts);
-        // Invariant: a search fails to be built only beyond 2³¹ states; a header holds far less.
+        // Cannot fail: building a search fails only beyond 2³¹ states, and a header has far fewer.
         let search = search.expect("a mask of a few values can be built");
         Self { forms: Some(Arc::new(Forms { search, texts })) }
     }
 
-    /// The text without secrets.
+    /// Redacts a text.
     pub fn text(&self, text: &str) -> String {
         match &self.forms {
             None => text.to_owned(),
-            // Invariant: every form is whole characters, and so is what stands between them.
+            // Every form consists of whole characters, and so does the text between them.
             Some(_) => String::from_utf8_lossy(&self.bytes(text.as_bytes())).into_owned(),
         }
     }
 
-    /// The bytes without secrets.
+    /// Redacts bytes.
     pub fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let Some(forms) = &self.forms else { return bytes.to_vec() };
         let mut masked = Vec::with_capacity(bytes.len());
@@ -125,11 +124,11 @@ impl Mask {
         plain
     }
 
-    /// The same for bytes that were cut somewhere: what a secret begins with at their end goes too.
+    /// Redacts truncated bytes. Also redacts the beginning of a secret at their end.
     pub fn cut_bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let mut masked = self.bytes(bytes);
         let Some(forms) = &self.forms else { return masked };
-        // The cut may have halved an escape, too.
+        // The cut may also have split an escape.
         let ends = [Some(masked.len()), escape::halved(&masked)];
         let begins = ends.into_iter().flatten().filter_map(|end| forms.begun(&masked[..end])).min();
         if let Some(begins) = begins {
@@ -141,7 +140,7 @@ impl Mask {
 }
 
 impl Forms {
-    /// Where at the end of bytes a secret begins.
+    /// The start of a secret that the end of the bytes cuts off.
     fn begun(&self, bytes: &[u8]) -> Option<usize> {
         let count = |bytes: &[u8]| {
             let begins = |text: &Vec<u8>| {
@@ -159,7 +158,7 @@ impl Forms {
     }
 }
 
-/// The forms in which a value comes back.
+/// Adds the encoded forms of a value.
 fn forms_of(value: &str, forms: &mut BTreeSet<String>) {
     let bytes = value.as_bytes();
     let hex = |separator: &str, only_odd: bool| -> String {
@@ -183,8 +182,8 @@ fn forms_of(value: &str, forms: &mut BTreeSet<String>) {
         value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;"),
         STANDARD.encode(bytes),
     ]);
-    // In base64 a value looks different by what stands before it. The characters that it alone decides are the same
-    // whatever surrounds it.
+    // The base64 form of a value depends on its offset. Only the characters that the value alone determines are
+    // searched.
     for before in 0..3 {
         let padded = [&[0; 2][..before], bytes].concat();
         let (first, end) = ([0, 2, 3][before], padded.len() * 8 / 6);
@@ -226,14 +225,14 @@ mod tests {
             URL_SAFE_NO_PAD.encode(format!("x{TOKEN}yz")),
             "sk-TOKEN\\/with+odd=chars&more".to_owned(),
             "sk-TOKEN/with+odd=chars&amp;more".to_owned(),
-            // .NET, Gson, templates, and what leaves something as it is that others encode.
+            // .NET, Gson, templates, and encoders that leave some characters unescaped.
             r"sk-TOKEN/with\u002Bodd=chars\u0026more".to_owned(),
             r"sk-TOKEN\/with+odd\u003dchars\u0026more".to_owned(),
             r"\u0073k-TOKEN/with+odd=chars\u0026mor\u0065".to_owned(),
             "sk-TOKEN/with&#43;odd&#61;chars&amp;more".to_owned(),
             "sk-TOKEN&#x2F;with&#x2b;odd&#0061;chars&#X26;more".to_owned(),
             "sk-TOKEN/with%2Bodd=chars%26more".to_owned(),
-            // A text in a text.
+            // Nested encodings.
             r"sk-TOKEN\\/with\\u002Bodd=chars\\u0026more".to_owned(),
             "sk-TOKEN/with&amp;#43;odd=chars&amp;amp;more".to_owned(),
         ];

@@ -1,6 +1,6 @@
-//! The schema port over the `jsonschema` crate.
+//! Implements the engine's schema port with the `jsonschema` crate.
 //!
-//! Patterns are bounded in compiled size and backtracking: a schema may come from a server, with patterns that are slow
+//! Patterns are limited in compiled size and backtracking, because a schema may come from a server that makes them slow
 //! on purpose.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use windlass_engine::port::schema::{CompiledSchema, SchemaCompiler, SchemaFault}
 /// Steps of backtracking after which a pattern counts as not matching.
 const BACKTRACK_MAX: usize = 100_000;
 
-/// Bytes of a compiled pattern at most.
+/// Largest compiled pattern.
 const PATTERN_MAX_BYTES: usize = 1024 * 1024;
 
 /// Compiles JSON schemas of every draft; 2020-12 unless a schema names another.

@@ -1,7 +1,7 @@
 //! Function tools: a Rust function with a typed argument becomes a tool.
 //!
-//! The schema is derived from the argument's type and cleaned for models: no `$schema`, no title,
-//! no Rust number formats, subschemas written in place.
+//! The schema is derived from the argument's type and simplified for models: no `$schema`, no title, no Rust number
+//! formats, inlined subschemas.
 
 use std::fmt;
 use std::future::{Future, ready};
@@ -52,9 +52,9 @@ type Preview = dyn Fn(CallContext, Value) -> BoxFuture<'static, Result<String, S
 type Function = dyn Fn(CallContext, Value) -> BoxFuture<'static, ToolOutcome> + Send + Sync;
 
 impl FunctionTool {
-    /// Makes a tool of a function from a call's context and typed arguments to an answer.
+    /// Creates a tool from a function of a call's context and typed arguments.
     ///
-    /// Without further settings it counts as changing the world: no hints, class `once`.
+    /// By default, the tool counts as changing the world: no hints, class `once`.
     pub fn new<A, F, Fut, O>(name: &str, description: impl Into<String>, function: F) -> Self
     where
         A: JsonSchema + DeserializeOwned,
@@ -89,13 +89,13 @@ impl FunctionTool {
         }
     }
 
-    /// Sets the hints; without [`FunctionTool::effect_class`] the class follows from them.
+    /// Sets the hints. Unless [`FunctionTool::effect_class`] is called, the class follows from them.
     pub fn annotations(mut self, annotations: Annotations) -> Self {
         self.spec.annotations = annotations;
         self
     }
 
-    /// Tells what a call would do, without doing it, for the people who are asked to approve it.
+    /// Sets a function that previews a call without running it, for the people who approve it.
     pub fn preview<A, F, Fut>(mut self, preview: F) -> Self
     where
         A: DeserializeOwned,
@@ -110,31 +110,31 @@ impl FunctionTool {
         self
     }
 
-    /// Names what the tool keeps with the thread; tools of the same name share it.
+    /// Sets the key of the tool's state in the thread. Tools with the same key share it.
     pub fn keeps(mut self, name: &'static str) -> Self {
         self.keeps = Some(name);
         self
     }
 
-    /// Names what the tool keeps at work beside its calls.
+    /// Sets the background work that the tool keeps beside its calls.
     pub fn background(mut self, background: Arc<dyn Background>) -> Self {
         self.background = Some(background);
         self
     }
 
-    /// Says what the tool is about.
+    /// Sets the area that the tool affects.
     pub fn area(mut self, area: Area) -> Self {
         self.area = area;
         self
     }
 
-    /// Says which calls leave something at work in their thread after they have answered, by their arguments.
+    /// Sets a predicate on the arguments: whether the call leaves work running in its thread after its result.
     pub fn outlives(mut self, outlives: fn(&Value) -> bool) -> Self {
         self.outlives = outlives;
         self
     }
 
-    /// Names an argument that is a path in the working folder, as a JSON pointer: see [`ToolTraits::path_arguments`].
+    /// Adds a JSON pointer to an argument that is a path in the working folder: see [`ToolTraits::path_arguments`].
     pub fn path_argument(mut self, pointer: &'static str) -> Self {
         self.paths.push(pointer);
         self
@@ -152,7 +152,7 @@ impl FunctionTool {
         self
     }
 
-    /// Sets what may be done again when a call's outcome was lost, whatever the hints say.
+    /// Sets which calls may be repeated after a lost outcome, regardless of the hints.
     pub fn effect_class(mut self, class: EffectClass) -> Self {
         self.effect_class = Some(class);
         self
@@ -207,9 +207,9 @@ impl fmt::Debug for FunctionTool {
     }
 }
 
-/// What a function tool may return.
+/// Return types of a function tool.
 pub trait IntoToolOutcome {
-    /// Turns the value into the outcome of the call.
+    /// Converts the value to the outcome of the call.
     fn into_tool_outcome(self) -> ToolOutcome;
 }
 
@@ -243,7 +243,7 @@ impl IntoToolOutcome for Value {
     }
 }
 
-/// Answers with a value's JSON.
+/// Returns a value as JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Json<T>(pub T);
 
@@ -265,7 +265,7 @@ impl<T: IntoToolOutcome, E: fmt::Display> IntoToolOutcome for Result<T, E> {
     }
 }
 
-/// Derives a type's JSON schema (2020-12) in the form that models are given.
+/// Derives a type's JSON schema (2020-12) in the form that models receive.
 pub fn schema_for<A: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| {
@@ -274,11 +274,11 @@ pub fn schema_for<A: JsonSchema>() -> Value {
         })
         .with_transform(RecursiveTransform(CleanForModels));
     let mut schema = settings.into_generator().into_root_schema_for::<A>().to_value();
-    // The type's own doc comment says what the tool's description already says.
+    // The type's doc comment would repeat the tool's description.
     if let Some(root) = schema.as_object_mut() {
         root.shift_remove("description");
         if root.get("type") == Some(&json!("object")) {
-            // Some providers refuse an object schema without `properties`.
+            // Some providers reject an object schema without `properties`.
             root.entry("properties").or_insert_with(|| json!({}));
         }
     }
@@ -291,17 +291,17 @@ struct CleanForModels;
 impl Transform for CleanForModels {
     fn transform(&mut self, schema: &mut Schema) {
         schema.remove("title");
-        // Where a doc comment's lines broke means nothing; its paragraphs do.
+        // Line breaks of a doc comment carry no meaning; paragraphs do.
         if let Some(Value::String(description)) = schema.get_mut("description") {
             let paragraphs: Vec<String> =
                 description.split("\n\n").map(|paragraph| paragraph.replace('\n', " ")).collect();
             *description = paragraphs.join("\n\n");
         }
-        // What an argument is where it is missing is the tool's to say: these are what nobody would doubt.
+        // These defaults are self-evident; the tool's description states any other.
         if schema.get("default").is_some_and(|it| [json!(null), json!(false), json!([])].contains(it)) {
             schema.remove("default");
         }
-        // `uint64` and the like are schemars' own words, and some providers refuse unknown formats.
+        // `uint64` and the like are schemars' own names, and some providers reject unknown formats.
         let is_number_format = schema
             .get("format")
             .and_then(Value::as_str)

@@ -1,6 +1,6 @@
-//! JSON schemas: derived from Rust types for function tools, and checks of values.
+//! JSON schemas: derived from Rust types for function tools, and validation of values.
 //!
-//! It decides nothing about calls. The bounds on schemas from outside are the engine's.
+//! This crate makes no decision about calls. The engine limits schemas from outside.
 
 mod check;
 mod function;

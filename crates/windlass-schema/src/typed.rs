@@ -1,6 +1,6 @@
-//! Results that say what they are, so that whoever shows them knows how: text, a page, code in a language, a picture.
+//! Typed results, so that a client knows how to display them: text, a page, code in a language, an image.
 //!
-//! A result stays a text for models and the journal: the JSON of a [`Typed`]. Nothing here shows anything.
+//! For models and the journal, a result stays a text: the JSON of a [`Typed`]. This module displays nothing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,60 +12,60 @@ use windlass_engine::port::tool::ToolOutcome;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Typed {
-    /// Whether the call did what it was to do.
+    /// Whether the call succeeded.
     pub success: bool,
-    /// What became of it, in a sentence.
+    /// The outcome in one sentence.
     pub message: String,
-    /// What there is to show.
+    /// The content to display; `None` if the message suffices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<TypedContent>,
-    /// The file that it is about.
+    /// The file that the result is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_path: Option<String>,
 }
 
-/// What there is to show, and what it is.
+/// Content with its type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TypedContent {
-    /// What it is.
+    /// How to display the content.
     #[serde(rename = "type")]
     pub kind: ContentKind,
-    /// It: a text, or JSON where that is its kind. A picture is a `data:` address.
+    /// The content: a text, or any JSON for [`ContentKind::Json`]. An image is a `data:` URL.
     pub data: Value,
-    /// The language of code.
+    /// The programming language of code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
-    /// What it is called.
+    /// A title to display above the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Whatever else the tool says of it.
+    /// Additional data of the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<Value>,
 }
 
-/// What content is.
+/// The type of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentKind {
     /// Plain text.
     Text,
-    /// A page, which is only ever shown in a frame that can do nothing.
+    /// An HTML page, which must only be displayed in a sandboxed frame.
     Html,
     /// Markdown.
     Markdown,
-    /// Code in a language.
+    /// Code in the language `language`.
     Code,
-    /// A value.
+    /// Any JSON value.
     Json,
-    /// A picture.
+    /// An image.
     Image,
-    /// What went wrong.
+    /// An error message.
     Error,
 }
 
 impl ContentKind {
-    /// Its word.
+    /// The name in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -80,13 +80,13 @@ impl ContentKind {
 }
 
 impl Typed {
-    /// A result that shows something.
+    /// A successful result with content.
     pub fn shown(message: impl Into<String>, kind: ContentKind, data: impl Into<Value>) -> Self {
         let content = TypedContent { kind, data: data.into(), language: None, title: None, meta: None };
         Self { success: true, message: message.into(), content: Some(content), file_path: None }
     }
 
-    /// Reads a result's text; `None` where it says nothing of what it is.
+    /// Parses a result's text; `None` if it is not typed.
     pub fn read(text: &str) -> Option<Self> {
         text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
     }
@@ -124,7 +124,7 @@ mod tests {
         let all = r#"{"success":true,"message":"m","content":{"type":"code","data":"x","language":"rust","title":"t","meta":{"lines":1}}}"#;
         let content = Typed::read(all).unwrap().content.unwrap();
         assert_eq!((content.kind.word(), content.language.as_deref()), ("code", Some("rust")));
-        // What only looks like one is a text like any other.
+        // Similar texts are not typed results.
         for text in ["{}", "plain", r#"{"success":true}"#, r#"{"success":true,"message":"m","more":1}"#] {
             assert_eq!(Typed::read(text), None, "{text}");
         }

@@ -1,10 +1,10 @@
-//! What kind of address one is, by the special-purpose registries of RFC 6890 and those that update it.
+//! Classifies IP addresses by the special-purpose registries of RFC 6890 and its updates.
 //!
-//! Only what is plainly public counts as public: what no registry hands out for that does not.
+//! Only addresses from ranges that the registries assign for public use count as public.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What an address that is not public is, in a word for people; `None` for a public one.
+/// The kind of a non-public address, in words for people; `None` for a public one.
 pub fn not_public(address: IpAddr) -> Option<&'static str> {
     match address.to_canonical() {
         IpAddr::V4(address) => not_public_v4(address),
@@ -18,7 +18,7 @@ fn not_public_v4(address: Ipv4Addr) -> Option<&'static str> {
         (0, ..) => "unspecified",
         (10, ..) | (172, 16..=31, _) | (192, 168, _) => "private",
         (127, ..) => "loopback",
-        // The instance metadata of most clouds is 169.254.169.254.
+        // The instance metadata of most clouds is at 169.254.169.254.
         (169, 254, _) => "link-local",
         (100, 64..=127, _) => "shared (carrier-grade NAT)",
         (192, 0, 0) | (192, 88, 99) | (198, 18..=19, _) => "special",
@@ -35,7 +35,7 @@ fn not_public_v6(address: Ipv6Addr) -> Option<&'static str> {
         _ if address.is_unspecified() => "unspecified",
         _ if address.is_loopback() => "loopback",
         0x0064 if second == 0xff9b => "NAT64, which leads to an address of version 4,",
-        // Of `::/8` what is left are addresses of version 4 in old forms.
+        // The rest of `::/8` holds IPv4 addresses in obsolete notations.
         0x0000..=0x00ff => "special",
         0xfc00..=0xfdff => "private (unique local)",
         0xfe80..=0xfebf => "link-local",

@@ -1,6 +1,7 @@
-//! An answer's body, unpacked and bounded as it comes: a few bytes that unpack to gigabytes are cut where the bound is.
+//! A response's body, decompressed and bounded as it arrives. A few bytes that decompress to gigabytes are cut at the
+//! bound.
 //!
-//! What the bytes mean, whoever asked for them finds out.
+//! The caller interprets the bytes.
 
 use std::io::{self, Write};
 
@@ -11,26 +12,26 @@ use http::{HeaderMap, Method, StatusCode};
 /// A body, or the beginning of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Body {
-    /// The bytes, unpacked.
+    /// The decompressed bytes.
     pub bytes: Vec<u8>,
-    /// How many came over the wire.
+    /// Bytes received over the wire, before decompression.
     pub bytes_in: u64,
-    /// Where they end.
+    /// Why the body ends here.
     pub end: End,
 }
 
-/// Where a body ends.
+/// Why a body ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Where the other side ended it.
+    /// The server ended it.
     Whole,
-    /// At the bound: there is more.
+    /// The size bound was reached; there is more.
     Cut,
-    /// In the middle: why it broke.
+    /// The connection broke, for this reason.
     Broken(String),
 }
 
-/// Takes a body's chunks.
+/// Decompresses the chunks of a body.
 pub(super) struct Unpacker {
     decoder: Decoder,
     max_bytes: usize,
@@ -95,7 +96,7 @@ impl Unpacker {
         Self { decoder, max_bytes, bytes_in: 0, end }
     }
 
-    /// Whether nothing more is wanted.
+    /// Whether no further chunk is needed.
     pub(super) fn is_done(&self) -> bool {
         self.end.is_some()
     }
@@ -108,7 +109,7 @@ impl Unpacker {
         } else if let Err(error) = written {
             self.end = Some(End::Broken(format!("it cannot be unpacked: {error}")));
         } else if self.bytes_in > self.max_bytes as u64 * 9 / 8 + PACKING_BYTES {
-            // Packed bytes that unpack to nothing would go on for ever.
+            // Compressed bytes that decompress to nothing could arrive for ever.
             self.end = Some(End::Cut);
         }
     }
@@ -129,10 +130,10 @@ impl Unpacker {
     }
 }
 
-/// What packing adds to bytes that cannot be packed: heads, ends, and a little for each block.
+/// Overhead of compressing incompressible bytes: headers, trailers, and a little per block.
 const PACKING_BYTES: u64 = 1024;
 
-/// Keeps so many bytes and refuses the next one.
+/// Stores up to `max_bytes` and rejects the next one.
 struct Bounded {
     bytes: Vec<u8>,
     max_bytes: usize,
@@ -175,7 +176,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// Unpacks a body that comes in chunks of `step` bytes.
+    /// Decompresses a body that arrives in chunks of `step` bytes.
     fn unpacked(encoding: &'static str, packed: &[u8], step: usize, max_bytes: usize) -> Body {
         let mut headers = HeaderMap::new();
         if !encoding.is_empty() {
@@ -209,7 +210,7 @@ mod tests {
                 assert_eq!(body.bytes_in, packed.len() as u64);
             }
         }
-        // Two members are one body.
+        // Two gzip members are one body.
         let two = [gzip(b"one "), gzip(b"two")].concat();
         assert_eq!(unpacked("GZIP", &two, 3, 100).bytes, b"one two");
     }
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!((body.bytes.len(), body.end), (10_000, End::Cut));
         let body = unpacked("", &[7; 10_000], 100, 10_000);
         assert_eq!((body.bytes.len(), body.end), (10_000, End::Whole));
-        // Empty members for ever.
+        // Endless empty members.
         let body = unpacked("gzip", &gzip(b"").repeat(10_000), 4096, 10_000);
         assert_eq!(body.end, End::Cut);
         assert!(body.bytes_in < 20_000);

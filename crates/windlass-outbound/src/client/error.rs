@@ -1,133 +1,133 @@
-//! Why a request was not sent or came to nothing, each with the way out.
+//! Why a request was not sent or failed, each with a remedy.
 //!
-//! Whether a call is made again is for others to decide.
+//! The caller decides about retries.
 
 use std::net::IpAddr;
 
 use thiserror::Error;
 
-/// Which rule refused a request. Nothing was sent; trying again does not help.
+/// The rule that rejected a request. Nothing was sent, and retrying does not help.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It is no address.
+    /// The URL cannot be parsed.
     #[error("`{text}` is no address: {why}")]
     Unreadable {
-        /// What was written, shortened.
+        /// The given text, shortened.
         text: String,
-        /// Why.
+        /// The parser's reason.
         why: String,
     },
-    /// Another protocol.
+    /// The protocol is not HTTP.
     #[error("`{scheme}` addresses are not called; only http and https are")]
     Scheme {
-        /// The protocol.
+        /// The URL's scheme.
         scheme: String,
     },
-    /// It says a user or a password.
+    /// The URL contains a user or a password.
     #[error("the address has a user or a password in it, which would end up in logs; leave them out")]
     Credentials,
-    /// It names no host.
+    /// The URL has no host.
     #[error("the address names no host")]
     NoHost,
-    /// The port.
+    /// The port is not allowed.
     #[error(
         "port {port} of `{host}` is not called; the setting `ports` names those that are (80 and 443 by default)"
     )]
     Port {
-        /// The host.
+        /// The URL's host.
         host: String,
-        /// The port.
+        /// The rejected port.
         port: u16,
     },
-    /// The host is on the list of those never called.
+    /// The host is on the deny list.
     #[error("`{host}` is not called: the setting `deny_hosts` names it")]
     Denied {
-        /// The host.
+        /// The URL's host.
         host: String,
     },
-    /// There is a list of hosts, and this one is not on it.
+    /// There is an allow list, and the host is not on it.
     #[error("`{host}` is not called: the setting `allow_hosts` does not name it")]
     NotAllowed {
-        /// The host.
+        /// The URL's host.
         host: String,
     },
-    /// The address is not public.
+    /// The host's address is not public.
     #[error(
         "`{host}` is not called: it is at the {kind} address {address}, and the setting `internal_hosts` names neither"
     )]
     Internal {
-        /// The host.
+        /// The URL's host.
         host: String,
-        /// Where it is.
+        /// An address of the host.
         address: IpAddr,
-        /// What that is.
+        /// The kind of the address, in words for people.
         kind: &'static str,
     },
-    /// Credentials would go over the network in clear.
+    /// Credentials would be sent over the network unencrypted.
     #[error(
         "credentials are not sent to `{host}` in clear; use https, or name it in the setting `internal_hosts`"
     )]
     Clear {
-        /// The host.
+        /// The URL's host.
         host: String,
     },
 }
 
-/// Whether a request may have reached the other side.
+/// Whether a request may have reached the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// No byte of it left.
+    /// No byte was sent.
     Nothing,
-    /// It may have been acted upon.
+    /// The server may have processed it.
     Perhaps,
 }
 
-/// Why a request brought no answer.
+/// Why a request produced no response.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OutboundError {
-    /// A rule refused it.
+    /// A rule rejected it.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// No connection came about. Trying again later may help.
+    /// No connection could be made. A later retry may help.
     #[error("`{host}` cannot be reached: {why}")]
     Unreachable {
-        /// The host.
+        /// The URL's host.
         host: String,
-        /// Why.
+        /// The innermost cause.
         why: String,
     },
-    /// It took too long.
+    /// The time limit was exceeded.
     #[error("`{host}` did not answer within {within_ms} ms")]
     Timeout {
-        /// The host.
+        /// The URL's host.
         host: String,
-        /// How long it was waited for.
+        /// The time limit in milliseconds.
         within_ms: u64,
-        /// Whether it may have been acted upon.
+        /// Whether the server may have processed the request.
         sent: Sent,
     },
-    /// The connection broke, or what came is no HTTP.
+    /// The connection broke, or the response is not HTTP.
     #[error("the connection to `{host}` broke before it answered: {why}")]
     Broken {
-        /// The host.
+        /// The URL's host.
         host: String,
-        /// Why.
+        /// The innermost cause.
         why: String,
     },
-    /// Redirects without end.
+    /// There were too many redirects.
     #[error("more than {max} redirects, the last one to `{to}`")]
     Redirects {
         /// How many are followed.
         max: usize,
-        /// Where the last one led.
+        /// The target of the last one.
         to: String,
     },
 }
 
 impl OutboundError {
-    /// Whether the other side may have acted upon the request.
+    /// Whether the server may have processed the request.
     pub fn sent(&self) -> Sent {
         match self {
             Self::Refused(_) | Self::Unreachable { .. } => Sent::Nothing,

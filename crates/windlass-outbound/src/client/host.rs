@@ -1,6 +1,6 @@
-//! Hosts as settings name them: a name, everything under a name, an address, a range of addresses.
+//! Hosts as settings name them: a name, all names below a domain, an address, or a range of addresses.
 //!
-//! It resolves nothing.
+//! This module resolves no names.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,19 +10,19 @@ use ipnet::{IpNet, Ipv4Net};
 use reqwest::Url;
 use serde::{Deserialize, Deserializer};
 
-/// A host, or several, as a setting names them.
+/// A host or a set of hosts, as a setting names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// `docs.example.com`: this name and no other.
+    /// `docs.example.com`: exactly this name.
     Name(String),
-    /// `*.example.com`: every name under this one, but not itself.
+    /// `*.example.com`: every name below this one, but not the name itself.
     Under(String),
-    /// `10.0.0.7` or `10.0.0.0/8`: addresses, however a host of theirs is called.
+    /// `10.0.0.7` or `10.0.0.0/8`: addresses, regardless of the names of their hosts.
     Range(IpNet),
 }
 
 impl Host {
-    /// Whether a host's name is meant, written as `plain` has it.
+    /// Whether a host's name matches. The name must be in the form of `plain`.
     pub fn names(&self, host: &str) -> bool {
         match self {
             Self::Name(name) => name == host,
@@ -33,7 +33,7 @@ impl Host {
         }
     }
 
-    /// Whether an address is meant. An address of version 4 that is written as one of version 6 is that address.
+    /// Whether an address matches. An IPv4-mapped IPv6 address counts as its IPv4 address.
     pub fn has(&self, address: IpAddr) -> bool {
         match self {
             Self::Range(range) => range.contains(&address.to_canonical()),
@@ -42,7 +42,7 @@ impl Host {
     }
 }
 
-/// The host of an address as it is compared: in lower case, an IPv6 address without brackets, no dot at the end.
+/// The host of a URL in comparable form: lower case, no brackets around an IPv6 address, no trailing dot.
 pub fn plain(url: &Url) -> Option<String> {
     let host = url.host_str()?.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
     (!host.is_empty()).then(|| host.to_ascii_lowercase())
@@ -62,7 +62,7 @@ impl FromStr for Host {
             Some(name) => (true, name),
             None => (false, text),
         };
-        // The address parser knows what a host's name is, and writes it as requests will have it.
+        // The URL parser validates host names, and normalizes them as in requests.
         let parsed = Url::parse(&format!("http://{name}/")).ok();
         let known = parsed.filter(|_| !name.contains([':', '/', '\\', '@', '?', '#', '%', '[']));
         let name = known.and_then(|url| plain(&url));
@@ -71,7 +71,7 @@ impl FromStr for Host {
                 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
         };
         match name.filter(is_name) {
-            // `0x7f.1` and the like are addresses for whoever requests them.
+            // Clients interpret `0x7f.1` and the like as addresses.
             Some(name) if name.parse::<IpAddr>().is_ok() => Err(unreadable(text)),
             Some(name) if is_under => Ok(Self::Under(name)),
             Some(name) => Ok(Self::Name(name)),
@@ -80,8 +80,8 @@ impl FromStr for Host {
     }
 }
 
-/// A range of addresses of version 4 that are written as ones of version 6, as it is compared: see [`Host::has`]. `None`
-/// for one that begins among those and goes beyond them.
+/// Converts a range of IPv4-mapped addresses to IPv4: see [`Host::has`]. Returns `None` for a range that contains those
+/// and others.
 fn of_version_4(range: IpNet) -> Option<IpNet> {
     match range {
         IpNet::V6(range) => match (range.addr().to_ipv4_mapped(), range.prefix_len().checked_sub(MAPPED)) {
@@ -93,7 +93,7 @@ fn of_version_4(range: IpNet) -> Option<IpNet> {
     }
 }
 
-/// Bits before the address of version 4 in one of version 6 (RFC 4291, section 2.5.5.2).
+/// Length of the prefix of IPv4-mapped IPv6 addresses (RFC 4291, section 2.5.5.2).
 const MAPPED: u8 = 96;
 
 fn unreadable(text: &str) -> String {
@@ -168,7 +168,7 @@ mod tests {
             let host: Host = range.parse().unwrap();
             assert_eq!(host.has(address.parse().unwrap()), is_meant, "{range} {address}");
         }
-        // Wider than all of version 4, and so of two kinds at once.
+        // Contains all IPv4-mapped addresses and others, so it is ambiguous.
         let said = "::ffff:0:0/90".parse::<Host>().unwrap_err();
         assert!(said.contains("`::ffff:0:0/90`"), "{said}");
     }

@@ -1,11 +1,10 @@
 //! The guard for calls over HTTP.
 //!
-//! Every request states what it may cost ([`Limits`]). Every address is judged ([`Reach`]) when it is typed, when its name
-//! is resolved, and again at each redirect. The connection goes to the address that was judged: there is no second
-//! look-up that could give another answer. Proxies of the environment are not used, because a proxy would resolve the
-//! name itself.
+//! Every request states its limits ([`Limits`]). Every address is judged ([`Reach`]) as given, as resolved, and again
+//! at each redirect. The connection goes to the judged address: there is no second lookup that could differ. Proxy
+//! settings of the environment are ignored, because a proxy would resolve the name itself.
 //!
-//! It keeps no cookies and repeats nothing.
+//! It keeps no cookies and retries nothing.
 
 mod address;
 mod body;

@@ -1,6 +1,6 @@
-//! Which systems may be called. Judges addresses as they are typed and as names resolve; calls nobody.
+//! Which systems may be called. Judges addresses as given and as resolved, and makes no call.
 //!
-//! The default is every public address at the usual ports.
+//! The default allows every public address at the usual ports.
 
 use std::net::IpAddr;
 
@@ -10,12 +10,12 @@ use super::address::not_public;
 use super::error::Refusal;
 use super::host::{Host, plain};
 
-/// Which systems may be called. The default is every public one, at the usual ports.
+/// Which systems may be called. The default allows every public one at the usual ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// The only hosts that are called; none named: every one that nothing else refuses.
+    /// The only hosts that may be called; if empty, every host that no other rule rejects.
     pub allow_hosts: Vec<Host>,
-    /// Hosts that are never called. It wins over everything else.
+    /// Hosts that are never called. Takes precedence over all other rules.
     pub deny_hosts: Vec<Host>,
     /// Hosts that may be called although their addresses are not public: private, loopback, link-local and the like.
     pub internal_hosts: Vec<Host>,
@@ -29,9 +29,9 @@ pub enum Ports {
     /// 80 and 443.
     #[default]
     Usual,
-    /// These.
+    /// Exactly these.
     Only(Vec<u16>),
-    /// Any.
+    /// Any port.
     Any,
 }
 
@@ -46,8 +46,8 @@ impl Ports {
 }
 
 impl Reach {
-    /// Judges an address as far as it says by itself where it leads. `named` is a port that whoever configured the
-    /// system has written down, which is as good as one of [`Reach::ports`].
+    /// Judges a URL before its name is resolved. `named` is a port that the operator configured for this system; it is
+    /// allowed in addition to [`Reach::ports`].
     pub fn judge(&self, url: &Url, named: Option<u16>) -> Result<(), Refusal> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Refusal::Scheme { scheme: url.scheme().to_owned() });
@@ -66,13 +66,13 @@ impl Reach {
         }
         match host.parse() {
             Ok(address) => self.judge_address(&host, address),
-            // A range may still mean the addresses that the name resolves to.
+            // A range may still match the addresses that the name resolves to.
             Err(_) if self.is_listed(&host) || self.allow_hosts.iter().any(is_range) => Ok(()),
             Err(_) => Err(Refusal::NotAllowed { host }),
         }
     }
 
-    /// Judges an address that a host has.
+    /// Judges a resolved address of a host.
     pub fn judge_address(&self, host: &str, address: IpAddr) -> Result<(), Refusal> {
         if self.deny_hosts.iter().any(|denied| denied.has(address)) {
             return Err(Refusal::Denied { host: host.to_owned() });
@@ -88,7 +88,7 @@ impl Reach {
         }
     }
 
-    /// Whether an address is named as one inside, where things may go over the wire in clear.
+    /// Whether the URL's host is configured as internal, so that credentials may be sent to it unencrypted.
     pub fn is_inside(&self, url: &Url) -> bool {
         plain(url).is_some_and(|host| self.has_inside(&host, host.parse().ok()))
     }
@@ -98,7 +98,7 @@ impl Reach {
         inside.any(|inside| inside.names(host) || address.is_some_and(|address| inside.has(address)))
     }
 
-    /// Whether the list of allowed hosts lets a name through.
+    /// Whether the allow list permits a name.
     fn is_listed(&self, host: &str) -> bool {
         self.allow_hosts.is_empty() || self.allow_hosts.iter().any(|allowed| allowed.names(host))
     }

@@ -1,6 +1,6 @@
-//! Where an answer sends a request on to, and what of the request goes along.
+//! The target of a redirect, and the parts of the request that are sent to it.
 //!
-//! Whether a redirect is followed, whoever sends the request says; whether it may be, the rules do.
+//! The caller decides whether to follow a redirect; the rules must allow its target.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use http::header::{
 use http::{HeaderMap, Method, StatusCode};
 use reqwest::Url;
 
-/// Says of a redirect, from one address to another, whether it is followed.
+/// Decides whether to follow a redirect from one URL to another.
 pub type HopCheck = dyn Fn(&Url, &Url) -> bool + Send + Sync;
 
-/// What is done about redirects.
+/// How to handle redirects.
 #[derive(Clone, Default)]
 pub enum Redirects {
-    /// They are answers like others.
+    /// Return them as responses.
     #[default]
     Stay,
-    /// At most five are followed where the check says so. Each is judged by the rules as the first address was.
+    /// Follow at most five that the check accepts. The rules judge each target like the first URL.
     Follow(Arc<HopCheck>),
 }
 
-/// Redirects that are followed at most: browsers go to 20, and honest chains have two or three.
+/// Most redirects followed. Browsers follow 20; ordinary chains have two or three.
 pub(super) const MAX_REDIRECTS: usize = 5;
 
-/// What travels along a chain of redirects.
+/// The request while it follows redirects.
 pub(super) struct Travel {
     pub method: Method,
     pub url: Url,
@@ -36,7 +36,7 @@ pub(super) struct Travel {
     pub body: Option<Bytes>,
 }
 
-/// Where an answer leads to, if anywhere.
+/// The target of a redirect; `None` for other responses.
 pub(super) fn target(from: &Url, status: StatusCode, headers: &HeaderMap) -> Option<Url> {
     if !matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
@@ -50,7 +50,7 @@ pub(super) fn target(from: &Url, status: StatusCode, headers: &HeaderMap) -> Opt
 }
 
 impl Travel {
-    /// Goes on to another address. Nothing that says who asks leaves the origin that it was given for.
+    /// Redirects the request. Credentials never leave the origin that they were given for.
     pub(super) fn go_on(&mut self, status: StatusCode, to: Url) {
         let is_post = self.method == Method::POST;
         let becomes_get = match status.as_u16() {

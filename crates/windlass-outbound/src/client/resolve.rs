@@ -1,8 +1,7 @@
-//! Names to addresses, of which only those are given on that may be called.
+//! Resolves names and returns only the addresses that may be called.
 //!
-//! The HTTP client connects to what this returns and asks nobody else, so that a name cannot mean another address a
-//! moment after it was judged (DNS rebinding). Addresses that are typed as such never come here; they are judged as
-//! they are typed.
+//! The HTTP client connects to these addresses without another lookup. A name therefore cannot resolve to a different
+//! address after it was judged (DNS rebinding). Literal addresses are not resolved; they are judged as given.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,13 +14,13 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use super::error::Refusal;
 use super::reach::Reach;
 
-/// Tells the addresses of a name.
+/// Resolves host names.
 pub trait Resolver: Send + Sync {
-    /// Looks a name up.
+    /// Returns the addresses of a name.
     fn resolve(&self, host: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 
-/// Asks the operating system.
+/// Uses the operating system's resolver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResolver;
 
@@ -36,7 +35,7 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// A resolver behind the rules.
+/// A resolver that applies the rules.
 pub(super) struct Guarded {
     pub resolver: Arc<dyn Resolver>,
     pub reach: Arc<Reach>,

@@ -1,6 +1,6 @@
-//! A request on its way: judged, sent, followed through redirects, its answer bounded.
+//! Sends a request: judges it, follows redirects, and bounds the response.
 //!
-//! It repeats nothing, and it does not know what the answer is for.
+//! It retries nothing and does not interpret the response.
 
 use std::error::Error as _;
 use std::future::Future;
@@ -21,19 +21,19 @@ use super::reach::Reach;
 use super::redirect::{MAX_REDIRECTS, Redirects, Travel, target};
 use super::resolve::{Guarded, Resolver, SystemResolver};
 
-/// How long a connection may take to come about: TLS over a slow line takes some seconds.
+/// Time limit of connecting; TLS over a slow line takes some seconds.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// How long a connection that nobody uses is kept.
+/// How long an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(30);
-/// Connections to one host that are kept for the next request.
+/// Idle connections kept per host.
 const IDLE_PER_HOST: usize = 4;
 
-/// What a request may cost.
+/// Limits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Time in all, redirects and body included.
+    /// Time limit of the whole request, including redirects and body.
     pub within: Duration,
-    /// Bytes of the answer's body, unpacked; what is beyond is not read.
+    /// Limit of the decompressed body; the rest is not read.
     pub max_bytes: usize,
 }
 
@@ -43,29 +43,29 @@ impl Default for Limits {
     }
 }
 
-/// A request.
+/// An HTTP request with its limits.
 #[derive(Clone)]
 pub struct Request {
-    /// The method.
+    /// The HTTP method.
     pub method: Method,
-    /// Where it goes.
+    /// The URL, which is judged before it is called.
     pub url: Url,
-    /// Headers. Those that say who asks belong into `credentials`.
+    /// Headers without credentials, which are sent to redirect targets too.
     pub headers: HeaderMap,
-    /// Headers that are sent to the origin of `url` alone, over TLS or inside.
+    /// Headers that are sent only to the origin of `url`, and only over TLS or to internal hosts.
     pub credentials: HeaderMap,
-    /// The body.
+    /// The body; `None`: no body.
     pub body: Option<Bytes>,
-    /// What it may cost.
+    /// Limits of time and size.
     pub limits: Limits,
-    /// What is done about redirects.
+    /// How to handle redirects.
     pub redirects: Redirects,
-    /// A port that is called although [`Reach::ports`] does not have it: whoever configured the system wrote it.
+    /// A port that is allowed in addition to [`Reach::ports`], because the operator configured it.
     pub named_port: Option<u16>,
 }
 
 impl Request {
-    /// A request without anything beside its address.
+    /// A request without headers and body.
     pub fn new(method: Method, url: Url) -> Self {
         Self {
             method,
@@ -80,58 +80,58 @@ impl Request {
     }
 }
 
-/// An answer.
+/// The response to a request.
 #[derive(Clone, Debug)]
 pub struct Response {
-    /// Where it came from, redirects followed.
+    /// The URL after redirects.
     pub url: Url,
-    /// Its status.
+    /// The HTTP status.
     pub status: StatusCode,
-    /// Its headers.
+    /// The headers of the last response.
     pub headers: HeaderMap,
-    /// Its body, as far as it came.
+    /// The body as far as it was received.
     pub body: Body,
 }
 
 impl Response {
-    /// Where it leads to, where it is a redirect that was not followed.
+    /// The target, if this is a redirect that was not followed.
     pub fn leads_to(&self) -> Option<Url> {
         target(&self.url, self.status, &self.headers)
     }
 }
 
-/// The way out: rules, and a client that keeps to them.
+/// The HTTP client with its rules.
 #[derive(Clone)]
 pub struct Outbound {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// Built when it is first needed: it reads and parses the system's certificates, which takes longer than all else
-    /// that a command does which calls no other system.
+    /// Built when first needed. It parses the system's certificates, which takes longer than a whole command that calls
+    /// no other system.
     http: OnceLock<reqwest::Client>,
     resolver: Arc<dyn Resolver>,
     reach: Arc<Reach>,
 }
 
 impl Outbound {
-    /// A way out by these rules.
+    /// A client with these rules and the system's resolver.
     pub fn new(reach: Reach) -> Self {
         Self::with_resolver(reach, Arc::new(SystemResolver))
     }
 
-    /// The same with names looked up elsewhere.
+    /// A client with another resolver.
     pub fn with_resolver(reach: Reach, resolver: Arc<dyn Resolver>) -> Self {
         Self { shared: Arc::new(Shared { http: OnceLock::new(), resolver, reach: Arc::new(reach) }) }
     }
 
-    /// Which systems it calls.
+    /// The rules of this client.
     pub fn reach(&self) -> &Reach {
         &self.shared.reach
     }
 
-    /// The client behind the rules, for protocols that need streams. It follows no redirect, and reaches no name whose
-    /// address is refused; an address that is typed has to be judged before it is handed over.
+    /// The inner client, for protocols that need streams. It follows no redirect and rejects names with forbidden
+    /// addresses. The caller must judge literal addresses.
     ///
     /// # Errors
     /// If the client cannot be built, for example because the system has no certificates.
@@ -154,11 +154,11 @@ impl Outbound {
             host: "any host".to_owned(),
             why: format!("the HTTP client cannot be built: {}", cause(&error)),
         })?;
-        // Two first requests at once build two clients; both use the one that is stored.
+        // Concurrent first requests build two clients; both use the one that is stored.
         Ok(http.get_or_init(|| built).clone())
     }
 
-    /// Reads an address and judges it as far as it can be judged before it is called.
+    /// Parses a URL and judges it before its name is resolved.
     pub fn target(&self, text: &str) -> Result<Url, Refusal> {
         let url = Url::parse(text).map_err(|error| Refusal::Unreadable {
             text: text.chars().take(200).collect(),
@@ -168,8 +168,8 @@ impl Outbound {
         Ok(url)
     }
 
-    /// Sends a request. Once there is a head of an answer, whatever comes of its body, there is an answer; an error
-    /// says that there is none.
+    /// Sends a request. Once the head of a response has arrived, returns it even if the body fails. An error means that
+    /// there is no response.
     pub async fn send(&self, request: Request) -> Result<Response, OutboundError> {
         let Request { method, url, headers, credentials, body, limits, redirects, named_port } = request;
         let mut travel = Travel { method, url, headers, credentials, body };
@@ -178,7 +178,7 @@ impl Outbound {
         let mut hops = 0;
         loop {
             let host = plain(&travel.url).unwrap_or_default();
-            // The port that was written down is that of one host.
+            // The configured port applies to this host only.
             let port = named.as_ref().filter(|(_, named)| *named == host).map(|(port, _)| *port);
             let response = self.head(&travel, &host, port, &limits, alarm.as_mut()).await?;
             let (status, headers) = (response.status(), response.headers().clone());
@@ -198,7 +198,7 @@ impl Outbound {
         }
     }
 
-    /// Sends one request and waits for the head of its answer.
+    /// Sends one request and waits for the head of the response.
     async fn head(
         &self,
         travel: &Travel,
@@ -230,14 +230,14 @@ impl Outbound {
             () = alarm => Err(OutboundError::Timeout {
                 host: host.to_owned(),
                 within_ms: limits.within.as_millis() as u64,
-                // How far it came is not known: it is polled before the alarm is.
+                // The request is polled before the timer, so its progress is unknown.
                 sent: Sent::Perhaps,
             }),
         }
     }
 }
 
-/// What the other side is told of who asks.
+/// The `User-Agent` header.
 const AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
 
 async fn read(
@@ -264,7 +264,7 @@ async fn read(
     unpacker.finish()
 }
 
-/// Why a request failed: what a rule of ours says of an address comes back from deep inside the client.
+/// Converts a failure. A rejection by our rules is nested deeply in the client's error.
 fn failed(host: &str, error: &reqwest::Error) -> OutboundError {
     let mut source = error.source();
     while let Some(inner) = source {
@@ -281,7 +281,7 @@ fn failed(host: &str, error: &reqwest::Error) -> OutboundError {
     }
 }
 
-/// What lies at the bottom of an error. The words above it repeat the address, which may hold what must not be shown.
+/// The innermost cause. The outer messages repeat the URL, which may contain secrets.
 fn cause(error: &reqwest::Error) -> String {
     let mut bottom: &dyn std::error::Error = error;
     while let Some(inner) = bottom.source() {
@@ -293,7 +293,7 @@ fn cause(error: &reqwest::Error) -> String {
     }
 }
 
-/// Where an address leads, for people: without its path, user and query, which may carry what must not be shown.
+/// The origin of a URL, for people. Path, user and query may contain secrets.
 fn shown(url: &Url) -> String {
     url.origin().ascii_serialization()
 }

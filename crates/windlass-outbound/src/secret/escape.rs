@@ -1,29 +1,30 @@
-//! Texts with their escapes undone, and where in the text each byte stood: JSON's and JavaScript's, HTML's, percents.
+//! Decodes the escapes of JSON, JavaScript, HTML and percent-encoding, with the original position of each byte.
 //!
-//! Which signs are escaped differs from program to program, so that no list of forms has them all. It knows no secrets.
+//! Programs differ in which characters they escape, so a fixed list of forms would be incomplete. This module knows no
+//! secrets.
 
-/// A text in a text in a text; honest logs have two.
+/// Most nested encodings; ordinary logs have two.
 const MAX_LAYERS: usize = 3;
 
-/// The longest escape, with its end: `&#x0010FFFF;`.
+/// The longest escape, including its end: `&#x0010FFFF;`.
 const MAX_BYTES: usize = 12;
 
-/// A text with its escapes undone.
+/// A decoded text.
 #[derive(Clone)]
 pub(super) struct Plain {
     pub bytes: Vec<u8>,
-    /// Where each byte stood, and where the text ended. What a mask reads is far below 4 GiB.
+    /// The original position of each byte, and of the end. Masked texts are far below 4 GiB.
     places: Vec<u32>,
 }
 
 impl Plain {
-    /// Where a byte stood.
+    /// The original position of a byte.
     pub(super) fn at(&self, index: usize) -> usize {
         self.places.get(index).map_or(0, |place| *place as usize)
     }
 }
 
-/// The text with its escapes undone once, twice, and so on while there are any.
+/// The text decoded once, twice, and so on while it contains escapes.
 pub(super) fn layers(text: &[u8]) -> impl Iterator<Item = Plain> {
     std::iter::successors(undone(text), |plain| {
         let next = undone(&plain.bytes)?;
@@ -33,7 +34,7 @@ pub(super) fn layers(text: &[u8]) -> impl Iterator<Item = Plain> {
     .take(MAX_LAYERS)
 }
 
-/// Where an escape begins that the end of a text has cut in two, if one may have been.
+/// The position of an escape that the end of a text may have split.
 pub(super) fn halved(text: &[u8]) -> Option<usize> {
     let from = text.len().saturating_sub(MAX_BYTES);
     let at = from + text[from..].iter().rposition(|byte| b"\\&%".contains(byte))?;
@@ -42,7 +43,7 @@ pub(super) fn halved(text: &[u8]) -> Option<usize> {
     (goes_on && read(&text[at..]).is_none()).then_some(at)
 }
 
-/// `None` where there is nothing to undo.
+/// Decodes one layer; `None` if there is no escape.
 fn undone(text: &[u8]) -> Option<Plain> {
     if text.len() > u32::MAX as usize || !text.iter().any(|byte| b"\\&%".contains(byte)) {
         return None;
@@ -76,13 +77,13 @@ fn undone(text: &[u8]) -> Option<Plain> {
     any.then_some(plain)
 }
 
-/// What an escape stands for.
+/// The meaning of an escape.
 enum Meant {
     Sign(char),
     Byte(u8),
 }
 
-/// The escape at the beginning of a text, with its length.
+/// Decodes the escape at the beginning of a text. Returns its length too.
 fn read(text: &[u8]) -> Option<(Meant, usize)> {
     let sign = |sign: char, count: usize| Some((Meant::Sign(sign), count));
     match text {
@@ -92,7 +93,7 @@ fn read(text: &[u8]) -> Option<(Meant, usize)> {
             if let Some(known) = char::from_u32(unit) {
                 return sign(known, 6);
             }
-            // The first half of a sign beyond 16 bits, and the second.
+            // The two halves of a UTF-16 surrogate pair.
             let second = rest.get(4..)?.strip_prefix(b"\\u")?;
             let pair = [unit as u16, number(second.get(..4)?, 16)? as u16];
             sign(char::decode_utf16(pair).next()?.ok()?, 12)
@@ -116,7 +117,7 @@ fn read(text: &[u8]) -> Option<(Meant, usize)> {
     }
 }
 
-/// Entities that templates write.
+/// Entities that templates produce.
 const NAMED: &[(&str, char)] = &[
     ("amp;", '&'),
     ("lt;", '<'),
@@ -128,7 +129,7 @@ const NAMED: &[(&str, char)] = &[
     ("equals;", '='),
 ];
 
-/// Digits as a number; a sign before them makes it none.
+/// Parses digits as a number. A sign is not accepted.
 fn number(digits: &[u8], radix: u32) -> Option<u32> {
     let is_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
     let text = std::str::from_utf8(digits).ok().filter(|_| is_digits)?;
