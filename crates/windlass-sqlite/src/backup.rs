@@ -1,8 +1,8 @@
-//! A copy of a store in use, and a store made of such a copy.
+//! Backs up a store in use, and restores a store from a backup.
 //!
-//! The database is copied as it stands at one moment; large blobs are files of their own, which are copied before that
-//! moment and after it, so that none that it names is missed. Whoever copies needs no part in the store: processes
-//! go on meanwhile. A copy is a folder with the same files as a store.
+//! The database is copied at one point in time. Large blobs are separate files, copied before and after that point, so
+//! that none that the database names is missed. The backup needs no node in the store, and other processes continue
+//! meanwhile. A backup is a folder with the same files as a store.
 
 use std::collections::HashSet;
 use std::fs;

@@ -1,6 +1,6 @@
 //! Blobs: small ones are rows, large ones are files named by their digest.
 //!
-//! Nothing is overwritten, and nothing is read without being checked.
+//! Nothing is overwritten, and every read verifies the digest.
 
 pub(super) mod collect;
 

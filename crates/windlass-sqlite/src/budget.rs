@@ -1,6 +1,6 @@
 //! Budgets and reservations as rows, written in the append that draws from them.
 //!
-//! The rules are the port's; an append that draws from nothing runs no statement of these.
+//! The port defines the rules. An append that draws from no budget runs no statement of this module.
 
 use std::sync::Arc;
 

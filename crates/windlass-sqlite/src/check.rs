@@ -1,7 +1,6 @@
-//! What `check` looks at beside a write: the database's pages, its events and blobs,
-//! its modes, and the disk.
+//! What `check` verifies in addition to a write: the database's pages, events and blobs, its modes, and the disk.
 //!
-//! It mends nothing.
+//! It repairs nothing.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The checksum of an event's bytes, bound to the event's place: SQLite notices a damaged page, and not a changed bit in
-//! a value.
+//! The checksum of an event's bytes, bound to the event's position. SQLite detects a damaged page, but not a changed
+//! bit in a value.
 //!
 //! It detects damage only: a process with write access to the database can also write a checksum.
 

@@ -7,26 +7,26 @@ use windlass_machine::{RunStatus, Timestamp};
 
 use super::fault::damaged;
 
-/// How long a consumed input's outcome is kept. (design: "Inbox")
+/// How long a consumed input's outcome is kept.
 pub(super) const OUTCOME_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Version of what is stored of a thread's interrupts. Another one is not read: the journal says the same.
+/// Version of a thread's stored interrupts. Another version is ignored, because the journal has the same data.
 pub(super) const ASKS_VERSION: u32 = 1;
 
 /// Encodes a small value as JSON.
 pub(super) fn encode<T: serde::Serialize>(value: &T) -> String {
-    // Outcomes, totals and inputs hold strings, numbers and JSON values: nothing that the serialiser refuses.
+    // Cannot fail: outcomes, totals and inputs hold strings, numbers and JSON values only.
     serde_json::to_string(value).expect("a stored value is always JSON")
 }
 
-/// What a stored outcome says of its input.
+/// Decodes the stored outcome of an input.
 pub(super) fn posted(outcome: Option<&str>) -> Result<Posted, StoreError> {
     let Some(outcome) = outcome else { return Ok(Posted::Waiting) };
     let outcome: InboxOutcome = serde_json::from_str(outcome).map_err(|error| damaged(&error.to_string()))?;
     Ok(Posted::Consumed(outcome))
 }
 
-/// A time in whole minutes, by which lists find where to begin.
+/// A time in whole minutes, the unit of the list indexes.
 pub(super) fn minute(at: Timestamp) -> i64 {
     i64::try_from(at.0).unwrap_or(i64::MAX) / 60_000
 }

@@ -1,6 +1,6 @@
-//! What SQLite's result codes mean to someone who runs a store, each with a way out.
+//! Explains SQLite's result codes to operators, each with a remedy.
 //!
-//! Whether to try again is the caller's to decide.
+//! The caller decides about retries.
 
 use libsqlite3_sys as ffi;
 use windlass_engine::port::journal::{AppendError, StoreError};

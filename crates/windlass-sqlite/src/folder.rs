@@ -1,6 +1,6 @@
 //! A store's folder, from which an engine opens the store and its bus.
 //!
-//! It reads nothing before it is opened.
+//! Nothing is read before the store is opened.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The store on one machine: an SQLite database and a folder of large blobs.
 //!
-//! Several processes may open the same folder; each is a [`Node`]. One writer per process commits
-//! what waits together; readers have connections of their own. Never on a network file system.
+//! Several processes may open the same folder; each is a [`Node`]. One writer per process commits waiting changes in
+//! groups; readers have separate connections. The folder must not be on a network file system.
 
 mod backup;
 mod blob;

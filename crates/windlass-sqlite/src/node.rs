@@ -1,7 +1,7 @@
 //! A node: one opened store in one process, alive as long as its lock file is locked.
 //!
-//! The kernel frees the lock however the process dies, so that a dead node is told from a stopped
-//! one without any time-out. Each node has `nodes/<id>.lock`, and `nodes/<id>.sock` for its bus.
+//! The kernel releases the lock however the process dies, so a dead node is distinguished from a stopped one without a
+//! timeout. Each node has `nodes/<id>.lock`, and `nodes/<id>.sock` for its bus.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -14,7 +14,7 @@ use windlass_engine::port::journal::StoreError;
 /// The file of a store's database.
 pub(crate) const DATABASE: &str = "windlass.db";
 
-/// This process's part in a store, held for the value's life.
+/// This process's node in a store, locked until the value is dropped.
 #[derive(Debug)]
 pub struct Node {
     id: String,
@@ -23,7 +23,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Draws an id, locks its file, and removes what dead nodes left.
+    /// Generates an id, locks its file, and removes the files of dead nodes.
     pub fn open(store: &Path, clock: &dyn Clock) -> Result<Self, StoreError> {
         let folder = store.join("nodes");
         private_folder(&folder)?;
@@ -33,7 +33,7 @@ impl Node {
         let failed = |error| unusable(&folder, error);
         let lock = File::create(&fresh).map_err(failed)?;
         lock.try_lock().map_err(|error| no_locks(&folder, error))?;
-        // Under its final name the file is locked from the first instant on, so that nobody takes it for dead.
+        // Under its final name, the file is locked from the start, so that other nodes never take it for dead.
         fs::rename(&fresh, lock_path(&folder, &id)).map_err(failed)?;
         let node = Self { id, folder, _lock: lock };
         node.remove_dead();
@@ -47,7 +47,7 @@ impl Node {
 
     /// The store's folder.
     pub fn store(&self) -> &Path {
-        // It was made by joining a name to the store's.
+        // The path was made by joining a name to the store's.
         self.folder.parent().unwrap_or(&self.folder)
     }
 
@@ -56,20 +56,20 @@ impl Node {
         &self.folder
     }
 
-    /// Whether a node, this one or another, is alive. A node whose state cannot be read counts as alive:
-    /// taking its threads needs proof.
+    /// Whether a node, this one or another, is alive. A node whose state cannot be read counts as alive, because taking
+    /// over its threads requires proof.
     pub fn is_alive(&self, id: &str) -> bool {
         id == self.id || is_locked(&lock_path(&self.folder, id))
     }
 
-    /// Ids of the other nodes that are alive.
+    /// Ids of the other live nodes.
     pub fn others(&self) -> Vec<String> {
         let mut ids = self.ids();
         ids.retain(|id| *id != self.id && self.is_alive(id));
         ids
     }
 
-    /// How many nodes are alive in a store's folder.
+    /// How many nodes of a store are alive.
     pub(crate) fn alive_in(store: &Path) -> usize {
         let folder = store.join("nodes");
         let Ok(entries) = fs::read_dir(&folder) else { return 0 };
@@ -80,7 +80,7 @@ impl Node {
     fn remove_dead(&self) {
         for id in self.ids() {
             if !self.is_alive(&id) {
-                // A file that stays is found dead again by the next node.
+                // If the removal fails, the next node finds the file again.
                 let _ = fs::remove_file(socket_path(&self.folder, &id));
                 let _ = fs::remove_file(lock_path(&self.folder, &id));
             }
@@ -96,21 +96,21 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // The lock is still held here, so that nobody sees the file without it.
+        // The lock is still held, so that no node sees the file unlocked.
         let _ = fs::remove_file(lock_path(&self.folder, &self.id));
     }
 }
 
-/// Waits until no other process opens the store; the lock goes with the returned file.
+/// Waits until no other process is opening the store. Dropping the returned file releases the lock.
 ///
-/// Two processes that make a database at once both switch its log on, and SQLite refuses one of them
-/// without the usual wait.
+/// Two processes that create a database at once both enable its log, and SQLite rejects one of them without the usual
+/// wait.
 pub(crate) async fn opening(store: &Path) -> Result<File, StoreError> {
     const TRIES: usize = 500;
     const PAUSE: Duration = Duration::from_millis(10);
     let failed = |error| unusable(store, error);
     let lock = File::create(store.join("opening")).map_err(failed)?;
-    // A folder that was there before may be open to readers. SQLite gives its log the mode of the database.
+    // An existing folder may be readable by others. SQLite gives its log the mode of the database.
     private_file(&store.join(DATABASE)).map_err(failed)?;
     for _ in 0..TRIES {
         match lock.try_lock() {
@@ -123,13 +123,13 @@ pub(crate) async fn opening(store: &Path) -> Result<File, StoreError> {
     Err(StoreError::Unavailable { why })
 }
 
-/// Where a node listens for its bus.
+/// The path of a node's bus socket.
 pub fn socket_path(nodes: &Path, id: &str) -> PathBuf {
     nodes.join(format!("{id}.sock"))
 }
 
-/// Makes a folder that only its owner may enter. One that exists is left as it is, and refused where others could
-/// change what lies in it.
+/// Creates a folder that only its owner may enter. An existing one is unchanged, and rejected if others could modify
+/// its contents.
 pub(crate) fn private_folder(folder: &Path) -> Result<(), StoreError> {
     let failed = |error| unusable(folder, error);
     if let Some(parent) = folder.parent() {
@@ -154,7 +154,7 @@ fn refuse_shared(folder: &Path) -> Result<(), StoreError> {
     }
     // SAFETY: a plain system call that cannot fail.
     let user = unsafe { libc::geteuid() };
-    // What belongs to root is root's to change in any case.
+    // Root can modify every file in any case.
     let foreign = found.uid() != user && found.uid() != 0;
     if !foreign && found.mode() & OTHERS_WRITE == 0 {
         return Ok(());
@@ -172,7 +172,7 @@ fn refuse_shared(_folder: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Makes a file that only its owner may read, unless it exists.
+/// Creates a file that only its owner may read, unless it exists.
 fn private_file(path: &Path) -> io::Result<()> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -193,7 +193,7 @@ fn is_locked(path: &Path) -> bool {
         Ok(file) => file,
         Err(error) => return error.kind() != io::ErrorKind::NotFound,
     };
-    // A shared lock, so that two who ask at once do not take each other for the owner.
+    // A shared lock, so that two concurrent checks do not take each other for the owner.
     file.try_lock_shared().is_err()
 }
 
@@ -228,10 +228,10 @@ fn refuse_network_file_system(folder: &Path) -> Result<(), StoreError> {
     refuse_network_kind(kind, folder)
 }
 
-/// Refuses the magic numbers of NFS, SMB, CIFS, SMB2, Ceph, AFS and Lustre, from linux/magic.h and Lustre's own headers.
-/// Their locks and shared memory do not reach across machines as the node's lock and the database's log need it. FUSE is
-/// not among them: local file systems use it too. 9P gets a warning: it is the shared folder of a virtual machine, but
-/// also the whole local disk of a sandbox such as gVisor.
+/// Rejects the magic numbers of NFS, SMB, CIFS, SMB2, Ceph, AFS and Lustre, from linux/magic.h and Lustre's headers.
+/// Their locks and shared memory do not work across machines as the node's lock and the database's log require. FUSE is
+/// accepted, because local file systems use it too. 9P causes a warning: it is the shared folder of a virtual machine,
+/// but also the whole local disk of a sandbox such as gVisor.
 #[cfg(target_os = "linux")]
 fn refuse_network_kind(kind: u32, folder: &Path) -> Result<(), StoreError> {
     const NETWORK: [u32; 7] =

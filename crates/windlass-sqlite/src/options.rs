@@ -1,27 +1,27 @@
 //! Options of a store.
 //!
-//! `mod.rs` applies them to each connection.
+//! `lib.rs` applies them to each connection.
 
 use std::time::Duration;
 
-/// How long a writer waits for another process's lock. (design: "One machine, many machines")
+/// How long a writer waits for another process's lock.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// What a power cut may take.
+    /// What a power failure may lose.
     pub durability: Durability,
-    /// The database's largest size in bytes, blobs in files excepted; `None`: the disk's.
+    /// Largest size of the database in bytes, without blobs in files; `None`: limited by the disk only.
     pub max_bytes: Option<u64>,
 }
 
-/// What a power cut may take. A dying process takes nothing either way.
+/// What a power failure may lose. A dying process loses nothing in either case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing that was acknowledged: each commit is on disk before it is answered.
+    /// Nothing that was acknowledged: each commit is on disk before its response.
     #[default]
     Full,
-    /// The last moments before it; the store stays whole.
+    /// The most recent commits; the store stays consistent.
     Relaxed,
 }

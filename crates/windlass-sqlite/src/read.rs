@@ -1,4 +1,4 @@
-//! What readers ask, on connections of their own: the writer never waits for them.
+//! Queries of readers, on separate connections that the writer never waits for.
 //!
 //! Nothing here writes.
 

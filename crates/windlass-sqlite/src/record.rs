@@ -1,6 +1,6 @@
 //! Records as rows, changed alone or in an append.
 //!
-//! What a record says is text here; its version is the number of the change that wrote it.
+//! A record's value is stored as text; its version is the number of the change that wrote it.
 
 use std::sync::Arc;
 

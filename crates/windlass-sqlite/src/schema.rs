@@ -1,6 +1,6 @@
-//! The tables, and how an older database is brought up to them.
+//! The tables, and the migration of an older database.
 //!
-//! A migration is a script under the next number; one that was released is never edited.
+//! A migration is a script under the next number; a released script is never edited.
 
 use sqlx::{Connection, SqliteConnection};
 use windlass_engine::port::journal::StoreError;
@@ -9,7 +9,7 @@ use super::fault::store_error;
 use crate::blob::collect::name_all;
 use crate::writer::usage::sum_all;
 
-/// The scripts; the database's `user_version` says how many have run.
+/// The scripts; the database's `user_version` is the number of scripts that have run.
 const MIGRATIONS: [&str; 9] = [
     include_str!("001_journal.sql"),
     include_str!("002_uses.sql"),
@@ -22,9 +22,9 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("009_rows.sql"),
 ];
 
-/// The script that makes the table of names.
+/// The script that creates the table of blob names.
 const NAMES: usize = 2;
-/// The script that makes the sums of usage.
+/// The script that creates the sums of usage.
 const SUMS: usize = 9;
 
 /// Runs what is missing, in one transaction. A database that a newer build has migrated is refused.

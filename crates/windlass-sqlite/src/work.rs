@@ -1,20 +1,20 @@
-//! What SQLite has done for a store, counted by SQLite itself: for the benchmark and for tests of how work grows.
+//! Counts SQLite's work for a store, for the benchmark and for tests of how work grows.
 //!
-//! Counts do not depend on the machine, and times do.
+//! Counts do not depend on the machine, unlike times.
 
-/// What SQLite has done.
+/// Work counters of SQLite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Statements that ran.
+    /// Statements executed.
     pub statements: u64,
     /// Steps of SQLite's virtual machine.
     pub steps: u64,
-    /// Pages that were read because the connection's cache did not have them.
+    /// Pages read because the connection's cache did not have them.
     pub pages: u64,
 }
 
 impl Work {
-    /// Adds what another connection has done.
+    /// Adds the counts of another connection.
     pub(crate) fn add(&mut self, more: Self) {
         self.statements += more.statements;
         self.steps += more.steps;

@@ -1,9 +1,8 @@
-//! The one writer of a process: a thread that takes what waits, and commits it together.
+//! The writer of a process: a thread that takes all waiting changes and commits them in one transaction.
 //!
-//! Each change has a savepoint, so that a refused one fails alone. The longer a commit takes, the
-//! more changes wait for the next, and the more of them share it: nothing is ever delayed on purpose.
-//! Where few threads are driven and the disk is quick, whoever brings a change commits it himself:
-//! going to the writer's thread and back costs more than such a commit.
+//! Each change has a savepoint, so that a rejected one fails alone. The longer a commit takes, the more changes share
+//! the next one; nothing is delayed on purpose. If few threads are driven and the disk is fast, the caller commits on
+//! its own thread, because a round trip to the writer's thread costs more than such a commit.
 
 pub(super) mod change;
 pub(super) mod changes;
@@ -31,7 +30,7 @@ use crate::writer::raw::{Raw, Statement};
 
 /// Changes that may wait. More than the runs that one process drives at once; who comes after waits for room.
 const QUEUE: usize = 1024;
-/// A group ends here, so that other processes get the lock. (design: "One machine, many machines")
+/// A group ends here, so that other processes get the lock.
 const GROUP_MS: u64 = 10;
 /// And here, where the clock stands still: about what 10 ms hold.
 const GROUP_CHANGES: usize = 512;

@@ -1,7 +1,7 @@
-//! Which blobs may go: those that no thread names, once nobody can be about to name them.
+//! Deletes blobs that no thread names, once no writer can be about to name them.
 //!
-//! Names are recorded in the transaction that records what names them, so that nothing has to be read through.
-//! Every decision is made under the database's write lock, the deletion of a file included.
+//! Names are recorded in the transaction that records the naming event or input, so no table has to be scanned. Every
+//! decision is made under the database's write lock, including the deletion of a file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::fault::{Fault, store_error};
 use crate::node::Node;
 use crate::writer::raw::{Raw, Statement, Value};
 
-/// How long a blob that nothing names is kept after it was stored: from there to the append that names it takes
-/// moments, or what a stopped process takes. (design: "Ports")
+/// How long an unnamed blob is kept after it was stored. The append that names it follows within moments, or within the
+/// time that a stopped process takes.
 pub(crate) const LOOSE_KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Blobs looked at in one change, so that others get the lock soon.

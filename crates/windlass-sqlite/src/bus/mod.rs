@@ -1,7 +1,7 @@
 //! The bus among the processes on one store: the in-process bus, and a socket for each process.
 //!
-//! A thread that another process drives is relayed from that process's socket. When the process dies, the followers stay,
-//! read the journal's head each second, and follow the next owner. Nothing here outlives the process.
+//! A thread that another process drives is relayed from that process's socket. If that process dies, the followers
+//! stay, poll the journal's head each second, and follow the next owner. Nothing here outlives the process.
 
 mod net;
 mod relay;
@@ -22,7 +22,7 @@ use super::node::Node;
 /// Finds the owners of threads.
 #[async_trait]
 pub trait Owners: Send + Sync {
-    /// For each of some threads that exist: the node that owns it, if any, and the thread's last position.
+    /// Returns, for each of these threads that exists, its last position and the node that owns it, if any.
     async fn owners(&self, threads: &[ThreadId]) -> Result<Vec<(ThreadId, Option<String>, Seq)>, StoreError>;
 }
 

@@ -1,6 +1,7 @@
-//! This node's socket, and how it reaches the others: one JSON line asks, lines of signals answer.
+//! This node's socket, and its connections to other nodes: a request is one JSON line, the response is lines of
+//! signals.
 //!
-//! Nothing that must last travels here.
+//! Nothing durable is sent here.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,19 +22,19 @@ use super::Owners;
 use super::relay::{Look, Relays};
 use crate::node::{Node, socket_path};
 
-/// A request line; a thread's id is far shorter.
+/// Longest request line; a thread's id is far shorter.
 const REQUEST_MAX_BYTES: u64 = 4 * 1024;
-/// A signal's line. Fragments are a few bytes; this leaves room for a snapshot of the longest reply that a ring keeps,
-/// each byte of which may take six in JSON.
+/// Longest line of a signal. Fragments are a few bytes. The limit allows a snapshot of the longest buffered reply, each
+/// byte of which may take six in JSON.
 const SIGNAL_MAX_BYTES: u64 = 64 * 1024 * 1024;
-/// Connections that follow at once: one for each thread that another node of this machine follows.
+/// Most concurrent followers: one for each thread that another node of this machine follows.
 const FOLLOWERS: usize = 256;
-/// Connections at once, so that wakes, which are over at once, always find room.
+/// Most concurrent connections, so that short wake requests always find a slot.
 const CONNECTIONS: usize = FOLLOWERS + 64;
-/// How long a connection may take to say what it wants.
+/// How long a connection may take to send its request.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 
-/// The bus's way to other nodes. Dropping it ends its tasks and removes the socket.
+/// Connects the bus to other nodes. Dropping it ends its tasks and removes the socket.
 pub(super) struct Network {
     local: Arc<LocalBus>,
     node: Arc<Node>,
@@ -43,7 +44,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// Listens, and begins to look after followed threads.
+    /// Listens on the socket, and starts to relay followed threads.
     pub fn open(local: Arc<LocalBus>, node: Arc<Node>, owners: Arc<dyn Owners>) -> Result<Self, StoreError> {
         let listener = listen(node.folder(), node.id())?;
         let look = Arc::<Look>::default();
@@ -53,18 +54,18 @@ impl Network {
         Ok(Self { local, node, owners, look, tasks })
     }
 
-    /// Looks for the owner of a thread that is followed from now on, instead of within a second.
+    /// Requests an immediate lookup of the thread's owner, instead of one within a second.
     pub fn look_for(&self, thread: &ThreadId) {
         self.look.soon(thread);
     }
 
-    /// Wakes whoever holds the thread; this process where no other does.
+    /// Wakes the owner of the thread, or this process if no other owns it.
     pub fn wake(&self, thread: &ThreadId) {
         let (local, node, owners) =
             (Arc::clone(&self.local), Arc::clone(&self.node), Arc::clone(&self.owners));
         let wanted = thread.clone();
         let reach = async move {
-            // An owner that is gone, or a store that does not answer, leaves the thread to this process.
+            // If the owner is gone or the store does not respond, this process handles the thread.
             let found = owners.owners(std::slice::from_ref(&wanted)).await.unwrap_or_default();
             let holder = found.into_iter().next().and_then(|(_, holder, _)| holder);
             let reached = match holder {
@@ -79,7 +80,7 @@ impl Network {
         };
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(reach)),
-            // Outside a runtime there is no way to another node; its look each second finds the row.
+            // Outside a runtime, other nodes cannot be reached; their poll finds the row within a second.
             Err(_) => self.local.wake(thread),
         }
     }
@@ -90,7 +91,7 @@ impl Drop for Network {
         for task in &self.tasks {
             task.abort();
         }
-        // A socket that stays is removed with its dead node.
+        // If the removal fails, another node removes the socket of this dead node.
         let _ = std::fs::remove_file(socket_path(self.node.folder(), self.node.id()));
     }
 }
@@ -102,7 +103,7 @@ enum Request {
     Follow { thread: ThreadId, backlog: Backlog },
 }
 
-/// Follows a thread at the node that holds it. Returns when the connection ends.
+/// Follows a thread at the node that owns it. Returns when the connection ends.
 pub(super) async fn relay(
     nodes: &Path,
     id: &str,
@@ -135,7 +136,7 @@ fn listen(nodes: &Path, id: &str) -> Result<UnixListener, StoreError> {
     use std::os::unix::fs::PermissionsExt;
     let bind = || {
         let listener = UnixListener::bind(reachable(nodes, id)?.path())?;
-        // The folder is closed to others already; this holds should someone open it.
+        // The folder is already private; this protects the socket if the folder is opened up.
         std::fs::set_permissions(socket_path(nodes, id), std::fs::Permissions::from_mode(0o600))?;
         Ok(listener)
     };
@@ -149,13 +150,13 @@ async fn serve(listener: UnixListener, local: Arc<LocalBus>) {
     let followers = Arc::new(Semaphore::new(FOLLOWERS));
     while let Ok(permit) = Arc::clone(&connections).acquire_owned().await {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of file descriptors, most likely: whoever asked tries again, and so does this.
+            // Most likely out of file descriptors. Both the client and this loop try again.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
         let (local, followers) = (Arc::clone(&local), Arc::clone(&followers));
         tokio::spawn(async move {
-            // A node that breaks off asks again if it wants to.
+            // A node whose connection breaks reconnects if it needs to.
             let _ = answer(stream, &local, &followers).await;
             drop(permit);
         });
@@ -174,14 +175,14 @@ async fn answer(stream: UnixStream, local: &Arc<LocalBus>, followers: &Semaphore
         }
         Request::Follow { thread, backlog } => (thread, backlog),
     };
-    // Without room the connection ends, and the other node looks into the journal each second.
+    // Without a slot, the connection ends, and the other node polls the journal each second.
     let Ok(_room) = followers.try_acquire() else { return Ok(()) };
     let mut signals = local.follow_from_afar(&thread, backlog);
     let mut rest = [0; 1];
     loop {
         let signal = tokio::select! {
             signal = signals.next() => signal,
-            // The other side says nothing more: a read ends when it is gone.
+            // The client sends nothing more, so a read returns when it disconnects.
             _ = reader.read(&mut rest) => None,
         };
         let Some(signal) = signal else { return Ok(()) };
@@ -191,13 +192,13 @@ async fn answer(stream: UnixStream, local: &Arc<LocalBus>, followers: &Semaphore
     }
 }
 
-/// A way to a socket that fits into a socket address.
+/// A path to a socket that fits into a socket address.
 enum Reachable {
     Direct(PathBuf),
     #[cfg(target_os = "linux")]
     Through {
         path: PathBuf,
-        /// Open for as long as the path is used: the path names it.
+        /// Kept open while the path is used, because the path refers to it.
         _folder: std::fs::File,
     },
 }
@@ -212,8 +213,8 @@ impl Reachable {
     }
 }
 
-/// Socket addresses hold 104 to 108 bytes, and a store's path may be longer: on Linux an open folder has
-/// a short name too.
+/// Socket addresses hold 104 to 108 bytes, and a store's path may be longer. On Linux, an open folder also has a short
+/// path.
 fn reachable(nodes: &Path, id: &str) -> std::io::Result<Reachable> {
     const ADDRESS_BYTES: usize = 100;
     let direct = socket_path(nodes, id);

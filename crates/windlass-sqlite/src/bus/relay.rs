@@ -1,8 +1,8 @@
-//! Threads that are followed here and driven elsewhere: one relay each, however many follow.
+//! Relays threads that are followed here and driven elsewhere: one relay each, regardless of the number of followers.
 //!
-//! Each second one query tells who holds the followed threads and where they stand, and more often for
-//! a while after a holder died: somebody may go on at once. What another node holds is relayed from
-//! its socket; a head that grew is told as `Appended`, perhaps once more.
+//! Each second, one query returns the owners and heads of the followed threads. It runs more often for a while after an
+//! owner died, because the run may be resumed soon. Signals of another node's thread are relayed from its socket. A
+//! head that has grown is published as `Appended`, possibly twice.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,16 +18,16 @@ use super::Owners;
 use super::net;
 use crate::node::Node;
 
-/// How often the journal is asked about followed threads.
+/// Interval of the query for followed threads.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long a look at newly followed threads waits for more of them.
+/// How long a query for newly followed threads waits for more of them.
 const LOOK_TOGETHER: Duration = Duration::from_millis(10);
 
-/// How often just after a holder died.
+/// Interval just after an owner died.
 const LOOK_SOON: Duration = Duration::from_millis(100);
 
-/// For how many looks that goes on: about three seconds, in which a person or a supervisor goes on with the run.
+/// Number of queries at that interval: about three seconds, in which a person or a supervisor resumes the run.
 const LOOKS_SOON: u32 = 30;
 
 /// The relays of one process.
@@ -37,11 +37,11 @@ pub(super) struct Relays {
     owners: Arc<dyn Owners>,
     look: Arc<Look>,
     followed: HashMap<ThreadId, Followed>,
-    /// Looks that come soon.
+    /// Queries left at the short interval.
     soon: u32,
 }
 
-/// Threads whose owner is looked for at once.
+/// Threads whose owner must be looked up at once.
 #[derive(Default)]
 pub(super) struct Look {
     threads: Mutex<HashSet<ThreadId>>,
@@ -49,19 +49,19 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Asks for a look at one thread.
+    /// Requests a lookup of one thread.
     pub fn soon(&self, thread: &ThreadId) {
         self.threads().insert(thread.clone());
         self.notify.notify_one();
     }
 
     fn threads(&self) -> MutexGuard<'_, HashSet<ThreadId>> {
-        // Nothing leaves the set halfway.
+        // No change of the set can stop halfway.
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A followed thread as the last look found it.
+/// A followed thread as of the last query.
 #[derive(Default)]
 struct Followed {
     head: Seq,
@@ -80,18 +80,18 @@ impl Drop for Relay {
 }
 
 impl Relays {
-    /// Relays for what `local` follows; `look` asks for a look at once.
+    /// Relays the threads that `local` follows; `look` requests immediate lookups.
     pub fn new(local: Arc<LocalBus>, node: Arc<Node>, owners: Arc<dyn Owners>, look: Arc<Look>) -> Self {
         Self { local, node, owners, look, followed: HashMap::new(), soon: 0 }
     }
 
-    /// Looks until it is aborted.
+    /// Queries until it is aborted.
     pub async fn run(mut self) {
         let mut pause = std::pin::pin!(tokio::time::sleep(LOOK));
         loop {
             tokio::select! {
                 () = self.look.notify.notified() => {
-                    // A thousand followers that come at once share one look.
+                    // A thousand simultaneous followers share one query.
                     tokio::time::sleep(LOOK_TOGETHER).await;
                     let threads: Vec<ThreadId> = self.look.threads().drain().collect();
                     self.ask(&threads).await;
@@ -114,7 +114,7 @@ impl Relays {
         self.followed.retain(|thread, known| {
             let stays = followed.contains(thread);
             if !stays && known.relay.is_some() {
-                // Fragments that came from elsewhere: nobody else drops them here.
+                // Fragments that came from elsewhere must be dropped here.
                 self.local.settle(thread);
             }
             stays
@@ -126,7 +126,7 @@ impl Relays {
         if threads.is_empty() {
             return;
         }
-        // A store that does not answer now is asked again in a second.
+        // If the store does not respond, the query is repeated in a second.
         let Ok(found) = self.owners.owners(threads).await else { return };
         for (thread, holder, head) in found {
             match holder {
@@ -136,7 +136,7 @@ impl Relays {
         }
     }
 
-    /// Follows up on a thread that this node does not hold.
+    /// Updates a thread that this node does not own.
     fn update(&mut self, thread: ThreadId, holder: Option<String>, head: Seq) {
         let followed = self.followed.entry(thread.clone()).or_default();
         let holder = holder.filter(|id| self.node.is_alive(id));
@@ -150,18 +150,18 @@ impl Relays {
             let (local, node) = (Arc::clone(&self.local), Arc::clone(&self.node));
             let (thread, id, look) = (thread.clone(), holder.clone(), Arc::clone(&self.look));
             let task = tokio::spawn(async move {
-                // It breaks off when the node dies; the next look finds out.
+                // The connection breaks when the node dies; the next query detects that.
                 let _ = net::relay(node.folder(), &id, &thread, &local).await;
-                // A dying process closes its socket and lets go of its lock one after the other.
+                // A dying process closes its socket before it releases its lock.
                 tokio::time::sleep(LOOK_SOON / 2).await;
-                // A node that lives has no room: it is asked again in a second.
+                // A live node has no free slot; it is tried again in a second.
                 if !node.is_alive(&id) {
                     look.soon(&thread);
                 }
             });
             followed.relay = Some(Relay { holder, task });
         }
-        // Also beside a relay: what was appended before it was connected, nobody else tells.
+        // Also with a relay: events appended before it was connected are not signalled otherwise.
         if head > followed.head {
             self.local.relay(&thread, Signal::Appended { seq: head, events: Arc::from([]), status: None });
         }

@@ -1,4 +1,4 @@
-//! What lists are read from: threads and runs, by the index that suits what is asked.
+//! Lists of threads and runs, each read by the index that suits its filter.
 //!
 //! Nothing here writes.
 
@@ -87,7 +87,7 @@ impl ThreadColumns {
     }
 }
 
-/// What a thread asks; `None` if another build wrote it in another way.
+/// Decodes a thread's stored interrupts; `None` if another build stored them in another form.
 fn asks(stored: &str) -> Option<ThreadAsks> {
     let (version, asks) = serde_json::from_str::<(u32, serde_json::Value)>(stored).ok()?;
     serde_json::from_value(asks).ok().filter(|_| version == ASKS_VERSION)
@@ -96,7 +96,7 @@ fn asks(stored: &str) -> Option<ThreadAsks> {
 const THREAD_COLUMNS: &str = "thread, head, created_at, workspace, owner, title, status, folder, deadline, \
     interrupts, updated_at, forked_from, forked_until";
 
-/// Threads that hold something, newest activity first.
+/// Non-empty threads, most recent activity first.
 pub(crate) async fn threads(pool: &SqlitePool, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError> {
     let title = query.title_contains.as_ref().map(|text| text.to_lowercase());
     let found = match &title {
@@ -125,7 +125,7 @@ pub(crate) async fn threads(pool: &SqlitePool, query: &ThreadQuery) -> Result<Ve
         Found::Few(numbers) => Some(encode(numbers)),
         Found::Many => None,
     };
-    // Made of constants alone.
+    // Built from constants only.
     let rows: Vec<ThreadColumns> = sqlx::query_as(AssertSqlSafe(text))
         .bind(at)
         .bind(thread)
@@ -142,8 +142,8 @@ pub(crate) async fn threads(pool: &SqlitePool, query: &ThreadQuery) -> Result<Ve
     rows.into_iter().map(ThreadColumns::row).collect()
 }
 
-/// The index that a list of threads is read by, and its condition. The planner knows neither how many owners there are nor
-/// how few threads wait.
+/// The index for a list of threads, with its condition. The query planner knows neither the number of owners nor that
+/// few threads wait.
 fn by_index(query: &ThreadQuery) -> (&'static str, &'static str) {
     let status = query.status.filter(|status| *status != ThreadStatus::Idle);
     match (&query.owner, status, &query.workspace) {
@@ -168,7 +168,7 @@ fn by_index(query: &ThreadQuery) -> (&'static str, &'static str) {
     }
 }
 
-/// Counts of threads by what they do.
+/// Counts threads by status.
 pub(crate) async fn counts(pool: &SqlitePool) -> Result<ThreadCounts, StoreError> {
     const COUNTS: &str = "SELECT status, threads, interrupts FROM standings";
     let rows: Vec<(i64, i64, i64)> = sqlx::query_as(COUNTS).fetch_all(pool).await.map_err(store_error)?;
@@ -283,7 +283,7 @@ pub(crate) async fn runs_by_id(pool: &SqlitePool, runs: &[RunId]) -> Result<Vec<
     let text = format!(
         "SELECT {RUN_COLUMNS} FROM json_each(?1) CROSS JOIN runs ON run = value CROSS JOIN threads USING (number)"
     );
-    // Made of constants alone.
+    // Built from constants only.
     let rows: Vec<RunColumns> =
         sqlx::query_as(AssertSqlSafe(text)).bind(encode(&runs)).fetch_all(pool).await.map_err(store_error)?;
     rows.into_iter().map(RunColumns::row).collect()
@@ -291,7 +291,7 @@ pub(crate) async fn runs_by_id(pool: &SqlitePool, runs: &[RunId]) -> Result<Vec<
 
 /// Runs, newest first.
 pub(crate) async fn runs(pool: &SqlitePool, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
-    // Of one thread the journal tells the order, also where two runs begin in the same millisecond.
+    // Within a thread, the journal determines the order, even if two runs begin in the same millisecond.
     const AFTER: &str = "(started_at, run) < (?1, ?2)";
     const AFTER_IN_THREAD: &str = "(?2 IS NULL OR from_seq < (SELECT from_seq FROM runs AS last \
         WHERE last.run = ?2 AND last.number = runs.number))";
@@ -317,7 +317,7 @@ pub(crate) async fn runs(pool: &SqlitePool, query: &RunQuery) -> Result<Vec<RunR
     );
     let end = (i64::MAX, query.thread.is_none().then_some(""));
     let (at, run) = query.before.as_ref().map_or(end, |(at, run)| (whole(at.0), Some(run.as_str())));
-    // Made of constants alone.
+    // Built from constants only.
     let rows: Vec<RunColumns> = sqlx::query_as(AssertSqlSafe(text))
         .bind(at)
         .bind(run)

@@ -1,6 +1,6 @@
-//! What runs used, summed up by the database.
+//! Sums up what runs used.
 //!
-//! It reads sums, or rows of runs where a part of the time begins within a quarter of a day; never a journal.
+//! It reads precomputed sums, or rows of runs if an interval begins within a quarter of a day; never a journal.
 
 mod counted;
 

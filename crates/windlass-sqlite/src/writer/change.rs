@@ -11,52 +11,50 @@ use windlass_machine::{Digest, InputId, ThreadId};
 
 /// A batch with its events encoded on the caller's thread.
 pub(crate) struct PreparedAppend {
-    /// The batch.
     pub batch: Batch,
-    /// Its events as text, each with its checksum.
+    /// The events as JSON, each with its checksum.
     pub bodies: Vec<(i64, String)>,
-    /// The blobs that they name.
+    /// The blobs that the events name.
     pub names: HashSet<Digest>,
-    /// Its changes of records.
+    /// The changes of records in the batch.
     pub records: Vec<PreparedChange>,
 }
 
 /// A change other than an append.
 pub(crate) enum Write {
-    /// Claims a thread.
     Claim(ThreadId),
-    /// Claims those of some threads that still need a driver and have none.
+    /// Claims those threads that still need a driver and have none.
     ClaimDue(Vec<ThreadId>),
     /// Releases a thread.
     Release(ThreadId, Epoch),
     /// Puts an input into the inbox.
     Post {
-        /// Whose inbox.
+        /// The thread of the inbox.
         thread: ThreadId,
-        /// The sender's id of it.
+        /// The sender's id of the input.
         id: InputId,
         /// The input as JSON.
         input: String,
-        /// The blobs that it names.
+        /// The blobs that the input names.
         names: HashSet<Digest>,
-        /// Whether it may make the thread.
+        /// Whether the input may create the thread.
         is_message: bool,
     },
-    /// Keeps a snapshot, if the thread still has the epoch.
+    /// Stores a snapshot if the thread still has this epoch.
     Snapshot(ThreadId, Epoch, StoredSnapshot),
-    /// Keeps a small blob.
+    /// Stores a small blob.
     Blob(Digest, Bytes),
     /// Records that a large blob is about to be stored.
     Loosen(Digest),
     /// Deletes a thread.
     Delete(ThreadId),
-    /// Deletes blobs that nothing names, those of deleted threads first. The writer repeats it until none is left.
+    /// Deletes blobs that no thread names, those of deleted threads first. The writer repeats it until none is left.
     Collect(Until),
-    /// Writes a row, to verify that the store is writable.
+    /// Writes a row to verify that the store is writable.
     Check,
 }
 
-/// When a collection is answered.
+/// When a collection is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
     /// After its first group.
@@ -77,10 +75,11 @@ pub(crate) enum Written {
     Posted(Posted),
     /// For a collection.
     Collected {
-        /// Whether the collection has got as far as [`Until`] says. The writer answers after a later group if not.
+        /// Whether the collection has reached the point that [`Until`] requests. If not, the writer responds after a
+        /// later group.
         is_done: bool,
     },
-    /// For a check: SQLite's `synchronous` of the connection that writes.
+    /// For a check: SQLite's `synchronous` setting of the writing connection.
     Checked {
         /// 0 is off, 1 normal, 2 full, 3 extra.
         synchronous: i64,

@@ -1,7 +1,7 @@
-//! What the writer does inside a group's transaction: one function per change.
+//! The changes within a group's transaction: one function per change.
 //!
-//! Nothing here begins or commits. A function that fails may leave half a change behind: the group
-//! takes it back to the savepoint.
+//! Nothing here begins or commits. A function that fails may leave half a change behind; the group rolls back to the
+//! savepoint.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Inputs that wait for a thread's owner, and the outcomes of those that it has taken.
+//! Inputs that wait for a thread's owner, and the outcomes of consumed inputs.
 //!
-//! Reading them is `read.rs`.
+//! `read.rs` reads them.
 
 use std::sync::Arc;
 

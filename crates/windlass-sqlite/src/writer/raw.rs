@@ -1,8 +1,7 @@
-//! The few SQLite calls that the writer makes itself, on a connection that sqlx opened.
+//! The SQLite calls that the writer makes directly, on a connection that sqlx opened.
 //!
-//! sqlx passes every statement to a thread of its own and back; an append is a dozen statements, and
-//! those hops would cost several times what SQLite takes. All of the store's `unsafe` calls of SQLite
-//! are in this file. Readers use sqlx.
+//! sqlx passes every statement to another thread and back. An append has a dozen statements, so those hops would cost
+//! several times what SQLite takes. All of the store's `unsafe` SQLite calls are in this file. Readers use sqlx.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;

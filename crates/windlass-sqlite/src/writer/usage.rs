@@ -1,6 +1,6 @@
-//! The sums of what runs used, kept in the transaction that changes a run.
+//! Maintains the sums of what runs used, in the transaction that changes a run.
 //!
-//! A run that changes with each step is not counted: see `009_rows.sql`. Reading the sums is `read/usage.rs`.
+//! A run that changes with each step is not counted: see `009_rows.sql`. `read/usage.rs` reads the sums.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Threads by a part of their title, from an index of sequences of three characters.
+//! Finds threads by a part of their title, with an index of three-character sequences.
 //!
-//! What it finds is compared with the titles themselves. A part that many titles have is not looked up here: a list by
-//! time soon has a page of them.
+//! Candidates are compared with the titles themselves. A part that many titles contain is not looked up here, because a
+//! list by time soon fills a page with them.
 
 use sqlx::SqlitePool;
 use windlass_engine::port::journal::StoreError;
@@ -9,24 +9,24 @@ use windlass_engine::port::journal::StoreError;
 use crate::column::stored;
 use crate::fault::store_error;
 
-/// Threads that are looked up by their numbers at most.
+/// Most threads looked up by number.
 const FEW: usize = 1_000;
 /// Characters of the sequences in the index.
 const SEQUENCE_CHARS: usize = 3;
-/// Sequences that a shorter part is looked up by at most.
+/// Most sequences looked up for a part that is shorter than one.
 const SEQUENCES: usize = 200;
 
-/// The threads whose title has a part.
+/// The threads whose title contains a part.
 pub(super) enum Found {
-    /// The numbers of all.
+    /// The numbers of all of them.
     Few(Vec<i64>),
     /// More than are worth looking up.
     Many,
 }
 
-/// Finds the threads whose title has a part, both in lower case.
+/// Finds the threads whose title contains a part, both in lower case.
 pub(super) async fn find(pool: &SqlitePool, part: &str) -> Result<Found, StoreError> {
-    // No title has a control character, and the index ends at the first NUL.
+    // Titles have no control characters, and the index stops at the first NUL.
     if part.contains('\0') {
         return Ok(Found::Few(Vec::new()));
     }
@@ -51,7 +51,7 @@ pub(super) async fn find(pool: &SqlitePool, part: &str) -> Result<Found, StoreEr
     Ok(if numbers.len() > FEW { Found::Many } else { Found::Few(numbers) })
 }
 
-/// The sequences of the index that begin with a part; `None` if many titles have one.
+/// The sequences of the index that begin with a part; `None` if many titles contain one.
 async fn sequences(pool: &SqlitePool, part: &str) -> Result<Option<Vec<String>>, StoreError> {
     const SEQUENCES_FROM: &str =
         "SELECT term, doc FROM title_parts WHERE term >= ?1 AND term < ?1 || char(1114111) LIMIT ?2";
@@ -68,7 +68,7 @@ async fn sequences(pool: &SqlitePool, part: &str) -> Result<Option<Vec<String>>,
     Ok(Some(rows.into_iter().map(|(sequence, _)| sequence).collect()))
 }
 
-/// A string of the index's query language.
+/// Quotes a string of the index's query language.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }

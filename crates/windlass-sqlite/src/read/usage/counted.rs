@@ -1,7 +1,7 @@
-//! What runs used, from the sums that `writer/usage.rs` keeps.
+//! Usage from the sums that `writer/usage.rs` maintains.
 //!
-//! The rows of runs that are read are those that are not counted, because their threads are driven, and those that began
-//! in the quarter in which the time ends.
+//! Rows of runs are read only for uncounted runs, whose threads are being driven, and for runs that began in the
+//! quarter in which the queried time ends.
 
 use std::collections::{BTreeMap, HashSet};
 
