@@ -26,7 +26,7 @@ use tokio::sync::Mutex;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-/// A browser that reaches nothing but the pages, with the switches that ChromeDriver gives to one that it starts itself.
+/// A browser without background traffic, with the switches that ChromeDriver passes to a browser it starts itself.
 const FLAGS: &[&str] = &[
     "--no-sandbox",
     "--disable-gpu",
@@ -67,16 +67,16 @@ const UNTIL_OWNER_ENDS: &str = r#"
 
 /// The file in which a browser writes its port and the path of its DevTools socket.
 const PORT_FILE: &str = "profile/DevToolsActivePort";
-/// How often a starting browser is asked for its port.
+/// How often a starting browser is polled for its port.
 const POLL: Duration = Duration::from_millis(10);
-/// Polls before a browser counts as failed: a minute, which a machine at full load has needed a third of.
+/// Polls before a browser counts as failed: a minute. A machine at full load has needed a third of that.
 const MAX_POLLS: usize = 6_000;
 /// Starts of a browser or driver before giving up; on a machine at full load either sometimes ends at once.
 const MAX_STARTS: usize = 5;
-/// Longer than the longest wait of a script in a page.
+/// Longer than any script in a page waits.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A page in a context of its own, with the driver that controls it. Dropping it ends both.
+/// A page in a separate context, with the driver that controls it. Dropping it ends both.
 pub struct BrowserPage {
     /// The WebDriver session. Its current window is the context's page. A session that a failed test leaves behind ends
     /// with its driver's process: its own `drop` would block the runtime that it needs.
@@ -98,7 +98,7 @@ struct Browser {
     socket: Socket,
 }
 
-/// ChromeDriver on a port of its own.
+/// A ChromeDriver process with its port.
 struct Chromedriver {
     process: Child,
     address: String,
@@ -202,16 +202,16 @@ async fn call(socket: &mut Socket, method: &str, params: Value) -> Result<Value>
     bail!("the browser closed its socket before it answered {method}")
 }
 
-/// The place of a browser that the tests of one slot share, until it is dropped.
+/// A browser slot that the tests of one nextest slot share. Dropping it releases the slot.
 struct Lane {
-    /// The process that the browser ends with.
+    /// The browser ends when this process does.
     owner: u32,
-    /// Which of this process's browsers.
+    /// Distinguishes the browsers of this process.
     number: usize,
     folder: PathBuf,
 }
 
-/// The numbers of the lanes that this process has taken.
+/// The lane numbers in use in this process.
 static TAKEN: std::sync::Mutex<BTreeSet<usize>> = std::sync::Mutex::new(BTreeSet::new());
 
 impl Drop for Lane {
@@ -221,12 +221,12 @@ impl Drop for Lane {
 }
 
 fn taken() -> MutexGuard<'static, BTreeSet<usize>> {
-    // A set of numbers is whole after any panic.
+    // The set is consistent after any panic.
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Lane {
-    /// Under nextest the owner is the test runner, which starts a process per test; else it is this process.
+    /// Under nextest, the owner is the test runner, which starts a process per test; otherwise it is this process.
     fn take() -> Self {
         let variable = |name: &str| std::env::var(name).ok();
         let (owner, slot) = match variable("NEXTEST_TEST_GROUP_SLOT") {
@@ -243,7 +243,7 @@ impl Lane {
     /// Connects to the lane's browser. Starts it first if it does not run or does not answer.
     async fn browser(&self) -> Result<Browser> {
         std::fs::create_dir_all(&self.folder)?;
-        // Tests of one process may run beside each other; the lock is released when the file is closed.
+        // Tests of one process may run in parallel. Closing the file releases the lock.
         let lock = File::create(self.folder.join("lock"))?;
         let lock = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock)).await??;
         let browser = match self.connect().await {
@@ -279,7 +279,7 @@ impl Lane {
 }
 
 impl Chromedriver {
-    /// ChromeDriver wants its port on both loopback addresses, and ends if another process has one of them.
+    /// ChromeDriver needs its port on both loopback addresses, and exits if another process uses one of them.
     fn start() -> Result<Self> {
         let mut process = Command::new("chromedriver")
             .args(["--port=0", "--log-level=SEVERE"])
@@ -293,7 +293,7 @@ impl Chromedriver {
         let port = lines.find_map(|line| {
             Some(line.split_once("successfully on port ")?.1.trim_end_matches('.').to_owned())
         });
-        // Without a reader its next line would end it.
+        // Without a reader, its next line of output would end it.
         std::thread::spawn(move || lines.for_each(drop));
         let address = format!("http://127.0.0.1:{}", port.as_deref().unwrap_or_default());
         let chromedriver = Self { process, address };

@@ -1,6 +1,6 @@
-//! Makes a conversation long: appends copies of its one exchange to a store, for pages that open and scroll it.
+//! Lengthens a conversation by appending copies of its one exchange, for pages that open and scroll it.
 //!
-//! It writes through the store, so that the copies have checksums as any other event has. The copies have no rows in the
+//! It writes through the store, so that the copies have checksums like any other event. The copies have no rows in the
 //! list of runs.
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use windlass::machine::{Event, Seq, ThreadId};
 use windlass::port::journal::{Batch, BatchId, Claim, Journal, ThreadQuery};
 use windlass::sqlite::{SqliteStore, StoreOptions};
 
-/// Events of the exchange at most.
+/// Most events of the exchange.
 const EXCHANGE_EVENTS: usize = 1_000;
 /// Copies in one append.
 const COPIES_AT_ONCE: usize = 500;
@@ -86,7 +86,7 @@ impl Exchange {
         Ok(Self { events, run, message })
     }
 
-    /// The events with other ids of the run and its message.
+    /// The events with new ids of the run and its message.
     fn copy(&self, number: usize) -> impl Iterator<Item = String> {
         let (run, message) = (format!("{}-{number}", self.run), format!("{}-{number}", self.message));
         self.events.iter().map(move |event| event.replace(&self.run, &run).replace(&self.message, &message))

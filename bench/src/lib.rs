@@ -1,8 +1,7 @@
-//! What the benchmark is made of: the scripted model server, the programs that are measured against it,
-//! and the harness that runs them and prints the table.
+//! The parts of the benchmark: the scripted model server, the measured programs, and the harness that runs them and
+//! prints the table.
 //!
-//! The server is a library too, for tests that need a model which always says the same. Nothing here is
-//! part of the product.
+//! The server is a library too, for tests that need a deterministic model. Nothing here is part of the product.
 
 #[cfg(unix)]
 pub mod browser;

@@ -1,10 +1,10 @@
-//! What is asked of the operating system: the time, the CPU and memory used, a pinned core, open files.
+//! Queries the operating system: time, CPU and memory used, core pinning, open files.
 //!
-//! Memory and pinning are Linux's; elsewhere memory reads as 0 and a pinned core as unsupported.
+//! Memory and pinning are supported on Linux only. Elsewhere, memory reads as 0 and pinning fails.
 
 use std::io;
 
-/// Nanoseconds of the clock that all processes of this machine share and that is never set back.
+/// Nanoseconds of a clock that all processes of this machine share and that is never set back.
 pub fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid place for the result, and the clock exists on every platform we build for.
@@ -12,7 +12,7 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Seconds of CPU, user and system, that this process has used with all its threads.
+/// Seconds of CPU, user and system, used by this process with all its threads.
 pub fn cpu_seconds() -> f64 {
     // SAFETY: a zeroed `rusage` is a valid value, and a valid place for the result.
     let usage = unsafe {
@@ -24,25 +24,24 @@ pub fn cpu_seconds() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// Seconds of CPU that the whole machine has been busy since it started, on all cores; Linux only.
+/// Seconds of CPU that all cores of the machine have been busy since it started; Linux only.
 pub fn busy_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     let fields: Vec<f64> =
         stat.lines().next()?.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect();
-    // user, nice, system, then idle and waiting for disks, which are left out, then the interrupts' two and
-    // what a hypervisor took (proc_stat(5)).
+    // user, nice and system; idle and iowait are skipped; then irq, softirq and steal (proc_stat(5)).
     let ticks: f64 = fields.iter().take(3).chain(fields.iter().skip(5).take(3)).sum();
     // SAFETY: asks for a constant of the system.
     let ticks_per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     (ticks_per_second > 0).then(|| ticks / ticks_per_second as f64)
 }
 
-/// KiB of memory that are resident now.
+/// KiB resident.
 pub fn resident_kib() -> u64 {
     status_kib("VmRSS:")
 }
 
-/// KiB of memory that were resident at most since the process started.
+/// Peak KiB resident since the process started.
 pub fn resident_peak_kib() -> u64 {
     status_kib("VmHWM:")
 }
@@ -53,7 +52,7 @@ fn status_kib(key: &str) -> u64 {
     line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
 }
 
-/// Lets this process run on one core only. Threads started later inherit it.
+/// Pins this process to one core. Threads started later inherit it.
 #[cfg(target_os = "linux")]
 pub fn pin_to_core(core: usize) -> io::Result<()> {
     // SAFETY: a zeroed `cpu_set_t` is the empty set; `CPU_SET` stays inside it for a core below its size.
@@ -65,13 +64,13 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets this process run on one core only: not here.
+/// Pins this process to one core: unsupported here.
 #[cfg(not(target_os = "linux"))]
 pub fn pin_to_core(_core: usize) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "pinning to a core needs Linux"))
 }
 
-/// Raises the limit of open files to what the system allows: a thousand streams need as many sockets.
+/// Raises the limit of open files to the system's maximum, because a thousand streams need as many sockets.
 pub fn raise_open_files_limit() {
     // SAFETY: `limit` is a valid place for the result and a valid argument afterwards.
     unsafe {

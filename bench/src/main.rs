@@ -1,7 +1,7 @@
-//! `windlass-bench`: serves scripts as a model, drives one program against it, runs the whole table, or
-//! plays Windlass for a harness from outside.
+//! `windlass-bench`: serves scripts as a model, drives one program against it, runs the whole table, or plays Windlass
+//! for an external harness.
 //!
-//! The figures are explained in the README of this package.
+//! The README of this package explains the figures.
 
 use std::io::{Read, Write};
 
@@ -14,7 +14,7 @@ use windlass_bench::pages::{self, Pages};
 use windlass_bench::server::ModelServer;
 use windlass_bench::{growth, machine, table};
 
-/// What Windlass costs, beside a bare client and rig, against a scripted model server
+/// The cost of Windlass, beside a bare client and rig, against a scripted model server
 #[derive(Parser)]
 #[command(name = "windlass-bench", version)]
 struct Cli {
@@ -24,25 +24,25 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve scripts as a model; the first line of output tells the address, as JSON
+    /// Serve scripts as a model; the first line of output is the address, as JSON
     Serve(Serve),
-    /// Play runs with one program in this process and tell the figures, as a JSON line
+    /// Play runs with one program in this process and print the figures as a JSON line
     Drive(Drive),
-    /// Open the engine on a store in this process and tell what that takes, as a JSON line
+    /// Open the engine on a store in this process and print its cost as a JSON line
     Open(Open),
-    /// Search in a large catalogue of tools in this process and tell what that takes, as a JSON line
+    /// Search in a large catalogue of tools in this process and print the cost as a JSON line
     Find(Find),
-    /// Start `windlass serve`, load it with clients and tell what that takes, as a JSON line
+    /// Start `windlass serve`, load it with clients and print the cost as a JSON line
     Http(Http),
-    /// Start `windlass serve`, let it idle after work and tell what it takes, and what commands take, as a JSON line
+    /// Start `windlass serve`, let it idle after work, and print its cost and that of commands as a JSON line
     Idle(Idle),
-    /// Start `windlass serve` on a store with waiting runs and tell what that takes, as a JSON line
+    /// Start `windlass serve` on a store with waiting runs and print the cost as a JSON line
     Restart(Restart),
     /// Start `windlass serve` and a browser, and print figures of its pages as a JSON line
     Pages(Pages),
     /// Measure how work grows with the store and print the table
     Growth(Growth),
-    /// Play Windlass for a harness from outside, which tells in the environment what to play
+    /// Play Windlass for an external harness, which passes its settings in the environment
     Peer(Peer),
     /// Measure every program with every workload and print the table
     Run(table::Options),
@@ -50,30 +50,30 @@ enum Command {
 
 #[derive(Args)]
 struct Serve {
-    /// Port on the loopback interface; 0 takes a free one
+    /// Port on the loopback interface; 0 selects a free one
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Threads that serve
+    /// Number of server threads
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// End when standard input ends, so that the server never outlives whoever started it
+    /// End when standard input ends, so that the server never outlives its parent
     #[arg(long)]
     until_stdin_ends: bool,
 }
 
 #[derive(Args)]
 struct Growth {
-    /// Small stores: shows that everything works
+    /// Small stores: checks that everything works
     #[arg(long)]
     quick: bool,
-    /// Where the stores are written
+    /// Folder for the stores
     #[arg(long, default_value = "target/bench")]
     folder: std::path::PathBuf,
 }
 
 #[derive(Args)]
 struct Drive {
-    /// Which program
+    /// The program to measure
     program: Program,
     #[command(flatten)]
     settings: Settings,

@@ -1,7 +1,7 @@
-//! The floor: a bare HTTP client and the least parsing that plays a script to its end.
+//! The floor: a bare HTTP client with minimal parsing that plays a script to its end.
 //!
-//! It keeps the conversation as text of a request body, to which each step appends. It knows one wire, one
-//! tool, and no failure but a refused request.
+//! It keeps the conversation as text of a request body, to which each step appends. It supports one wire and one tool,
+//! and handles no failure except a refused request.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ use super::{Driver, PROMPT, RunProbe, Settings, TOOL_DESCRIPTION, TOOL_NAME, too
 pub(super) struct Bare {
     client: Client<HttpConnector, Full<Bytes>>,
     address: Uri,
-    /// A request without the end of its list of messages.
+    /// A request up to the end of its messages.
     opening: String,
 }
 
@@ -68,7 +68,7 @@ struct Arguments {
     text: String,
 }
 
-/// What the model said in one step.
+/// The model's output in one step.
 #[derive(Default)]
 struct Step {
     text: String,
@@ -163,7 +163,7 @@ impl Step {
     }
 }
 
-/// Adds the calls and what the tool answered.
+/// Appends the calls and the tool's results.
 fn append(conversation: &mut String, calls: &[Call]) -> Result<()> {
     let mut results = String::new();
     conversation.push_str(r#",{"role":"assistant","content":null,"tool_calls":["#);

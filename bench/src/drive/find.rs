@@ -1,6 +1,6 @@
-//! Searches in a catalogue of thousands of tools, in a process of its own: what a model's `tool_search` takes.
+//! Measures searches in a catalogue of thousands of tools, in a separate process: the cost of a model's `tool_search`.
 //!
-//! It calls no model; each search is a trial call, with all that the gate asks of one.
+//! It calls no model. Each search is a trial call, including the gate's checks.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use windlass::{Consent, Trial, Tried};
 use super::quantile;
 use crate::machine;
 
-/// How many tools, and how often it searches.
+/// The size of the catalogue and the number of searches.
 #[derive(Debug, Args)]
 pub struct Find {
     /// Tools in the catalogue
@@ -27,14 +27,14 @@ pub struct Find {
     pub searches: usize,
 }
 
-/// What searching took.
+/// The measured times.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Found {
-    /// Milliseconds until the engine had sorted all tools.
+    /// Milliseconds until the engine had indexed all tools.
     pub index_ms: f64,
-    /// Milliseconds of a search in the middle of the field.
+    /// Milliseconds of a search, the median.
     pub search_ms: f64,
-    /// Milliseconds that one in a hundred takes longer than.
+    /// Milliseconds of a search, the 99th percentile.
     pub search_p99_ms: f64,
 }
 
@@ -83,7 +83,7 @@ fn tool(number: usize) -> Arc<dyn Tool> {
 }
 
 impl Find {
-    /// Searches, and tells what that took.
+    /// Measures the searches.
     pub(super) async fn measure(&self) -> Result<Found> {
         let tools: Arc<[Arc<dyn Tool>]> = (0..self.tools).map(tool).collect();
         let start_ns = machine::monotonic_ns();

@@ -1,7 +1,7 @@
-//! Puts a number of runs on a program and adds up what they cost.
+//! Runs a load on a program and sums up its cost.
 //!
-//! Only the section between the warm-up and the last text counts; a run that does not say what its script
-//! says is a failure.
+//! Only the section between the warm-up and the last text is measured. A run that does not return its script's text is
+//! a failure.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -19,7 +19,7 @@ use crate::server::script::{Kind, Script};
 /// Tokens of the text that ends a script with tool calls.
 const LAST_TEXT_TOKENS: usize = 50;
 
-/// How many runs, and how.
+/// The number and concurrency of runs.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Load {
     /// Runs that are measured
@@ -36,12 +36,11 @@ pub struct Load {
     pub core: Option<usize>,
 }
 
-/// What the runs cost.
+/// The cost of the runs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Figures {
-    /// Runs asked for.
     pub runs: usize,
-    /// Runs that said what their script says.
+    /// Runs that returned their script's text.
     pub completed: usize,
     /// The first failure.
     pub error: Option<String>,
@@ -49,29 +48,29 @@ pub struct Figures {
     pub steps: u64,
     /// Seconds from the first start to the last text.
     pub wall_s: f64,
-    /// Seconds of CPU of this process in that time.
+    /// Seconds of CPU of this process in the measured section.
     pub cpu_s: f64,
-    /// Seconds of CPU of this process in all.
+    /// Seconds of CPU of this process in total.
     pub cpu_total_s: f64,
-    /// Pieces of text that reached the consumer.
+    /// Text fragments that reached the consumer.
     pub chunks: u64,
     /// Milliseconds of a run, the median.
     pub run_ms: f64,
     /// Milliseconds from the start of all runs to a run's first text, the median.
     pub ttft_ms: Option<f64>,
-    /// The same, of the slowest hundredth.
+    /// The 99th percentile of the same.
     pub ttft_p99_ms: Option<f64>,
-    /// KiB resident after the warm-up, when nothing ran.
+    /// KiB resident after the warm-up, while idle.
     pub resident_kib: u64,
-    /// KiB resident at most.
+    /// Peak KiB resident.
     pub resident_peak_kib: u64,
     /// KiB resident after the last run.
     pub resident_after_kib: u64,
-    /// Bytes that the measured runs left in the journal.
+    /// Journal bytes of the measured runs.
     pub journal_bytes: Option<u64>,
 }
 
-/// What happened between the warm-up and the last text.
+/// The section between the warm-up and the last text.
 pub(super) struct Section {
     pub(super) finished: Vec<Finished>,
     pub(super) wall_s: f64,
@@ -81,20 +80,20 @@ pub(super) struct Section {
     pub(super) resident_peak_kib: u64,
 }
 
-/// One run, as a worker saw it.
+/// One run as its worker measured it.
 pub(super) struct Finished {
-    /// Tokens in the text that it ended with.
+    /// Tokens of its final text.
     pub(super) tokens: Result<usize>,
     pub(super) took_ms: f64,
     pub(super) ttft_ms: Option<f64>,
     pub(super) chunks: u64,
-    /// When the tool was called; runs at the same time are mixed.
+    /// Times of the tool calls; those of concurrent runs are mixed.
     pub(super) tool_calls_ns: Vec<u64>,
 }
 
 pub(super) async fn measure(driver: Arc<dyn Driver>, settings: &Settings, load: &Load) -> Result<Figures> {
     let script = Script::parse(&settings.model);
-    // A run that waits has not said anything.
+    // A waiting run has produced no text.
     let tokens = if settings.waits { 0 } else { tokens_of(&script) };
     warm_up(&*driver, load).await?;
     let journal_before = driver.journal_bytes().await?;
@@ -125,7 +124,7 @@ pub(super) async fn measure(driver: Arc<dyn Driver>, settings: &Settings, load: 
     })
 }
 
-/// Plays the runs that nobody measures.
+/// Plays the runs that are not measured.
 pub(super) async fn warm_up(driver: &dyn Driver, load: &Load) -> Result<()> {
     for _ in 0..load.warmup {
         play(driver, machine::monotonic_ns()).await.tokens.context("a warm-up run failed")?;
@@ -133,7 +132,7 @@ pub(super) async fn warm_up(driver: &dyn Driver, load: &Load) -> Result<()> {
     Ok(())
 }
 
-/// Plays the runs that count.
+/// Plays the measured runs.
 pub(super) async fn play_section(driver: &Arc<dyn Driver>, load: &Load) -> Result<Section> {
     let resident_before_kib = machine::resident_kib();
     let (cpu_before, start_ns) = (machine::cpu_seconds(), machine::monotonic_ns());
@@ -204,7 +203,7 @@ fn milliseconds_since(start_ns: u64) -> f64 {
     (machine::monotonic_ns() - start_ns) as f64 / 1e6
 }
 
-/// The value below which this share of the values lies.
+/// The quantile of the values at `share`.
 pub(crate) fn quantile(values: &mut [f64], share: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let index = (share * values.len() as f64) as usize;

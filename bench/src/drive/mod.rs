@@ -1,7 +1,7 @@
-//! One program under measurement: it plays runs against the model server and tells what they cost.
+//! One program under measurement: it plays runs against the model server and reports their cost.
 //!
-//! A program is measured in a process of its own, so that its CPU and memory are nobody else's. How often,
-//! and beside which other programs, is the table's business.
+//! Each program is measured in a separate process, so that its CPU and memory are isolated. The table determines
+//! repetitions and the order of programs.
 
 mod bare;
 mod find;
@@ -29,12 +29,12 @@ pub use self::probe::RunProbe;
 
 use crate::machine;
 
-/// What every run is asked.
+/// The prompt of every run.
 pub const PROMPT: &str = "Call echo until you are done, then answer.";
 
 /// The one tool that every program offers.
 pub const TOOL_NAME: &str = "echo";
-/// What the tool is said to do.
+/// The tool's description.
 pub const TOOL_DESCRIPTION: &str = "Echo the text.";
 
 /// The JSON schema of the tool's arguments.
@@ -42,72 +42,71 @@ pub fn tool_schema() -> Value {
     json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
 }
 
-/// The programs that can be measured.
+/// A program that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Program {
-    /// A bare HTTP client with the least parsing that plays a script to its end: the floor.
+    /// A bare HTTP client with minimal parsing that plays a script to its end: the floor.
     Bare,
-    /// `rig` alone, with the loop over its streaming model written by hand.
+    /// `rig` alone, with a hand-written loop over its streaming model.
     Rig,
     /// Windlass, with its durable store.
     Windlass,
 }
 
-/// How much of a conversation goes into a request.
+/// How much of a conversation a request contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Window {
-    /// What the program does by default. The bare client and `rig` send everything.
+    /// The program's default. The bare client and `rig` send everything.
     Default,
     /// Everything.
     Off,
 }
 
-/// Who reads what a run says.
+/// Who consumes a run's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// A consumer gets every piece of text as it comes. The bare client and `rig` know only this.
+    /// A consumer receives each fragment as it arrives. The bare client and `rig` support only this.
     Stream,
-    /// Somebody waits for the whole answer.
+    /// The caller waits for the whole answer.
     Invoke,
 }
 
-/// What a program needs to know to start.
+/// Settings of a program.
 #[derive(Clone, Debug, Args)]
 pub struct Settings {
-    /// Address of the model server, with its `/v1`
+    /// URL of the model server, ending in `/v1`
     #[arg(long)]
     pub base_url: String,
-    /// The model, whose name is the script
+    /// The model; its name is the script
     #[arg(long)]
     pub model: String,
-    /// How much of a conversation goes into a request
+    /// How much of a conversation a request contains
     #[arg(long, value_enum, default_value_t = Window::Default)]
     pub window: Window,
-    /// Have the first call of each run ask a person, and count a run that waits for one as played (Windlass only)
+    /// Make the first call of each run require approval, and count a waiting run as played (Windlass only)
     #[arg(long)]
     pub waits: bool,
-    /// Who reads what a run says
+    /// Who consumes a run's text
     #[arg(long, value_enum, default_value_t = Mode::Stream)]
     pub mode: Mode,
-    /// An empty folder for what the program stores
+    /// An empty folder for the program's data
     #[arg(long)]
     pub folder: PathBuf,
 }
 
-/// A program, started and ready for runs.
+/// A started program.
 #[async_trait]
 pub trait Driver: Send + Sync {
-    /// Plays one new run from its first message to its last text and returns that text. Where the mode is to
-    /// stream, every piece of text goes to the probe at the moment when a consumer of the stream would have it.
+    /// Plays one new run from its first message to its last text, and returns that text. In streaming mode, passes each
+    /// fragment to the probe when a consumer of the stream would receive it.
     async fn run(&self, probe: &RunProbe) -> Result<String>;
 
-    /// Bytes that all runs so far have left in the journal; none where there is no journal.
+    /// Journal bytes of all runs so far; `None` without a journal.
     async fn journal_bytes(&self) -> Result<Option<u64>> {
         Ok(None)
     }
 
-    /// Takes the times of the tool's calls since the last taking, by the monotonic clock; empty where nobody
-    /// notes them.
+    /// Returns and clears the times of the tool's calls, by the monotonic clock; empty if they are not recorded.
     fn take_tool_calls_ns(&self) -> Vec<u64> {
         Vec::new()
     }
@@ -117,7 +116,7 @@ impl Program {
     /// All programs, in the order of the table's columns.
     pub const ALL: [Program; 3] = [Program::Bare, Program::Rig, Program::Windlass];
 
-    /// Its name, on the command line and in the table.
+    /// The name on the command line and in the table.
     pub fn name(self) -> &'static str {
         match self {
             Program::Bare => "bare",
@@ -126,7 +125,7 @@ impl Program {
         }
     }
 
-    /// Whether it can be measured yet.
+    /// Whether measuring it is implemented.
     pub fn is_written(self) -> bool {
         match self {
             Program::Bare | Program::Rig => true,
@@ -143,13 +142,13 @@ impl Program {
     }
 }
 
-/// Starts a program in this process, puts the load on it and tells the figures.
+/// Starts a program in this process, runs the load on it, and returns the figures.
 ///
 /// # Errors
-/// Where the program cannot be started or a warm-up run fails. A run that fails later is counted.
+/// If the program cannot be started or a warm-up run fails. A run that fails later is counted.
 pub fn drive(program: Program, settings: &Settings, load: &Load) -> Result<Figures> {
     if let Some(core) = load.core {
-        // Before the runtime starts: its threads inherit the core, and their number follows from it.
+        // Before the runtime starts, because its threads inherit the core, which also determines their number.
         machine::pin_to_core(core)?;
     }
     runtime()?.block_on(async {
@@ -158,26 +157,26 @@ pub fn drive(program: Program, settings: &Settings, load: &Load) -> Result<Figur
     })
 }
 
-/// Opens the engine on a store and tells what that took.
+/// Opens the engine on a store and measures that.
 ///
 /// # Errors
-/// Where the store cannot be opened.
+/// If the store cannot be opened.
 pub fn open(open: &Open) -> Result<Opened> {
     runtime()?.block_on(open.measure())
 }
 
-/// Searches in a large catalogue of tools and tells what that takes.
+/// Measures searches in a large catalogue of tools.
 ///
 /// # Errors
-/// Where the engine cannot be built or a search does not run.
+/// If the engine cannot be built or a search does not run.
 pub fn find(find: &Find) -> Result<Found> {
     runtime()?.block_on(find.measure())
 }
 
-/// Plays Windlass for a harness from outside and tells the figures in its words.
+/// Plays Windlass for an external harness, and returns the figures in its format.
 ///
 /// # Errors
-/// Where the store cannot be opened or a warm-up run fails. A run that fails later is counted.
+/// If the store cannot be opened or a warm-up run fails. A run that fails later is counted.
 pub fn play_peer(peer: &Peer) -> Result<Value> {
     runtime()?.block_on(peer.play())
 }

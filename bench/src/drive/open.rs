@@ -1,6 +1,6 @@
-//! Opens the engine on a store as a server does, in a process of its own, and tells what that takes.
+//! Measures opening the engine on a store as a server does, in a separate process.
 //!
-//! It drives nothing: what waits in the store has to wait there.
+//! It drives no thread: all runs in the store must be waiting.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use windlass::{Attend, Engine};
 
 use crate::machine;
 
-/// How long it looks after the store before its memory is read: it sweeps once a second.
+/// How long the engine sweeps the store, once a second, before its memory is measured.
 const ATTEND_FOR: Duration = Duration::from_millis(3_500);
 
-/// Which store.
+/// The store to open.
 #[derive(Debug, Args)]
 pub struct Open {
-    /// The folder that a program has stored in
+    /// The folder of a program's data
     #[arg(long)]
     pub folder: PathBuf,
 }
 
-/// What opening took.
+/// The cost of opening.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Opened {
-    /// Milliseconds until the engine was there.
+    /// Milliseconds until the engine was ready.
     pub open_ms: f64,
-    /// KiB resident after it has looked after the store for a while.
+    /// KiB resident after several sweeps of the store.
     pub resident_kib: u64,
 }
 
 impl Open {
-    /// Opens, looks after the store for a while, and tells what that took.
+    /// Opens the engine, lets it sweep the store for a while, and measures both.
     pub(super) async fn measure(&self) -> Result<Opened> {
         let start_ns = machine::monotonic_ns();
         let engine = open(&self.folder).await?;

@@ -1,7 +1,7 @@
-//! Windlass as one driver among those of a harness from outside, which brings its own model server.
+//! Windlass as a driver of an external harness, which has its own model server.
 //!
-//! The environment says what to play, and the figures come back in that harness's words. How runs are played
-//! and counted is the load's business.
+//! The environment contains the settings, and the figures are returned in that harness's format. The load plays and
+//! counts the runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use serde_json::{Value, json};
 use super::load::{self, Finished, Load, Section, quantile};
 use super::{Driver, Mode, Program, Settings, Window};
 
-/// What the harness asks for.
+/// The harness's settings.
 #[derive(Clone, Debug, Args)]
 pub struct Peer {
-    /// Address of the model server, with its `/v1`
+    /// URL of the model server, ending in `/v1`
     #[arg(long, env = "BASE_URL")]
     base_url: String,
-    /// The model, whose name is the script
+    /// The model; its name is the script
     #[arg(long, env = "MODEL")]
     model: String,
-    /// Runs that are measured
+    /// Number of measured runs
     #[arg(long, env = "RUNS", default_value_t = 1)]
     runs: usize,
-    /// Runs at once
+    /// Number of concurrent runs
     #[arg(long, env = "CONCURRENCY", default_value_t = 1)]
     concurrency: usize,
-    /// Runs before the measurement starts
+    /// Runs before the measurement
     #[arg(long, env = "WARMUP", default_value_t = 0)]
     warmup: usize,
-    /// Who reads what a run says
+    /// Who consumes a run's text
     #[arg(long, env = "MODE", value_enum, default_value_t = Mode::Invoke)]
     mode: Mode,
-    /// A file in whose folder the store is made; without it, the store lives in a temporary folder
+    /// A file in whose folder the store is created; without it, the store is in a temporary folder
     #[arg(long, env = "DB", value_name = "FILE")]
     db: Option<PathBuf>,
 }
@@ -56,8 +56,8 @@ impl Peer {
         Settings {
             base_url: self.base_url.clone(),
             model: self.model.clone(),
-            // The other drivers send everything, and a model server that counts the results it is sent would
-            // never come to the end of its script.
+            // The other drivers send everything. A model server that counts results would never reach the end of its
+            // script with a window.
             window: Window::Off,
             mode: self.mode,
             waits: false,
@@ -74,7 +74,7 @@ fn figures(section: Section, load: &Load) -> Value {
     let finished = &section.finished;
     let run_ms = spread(finished.iter().map(|run| run.took_ms));
     let ttft_ms = spread(finished.iter().filter_map(|run| run.ttft_ms));
-    // Runs at once share one list of calls, so the gaps of a single run cannot be told.
+    // Concurrent runs share one list of calls, so the gaps of a single run are unknown.
     let turn_ms = spread(finished.iter().filter(|_| load.concurrency == 1).flat_map(turns_ms));
     let ok = finished.iter().filter(|run| run.tokens.is_ok()).count();
     let error = finished.iter().find_map(|run| run.tokens.as_ref().err());
@@ -97,12 +97,12 @@ fn figures(section: Section, load: &Load) -> Value {
     })
 }
 
-/// The gaps between successive calls of the tool.
+/// The times between successive calls of the tool.
 fn turns_ms(run: &Finished) -> impl Iterator<Item = f64> {
     run.tool_calls_ns.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6)
 }
 
-/// How many values there are and where they lie; null without any.
+/// The number of values and their quantiles; null without any.
 fn spread(values: impl Iterator<Item = f64>) -> Value {
     let mut values: Vec<f64> = values.collect();
     let mut at = |share| quantile(&mut values, share);
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::server::ModelServer;
 
-    /// Everything that the clock and the machine do not decide.
+    /// The figures that depend neither on the clock nor on the machine.
     async fn played(peer: Peer) -> Value {
         let server = ModelServer::start(0).await.unwrap();
         let mut figures = Peer { base_url: server.base_url(), ..peer }.play().await.unwrap();

@@ -1,13 +1,13 @@
-//! What one run shows to the measurement while it goes on.
+//! The measurement's view of a run in progress.
 //!
-//! Cheap enough to be charged to every program alike: an addition for each piece of text.
+//! It costs every program the same little: one addition per text fragment.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::machine;
 
-/// The pieces of text of one run, counted.
+/// Counts the text fragments of one run.
 #[derive(Debug, Default)]
 pub struct RunProbe {
     chunks: AtomicU64,
@@ -15,19 +15,19 @@ pub struct RunProbe {
 }
 
 impl RunProbe {
-    /// A piece of text has reached the consumer.
+    /// Records a fragment that has reached the consumer.
     pub fn text(&self, text: &str) {
         if !text.is_empty() && self.chunks.fetch_add(1, Relaxed) == 0 {
             self.first_ns.store(machine::monotonic_ns(), Relaxed);
         }
     }
 
-    /// How many pieces came.
+    /// The number of fragments.
     pub fn chunks(&self) -> u64 {
         self.chunks.load(Relaxed)
     }
 
-    /// When the first came, by the monotonic clock.
+    /// The time of the first fragment, by the monotonic clock.
     pub fn first_ns(&self) -> Option<u64> {
         Some(self.first_ns.load(Relaxed)).filter(|first_ns| *first_ns > 0)
     }

@@ -1,6 +1,6 @@
-//! `rig` alone: its streaming model over chat completions, and the loop with one tool written by hand.
+//! `rig` alone: its streaming model over chat completions, and a hand-written loop with one tool.
 //!
-//! The yardstick for Windlass's own wires: the same work in a widely used library, without a store. rig's own agent
+//! It is the baseline for Windlass's wires: the same work in a widely used library, without a store. rig's own agent
 //! costs more.
 
 use anyhow::{Context, Result};
@@ -16,7 +16,7 @@ use rig_reqwest::ReqwestClient;
 
 use super::{Driver, PROMPT, RunProbe, Settings, TOOL_DESCRIPTION, TOOL_NAME, tool_schema};
 
-/// rig's model, and the tool that it is offered.
+/// rig's model with its tool.
 pub(super) struct Rig {
     model: Model<Chat>,
     tool: ToolDefinition,

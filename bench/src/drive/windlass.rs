@@ -1,7 +1,7 @@
-//! Windlass with its durable SQLite store, in the settings' folder.
+//! Windlass with its durable SQLite store in the configured folder.
 //!
-//! A consumer watches each run as a person would: it gets every fragment, and the events between them. Where
-//! the mode is to wait for the answer, nobody watches.
+//! In streaming mode, a consumer watches each run like a person: it receives every fragment and the events between
+//! them. In the other mode, no consumer watches.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +22,7 @@ use crate::machine;
 /// Whether the table measures it.
 pub(super) const IS_WRITTEN: bool = true;
 
-/// Events read at a time when the journal is weighed.
+/// Events per read when the journal's size is computed.
 const PAGE: usize = 1_000;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -39,8 +39,8 @@ struct Windlass {
     waits: bool,
 }
 
-/// Opens the engine on a new store in `settings.folder`, with the one tool of [`TOOL_NAME`], chat completions at
-/// `settings.base_url` and the window of `settings.window`. Each run is a thread of its own.
+/// Opens the engine on a new store in `settings.folder`, with the tool [`TOOL_NAME`], chat completions at
+/// `settings.base_url`, and the window of `settings.window`. Each run gets a new thread.
 pub(super) async fn start(settings: &Settings) -> Result<Box<dyn Driver>> {
     let tool_calls_ns = Arc::new(Mutex::new(Vec::new()));
     let noted = tool_calls_ns.clone();
@@ -62,7 +62,7 @@ pub(super) async fn start(settings: &Settings) -> Result<Box<dyn Driver>> {
         .build()
         .await?;
     let mut limits = Limits::default();
-    // Other scripts stay within the default, and their journals then say nothing of limits.
+    // Other scripts stay within the default, so that their journals record no limits.
     if settings.model.contains("loop") {
         limits.max_steps = 100_000;
     }
@@ -108,7 +108,7 @@ impl Windlass {
     }
 }
 
-/// Locks; what a panicking thread left behind is a list as good as any.
+/// Locks a list. A list is valid after a panic.
 fn lock<T>(list: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }

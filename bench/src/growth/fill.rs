@@ -1,6 +1,6 @@
-//! Stores with many threads: a few real ones, played against the model server, and copies of them made by SQL.
+//! Creates stores with many threads: a few real ones, played against the model server, and copies of them made by SQL.
 //!
-//! Half of the copies are finished threads of one user; the other half wait for a person, and belong to another.
+//! Half of the copies are finished threads of one user; the other half wait for a person and belong to another user.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use windlass::{AgentConfig, Engine, Status, Task};
 use super::Store;
 use crate::drive::{PROMPT, TOOL_DESCRIPTION, TOOL_NAME};
 
-/// Whose the finished threads are, and whose the waiting ones.
+/// The owners of the finished and of the waiting threads.
 pub(super) const OWN: &str = "local";
 pub(super) const OTHER: &str = "bob";
 
-/// The runs of the copies began within so many days.
+/// The copies' runs began within this many days.
 pub(super) const DAYS: u64 = 30;
 pub(super) const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-/// Runs of the one long thread, of which each has two messages.
+/// Runs of the one long thread, each with two messages.
 const LONG_RUNS: usize = 40;
 
 /// A text of one token, and a run whose first step calls a tool.
@@ -47,16 +47,16 @@ pub(super) struct World {
     pub(super) workspace: String,
     /// A thread with many runs.
     pub(super) long: ThreadId,
-    /// Where the first page of the owner's threads ends.
+    /// The last thread of the owner's first page.
     pub(super) last_of_first_page: (Timestamp, ThreadId),
-    /// The owner's threads that wait.
+    /// Number of the owner's waiting threads.
     pub(super) waiting_own: usize,
     pub(super) now_ms: u64,
     folder: PathBuf,
 }
 
 impl World {
-    /// Makes a store with so many threads.
+    /// Creates a store with this many threads.
     pub(super) async fn make(folder: &Path, base_url: &str, threads: u64) -> Result<Self> {
         let store_folder = folder.join("store");
         let (engine, store) = open(&store_folder, base_url).await?;
@@ -96,7 +96,7 @@ impl World {
         Ok(())
     }
 
-    /// Copies the store to another folder, and deletes the copy.
+    /// Backs up the store to another folder, and deletes the backup.
     pub(super) async fn back_up(&self) -> Result<()> {
         let into = self.folder.join("copy");
         windlass::sqlite::backup(&self.folder.join("store"), &into).await?;
@@ -124,7 +124,7 @@ async fn open(folder: &Path, base_url: &str) -> Result<(Engine, Store)> {
     Ok((engine, store))
 }
 
-/// Copies the finished and the waiting thread, with rows of their own for everything but inboxes and blobs.
+/// Copies the finished and the waiting thread, with all rows except inboxes and blobs.
 async fn copy(folder: &Path, threads: u64, now_ms: u64) -> Result<()> {
     let path = format!("sqlite://{}", folder.join("windlass.db").display());
     let mut database = SqliteConnection::connect(&path).await?;
@@ -138,13 +138,13 @@ async fn copy(folder: &Path, threads: u64, now_ms: u64) -> Result<()> {
     );
     let scripts = [copies.as_str(), ROWS, EVENTS, SUMS, "PRAGMA wal_checkpoint(TRUNCATE)"];
     for script in scripts {
-        // Made of constants and numbers alone.
+        // Built from constants and numbers only.
         sqlx::raw_sql(AssertSqlSafe(script.to_owned())).execute(&mut database).await?;
     }
     Ok(database.close().await?)
 }
 
-/// A row is inserted idle and without a title, so that the triggers see both come.
+/// A row is inserted idle and without a title, so that the triggers see both changes.
 const ROWS: &str = "BEGIN IMMEDIATE; \
     INSERT INTO threads (number, thread, epoch, head, batch, created_at, updated_at, minute, workspace, owner, folder) \
     SELECT copies.number, copies.thread, epoch, head, batch, at, at, at / 60000, workspace, copies.owner, folder \
@@ -160,7 +160,7 @@ const ROWS: &str = "BEGIN IMMEDIATE; \
         iif(status IS NULL, NULL, at + 50), totals, NULL, 1 FROM copies JOIN runs ON runs.number = origin; \
     COMMIT";
 
-/// The first event names the thread. A row without a checksum is one of an older build.
+/// The first event contains the thread's id. A row without a checksum was written by an older build.
 const EVENTS: &str = "INSERT INTO events (position, body, checksum) \
     SELECT (copies.number << 32) | (position & 4294967295), iif((position & 4294967295) = 1, \
         replace(body, (SELECT thread FROM threads WHERE number = origin), copies.thread), body), NULL \

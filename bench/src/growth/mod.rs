@@ -1,6 +1,6 @@
-//! How work grows with a store: what SQLite does for fifteen operations on a small store and on a large one.
+//! Measures how work grows with a store: SQLite's work for fifteen operations on a small and on a large store.
 //!
-//! SQLite counts its own steps and pages, so these figures do not depend on the machine; times do.
+//! SQLite counts its steps and pages, so these figures do not depend on the machine, unlike times.
 
 mod fill;
 mod operation;
@@ -17,24 +17,24 @@ use crate::drive::quantile;
 use crate::machine;
 use crate::server::ModelServer;
 
-/// Threads of the two stores.
+/// Number of threads in the two stores.
 pub const SIZES: [u64; 2] = [1_000, 100_000];
-/// Threads of the two stores of a quick table.
+/// Number of threads in the two stores of a quick table.
 pub const QUICK_SIZES: [u64; 2] = [200, 4_000];
 
-/// How often an operation is played before it is measured, and while it is.
+/// Repetitions of an operation before the measurement, and during it.
 const WARM_UP: usize = 3;
 const TIMES: usize = 20;
 
-/// Steps and pages of the large store, as a multiple of those of the small one; or so many pages more, because an index of
-/// a hundred times as many rows is a level deeper.
+/// Limits of steps and pages in the large store, as a multiple of the small one. Up to `PAGES_MORE` extra pages are
+/// allowed, because an index of a hundred times as many rows is a level deeper.
 const WORK_MAX: f64 = 1.3;
 const PAGES_MORE: f64 = 4.0;
-/// The same for time; or so many milliseconds more.
+/// The same limits for time.
 const TIME_MAX: f64 = 1.5;
 const TIME_MORE_MS: f64 = 0.3;
 
-/// What one call of an operation takes.
+/// The cost of one call of an operation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     statements: f64,
@@ -50,11 +50,11 @@ struct Line {
     costs: [Cost; 2],
 }
 
-/// Measures every operation on stores of two sizes and returns the table in Markdown. The stores are made in `folder` and
-/// deleted.
+/// Measures every operation on stores of two sizes, and returns the table in Markdown. The stores are created in
+/// `folder` and deleted.
 ///
 /// # Errors
-/// Where a store cannot be made or an operation fails.
+/// If a store cannot be created or an operation fails.
 pub fn run(folder: &Path, sizes: [u64; 2]) -> Result<String> {
     machine::raise_open_files_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -99,7 +99,7 @@ async fn cost(world: &World, operation: Operation) -> Result<Cost> {
 }
 
 impl Line {
-    /// How many times as much the large store takes: steps and pages. What is too little to grow counts as no growth.
+    /// The growth of steps and pages as a ratio. Differences too small to matter count as no growth.
     fn work(&self) -> [f64; 2] {
         let [small, large] = self.costs;
         let ratio = |small: f64, large: f64| large / small.max(1.0);
@@ -148,7 +148,7 @@ fn markdown(lines: &[Line], [small, large]: [u64; 2]) -> String {
     text
 }
 
-/// A store that is shared by the engine and by what measures it.
+/// A store shared by the engine and the measurement.
 type Store = Arc<windlass::sqlite::SqliteStore>;
 
 #[cfg(test)]

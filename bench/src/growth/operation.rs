@@ -1,6 +1,7 @@
-//! The operations: what people and programs ask of a store, by the calls that routes make.
+//! The measured operations: what people and programs do with a store, by the calls that routes make.
 //!
-//! Each reads or writes as much whatever else the store holds; those that read all of it are linear, and say so.
+//! An operation reads or writes the same amount regardless of the store's size. Operations that read the whole store
+//! are marked as linear.
 
 use anyhow::{Context, Result, ensure};
 use windlass::Task;
@@ -11,10 +12,9 @@ use super::fill::{DAY_MS, DAYS, OTHER, OWN, World};
 
 /// Rows of a page.
 const PAGE: usize = 50;
-/// Active runs that are counted before a run starts, as the server's limit for each user asks.
+/// Limit of the count of active runs before a run starts, like the server's limit per user.
 const RUNS_PER_USER: usize = 100;
 
-/// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     OpenThread,
@@ -61,7 +61,7 @@ impl Operation {
         Self::Backup,
     ];
 
-    /// As the table shows it. Half of all threads wait for a person, and belong to another user.
+    /// The name in the table. Half of all threads wait for a person and belong to another user.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::OpenThread => "open a thread",

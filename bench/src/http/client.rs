@@ -1,4 +1,4 @@
-//! A client with one connection: it starts a run, and reads its stream of server-sent events with the least parsing.
+//! A client with one connection: starts a run and reads its server-sent events with minimal parsing.
 
 use std::borrow::Cow;
 
@@ -16,36 +16,36 @@ use tokio::net::TcpStream;
 
 use crate::machine;
 
-/// Where the server is, and who asks.
+/// The server's address and the credentials.
 pub(crate) struct Client {
     address: String,
     authorization: String,
 }
 
-/// One connection, kept between requests.
+/// One persistent connection.
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     host: String,
     authorization: String,
 }
 
-/// A run as its start is answered.
+/// The response to the start of a run.
 #[derive(Deserialize)]
 pub(crate) struct Started {
     pub(crate) run: String,
     pub(crate) thread: String,
 }
 
-/// What a stream told.
+/// What a stream delivered.
 #[derive(Default)]
 pub(crate) struct Told {
-    /// The fragments, one after another; a snapshot takes the place of those before it.
+    /// The concatenated fragments; a snapshot replaces those before it.
     pub(crate) text: String,
-    /// What the run ended with.
+    /// The run's final output.
     pub(crate) answer: String,
-    /// Milliseconds until the head of the stream was there.
+    /// Milliseconds until the head of the response.
     pub(crate) head_ms: f64,
-    /// Milliseconds until its first fragment.
+    /// Milliseconds until the first fragment.
     pub(crate) first_ms: f64,
 }
 
@@ -82,14 +82,14 @@ impl Client {
 }
 
 impl Connection {
-    /// Starts a run in a thread of its own.
+    /// Starts a run in a new thread.
     pub(crate) async fn start(&mut self, model: &str) -> Result<Started> {
         let body = json!({"message": "Go on until you are done.", "model": model}).to_string();
         let response = self.send(Method::POST, "/api/v1/runs", body).await?;
         Ok(serde_json::from_slice(&response.into_body().collect().await?.to_bytes())?)
     }
 
-    /// Reads an answer and forgets it.
+    /// Reads a response and discards it.
     pub(crate) async fn get(&mut self, path: &str) -> Result<()> {
         self.send(Method::GET, path, String::new()).await?.into_body().collect().await?;
         Ok(())
@@ -137,7 +137,7 @@ impl Connection {
 }
 
 impl Told {
-    /// Takes one event; tells whether it is the last.
+    /// Handles one event. Returns whether it is the last.
     fn take(&mut self, event: &[u8], started: u64) -> Result<bool> {
         let (mut kind, mut data) = (&b""[..], &b""[..]);
         for line in event.split(|byte| *byte == b'\n') {
@@ -162,7 +162,7 @@ impl Told {
             }
             // The fragments of a failed attempt are void.
             b"step.failed" => self.text.clear(),
-            // It has the whole, and ends what a client that is behind was told of it.
+            // It contains the whole reply, and corrects a client that is behind.
             b"step.replied" => {
                 let whole = replied(data)?;
                 if !whole.starts_with(&self.text) {
@@ -212,7 +212,7 @@ fn snapshot(data: &[u8]) -> Result<String> {
     Ok(snapshot.parts.into_iter().map(|part| part.text).collect())
 }
 
-/// Milliseconds since a moment of the monotonic clock.
+/// Milliseconds since a time of the monotonic clock.
 fn ms_since(start_ns: u64) -> f64 {
     (machine::monotonic_ns() - start_ns) as f64 / 1e6
 }

@@ -1,5 +1,5 @@
-//! `windlass serve` after work, when nothing is asked of it: its memory, and the first run after that. Then the commands
-//! that only look, on the same store.
+//! Measures `windlass serve` while idle after work: its memory, and the first run after that. Then measures read-only
+//! commands on the same store.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,19 +23,19 @@ const WAITING_MODEL: &str = "openai-chat/loop-2";
 /// Runs of each kind.
 const RUNS: usize = 100;
 const WAITING_RUNS: usize = 15;
-/// How long nothing is asked of the server.
+/// How long the server idles.
 const IDLE: Duration = Duration::from_secs(60);
 const IDLE_QUICK: Duration = Duration::from_secs(2);
 /// How often each command is started.
 const STARTS: usize = 15;
 
-/// Which server.
+/// The server to measure.
 #[derive(Debug, Args)]
 pub struct Idle {
     /// The program `windlass`
     #[arg(long)]
     binary: PathBuf,
-    /// Address of the model server, with its `/v1`
+    /// URL of the model server, ending in `/v1`
     #[arg(long)]
     base_url: String,
     /// An empty folder for the server's store and settings
@@ -46,20 +46,20 @@ pub struct Idle {
     quick: bool,
 }
 
-/// Figures of an idle server, and of commands.
+/// Figures of an idle server and of commands.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Rested {
-    /// KiB of memory that belongs to the server alone and to no file.
+    /// KiB of private memory, without mapped files.
     pub private_kib: u64,
-    /// KiB that are resident.
+    /// KiB resident.
     pub resident_kib: u64,
-    /// Milliseconds that the first run took after that, from before its connection to the end of its stream.
+    /// Milliseconds of the first run after that, from before its connection to the end of its stream.
     pub first_run_ms: f64,
-    /// Milliseconds of `windlass --help`, in the middle.
+    /// Milliseconds of `windlass --help`, the median.
     pub help_ms: f64,
-    /// Milliseconds of `windlass threads list`, in the middle.
+    /// Milliseconds of `windlass threads list`, the median.
     pub threads_ms: f64,
-    /// Milliseconds of `windlass approvals list`, in the middle.
+    /// Milliseconds of `windlass approvals list`, the median.
     pub approvals_ms: f64,
 }
 
@@ -95,7 +95,7 @@ pub async fn measure(idle: &Idle) -> Result<Rested> {
     Ok(rested)
 }
 
-/// Milliseconds of a command from its start to its end, in the middle.
+/// Milliseconds of a command from start to end, the median.
 async fn start(process: &Process, arguments: &[&str]) -> Result<f64> {
     let mut took_ms = Vec::with_capacity(STARTS);
     for _ in 0..STARTS {

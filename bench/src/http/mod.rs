@@ -1,7 +1,7 @@
-//! Windlass as people run it: `windlass serve` in a process of its own, and clients over HTTP.
+//! Measures Windlass as people run it: `windlass serve` in a separate process, and clients over HTTP.
 //!
-//! Everything is one machine's: server, clients and model server share its cores. A run counts as completed when the
-//! fragments that its client was told are the answer that the run ended with.
+//! Server, clients and model server share the cores of one machine. A run counts as completed if the fragments that its
+//! client received equal the run's final answer.
 
 pub(crate) mod client;
 mod idle;
@@ -26,32 +26,32 @@ use self::served::Process;
 use crate::drive::quantile;
 use crate::machine;
 
-/// Tokens of a run's answer, and the wait before each: four seconds of a model that talks at a usual speed.
+/// Tokens of a run's answer, and the delay before each: four seconds of a model of usual speed.
 const MODEL: &str = "openai-chat/delay20ms-200";
 const TOKENS: usize = 200;
 const TOKEN_MS: f64 = 20.0;
-/// A run that goes on while a thousand readers come.
+/// A run that is active while a thousand readers connect.
 const LONG_MODEL: &str = "openai-chat/delay20ms-600";
 const LONG_TOKENS: usize = 600;
-/// Streams beside each other while the time to a first token is taken, and runs of each; its first, with which all
-/// begin, is not counted.
+/// Concurrent streams while the time to the first token is measured, and runs of each stream. The first run of each is
+/// not counted, because all of them begin together.
 const STEADY: usize = 200;
 const STEADY_RUNS: usize = 3;
-/// Runs at once, and readers of one run.
+/// Concurrent runs, and readers of one run.
 const MANY: usize = 1_000;
-/// Connections that ask for one resource over and over, and for how long.
+/// Connections that request one resource repeatedly, and for how long.
 const ASKERS: usize = 16;
 const ASK_FOR: Duration = Duration::from_secs(3);
-/// How long after its start the server's memory is taken for idle.
+/// Time after its start when the server's memory counts as idle.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Which server, and against what.
+/// The server and its environment.
 #[derive(Debug, Args)]
 pub struct Http {
     /// The program `windlass`
     #[arg(long)]
     binary: PathBuf,
-    /// Address of the model server, with its `/v1`
+    /// URL of the model server, ending in `/v1`
     #[arg(long)]
     base_url: String,
     /// An empty folder for the server's store and settings
@@ -62,49 +62,50 @@ pub struct Http {
     quick: bool,
 }
 
-/// What serving cost.
+/// The cost of serving.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Served {
-    /// KiB of the server when nothing is asked of it.
+    /// KiB of the idle server.
     pub resident_kib: u64,
-    /// Answers for a second to `GET /threads/{id}`.
+    /// Responses per second to `GET /threads/{id}`.
     pub requests_per_s: f64,
-    /// Milliseconds from a request to run to the first text of its stream, less the model's own, beside so many other
-    /// streams; in the middle.
+    /// Milliseconds from the request for a run to the first text of its stream, less the model's delay, beside many
+    /// other streams; the median.
     pub added_ttft_ms: f64,
-    /// The same, of the slowest hundredth.
+    /// The 99th percentile of the same.
     pub added_ttft_p99_ms: f64,
-    /// Runs at once that were asked for.
+    /// Concurrent runs that were started.
     pub runs: usize,
-    /// Those whose clients were told their whole answer.
+    /// Runs whose clients received the whole answer.
     pub completed: usize,
-    /// The first failure of anything.
+    /// The first failure of any kind.
     pub error: Option<String>,
-    /// Seconds from the first to the last.
+    /// Seconds from the first start to the last end.
     pub wall_s: f64,
-    /// KiB of the server for each run and its reader, at most.
+    /// Peak KiB of the server per run and its reader.
     pub run_kib: f64,
     /// Readers of one run.
     pub readers: usize,
-    /// Those that were told its whole answer.
+    /// Readers that received the whole answer.
     pub readers_completed: usize,
-    /// KiB of the server for each of them, at most.
+    /// Peak KiB of the server per reader.
     pub reader_kib: f64,
-    /// Milliseconds until a reader had the head of its answer, all having come at once; of the slowest hundredth.
+    /// Milliseconds until a reader received the head of its response, with all readers connecting at once; the 99th
+    /// percentile.
     pub attach_p99_ms: f64,
-    /// Seconds of CPU of this process, which the clients took.
+    /// Seconds of CPU of this process, which runs the clients.
     pub clients_cpu_s: f64,
     /// Seconds of CPU of the server.
     pub server_cpu_s: f64,
 }
 
-/// Starts the server, loads it in several ways one after the other, and ends it.
+/// Starts the server, runs several loads one after another, and ends it.
 pub async fn measure(http: &Http) -> Result<Served> {
     machine::raise_open_files_limit();
     let process = Process::start(&http.binary, &http.folder, &http.base_url, MODEL).await?;
     let client = Arc::new(Client::new(process.address.clone(), process.key.clone()));
     let size = |whole: usize| if http.quick { whole / 5 } else { whole };
-    // The first run opens what is opened once.
+    // The first run opens what is opened only once.
     run(&client, MODEL, TOKENS).await?;
     sleep(SETTLE).await;
     let mut served = Served { resident_kib: process.resident_kib()?, ..Served::default() };
@@ -119,7 +120,7 @@ pub async fn measure(http: &Http) -> Result<Served> {
     Ok(served)
 }
 
-/// One run: started, and read to its end.
+/// Starts one run and reads it to its end.
 async fn run(client: &Client, model: &str, tokens: usize) -> Result<Told> {
     let started = machine::monotonic_ns();
     let mut connection = client.connect().await?;
@@ -132,7 +133,7 @@ async fn run(client: &Client, model: &str, tokens: usize) -> Result<Told> {
     Ok(told)
 }
 
-/// Asks for one thread over and over.
+/// Requests one thread repeatedly.
 async fn ask(client: &Arc<Client>) -> Result<f64> {
     let thread = client.connect().await?.start(MODEL).await?.thread;
     sleep(SETTLE).await;
@@ -158,7 +159,7 @@ async fn ask(client: &Arc<Client>) -> Result<f64> {
     Ok(answers as f64 / ASK_FOR.as_secs_f64())
 }
 
-/// Runs one after another on many connections, which begin evenly spread over the time of one.
+/// Runs one after another on many connections, whose starts are spread evenly over the duration of one run.
 async fn steady(client: &Arc<Client>, streams: usize, served: &mut Served) -> Result<()> {
     let apart = Duration::from_secs_f64(TOKENS as f64 * TOKEN_MS / 1e3 / streams as f64);
     let mut clients = JoinSet::new();
@@ -185,7 +186,7 @@ async fn steady(client: &Arc<Client>, streams: usize, served: &mut Served) -> Re
     Ok(())
 }
 
-/// Many runs at once.
+/// Many concurrent runs.
 async fn at_once(process: &Process, client: &Arc<Client>, runs: usize, served: &mut Served) -> Result<()> {
     let before = process.resident_kib()?;
     process.forget_peak()?;
@@ -207,7 +208,7 @@ async fn at_once(process: &Process, client: &Arc<Client>, runs: usize, served: &
     Ok(())
 }
 
-/// Many readers of one run, who all come at once while it goes on.
+/// Many readers of one active run, all connecting at once.
 async fn read_one(
     process: &Process,
     client: &Arc<Client>,

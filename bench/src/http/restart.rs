@@ -1,7 +1,7 @@
-//! `windlass serve` on a store in which thousands of runs wait for a person: until it listens, and how fast it then
-//! serves new runs.
+//! Measures `windlass serve` on a store in which thousands of runs wait for a person: the time until it listens, and
+//! how fast it then serves new runs.
 //!
-//! Another workload makes the store. Answers to the waiting runs are not measured.
+//! Another workload creates the store. Answers to the waiting runs are not measured.
 
 use std::path::PathBuf;
 
@@ -13,22 +13,22 @@ use super::client::Client;
 use super::run;
 use super::served::Process;
 
-/// A run whose one token comes at once.
+/// A run whose one token arrives at once.
 const MODEL: &str = "openai-chat/stream-1";
 const TOKENS: usize = 1;
-/// New runs, one after another: they take longer than the first sweeps of the store.
+/// Number of new runs, one after another. They take longer than the first sweeps of the store.
 const RUNS: usize = 200;
 
-/// Which server, and which store.
+/// The server and its store.
 #[derive(Debug, Args)]
 pub struct Restart {
     /// The program `windlass`
     #[arg(long)]
     binary: PathBuf,
-    /// Address of the model server, with its `/v1`
+    /// URL of the model server, ending in `/v1`
     #[arg(long)]
     base_url: String,
-    /// A folder with the store in `store`, which is moved to where the server looks for it
+    /// A folder with the store in `store`, which is moved to the server's data folder
     #[arg(long)]
     folder: PathBuf,
 }

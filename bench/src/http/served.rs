@@ -1,4 +1,4 @@
-//! `windlass serve` as a child process: started with settings of its own, weighed, and ended.
+//! `windlass serve` as a child process: starts it with its own settings, measures its memory, and ends it.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use tokio::process::{Child, ChildStdout, Command};
 
 use crate::machine;
 
-/// Every request comes from one address and one user here, which a server otherwise takes for an attack.
+/// All requests come from one address and one user here, which a server would otherwise limit.
 const SETTINGS: &str = "[server.limits]
 requests_per_minute = 0
 runs_per_user = 100000
@@ -17,25 +17,24 @@ connections = 20000
 connections_per_address = 20000
 ";
 
-/// A server.
 pub(crate) struct Process {
     child: Child,
     binary: PathBuf,
     folder: PathBuf,
-    /// Held, so that what the server says later has somewhere to go.
+    /// Kept open, so that later output of the server has a reader.
     _out: BufReader<ChildStdout>,
-    /// Where it listens.
+    /// The address at which it listens.
     pub(crate) address: String,
     /// Milliseconds from the start of the process until it listened.
     pub(crate) listen_ms: f64,
-    /// A key of its administrator.
+    /// An API key of its administrator.
     pub(crate) key: String,
 }
 
 impl Process {
     /// Starts a server on the store in a folder; creates the folder if it is absent.
     pub(crate) async fn start(binary: &Path, folder: &Path, base_url: &str, model: &str) -> Result<Self> {
-        // The server works in another folder than this process.
+        // The server's working directory differs from this process's.
         let folder = std::path::absolute(folder)?;
         let settings = folder.join("config/windlass");
         let work = folder.join("work");
@@ -62,7 +61,7 @@ impl Process {
         Ok(process)
     }
 
-    /// A one-time link that signs a browser in as the administrator.
+    /// A one-time link that signs in a browser as the administrator.
     pub(crate) async fn link(&self) -> Result<String> {
         self.says(&["admin", "link", "--address", &format!("http://{}", self.address)]).await
     }
@@ -76,22 +75,22 @@ impl Process {
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
-    /// KiB that are resident now.
+    /// KiB resident.
     pub(super) fn resident_kib(&self) -> Result<u64> {
         self.status_kib("VmRSS:")
     }
 
-    /// KiB that are resident and belong to no file.
+    /// KiB resident, without mapped files.
     pub(super) fn private_kib(&self) -> Result<u64> {
         self.status_kib("RssAnon:")
     }
 
-    /// KiB that were resident at most since [`Process::forget_peak`].
+    /// Peak KiB resident since [`Process::forget_peak`].
     pub(super) fn resident_peak_kib(&self) -> Result<u64> {
         self.status_kib("VmHWM:")
     }
 
-    /// Counts the peak from now on. (proc_pid_clear_refs(5))
+    /// Resets the peak. (proc_pid_clear_refs(5))
     pub(super) fn forget_peak(&self) -> Result<()> {
         Ok(std::fs::write(self.proc("clear_refs")?, "5")?)
     }
@@ -99,7 +98,7 @@ impl Process {
     /// Seconds of CPU, user and system, with all threads. (proc_pid_stat(5))
     pub(super) fn cpu_seconds(&self) -> Result<f64> {
         let stat = std::fs::read_to_string(self.proc("stat")?)?;
-        // What stands before the last parenthesis is the program's name, which may hold anything.
+        // The text before the last parenthesis is the program's name, which may contain anything.
         let (_, fields) = stat.rsplit_once(')').context("the kernel's line has no name")?;
         let ticks: f64 =
             fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
@@ -107,10 +106,10 @@ impl Process {
         Ok(ticks / unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64)
     }
 
-    /// Ends it as an operator would.
+    /// Ends it with SIGTERM, as an operator would.
     pub(crate) async fn end(mut self) -> Result<()> {
         let pid = i32::try_from(self.child.id().context("the server has ended")?)?;
-        // SAFETY: the child has not been waited for, so the number is still its own.
+        // SAFETY: the child has not been reaped, so its id is not reused.
         unsafe { libc::kill(pid, libc::SIGTERM) };
         self.child.wait().await?;
         Ok(())

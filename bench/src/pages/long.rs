@@ -1,6 +1,6 @@
 //! A conversation of twenty thousand messages, opened and scrolled.
 //!
-//! The server makes one exchange; the others are copies of it.
+//! The server produces one exchange; the others are copies of it.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ const MODEL: &str = "openai-chat/markdown-100";
 /// Exchanges of a message and an answer: 20,000 messages.
 const EXCHANGES: usize = 10_000;
 
-/// Scrolls up for 5 s, 100 pixels with each frame.
+/// Scrolls up for 5 s, 100 pixels per frame.
 const SCROLL: &str = "
     const own = document.querySelector('.transcript');
     const tasks = [];
@@ -62,7 +62,7 @@ pub(super) async fn measure(pages: &Pages, figures: &mut PageFigures) -> Result<
     process.end().await
 }
 
-/// The folder of the store that a server has made below its own folder.
+/// The folder of the store that a server has created below its data folder.
 fn store_below(folder: &Path) -> Result<PathBuf> {
     let mut stores = std::fs::read_dir(folder.join("data/windlass"))?.flatten().map(|entry| entry.path());
     let store = stores.find(|store| store.join("windlass.db").exists());

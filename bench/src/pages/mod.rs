@@ -1,6 +1,7 @@
-//! The web UI in a real browser: opening and scrolling a long conversation, and a reply of 2,500 fragments a second.
+//! Measures the web UI in a real browser: opening and scrolling a long conversation, and a reply of 2,500 fragments per
+//! second.
 //!
-//! The page measures itself. The time until pixels are on a screen is not included.
+//! The page measures itself. The time until pixels appear on a screen is not included.
 
 mod long;
 mod streamed;
@@ -22,13 +23,13 @@ const POLL: Duration = Duration::from_millis(50);
 /// Polls before a page counts as stuck: a minute.
 const MAX_POLLS: usize = 1_200;
 
-/// Which server, and against what.
+/// The server and its environment.
 #[derive(Debug, Args)]
 pub struct Pages {
     /// The program `windlass`
     #[arg(long)]
     binary: PathBuf,
-    /// Address of the model server, with its `/v1`
+    /// URL of the model server, ending in `/v1`
     #[arg(long)]
     base_url: String,
     /// An empty folder for the server's store and settings
@@ -36,7 +37,7 @@ pub struct Pages {
     folder: PathBuf,
 }
 
-/// How often the first page is opened, of which the best time counts: another load makes no visit faster.
+/// How often the first page is opened. The best time counts, because other load only makes a visit slower.
 const VISITS: usize = 3;
 
 /// Figures of the pages.
@@ -44,19 +45,19 @@ const VISITS: usize = 3;
 pub struct PageFigures {
     /// Milliseconds until the first page shows anything.
     pub first_paint_ms: f64,
-    /// Milliseconds from the address to the newest answer of a conversation of 20,000 messages.
+    /// Milliseconds from navigation to the newest answer of a conversation of 20,000 messages.
     pub opened_ms: f64,
-    /// Frames a second while that is scrolled.
+    /// Frames per second while that conversation is scrolled.
     pub frames_per_s: f64,
-    /// Entries of it in the page at once, at most.
+    /// Most entries of the conversation in the page at once.
     pub drawn: f64,
-    /// The longest task of the page meanwhile, in milliseconds.
+    /// The longest task of the page while scrolling, in milliseconds.
     pub scroll_task_ms: f64,
-    /// Fragments of a reply that reach the page in a second.
+    /// Fragments of a reply that reach the page per second.
     pub fragments_per_s: f64,
-    /// The longest task of the page meanwhile, in milliseconds.
+    /// The longest task of the page during the reply, in milliseconds.
     pub stream_task_ms: f64,
-    /// How often the page is drawn for each frame meanwhile.
+    /// Redraws of the page per frame during the reply.
     pub drawn_per_frame: f64,
 }
 
@@ -80,7 +81,7 @@ async fn signed_in(process: &Process) -> Result<BrowserPage> {
     Ok(page)
 }
 
-/// Opens the first page several times; returns the shortest time until something was painted, in milliseconds.
+/// Opens the first page several times. Returns the shortest time to the first paint, in milliseconds.
 async fn first_paint(page: &BrowserPage) -> Result<f64> {
     const PAINTED: &str = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime";
     let mut shortest = f64::INFINITY;
@@ -93,7 +94,7 @@ async fn first_paint(page: &BrowserPage) -> Result<f64> {
     Ok(shortest)
 }
 
-/// Waits until a script in the page returns something that counts as true, and returns that.
+/// Waits until a script in the page returns a truthy value, and returns it.
 async fn until(page: &BrowserPage, script: &str) -> Result<Value> {
     for _ in 0..MAX_POLLS {
         let found = page.driver.execute(script, vec![]).await?.json().clone();
@@ -105,12 +106,12 @@ async fn until(page: &BrowserPage, script: &str) -> Result<Value> {
     Err(anyhow::anyhow!("the page did not reach this state within a minute: `{script}`"))
 }
 
-/// A number in what a script returned.
+/// A number in a script's result.
 fn number(found: &Value, name: &str) -> Result<f64> {
     found[name].as_f64().with_context(|| format!("the page returned no `{name}`: {found}"))
 }
 
-/// The longest of the tasks in what a script returned.
+/// The longest of the tasks in a script's result.
 fn longest(found: &Value) -> f64 {
     found["tasks"].as_array().into_iter().flatten().filter_map(Value::as_f64).fold(0.0, f64::max)
 }

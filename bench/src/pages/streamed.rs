@@ -1,4 +1,4 @@
-//! A reply in Markdown that comes at two and a half thousand fragments a second.
+//! A reply in Markdown that arrives at 2,500 fragments per second.
 
 use anyhow::Result;
 use thirtyfour::prelude::*;
@@ -8,7 +8,7 @@ use crate::http::served::Process;
 
 const MODEL: &str = "openai-chat/markdown-12000-delay400us";
 
-/// Counts fragments as they come over the wire, frames, and how often the conversation is drawn.
+/// Counts fragments as they arrive, frames, and redraws of the conversation.
 const COUNT: &str = r#"
     window.count = { frames: 0, drawn: 0, tasks: [], heard: 0, first: 0, last: 0 };
     const real = window.fetch;

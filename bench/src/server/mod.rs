@@ -1,8 +1,8 @@
-//! A local model server that plays scripts: it speaks the providers' wires, streams, and remembers nothing.
+//! A local model server that plays scripts: it speaks the providers' wires, streams, and keeps no state.
 //!
-//! The name of the model is the script (see the README of this package). It checks no key, knows no prices
-//! and never fails; a test of failures needs another server. It is built to be cheap beside the client
-//! that is measured: a stream costs a position in frames that were made before.
+//! The model's name is the script (see the README of this package). It checks no key, has no prices and never fails;
+//! tests of failures need another server. It is cheaper than the measured client: a stream costs a position in prebuilt
+//! frames.
 
 pub mod script;
 mod stats;
@@ -34,7 +34,7 @@ use self::script::{Reply, Script};
 use self::stream::EventBody;
 use self::wire::{Form, Texts, Wire};
 
-/// Connections that wait to be accepted: as many as a benchmark opens at once, several times over.
+/// Backlog of connections: several times as many as a benchmark opens at once.
 const BACKLOG: u32 = 8192;
 
 type Answer = Response<Either<Full<Bytes>, EventBody>>;
@@ -54,10 +54,10 @@ struct Shared {
 }
 
 impl ModelServer {
-    /// Listens on this port of the loopback interface; 0 takes a free one.
+    /// Listens on this port of the loopback interface; 0 selects a free one.
     ///
     /// # Errors
-    /// Where the port cannot be had.
+    /// If the port is not available.
     pub async fn start(port: u16) -> io::Result<ModelServer> {
         let socket = TcpSocket::new_v4()?;
         socket.set_reuseaddr(true)?;
@@ -69,22 +69,22 @@ impl ModelServer {
         Ok(ModelServer { address, stats, accepting: tokio::spawn(accept(listener, shared)) })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its address without the `/v1`, which is the form that Anthropic's clients take.
+    /// Its URL without `/v1`, the form that Anthropic's clients use.
     pub fn origin(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Its address with the `/v1`, which is the form that OpenAI's clients take.
+    /// Its URL with `/v1`, the form that OpenAI's clients use.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// What it has seen.
+    /// Its counters.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -98,17 +98,18 @@ impl Drop for ModelServer {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
-        // Accepting fails for a connection that is gone already, or without file handles: the next may do.
+        // Accepting fails for a connection that is already closed, or without file descriptors; the next attempt may
+        // succeed.
         let Ok((connection, _)) = listener.accept().await else {
             tokio::task::yield_now().await;
             continue;
         };
-        // Without it a token could wait for the next one; a connection that refuses is merely slower.
+        // Without it, a token could wait for the next one. If it fails, the connection is only slower.
         let _ = connection.set_nodelay(true);
         let shared = shared.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| answer(shared.clone(), request));
-            // A client that goes away ends its connection with an error, which is its business.
+            // A client that disconnects ends its connection with an error, which is ignored.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(connection), service).await;
         });
     }
@@ -181,7 +182,7 @@ fn document(status: StatusCode, value: &Value) -> Answer {
     answer
 }
 
-/// An error in a form that clients of each wire understand.
+/// An error in a form that clients of every wire understand.
 fn refuse(status: StatusCode, message: &str) -> Answer {
     let error = json!({"type": "invalid_request_error", "message": message});
     document(status, &json!({"type": "error", "error": error}))

@@ -1,7 +1,7 @@
-//! The script in a model's name, and what it makes the model say at a turn of a conversation.
+//! The script in a model's name, and the model's reply at each turn of a conversation.
 //!
-//! Nothing is remembered between requests: the same conversation always gets the same reply, so that a
-//! run which was killed and resumed can be compared with one that was not.
+//! No state is kept between requests: the same conversation always gets the same reply. A run that was killed and
+//! resumed can therefore be compared with one that was not.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -12,64 +12,64 @@ use serde_json::{Map, Value, json};
 /// Tokens of the text that ends a script with tool calls.
 const LAST_TEXT_TOKENS: usize = 50;
 
-/// Every how many turns the script with files writes a file of its own instead of a line of the log.
+/// In the script with files, one in this many turns writes a new file instead of a line of the log.
 const FILE_EVERY_TURNS: u64 = 3;
 
-/// A section of the text with Markdown. `№` stands for its number.
+/// A section of the Markdown text. `№` is replaced by its number.
 const SECTION: &str = "## Part №\n\nSome words about `thing_№`, with **weight** and a [link](https://example.com/№), \
     long enough for a paragraph that breaks over several lines of the window, as answers of models usually do.\n\n\
     - first of №\n- second of №\n- third, with `code`\n\n\
     | name | value |\n|---|---|\n| a | № |\n| b | 2 |\n\n\
     ```rust\nfn part_№() -> usize {\n    let value = №;\n    value + 1\n}\n```\n\n";
 
-/// Characters of a token of it.
+/// Characters per token of that text.
 const MARKDOWN_TOKEN: usize = 6;
 
-/// How a message begins in which a client tells the time, behind the results; it asks for nothing.
+/// Prefix of a message with which a client states the time after the results. The script ignores it.
 const TELLS_TIME: &str = "Current date and time: ";
 
-/// Bytes of JSON that may stand before it: `[{"type":"input_text","text":"`.
+/// Most bytes of JSON before the prefix: `[{"type":"input_text","text":"`.
 const BEFORE_TEXT_BYTES: usize = 32;
 
-/// What a model of some name does.
+/// The behaviour of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    /// What it says.
+    /// The kind of replies.
     pub kind: Kind,
-    /// Wait before each token of text and each fragment of a call's arguments.
+    /// Delay before each token of text and each fragment of a call's arguments.
     pub token_delay: Duration,
-    /// Wait before anything at all.
+    /// Delay before the first output.
     pub first_delay: Duration,
 }
 
-/// What a script says.
+/// The kind of a script's replies.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// One text of this many tokens.
     Text(usize),
     /// One text of this many tokens that uses every construct of Markdown.
     Markdown(usize),
-    /// So many turns, of which all but the last call a tool.
+    /// A number of turns, all of which except the last call a tool.
     Loop {
-        /// Turns in all, the last with its text included.
+        /// Number of turns, including the last with its text.
         turns: u64,
         /// Calls in each turn.
         calls: u64,
     },
-    /// So many turns, of which all but the last write into files.
+    /// This many turns, all of which except the last write files.
     Files(u64),
 }
 
-/// The part of a request that the script looks at, whatever the wire was.
+/// The parts of a request that the script uses, independent of the wire.
 #[derive(Debug, Default)]
 pub struct Ask<'a> {
     /// The model's name.
     pub model: Cow<'a, str>,
-    /// Whether the reply comes as a stream of events.
+    /// Whether the reply is a stream of events.
     pub is_streamed: bool,
-    /// Whether the stream tells the usage, on a wire where that is optional.
+    /// Whether the stream reports usage, on a wire where that is optional.
     pub wants_usage: bool,
-    /// What stands after the last message of the user.
+    /// The state after the last message of the user.
     pub progress: Progress,
     /// The tools, in the order offered.
     pub tools: Vec<Tool<'a>>,
@@ -84,19 +84,19 @@ pub struct Tool<'a> {
     pub schema: Option<&'a RawValue>,
 }
 
-/// How far the script has come.
+/// The progress of a script.
 #[derive(Debug, Default, PartialEq)]
 pub struct Progress {
     /// Tool results after the last message of the user.
     pub results: u64,
-    /// The latest turn named by the ids of those results. It counts on where a client has dropped old
-    /// results to stay inside its window.
+    /// The latest turn named by the ids of those results. It remains correct if a client drops old results because of
+    /// its window.
     pub latest_turn: Option<u64>,
-    /// Tells the messages of the user apart, so that ids differ between the runs of one thread.
+    /// Distinguishes the user's messages, so that ids differ between the runs of a thread.
     pub user_mark: u32,
 }
 
-/// What the model says.
+/// The model's reply.
 #[derive(Debug, PartialEq)]
 pub enum Reply {
     /// A text.
@@ -108,18 +108,16 @@ pub enum Reply {
 /// A text, by its number of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Text {
-    /// How many tokens it has.
     pub tokens: usize,
-    /// Their kind.
     pub style: Style,
 }
 
 /// The kind of a text's tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Style {
-    /// Words that can be counted.
+    /// Numbered words.
     Counted,
-    /// The word `done`, then such words.
+    /// The word `done`, then numbered words.
     Done,
     /// Pieces of sections in Markdown.
     Markdown,
@@ -128,7 +126,7 @@ pub enum Style {
 /// One call of a tool.
 #[derive(Debug, PartialEq)]
 pub struct Call {
-    /// Names the turn and the place in it: `call_{turn}_{index}_{mark}`.
+    /// The turn and the index in it: `call_{turn}_{index}_{mark}`.
     pub id: String,
     /// The tool.
     pub name: String,
@@ -137,7 +135,7 @@ pub struct Call {
 }
 
 impl Script {
-    /// Reads a model's name; segments are joined with `-`, and what stands before a `/` does not count.
+    /// Parses a model's name. Segments are joined with `-`; a prefix before `/` is ignored.
     pub fn parse(model: &str) -> Script {
         let name = model.rsplit('/').next().unwrap_or(model);
         let (mut number, mut calls, mut shape) = (None, 1, "");
@@ -164,7 +162,7 @@ impl Script {
         Script { kind, token_delay, first_delay }
     }
 
-    /// What the model says to this request.
+    /// The model's reply to this request.
     pub fn reply(&self, ask: &Ask<'_>) -> Reply {
         let last_text = |style| Reply::Text(Text { tokens: LAST_TEXT_TOKENS, style });
         match self.kind {
@@ -172,7 +170,7 @@ impl Script {
             Kind::Markdown(tokens) => Reply::Text(Text { tokens, style: Style::Markdown }),
             Kind::Loop { turns, calls } => {
                 let turn = ask.progress.turn(calls);
-                // The benchmark's own tool; else one that every folder's agent has, whatever else is offered.
+                // The benchmark's own tool, or one that every agent with a folder has, or the first one offered.
                 let named = |name: &str| ask.tools.iter().find(|tool| tool.name == name);
                 let tool = named("echo").or_else(|| named("Edit")).or(ask.tools.first());
                 match tool {
@@ -193,25 +191,25 @@ impl Script {
 }
 
 impl Progress {
-    /// The turn that comes next, from 0, when each turn makes so many calls.
+    /// The next turn, from 0, if each turn makes this many calls.
     fn turn(&self, calls: u64) -> u64 {
         self.latest_turn.map_or(0, |turn| turn + 1).max(self.results / calls)
     }
 
-    /// Takes note of a tool result by the id of its call.
+    /// Records a tool result by the id of its call.
     pub fn add_result(&mut self, call_id: &str) {
         self.results += 1;
         let turn = call_id.strip_prefix("call_").and_then(|rest| rest.split('_').next()?.parse().ok());
         self.latest_turn = self.latest_turn.max(turn);
     }
 
-    /// Starts anew at a message of the user, given as the JSON of its content.
+    /// Restarts the script at a user message, given as the JSON of its content.
     pub fn add_user_message(&mut self, content: &str) {
         if content.find(TELLS_TIME).is_some_and(|at| at <= BEFORE_TEXT_BYTES) {
             return;
         }
         let mark = content.bytes().chain([0]).fold(self.user_mark ^ 0x811c_9dc5, |hash, byte| {
-            // FNV-1a: small, and the same in every build, which the standard hasher does not promise.
+            // FNV-1a: small and equal in every build, unlike the standard hasher.
             (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         });
         *self = Progress { user_mark: mark, ..Progress::default() };
@@ -219,7 +217,7 @@ impl Progress {
 }
 
 impl Text {
-    /// The token at this place.
+    /// The token at this index.
     pub fn token(&self, index: usize) -> String {
         match self.style {
             Style::Done if index == 0 => "done".to_owned(),
@@ -234,14 +232,14 @@ impl Text {
         }
     }
 
-    /// All of it.
+    /// The whole text.
     pub fn whole(&self) -> String {
         (0..self.tokens).map(|index| self.token(index)).collect()
     }
 }
 
 impl Reply {
-    /// How many tokens the usage says that it has.
+    /// The number of tokens in the usage.
     pub fn tokens(&self) -> usize {
         match self {
             Reply::Text(text) => text.tokens,
@@ -271,7 +269,7 @@ fn loop_calls(ask: &Ask<'_>, tool: &Tool<'_>, turn: u64, calls: u64) -> Vec<Call
     (0..calls).map(call).collect()
 }
 
-/// The least that satisfies the required properties of a schema.
+/// Minimal arguments that satisfy the required properties of a schema.
 fn arguments_for(schema: Option<&RawValue>, turn: u64) -> String {
     let schema: Value = schema.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     let mut arguments = Map::new();
@@ -290,7 +288,7 @@ fn arguments_for(schema: Option<&RawValue>, turn: u64) -> String {
     Value::Object(arguments).to_string()
 }
 
-/// Turn 0 starts the log; the others add a line to it or write a file, each of which can be counted.
+/// Turn 0 starts the log; the others add a line to it or write a file. Each can be counted.
 fn file_call(ask: &Ask<'_>, turn: u64) -> Call {
     let (name, arguments) = if turn == 0 {
         ("Write", json!({"file_path": "log.txt", "content": "END\n"}))

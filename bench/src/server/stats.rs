@@ -1,6 +1,6 @@
-//! What the server has seen: requests, streams, bytes, and when the first request came.
+//! The server's counters: requests, streams, bytes, and the time of the first request.
 //!
-//! Counters only; `POST /reset` sets them back between two measurements.
+//! `POST /reset` resets them between two measurements.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -28,7 +28,7 @@ impl Stats {
         self.requests.load(Relaxed)
     }
 
-    /// All counters, as `GET /stats` answers them, and the CPU of this process since its start.
+    /// All counters, as returned by `GET /stats`, and the CPU of this process since its start.
     pub fn to_json(&self) -> Value {
         json!({
             "requests": self.requests.load(Relaxed),
@@ -42,8 +42,7 @@ impl Stats {
         })
     }
 
-    /// When the first request came, as `GET /first` answers it: nanoseconds of the monotonic clock, or
-    /// null.
+    /// The time of the first request, as returned by `GET /first`: nanoseconds of the monotonic clock, or null.
     pub fn first_json(&self) -> Value {
         let first_ns = self.first_ns.load(Relaxed);
         json!({"first_ns": (first_ns > 0).then_some(first_ns)})
@@ -64,11 +63,11 @@ impl Stats {
         }
     }
 
-    /// Notes a request at the moment when its head has come.
+    /// Records a request when its head has arrived.
     pub(super) fn request_came(&self) {
         if self.first_ns.load(Relaxed) == 0 {
             let now = machine::monotonic_ns();
-            // Where two come at once either is the first; the loser's failure changes nothing.
+            // If two arrive at once, either is the first; the other's failed exchange changes nothing.
             let _ = self.first_ns.compare_exchange(0, now, Relaxed, Relaxed);
         }
         self.requests.fetch_add(1, Relaxed);

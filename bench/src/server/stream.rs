@@ -1,7 +1,6 @@
-//! A reply as a body of server-sent events, one event to a frame, each at its time.
+//! A reply as a body of server-sent events, one event per frame, each at its time.
 //!
-//! A stream holds a place in frames that were made before; those of a text are shared by all streams that
-//! say the same.
+//! A stream is a position in prebuilt frames. All streams with the same text share its frames.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -18,22 +17,22 @@ use super::stats::Stats;
 /// The events of one reply.
 #[derive(Debug, Default)]
 pub struct Frames {
-    /// Events before the first token; they wait for the first delay only.
+    /// Events before the first token, after the first delay only.
     pub head: Vec<Bytes>,
-    /// One event for each token of text or fragment of arguments; each waits for the token delay.
+    /// One event per token of text or fragment of arguments, each after the token delay.
     pub tokens: Arc<[Bytes]>,
     /// Events after the last token.
     pub tail: Vec<Bytes>,
 }
 
-/// Frames on their way out.
+/// Frames that are being sent.
 #[derive(Debug)]
 pub struct EventBody {
     frames: Frames,
     next: usize,
     token_delay: Duration,
-    /// Only a script with delays needs a timer. Its deadlines are counted from the last deadline, not
-    /// from now, so that a server which comes late catches up.
+    /// Only a script with delays needs a timer. Each deadline is computed from the previous one instead of from now, so
+    /// that a late server catches up.
     timer: Option<Pin<Box<Sleep>>>,
     is_waiting: bool,
     stats: Arc<Stats>,
@@ -60,7 +59,7 @@ impl Frames {
 }
 
 impl EventBody {
-    /// Starts the clock of a reply.
+    /// Starts the timing of a reply.
     pub fn new(frames: Frames, script: &Script, stats: Arc<Stats>) -> EventBody {
         stats.stream_opened();
         let has_delay = !script.token_delay.is_zero() || !script.first_delay.is_zero();

@@ -1,4 +1,4 @@
-//! The scripts, read back from the wire by a client that keeps the conversation.
+//! The scripts, read by a client that keeps the conversation.
 
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
@@ -75,7 +75,7 @@ fn responses_turn(stream: &str) -> Turn {
     turn
 }
 
-/// Plays a script to its end over chat completions. `window` keeps only so many messages after the first.
+/// Plays a script to its end over chat completions. `window` is the number of messages kept after the first.
 async fn play_chat(server: &ModelServer, model: &str, window: usize) -> Vec<Turn> {
     let mut messages = vec![json!({"role": "user", "content": "go"})];
     let mut turns = Vec::new();

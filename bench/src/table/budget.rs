@@ -1,6 +1,6 @@
-//! What Windlass may cost, as a limit that can be printed and checked.
+//! Budgets of Windlass's cost, which can be printed and checked.
 //!
-//! Limits that stand on rig's figure hold for the same machine and the same minutes.
+//! Limits relative to rig's figure are compared on the same machine at the same time.
 
 /// A limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -9,25 +9,25 @@ pub(super) enum Budget {
     AtMost(f64),
     /// At least this.
     AtLeast(f64),
-    /// At most rig's figure and this.
+    /// At most rig's figure plus this.
     OverRig(f64),
-    /// At most rig's figure and this, and so many times what the disk asks for an append.
+    /// At most rig's figure plus this, plus the disk's time for several appends.
     OverRigWithSyncs {
-        /// Beside rig's figure and the disk.
+        /// Added to rig's figure and the disk's time.
         add: f64,
-        /// How many appends.
+        /// Number of appends.
         syncs: f64,
-        /// Milliseconds of one.
+        /// Milliseconds per append.
         sync_ms: f64,
     },
     /// At most rig's figure times this.
     TimesRig(f64),
-    /// Between the two.
+    /// Between both limits.
     Between(f64, f64),
 }
 
 impl Budget {
-    /// As the table shows it.
+    /// The text in the table.
     pub(super) fn text(self) -> String {
         match self {
             Budget::AtMost(limit) => format!("≤ {}", grouped(limit)),
@@ -41,7 +41,7 @@ impl Budget {
         }
     }
 
-    /// Whether a figure keeps it; unknown where rig's figure is needed and missing.
+    /// Whether a figure meets the budget; `None` if rig's figure is needed and missing.
     pub(super) fn is_met(self, figure: f64, rig: Option<f64>) -> Option<bool> {
         match self {
             Budget::AtMost(limit) => Some(figure <= limit),
@@ -56,7 +56,7 @@ impl Budget {
     }
 }
 
-/// A number with its thousands apart, without a fraction where it has none.
+/// A number with grouped thousands, without a fraction if it is whole.
 pub(super) fn grouped(number: f64) -> String {
     if number.fract() != 0.0 {
         return number.to_string();

@@ -1,6 +1,6 @@
 //! The processes of a measurement: the model server, and one program at a time.
 //!
-//! Both are this same binary. The server ends with its standard input, so it never outlives the table.
+//! Both run this binary. The server ends with its standard input, so it never outlives the table.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,20 +18,20 @@ use crate::http::{Restarted, Rested, Served};
 use crate::machine;
 use crate::pages::PageFigures;
 
-/// How often a running program is looked at; short beside every workload.
+/// How often a running program is polled; short compared with every workload.
 const POLL: Duration = Duration::from_millis(5);
 
-/// A model server in a process of its own.
+/// A model server in a separate process.
 pub(super) struct Server {
     child: Child,
     address: String,
     base_url: String,
 }
 
-/// A program that has played its workload.
+/// The result of a program.
 pub(super) struct Driven {
     pub(super) figures: Figures,
-    /// When its process was started, by the monotonic clock.
+    /// Start of its process, by the monotonic clock.
     pub(super) started_ns: u64,
 }
 
@@ -55,17 +55,17 @@ impl Server {
         &self.base_url
     }
 
-    /// Sets its counters back.
+    /// Resets its counters.
     pub(super) fn reset(&self) -> Result<()> {
         self.ask("POST", "/reset").map(drop)
     }
 
-    /// Seconds of CPU that it has used.
+    /// Seconds of CPU it has used.
     pub(super) fn cpu_seconds(&self) -> Result<f64> {
         Ok(self.ask("GET", "/stats")?["cpu_s"].as_f64().unwrap_or_default())
     }
 
-    /// When the first request since the last reset came, by the monotonic clock.
+    /// The time of the first request since the last reset, by the monotonic clock.
     pub(super) fn first_ns(&self) -> Result<Option<u64>> {
         Ok(self.ask("GET", "/first")?["first_ns"].as_u64())
     }
@@ -84,7 +84,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // It has nothing to lose, and its end is waited for only so that it leaves no zombie.
+        // It has no state to lose; waiting for its end only avoids a zombie.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -96,43 +96,43 @@ pub(super) fn drive(arguments: &[OsString], time_limit: Duration) -> Result<Driv
     Ok(Driven { figures, started_ns })
 }
 
-/// Opens the engine on the store in a folder, in a process of its own.
+/// Opens the engine on the store in a folder, in a separate process.
 pub(super) fn open(folder: &Path, time_limit: Duration) -> Result<Opened> {
     Ok(told(&["open".into(), "--folder".into(), folder.into()], time_limit)?.0)
 }
 
-/// Searches in a large catalogue of tools, in a process of its own.
+/// Searches in a large catalogue of tools, in a separate process.
 pub(super) fn find(arguments: &[OsString], time_limit: Duration) -> Result<Found> {
     Ok(told(arguments, time_limit)?.0)
 }
 
-/// Starts the server, loads it, and ends it, from a process of its own.
+/// Starts, loads and ends the server, from a separate process.
 pub(super) fn serve(arguments: &[OsString], time_limit: Duration) -> Result<Served> {
     Ok(told(arguments, time_limit)?.0)
 }
 
-/// Starts the server, lets it idle, and starts commands, from a process of its own.
+/// Starts the server, lets it idle, and starts commands, from a separate process.
 pub(super) fn idle(arguments: &[OsString], time_limit: Duration) -> Result<Rested> {
     Ok(told(arguments, time_limit)?.0)
 }
 
-/// Starts the server on a store with waiting runs, from a process of its own.
+/// Starts the server on a store with waiting runs, from a separate process.
 pub(super) fn restart(arguments: &[OsString], time_limit: Duration) -> Result<Restarted> {
     Ok(told(arguments, time_limit)?.0)
 }
 
-/// Starts the server and a browser, and measures the pages, from a process of its own.
+/// Starts the server and a browser, and measures the pages, from a separate process.
 pub(super) fn pages(arguments: &[OsString], time_limit: Duration) -> Result<PageFigures> {
     Ok(told(arguments, time_limit)?.0)
 }
 
-/// What this binary tells in a process of its own, and when that was started.
+/// Runs this binary in a separate process. Returns its parsed output and its start time.
 fn told<T: DeserializeOwned>(arguments: &[OsString], time_limit: Duration) -> Result<(T, u64)> {
     let mut command = this_binary()?;
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
     let started_ns = machine::monotonic_ns();
     let mut child = command.spawn().context("cannot start the program")?;
-    // One short line fits into the pipe, so the program never waits for a reader.
+    // One short line fits into the pipe, so the program never blocks on its output.
     while child.try_wait()?.is_none() {
         if u128::from(machine::monotonic_ns() - started_ns) > time_limit.as_nanos() {
             child.kill()?;

@@ -1,6 +1,6 @@
-//! What the disk asks for a durable append, which no engine can undercut.
+//! The disk's time for a durable append, which is the lower limit for any engine.
 //!
-//! It is measured where the stores are written, since a temporary folder may be memory.
+//! It is measured in the folder of the stores, because a temporary folder may be in memory.
 
 use std::fs::{File, remove_file};
 use std::io::Write;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use super::samples::median;
 use crate::machine;
 
-/// Enough for a stable median, and still within a second on a slow disk.
+/// Enough for a stable median, and less than a second on a slow disk.
 const APPENDS: usize = 101;
 const APPEND_BYTES: usize = 4096;
 

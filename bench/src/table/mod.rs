@@ -1,7 +1,7 @@
-//! The table: every workload, for every program, several times over, against one model server.
+//! The table: every workload, for every program, with repetitions, against one model server.
 //!
-//! Repetitions are the outer loop, so that a machine which is busy for a while is unfair to all programs
-//! alike. Nothing here fails because something is slow; the table says whether a budget is met.
+//! Repetitions are the outer loop, so that temporary load on the machine affects all programs alike. Nothing fails
+//! because it is slow; the table says whether a budget is met.
 
 mod budget;
 mod child;
@@ -25,16 +25,16 @@ use crate::growth;
 use crate::http::{Restarted, Rested};
 use crate::machine;
 
-/// A workload that takes longer has hung; the longest takes half a minute on a slow machine.
+/// Limit after which a workload counts as stuck; the longest takes half a minute on a slow machine.
 const TIME_LIMIT: Duration = Duration::from_secs(180);
 
-/// Shorter measurements cannot tell what others used of the machine.
+/// Shorter measurements cannot determine the share of other processes.
 const SHARE_WALL_MIN_S: f64 = 0.3;
 
 /// What to measure.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Few repetitions: shows that everything works, and the figures only roughly
+    /// Few repetitions: checks that everything works, with rough figures
     #[arg(long)]
     quick: bool,
     /// Only these workloads
@@ -43,19 +43,18 @@ pub struct Options {
     /// Only these programs
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PROGRAM")]
     programs: Vec<Program>,
-    /// Repetitions of each workload, instead of its own number
+    /// Repetitions of each workload, instead of its default
     #[arg(long)]
     repetitions: Option<usize>,
-    /// Where stores are written; its disk is the one that is measured
+    /// Folder for the stores; its disk is the measured one
     #[arg(long, default_value = "target/bench")]
     folder: PathBuf,
 }
 
-/// Measures, and prints the table on standard output; what is going on is told on standard error.
+/// Measures, and prints the table on standard output. Progress is printed on standard error.
 ///
 /// # Errors
-/// Where the server or a program cannot be started. A program that fails at a workload leaves its cells
-/// empty.
+/// If the server or a program cannot be started. A program that fails at a workload leaves its cells empty.
 pub fn run(options: &Options) -> Result<()> {
     std::fs::create_dir_all(&options.folder)
         .with_context(|| format!("cannot make the folder {}", options.folder.display()))?;
@@ -175,7 +174,7 @@ fn without_runs(workload: Workload, arguments: &[OsString]) -> Option<Result<Sam
     })
 }
 
-/// What opening the engine takes: on an empty store, and on the one in the folder.
+/// The cost of opening the engine: on an empty store, and on the one in the folder.
 fn opened(folder: &Path) -> Result<(Opened, Opened)> {
     let empty = folder.join("empty");
     std::fs::create_dir_all(&empty)?;
@@ -193,7 +192,7 @@ fn restarted(server: &Server, folder: &Path) -> Option<Restarted> {
     }
 }
 
-/// How busy the machine and the server have been up to a moment.
+/// CPU use of the machine and the server up to a point in time.
 struct Busy {
     at_ns: u64,
     machine_s: Option<f64>,
@@ -206,8 +205,8 @@ impl Busy {
         Ok(Busy { at_ns: machine::monotonic_ns(), machine_s: machine::busy_seconds(), server_s })
     }
 
-    /// The share of all cores that went to others than the server and the program. The kernel counts the
-    /// machine's time in hundredths of a second, so shorter measurements say nothing.
+    /// The share of all cores used by processes other than the server and the program. The kernel counts in hundredths
+    /// of a second, so shorter measurements are meaningless.
     fn others_share_since(&self, before: &Busy, program_s: f64) -> Option<f64> {
         let wall_s = (self.at_ns - before.at_ns) as f64 / 1e9;
         let cores = std::thread::available_parallelism().ok()?.get() as f64;

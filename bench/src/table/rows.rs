@@ -1,6 +1,6 @@
-//! The lines of the table, one for each figure that has a budget, and a few beside them to read it by.
+//! The rows of the table: one for each figure with a budget, and a few for context.
 //!
-//! A line takes medians from the samples and compares Windlass with its budget; it measures nothing.
+//! A row computes medians from the samples and compares Windlass with its budget. Nothing is measured here.
 
 use super::budget::{Budget, grouped};
 use super::samples::{Sample, Samples};
@@ -9,10 +9,10 @@ use crate::drive::{Found, Program};
 use crate::http::{Rested, Served};
 use crate::pages::PageFigures;
 
-/// What stands where nothing was measured.
+/// The cell of a missing figure.
 const NOTHING: &str = "–";
 
-/// One line.
+/// One row.
 struct Row {
     measure: String,
     /// In the order of [`Program::ALL`].
@@ -21,7 +21,7 @@ struct Row {
     budget: Option<Budget>,
 }
 
-/// The table in Markdown. Where only part of it was measured, lines without any figure are left out.
+/// The table in Markdown. If only part of it was measured, rows without any figure are omitted.
 pub(super) fn markdown(samples: &Samples, sync_ms: f64, is_whole: bool) -> String {
     let mut text = String::from("| measure | bare | rig | windlass | budget | met? |\n");
     text += "|---|---:|---:|---:|---|---|\n";
@@ -245,7 +245,7 @@ fn find(samples: &Samples) -> Vec<Row> {
     ]
 }
 
-/// Budgets as people feel them: half a second to open, 45 of 60 frames, no task over a tenth of a second. (ZE-S9)
+/// Budgets that people notice: half a second to open, 45 of 60 frames, no task longer than a tenth of a second. (ZE-S9)
 fn pages(samples: &Samples) -> Vec<Row> {
     let of = |figure: fn(&PageFigures) -> f64| {
         medians(samples, Workload::Pages, |sample| sample.page.as_ref().map(figure))

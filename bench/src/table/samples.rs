@@ -1,7 +1,6 @@
-//! What was measured, and medians of it.
+//! The measured samples, and medians of them.
 //!
-//! The median of few repetitions is what a quiet machine would have said most often; a mean would carry
-//! every disturbance.
+//! The median of few repetitions is what an idle machine would show most often; a mean would include every disturbance.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +14,23 @@ pub(super) struct Sample {
     pub(super) figures: Figures,
     /// From the start of the process to its first request.
     pub(super) first_request_ms: Option<f64>,
-    /// What opening the engine on an empty store takes, and on the one that the runs have left.
+    /// The cost of opening the engine on an empty store, and on the one that the runs have left.
     pub(super) opened: Option<(Opened, Opened)>,
     /// Figures of a server on the store that the runs have left.
     pub(super) restarted: Option<Restarted>,
-    /// What serving took.
+    /// The cost of serving.
     pub(super) served: Option<Served>,
     /// Figures of an idle server, and of commands.
     pub(super) rested: Option<Rested>,
-    /// What searching for tools took.
+    /// The cost of searching for tools.
     pub(super) found: Option<Found>,
     /// Figures of the web UI.
     pub(super) page: Option<PageFigures>,
-    /// The share of the machine that neither the program nor the server used.
+    /// The share of the machine used by other processes.
     pub(super) others_share: Option<f64>,
 }
 
-/// All repetitions of everything.
+/// All samples.
 #[derive(Default)]
 pub(super) struct Samples(BTreeMap<(Workload, Program), Vec<Sample>>);
 
@@ -40,12 +39,12 @@ impl Samples {
         self.0.entry((workload, program)).or_default().push(sample);
     }
 
-    /// The median of what others used of the machine, over everything.
+    /// The median share of other processes, over all samples.
     pub(super) fn others_share(&self) -> Option<f64> {
         median(self.0.values().flatten().filter_map(|sample| sample.others_share).collect())
     }
 
-    /// The median of a figure over the repetitions that have it.
+    /// The median of a figure over the samples that have it.
     pub(super) fn median(
         &self,
         workload: Workload,
@@ -57,7 +56,7 @@ impl Samples {
 }
 
 impl Sample {
-    /// The sample of a measurement without runs; the caller adds its figures.
+    /// A sample of a measurement without runs; the caller adds its figures.
     pub(super) fn without_runs() -> Self {
         Self {
             figures: Figures::default(),
@@ -72,17 +71,17 @@ impl Sample {
         }
     }
 
-    /// Milliseconds of CPU for a step.
+    /// Milliseconds of CPU per step.
     pub(super) fn cpu_ms_per_step(&self) -> Option<f64> {
         self.per_step(self.figures.cpu_s * 1e3)
     }
 
-    /// Milliseconds of a step of a run in the middle of the field.
+    /// Milliseconds of a step in the median run.
     pub(super) fn wall_ms_per_step(&self) -> Option<f64> {
         self.per_step(self.figures.run_ms * self.figures.runs as f64)
     }
 
-    /// Bytes of journal for a step.
+    /// Bytes of journal per step.
     pub(super) fn journal_bytes_per_step(&self) -> Option<f64> {
         self.per_step(self.figures.journal_bytes? as f64)
     }
@@ -91,7 +90,7 @@ impl Sample {
         (self.figures.steps > 0).then(|| sum / self.figures.steps as f64)
     }
 
-    /// One line for whoever watches.
+    /// One line of progress output.
     pub(super) fn summary(&self) -> String {
         let Figures { runs, completed, wall_s, cpu_s, resident_peak_kib, error, .. } = &self.figures;
         let error = error.as_ref().map(|error| format!(", first failure: {error}")).unwrap_or_default();
@@ -103,7 +102,7 @@ impl Sample {
     }
 }
 
-/// The value in the middle.
+/// The median.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

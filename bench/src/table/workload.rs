@@ -1,6 +1,6 @@
-//! The workloads: which script is played how often, how many runs at once, and how many repetitions.
+//! The workloads: script, number of runs, concurrency, and number of repetitions.
 //!
-//! The sizes are those of the budgets; a quick table has fewer runs and repetitions, not smaller scripts.
+//! The sizes are those of the budgets. A quick table has fewer runs and repetitions, not smaller scripts.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,40 +9,41 @@ use clap::ValueEnum;
 
 use crate::drive::Program;
 
-/// Runs of the workload whose runs wait.
+/// Runs of the workload with waiting runs.
 const WAITING_RUNS: usize = 10_000;
 /// Streams of the workload with slow streams.
 pub(super) const SLOW_RUNS: usize = 1000;
-/// Wait before each of its tokens.
+/// Delay before each of its tokens.
 pub(super) const SLOW_TOKEN_MS: f64 = 20.0;
-/// Seconds that its streams take if nothing is in their way.
+/// Ideal duration of its streams in seconds.
 pub(super) const SLOW_IDEAL_S: f64 = 200.0 * SLOW_TOKEN_MS / 1e3;
 
-/// The core that a pinned program runs on. Not the first, which is where interrupts tend to go.
+/// The core of a pinned program. Not the first, which usually handles interrupts.
 const CORE: &str = "1";
 
-/// One way to load a program.
+/// A way to load a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Workload {
     /// Runs of 20 steps, one after another
     Steps,
     /// Runs of 200 steps, with the program's own window
     Long,
-    /// Runs of 200 steps whose requests hold everything
+    /// Runs of 200 steps whose requests contain everything
     LongUnwindowed,
-    /// Streams of 2,000 chunks that come at once, on one core
+    /// Streams of 2,000 chunks without delay, on one core
     Chunks,
     /// 200 runs of 20 steps at once
     AtOnce,
-    /// 1,000 streams at once, of 200 tokens, 20 ms apart
+    /// 1,000 concurrent streams of 200 tokens, 20 ms apart
     Slow,
-    /// 10,000 runs that wait for a person, and an engine and a server that are opened on their store
+    /// 10,000 runs that wait for a person; then an engine and a server are opened on their store
     Waiting,
     /// From the start of the process to its first request
     Cold,
-    /// `windlass serve` and its clients: 200 and 1,000 streams, 1,000 readers of one run, one resource over and over
+    /// `windlass serve` and its clients: 200 and 1,000 streams, 1,000 readers of one run, repeated requests for one
+    /// resource
     Serve,
-    /// `windlass serve` that idles after 100 runs, and commands that only look
+    /// `windlass serve` that idles after 100 runs, and read-only commands
     Idle,
     /// Searches for tools among 5,000
     Find,
@@ -50,7 +51,7 @@ pub enum Workload {
     Pages,
 }
 
-/// A load as it stands on the command line.
+/// A load in the form of command-line options.
 struct Shape {
     model: &'static str,
     runs: usize,
@@ -104,8 +105,8 @@ impl Workload {
         }
     }
 
-    /// The bare client and rig have no window, so they play the long run once, under the other name; nobody to wait for;
-    /// and neither a server nor a catalogue.
+    /// Whether a workload applies to a program. The bare client and rig have no window, so they play the long run once,
+    /// under the other name. They have no waiting runs, server or catalogue.
     pub(super) fn concerns(self, program: Program) -> bool {
         let alone = matches!(
             self,
@@ -119,7 +120,7 @@ impl Workload {
         !alone || program == Program::Windlass
     }
 
-    /// The load that one program plays in its process; the server's is another module's.
+    /// The load that one program plays in its process; the server's load is in another module.
     fn shape(self, is_quick: bool) -> Option<Shape> {
         let few = |many: usize| if is_quick { many.div_ceil(4) } else { many };
         let (model, runs, concurrency, warmup) = match self {
@@ -135,7 +136,7 @@ impl Workload {
         Some(Shape { model, runs, concurrency, warmup })
     }
 
-    /// The command line that has this program play this workload.
+    /// The command line with which this program plays this workload.
     pub(super) fn arguments(
         self,
         program: Program,
@@ -168,7 +169,7 @@ impl Workload {
     }
 }
 
-/// The command line that loads the program `windlass` beside this one, by its clients or by its pages.
+/// The command line that loads the adjacent program `windlass` with its clients or its pages.
 fn serve_arguments(workload: Workload, base_url: &str, folder: &Path, is_quick: bool) -> Vec<OsString> {
     let command = match workload {
         Workload::Pages => "pages",
@@ -182,7 +183,7 @@ fn serve_arguments(workload: Workload, base_url: &str, folder: &Path, is_quick: 
     arguments
 }
 
-/// The command line that starts the program `windlass` beside this one on the store that [`Workload::Waiting`] has left.
+/// The command line that starts the adjacent program `windlass` on the store that [`Workload::Waiting`] has left.
 pub(super) fn restart_arguments(base_url: &str, folder: &Path) -> Vec<OsString> {
     with_binary("restart", base_url, folder)
 }

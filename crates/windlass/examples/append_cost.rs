@@ -1,8 +1,9 @@
-//! What an append costs: `cargo run --release --example append_cost -- <folder> [threads] [appends] [full|relaxed] [limits]`.
+//! Measures an append: `cargo run --release --example append_cost -- <folder> [threads] [appends] [full|relaxed]
+//! [limits]`.
 //!
-//! Prints wall time and CPU time per append, for one thread at a time and for many at once. Each
-//! append is two events, a run row and the thread's row, as half a step of a run is. With `limits`, each
-//! also settles what the one before has reserved of a budget, and reserves again.
+//! Prints wall time and CPU time per append, for one thread at a time and for many at once. Each append has two events,
+//! a run row and the thread's row, like half a step of a run. With `limits`, each append also settles the previous
+//! reservation of a budget and reserves again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -120,7 +121,7 @@ fn batch(thread: &ThreadId, expected: Seq, epoch: windlass::port::journal::Epoch
     }
 }
 
-/// Settles what the append before has reserved, and reserves again.
+/// Settles the reservation of the previous append, and reserves again.
 fn draw(batch: &mut Batch) {
     let budget = "user/alice/usd/2026-11-21".to_owned();
     batch.settle = vec![Settle { key: batch.expected.to_string(), used: vec![(budget.clone(), 900)] }];

@@ -1,8 +1,8 @@
-//! The client that the protocol's own suite runs: it reaches the server that it is told, signs in where that is asked
-//! for, calls every tool, and answers every question.
+//! The client for the conformance suite of MCP: it connects to the given server, signs in if required, calls every
+//! tool, and answers every question.
 //!
-//! `conformance client --command <this> --requirements 2026-07-28` starts it once for each scenario, with the server's
-//! address as its last argument.
+//! `conformance client --command <this> --requirements 2026-07-28` starts it once per scenario, with the server's URL
+//! as the last argument.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use windlass::port::tool::{Ask, CallContext, ProgressSender, Tool, ToolOutcome, 
 
 type Failure = Box<dyn Error>;
 
-/// Sign-ins at most: a server that is never content is left.
+/// Most sign-ins; a server that keeps requiring more is abandoned.
 const MAX_SIGN_INS: usize = 3;
 const SERVER: &str = "conformance";
 
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Failure> {
     hub.start(vec![server]).await?;
     let mut client = Client { hub, sign_ins: 0 };
     client.reached().await?;
-    // The suite counts every stream; that of an older session is opened beside the first requests.
+    // The suite counts every stream. The stream of an older session is opened during the first requests.
     tokio::time::sleep(Duration::from_millis(300)).await;
     client.call_everything(&context).await?;
     client.hub.stop().await;
@@ -56,7 +56,7 @@ struct Client {
     sign_ins: usize,
 }
 
-/// A call with what it was called with.
+/// A call with its arguments.
 struct Called {
     tool: Arc<dyn Tool>,
     arguments: Value,
@@ -64,7 +64,7 @@ struct Called {
 }
 
 impl Client {
-    /// Waits until the server answers, and signs in where it wants that.
+    /// Waits until the server is connected, signing in if it requires that.
     async fn reached(&mut self) -> Result<(), Failure> {
         loop {
             let Err(error) = self.hub.ready(SERVER).await else { return Ok(()) };
@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    /// What a person would do in a browser.
+    /// Performs the steps of a person in a browser.
     async fn sign_in(&mut self, url: &str) -> Result<(), Failure> {
         if self.sign_ins == MAX_SIGN_INS {
             return Err(format!("the server is not content after {MAX_SIGN_INS} sign-ins").into());
@@ -98,7 +98,7 @@ impl Client {
         Ok(self.hub.finish_sign_in(SERVER, &back).await?)
     }
 
-    /// Calls what the suite wants called, or every tool; questions are answered once every call has been made.
+    /// Calls the tools that the suite requests, or every tool. Questions are answered after every call was made.
     async fn call_everything(&mut self, context: &Value) -> Result<(), Failure> {
         let tools = self.hub.tools();
         let find = |name: &str| tools.iter().find(|tool| tool.spec().name.as_str() == name).cloned();
@@ -132,7 +132,7 @@ impl Client {
         failed.map_or(Ok(()), |why| Err(why.into()))
     }
 
-    /// What a tool is called with; one of the suite's wants to see a schema as it came.
+    /// The arguments for a tool. One tool of the suite requires the schema that the client received.
     fn arguments_of(&self, tool: &Arc<dyn Tool>) -> Value {
         let tools = self.hub.tools();
         let shown = tools.iter().find(|tool| tool.spec().name.as_str() == "json_schema_2020_12_tool");
@@ -142,7 +142,7 @@ impl Client {
         }
     }
 
-    /// Signs in, or accepts what a form proposes.
+    /// Signs in, or accepts the defaults of a form.
     async fn answered(&mut self, ask: &Ask) -> Result<ToolReply, Failure> {
         let mut reply = windlass::machine::Reply::default();
         match &ask.kind {
@@ -179,7 +179,7 @@ async fn call(tool: &dyn Tool, arguments: Value, reply: Option<ToolReply>) -> Re
     Ok(tokio::time::timeout(Duration::from_secs(25), tool.call(context, arguments)).await?)
 }
 
-/// Values for what a schema requires and does not propose itself.
+/// Values for required properties without a default.
 fn arguments(schema: &Value) -> Value {
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     let mut values = Map::new();

@@ -34,13 +34,13 @@ use self::models::ProviderCatalog;
 use self::port::model::Models;
 use self::tool::{JsonSchemas, Registry};
 
-/// Begins to build an engine. Without any option it keeps threads in memory, has no tools, and calls the models whose
-/// keys are in the environment.
+/// Starts building an engine. By default, it keeps threads in memory, has no tools, and calls the models whose keys are
+/// in the environment.
 pub fn builder() -> Builder {
     Builder::new(registry(), || Ok(Arc::new(ProviderCatalog::builder().build()?) as Arc<dyn Models>))
 }
 
-/// Makes a registry without tools, which checks arguments against JSON schemas.
+/// Creates a registry without tools, which validates arguments against JSON schemas.
 pub fn registry() -> Registry {
     Registry::new(Arc::new(JsonSchemas))
 }

@@ -1,6 +1,6 @@
 //! Anthropic messages.
 //!
-//! A message of role `user` that carries tool results goes on with the script; one without starts it anew.
+//! A `user` message with tool results continues the script; one without restarts it.
 
 use std::borrow::Cow;
 
@@ -55,7 +55,7 @@ pub(super) fn read(body: &[u8]) -> serde_json::Result<Ask<'_>> {
     let request: Request<'_> = serde_json::from_slice(body)?;
     let mut progress = Progress::default();
     for message in request.messages.iter().filter(|message| message.role == "user") {
-        // A content that is a plain string is no list of blocks, and so has no results.
+        // Plain string content is not a list of blocks, so it has no results.
         let blocks: Vec<Block<'_>> = serde_json::from_str(message.content.get()).unwrap_or_default();
         let results: Vec<&Block<'_>> = blocks.iter().filter(|block| block.kind == "tool_result").collect();
         if results.is_empty() {

@@ -1,7 +1,7 @@
-//! The three wire formats that the server speaks, behind one set of functions.
+//! The three wire formats of the server, behind one set of functions.
 //!
-//! Each module reads the part of a request that a script needs and writes a reply, whole or as events.
-//! What a provider would refuse but a script does not look at is not checked.
+//! Each module parses the part of a request that a script needs, and encodes a reply, whole or as events. Other parts
+//! of a request are not validated.
 
 mod chat;
 mod messages;
@@ -16,8 +16,7 @@ use serde_json::Value;
 use super::script::{Ask, Call, Reply, Text};
 use super::stream::Frames;
 
-/// Texts kept ready. Names of models come from outside, so there has to be a bound; a benchmark uses a
-/// handful.
+/// Most cached texts. The bound is needed because names of models come from outside; a benchmark uses a handful.
 const TEXTS_MAX: usize = 64;
 
 /// Characters of one fragment of a call's arguments.
@@ -34,26 +33,26 @@ pub enum Wire {
     Responses,
 }
 
-/// The events of texts, made once for all streams that say the same.
+/// The events of texts, shared by all streams with the same text.
 #[derive(Debug, Default)]
 pub struct Texts(Mutex<HashMap<TextKey, Arc<[Bytes]>>>);
 
-/// What makes two texts the same on the wire: its format, the name of the model, and what is said.
+/// The key of a text: wire, name of the model, and text.
 type TextKey = (Wire, String, Text);
 
-/// A request as far as it matters for the form of the reply.
+/// The parts of a request that affect the form of the reply.
 #[derive(Debug)]
 pub struct Form<'a> {
-    /// The model's name, to be repeated.
+    /// The model's name, which the reply repeats.
     pub model: &'a str,
-    /// Tokens of the request, by the usual rule of four bytes each.
+    /// Tokens of the request, estimated at four bytes each.
     pub input_tokens: usize,
     /// Whether a stream ends with the usage, on a wire where that is optional.
     pub wants_usage: bool,
 }
 
 impl Wire {
-    /// The wire that is spoken at a path.
+    /// The wire of a path.
     pub fn at(path: &str) -> Option<Wire> {
         let ends = [
             ("/chat/completions", Wire::Chat),
@@ -63,7 +62,7 @@ impl Wire {
         ends.into_iter().find(|(end, _)| path.ends_with(end)).map(|(_, wire)| wire)
     }
 
-    /// Reads a request.
+    /// Parses a request.
     pub fn read(self, body: &[u8]) -> serde_json::Result<Ask<'_>> {
         match self {
             Wire::Chat => chat::read(body),
@@ -72,7 +71,7 @@ impl Wire {
         }
     }
 
-    /// Writes a reply as events.
+    /// Encodes a reply as events.
     pub fn frames(self, form: &Form<'_>, reply: &Reply, texts: &Texts) -> Frames {
         match self {
             Wire::Chat => chat::frames(form, reply, texts),
@@ -81,7 +80,7 @@ impl Wire {
         }
     }
 
-    /// Writes a reply as one document.
+    /// Encodes a reply as one document.
     pub fn document(self, form: &Form<'_>, reply: &Reply) -> Value {
         match self {
             Wire::Chat => chat::document(form, reply),
@@ -92,9 +91,9 @@ impl Wire {
 }
 
 impl Texts {
-    /// The events of a text's tokens, made by `event` where nobody asked for them before.
+    /// The events of a text's tokens, created by `event` at the first request.
     fn events(&self, wire: Wire, model: &str, text: Text, event: impl Fn(&str) -> Bytes) -> Arc<[Bytes]> {
-        // The map is whole whatever happened to a thread that held it, so a poisoned lock is as good.
+        // The map is consistent after any panic, so a poisoned lock is usable.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= TEXTS_MAX {
             kept.clear();
@@ -115,7 +114,7 @@ fn named(value: &Value) -> Bytes {
     Bytes::from(format!("event: {name}\ndata: {value}\n\n"))
 }
 
-/// The arguments of a call in pieces, as a model would write them.
+/// The arguments of a call in fragments, as a model streams them.
 fn fragments(call: &Call) -> Vec<String> {
     let chars: Vec<char> = call.arguments.chars().collect();
     chars.chunks(FRAGMENT_CHARS).map(|piece| piece.iter().collect()).collect()

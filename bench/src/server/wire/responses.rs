@@ -1,6 +1,6 @@
 //! OpenAI responses.
 //!
-//! Conversations come whole in `input`; `previous_response_id` is not known, as nothing is remembered.
+//! `input` contains the whole conversation. `previous_response_id` is not supported, because no state is kept.
 
 use std::borrow::Cow;
 
