@@ -1,4 +1,4 @@
-//! What attending to threads costs: openings at once, and threads that cannot be opened or driven.
+//! The cost of sweeping threads: concurrent openings, and threads that cannot be opened or driven.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ pub async fn settle() {
     }
 }
 
-/// A run that hangs in a thread, and whose process then dies.
+/// A run whose model hangs, and whose process then dies.
 fn interrupted(store: &MemoryStore, clock: &Arc<ManualClock>, thread: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -49,7 +49,7 @@ async fn ends(engine: &Engine, clock: &ManualClock, thread: &str) {
     }
 }
 
-/// Claims that an hour of attending makes after a thread's first failure.
+/// The number of claims in an hour of sweeping after a thread's first failure.
 async fn claims_of_an_hour(store: &MemoryStore, clock: &ManualClock) -> usize {
     let (_, before) = store.claims();
     for _ in 0..3_600 {
@@ -92,7 +92,7 @@ async fn a_driver_whose_appends_are_refused_is_retried_at_growing_intervals() {
     assert!((4..=7).contains(&claims), "{claims}");
 }
 
-/// A thread that needs a driver for an input that was left for it.
+/// A thread that needs a driver for an input in its inbox.
 async fn put_due(store: &MemoryStore, thread: &ThreadId) {
     let head = claimed(store, thread).await;
     let due = Batch { thread_view: view(ThreadStatus::Idle), ..batch(thread, head, &["a"]) };
@@ -132,7 +132,7 @@ async fn threads_are_opened_a_bounded_number_at_once_and_wakes_are_served_meanwh
     while store.folds().1 < folded + THREADS {
         tokio::task::yield_now().await;
     }
-    // Each once, without another second.
+    // Each thread is opened once, within the same second.
     settle().await;
     assert_eq!(store.folds(), (0, folded + THREADS));
     assert_eq!(store.claims(), (0, claimed + THREADS));
@@ -151,7 +151,7 @@ async fn interrupted_runs_beyond_the_bound_follow_as_others_end() {
         }
     });
     let store = store.restarted();
-    // Each call waits until it is let go.
+    // Each call waits for its release.
     let (calls, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (called, free) = (calls.clone(), go.clone());
     let models = ScriptedModels::new(move |_| {
@@ -173,11 +173,11 @@ async fn interrupted_runs_beyond_the_bound_follow_as_others_end() {
     };
     pass().await;
     assert_eq!(calls.load(Ordering::Relaxed), DRIVEN);
-    // A message to another thread is served all the same.
+    // A message to another thread is still handled.
     engine.start(Task { thread: Some("new".into()), ..task("go") }).await.unwrap();
     settle().await;
     assert_eq!(calls.load(Ordering::Relaxed), DRIVEN + 1);
-    // As runs end, others follow.
+    // When runs end, waiting threads are opened.
     go.store(usize::MAX, Ordering::Relaxed);
     for (thread, _) in driven {
         engine.thread(&thread).send(Input::Cancel { run: None, by: "ann".into() }).await.unwrap();
@@ -306,7 +306,7 @@ async fn a_recovery_beside_the_sweep_opens_no_more_at_once() {
     assert_eq!((store.folds().1, store.claims().1), (THREADS, claimed + THREADS));
 }
 
-/// A thread whose model hangs, and an engine that has just lost a race with a new title.
+/// A thread whose model hangs, and an engine that has just lost a race with a title update.
 async fn racing(races: usize) -> (Engine, windlass::Started, impl Future<Output = Result<Seq, EngineError>>) {
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
     let store = MemoryStore::new(clock.clone());
@@ -323,7 +323,7 @@ async fn racing(races: usize) -> (Engine, windlass::Started, impl Future<Output 
 #[tokio::test]
 async fn a_cancel_is_decided_while_a_driver_pauses_after_a_lost_race() {
     let (engine, started, titled) = racing(1).await;
-    // The clock stands still.
+    // The clock does not advance.
     let cancelled = engine.run(&started.run).cancel("ann".into()).await.unwrap();
     assert!(cancelled < titled.await.unwrap(), "the cancel comes first");
 }
@@ -364,7 +364,7 @@ async fn an_input_for_a_thread_that_is_deleted_meanwhile_makes_no_thread() {
     let thread = ThreadId::from("t");
     let head = claimed(&other, &thread).await;
     other.append(batch(&thread, head, &["a"])).await.unwrap();
-    // The other process drives the thread and does not look at its inbox.
+    // The other process drives the thread and does not read its inbox.
     let engine = built(&store, &clock, &hanging()).build().await.unwrap();
     let task = Task { thread: Some(thread.clone()), id: Some("m".into()), ..task("go") };
     let mut sent = std::pin::pin!(engine.start(task));

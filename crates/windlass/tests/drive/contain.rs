@@ -1,7 +1,6 @@
-//! Tools that block their thread: neither the run's cancel nor a time-out waits for them.
+//! Tools that block their thread: neither a cancel nor a timeout waits for them.
 //!
-//! The clock stands still until it is moved. Each tool blocks until the test lets it go, or until it is plain that
-//! nobody will.
+//! The clock advances only manually. Each tool blocks until the test releases it, or until a time limit.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -17,7 +16,7 @@ use windlass::{AgentConfig, Engine, Started, Status, Task};
 
 use super::{Text, memory, registry, task};
 
-/// What blocked tools wait for.
+/// A gate that blocked tools wait for.
 #[derive(Default)]
 struct Gate {
     open: Mutex<bool>,
@@ -25,7 +24,7 @@ struct Gate {
 }
 
 impl Gate {
-    /// Blocks the thread; says whether the gate was opened.
+    /// Blocks the thread. Returns whether the gate was opened.
     fn wait(&self) -> bool {
         let open = self.open.lock().unwrap();
         *self.opened.wait_timeout_while(open, Duration::from_secs(10), |open| !*open).unwrap().0
@@ -37,7 +36,7 @@ impl Gate {
     }
 }
 
-/// A stage for one run whose only step calls a blocking tool so many times.
+/// A fixture for one run whose only step calls a blocking tool several times.
 struct Stage {
     engine: Engine,
     clock: Arc<ManualClock>,
@@ -66,7 +65,7 @@ impl Stage {
         Self { engine: engine.build().await.unwrap(), clock, gate, begun }
     }
 
-    /// Starts the run and waits until so many calls block.
+    /// Starts the run and waits until this many calls block.
     async fn start(&mut self, limits: Limits, calls: usize) -> Started {
         let agent = AgentConfig { limits, ..AgentConfig::from("test/scripted") };
         let started = self.engine.start(Task { agent, ..task("go") }).await.unwrap();
@@ -76,7 +75,7 @@ impl Stage {
         started
     }
 
-    /// Lets the time pass until the run ends; returns how it ended and how its calls did.
+    /// Advances the clock until the run ends. Returns the outcomes of the run and of its calls.
     async fn end(&self, started: &Started) -> (Status, Vec<(CallOutcome, String)>) {
         let (engine, run) = (self.engine.clone(), started.run.clone());
         let waiting = tokio::spawn(async move { engine.run(&run).wait().await.unwrap() });
@@ -93,7 +92,7 @@ impl Stage {
             _ => None,
         });
         let status = waiting.await.unwrap().status;
-        // The runtime ends when its threads do.
+        // The runtime waits for its threads when it is dropped.
         self.gate.open();
         (status, ended.collect())
     }

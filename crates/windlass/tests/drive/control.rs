@@ -1,4 +1,4 @@
-//! What reaches a thread from outside: sent twice, unreadable, in the driver's place, or after a crash.
+//! Inputs from outside: duplicates, unreadable ones, those that arrive at another process, or after a crash.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ async fn a_task_that_is_sent_again_leads_to_the_run_of_the_first() {
     let first = sent[0].as_ref().unwrap();
     assert!(sent.iter().all(|sent| sent.as_ref().unwrap() == first), "{sent:?}");
     assert_eq!(engine.run(&first.run).wait().await.unwrap().status, Status::Done);
-    // Also when the run is over, and nobody drives the thread.
+    // Also when the run has ended and no process drives the thread.
     assert_eq!(engine.start(task).await.unwrap(), *first);
     assert_eq!(engine.runs(&RunQuery::of(&"t1".into(), 10)).await.unwrap().len(), 1);
     assert_eq!(written.count(), 1);
@@ -65,7 +65,7 @@ async fn an_input_that_cannot_be_read_is_refused_and_holds_nothing_up() {
     assert!(outcome.contains("cannot be read") && outcome.contains("of_tomorrow"), "{outcome}");
 }
 
-/// Drives a run until its tool hangs, and dies there.
+/// Drives a run until its tool hangs, then drops the process.
 fn die_in_a_tool(store: &MemoryStore) -> windlass::Started {
     let hangs = FunctionTool::new("write", "hangs", |_, _: Text| std::future::pending::<String>());
     let tools = registry([hangs.effect_class(EffectClass::Idempotent)]);

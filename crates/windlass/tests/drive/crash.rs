@@ -1,6 +1,6 @@
-//! A process dies at every append, before and after it is written; another goes on.
+//! A process dies at every append, before and after it is written; another process resumes.
 //!
-//! "Dies" means that its runtime is dropped while the append hangs, so that nothing of it runs on.
+//! "Dies" means that its runtime is dropped while the append hangs, so that none of its tasks continues.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ async fn engine(store: &MemoryStore, models: &ScriptedModels, counts: &Counts) -
     memory(models, tools).ports(store.clone(), store.clone(), store).build().await.unwrap()
 }
 
-/// Drives a thread's run to its end, and says how many doubts were answered with "it was not done".
+/// Drives a run to its end. Returns the number of doubts that were answered with "it was not done".
 pub(super) async fn finish(engine: &Engine, run: &RunId) -> (Outcome, u32) {
     let mut retried = 0;
     loop {
@@ -66,7 +66,7 @@ pub(super) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Starts a run that dies at its `nth` append; `false` where it ended before.
+/// Starts a run that dies at its `nth` append. Returns `false` if it ended before.
 fn run_and_die(store: &MemoryStore, counts: &Counts, nth: usize, fault: AppendFault) -> bool {
     let runtime = runtime();
     for _ in 0..nth {
@@ -80,7 +80,7 @@ fn run_and_die(store: &MemoryStore, counts: &Counts, nth: usize, fault: AppendFa
             finish(&engine, &started.run).await
         };
         tokio::select! {
-            // First, because a waiter finds the end of the run in the store when the last append was written.
+            // Polled first, because a waiter finds the end of the run in the store once the last append was written.
             biased;
             () = store.died() => true,
             _ = run => false,
@@ -103,7 +103,7 @@ fn goes_on_after_dying_at_any_append() {
             go_on(&store.restarted(), &counts, (fault, nth));
         }
     }
-    // At the last append the end may be read in the journal before the death is noticed.
+    // At the last append, the waiter may read the end from the journal before the death is detected.
     assert!(deaths >= 2 * 13, "a run of nine steps appends at least fourteen times: {deaths}");
 }
 
@@ -115,13 +115,13 @@ fn go_on(store: &MemoryStore, counts: &Counts, case: (AppendFault, usize)) {
         engine.recover().await.unwrap();
         let runs = engine.runs(&RunQuery::of(&thread, 2)).await.unwrap();
         let Some(row) = runs.first() else {
-            // The very first append was lost: the sender was never told that the message was taken.
+            // The first append was lost, and the sender received no acknowledgement.
             assert_eq!(case, (AppendFault::DiesNotWritten, 0));
             return;
         };
         let (outcome, retried) = finish(&engine, &row.view.run).await;
         assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Done, Some("done")), "{case:?}");
-        // A person who says "retry" takes the second run upon themselves.
+        // Answering "retry" accepts a second execution.
         let once = counts.once.count();
         assert!(once == 2 || once == 2 + retried, "{case:?}: {once} runs, {retried} retries");
         assert_each_call_has_one_result(&engine, &thread).await;
@@ -143,7 +143,7 @@ async fn assert_each_call_has_one_result(engine: &Engine, thread: &ThreadId) {
 // rows: ZE-P3
 #[test]
 fn an_append_whose_outcome_is_unknown_happens_once() {
-    // How many events a run without a fault has.
+    // The number of events of a run without a fault.
     let mut recorded = None;
     let faults = [AppendFault::UnknownAndWritten, AppendFault::UnknownAndNotWritten, AppendFault::Failed];
     for fault in [AppendFault::Nothing].into_iter().chain(faults) {
@@ -212,7 +212,7 @@ fn a_fenced_owner_stops_and_the_run_goes_on() {
             before.chain([AppendFault::Fenced]).for_each(|fault| store.fail_append(fault));
             let engine = engine(&store, &models, &counts).await;
             let started = engine.start(task("go")).await.unwrap();
-            // Nobody else really has it, so the waiter finds it without a driver and takes it up again.
+            // No other process really owns it, so the waiter finds it without a driver and resumes it.
             engine.run(&started.run).resume().await.unwrap();
             let (outcome, retried) = finish(&engine, &started.run).await;
             assert_eq!(outcome.status, Status::Done);
@@ -222,12 +222,12 @@ fn a_fenced_owner_stops_and_the_run_goes_on() {
     }
 }
 
-/// Nobody completes the reply in this process, so that its fragments, up to 8 MiB, would stay until the thread is driven
+/// The reply is not completed in this process, so its fragments, up to 8 MiB, would stay until the thread is driven
 /// here again.
 #[tokio::test]
 async fn a_fenced_owner_leaves_no_fragments_behind() {
     let store = MemoryStore::new(Arc::new(SystemClock::new()));
-    // The message and the step are recorded, and the reply is not.
+    // The message and the step are recorded, but the reply is not.
     [AppendFault::Nothing, AppendFault::Fenced].into_iter().for_each(|fault| store.fail_append(fault));
     let models = ScriptedModels::new(|_| Line::Say("a reply that is not recorded here".into()));
     let (bus, thread) = (Arc::new(LocalBus::new()), ThreadId::from("t"));
@@ -293,7 +293,7 @@ async fn a_sender_is_not_told_before_the_append() {
     assert_eq!(engine.thread(&"t".into()).events(Seq(0), 10).await.unwrap(), []);
 }
 
-// A snapshot is written once the events weigh enough; what is restored from it is still the whole fold.
+// A snapshot is written once there are enough events. Restoring from it must equal the whole fold.
 #[tokio::test]
 async fn a_thread_is_restored_from_its_snapshot_and_what_came_after() {
     let store = MemoryStore::new(Arc::new(SystemClock::new()));
@@ -312,7 +312,7 @@ async fn a_thread_is_restored_from_its_snapshot_and_what_came_after() {
     assert_eq!(*engine.thread(&thread).folded().await.unwrap(), whole.unwrap());
 }
 
-/// An append hangs as on a disk that does not answer, and more inputs come than the owner's mailbox holds.
+/// An append hangs as on an unresponsive disk, and more inputs arrive than the owner's mailbox holds.
 #[tokio::test]
 async fn an_owner_that_hangs_here_is_named_as_this_process() {
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));

@@ -1,6 +1,6 @@
-//! Threads that have a folder of their own: where their tools work, and what happens where there is none.
+//! Threads with separate folders: where their tools work, and what happens if the folder is missing.
 //!
-//! The folders are real; the tool writes into the one that its call was given.
+//! The folders are real; the tool writes into the folder of its call.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,7 +28,7 @@ fn twice() -> ScriptedModels {
     })
 }
 
-/// A tool that leaves a file in its folder.
+/// A tool that creates a file in its folder.
 fn leaves() -> Registry {
     let leave = async |context: CallContext, text: Text| match context.folder {
         Some(folder) => {
@@ -46,18 +46,18 @@ fn open(path: &Path) -> Result<Option<Arc<WorkingFolder>>, String> {
     WorkingFolder::open(path).map(|folder| Some(Arc::new(folder))).map_err(|error| error.to_string())
 }
 
-/// What the calls of a thread were told.
+/// The results of a thread's calls.
 async fn told(engine: &Engine, thread: &ThreadId) -> Vec<(String, bool)> {
     let events = engine.thread(thread).events(Seq(0), 1_000).await.unwrap();
     let told = events.into_iter().filter_map(|recorded| match recorded.event.fact {
         Fact::ToolFinished { content, error, .. } => {
             let texts = content.iter().filter_map(|block| match block {
                 windlass::machine::Block::Text { text, .. } => text.inline().map(str::to_owned),
-                _ => None, // tidy: the tool answers in words
+                _ => None, // tidy: the tool answers in text
             });
             Some((texts.collect(), error))
         }
-        _ => None, // tidy: nothing else is told to the model
+        _ => None, // tidy: no other events hold results
     });
     told.collect()
 }
@@ -83,7 +83,8 @@ async fn each_thread_works_in_its_own_folder_which_is_looked_for_once() {
     }
     let is_marked = |name: &str| base.path().join(name).join("mark.txt").exists();
     assert_eq!(["t1", "named", "t2", "other"].map(is_marked), [true, true, false, false]);
-    // Recorded with the thread, whatever a later task names; asked once each time that the thread is taken up.
+    // The folder is recorded with the thread, regardless of later tasks. The host is asked once each time the thread is
+    // opened.
     let named = |thread: &str| (thread.to_owned(), (thread == "t2").then(|| "named".to_owned()));
     assert_eq!(*asked.lock().unwrap(), [named("t1"), named("t2"), named("t2")]);
     assert_eq!(engine.thread(&"t2".into()).row().await.unwrap().view.folder.as_deref(), Some("named"));

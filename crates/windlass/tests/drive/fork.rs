@@ -1,4 +1,4 @@
-//! Threads forked from others: what they share, what they do not, and a process that dies in between.
+//! Forks: what they share with their origin, what they do not, and a process that dies in between.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use windlass::{Engine, EngineError, Status, Task};
 
 use super::{Counter, memory, registry, stored, task};
 
-/// Writes once for each message, then says which of a user's it has heard.
+/// Writes once per message, then lists the user messages it has read.
 fn script() -> ScriptedModels {
     ScriptedModels::new(|call| {
         let messages = &call.request.messages;
@@ -58,7 +58,7 @@ async fn a_fork_goes_on_without_its_origin() {
     let at = ends(&engine, &origin).await[0];
     let fork = engine.thread(&origin).fork(at, "fay".into(), Some("/fay".into())).await.unwrap();
 
-    // Nothing was done again, and the run of the history is the origin's.
+    // No call was repeated, and the run in the history belongs to the origin.
     assert_eq!(written.count(), 2);
     assert_eq!(engine.run(&first.run).row().await.unwrap().thread, origin);
     assert_eq!(
@@ -73,7 +73,7 @@ async fn a_fork_goes_on_without_its_origin() {
     assert_eq!((row.view.forked_from, of.view.forked_from), (forked_from, None));
     let newest = engine.threads(&ThreadQuery::default()).await.unwrap();
     assert_eq!(newest[0].thread, fork);
-    // The history is the same, after the fork's own beginning.
+    // After the fork's first event, the histories are equal.
     let (copied, whole) = (events(&engine, &fork).await, events(&engine, &origin).await);
     let facts = |events: &[Recorded]| events.iter().map(|one| one.event.clone()).collect::<Vec<_>>();
     let (history, titled) = (&copied[2..copied.len() - 1], &copied.last().unwrap().event.fact);
@@ -81,7 +81,7 @@ async fn a_fork_goes_on_without_its_origin() {
     assert!(matches!(titled, Fact::ThreadTitled { title, .. } if title == "second"), "{titled:?}");
     drop(engine);
 
-    // After a restart, and when the origin is gone with all that only it names.
+    // After a restart, and after the origin is deleted with everything that only it names.
     let engine = open(folder.path(), &written).await;
     engine.thread(&origin).delete().await.unwrap();
     engine.check_store().await.unwrap();
@@ -182,7 +182,7 @@ async fn a_history_that_is_too_long_is_not_copied() {
     assert_eq!(fork(20_001).await.unwrap_err().to_string(), words);
 }
 
-/// Writes facts into a thread's journal.
+/// Appends facts to a thread's journal.
 async fn append(store: &MemoryStore, expected: Seq, facts: Vec<Fact>) {
     let thread = ThreadId::from("t1");
     let Claim::Taken { head, .. } = store.claim(&thread).await.unwrap() else { panic!("it is held") };

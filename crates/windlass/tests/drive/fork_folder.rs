@@ -1,5 +1,5 @@
-//! Forks with folders of their own: which files they begin with, what is named as not restored, what is refused, and
-//! processes that die in between. The other thread's folder is never changed.
+//! Forks with separate folders: their initial files, files reported as not restored, rejected forks, and processes that
+//! die in between. The origin's folder never changes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ use windlass::{
 use super::restore::{script, tools, writes};
 use super::{Text, memory, party, registry, task};
 
-/// An engine whose threads have folders of their own below one directory.
+/// An engine whose threads have separate folders below one directory.
 pub struct Homes {
     root: tempfile::TempDir,
     store: MemoryStore,
@@ -80,13 +80,13 @@ impl Homes {
         texts.map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap())).collect()
     }
 
-    /// Folders that there are, of threads or left behind.
+    /// The number of folders, of threads or left behind.
     fn folders(&self) -> usize {
         fs::read_dir(self.root.path()).unwrap().count()
     }
 }
 
-/// Has one call made in a thread, and says where that then stands.
+/// Makes one call in a thread. Returns the thread's position after it.
 pub async fn call(engine: &Engine, thread: &str, text: &str) -> Seq {
     let outcome = engine.run_task(Task { thread: Some(thread.into()), ..task(text) }).await.unwrap();
     assert_eq!(outcome.status, Status::Done, "{outcome:?}");
@@ -139,13 +139,13 @@ async fn a_fork_has_the_files_of_its_event_and_the_other_folder_stays() {
     assert_eq!(homes.texts(made.thread.as_str()), files);
     assert_eq!(homes.files("t"), before);
 
-    // What the fork does is seen in the fork alone; at its end it is forked without a word.
+    // Changes in the fork are visible in the fork only. A fork at its end reports nothing.
     let end = call(&engine, made.thread.as_str(), &writes("notes.md", "otherwise")).await;
     assert_eq!(homes.files("t"), before);
     let again = fork(&engine, made.thread.as_str(), end).await.unwrap();
     assert_eq!((restored(&again.files), named(&again.files)), (vec![], vec![]));
     assert_eq!(homes.files(again.thread.as_str()), homes.files(made.thread.as_str()));
-    // A file that was restored is as old as the event: a fork of the fork does not take it for a later one.
+    // A restored file is as old as the event, so a fork of the fork does not take it for a later one.
     let same = Seq(at.0 + 1);
     let back = fork(&engine, made.thread.as_str(), same).await.unwrap();
     assert_eq!((restored(&back.files), named(&back.files)), (vec![("notes.md", FileFate::Restored)], vec![]));
@@ -164,7 +164,7 @@ async fn files_that_commands_changed_are_named_and_stay_as_they_are() {
     for path in ["early.md", "made.md", "undone.md", "between.md", "before.md"] {
         call(&engine, "t", &round(path)).await;
     }
-    // Changed by a command, and by a tool after that.
+    // Changed by a command, and later by a tool.
     call(&engine, "t", &writes("between.md", "second")).await;
     call(&engine, "t", &writes("before.md", "second")).await;
     call(&engine, "t", &writes("undone.md", "second")).await;
@@ -210,7 +210,7 @@ async fn a_folder_over_the_limit_is_refused_before_anything_is_made() {
     assert_eq!(fork(&engine, "t", at).await.unwrap_err().to_string(), words);
     assert_eq!(engine.thread(&"t".into()).files().preview_fork(at).await.unwrap_err().to_string(), words);
     assert_eq!((homes.folders(), engine.threads(&ThreadQuery::default()).await.unwrap().len()), (1, 1));
-    // Without it there is room.
+    // Without the file, there is room.
     fs::remove_file(homes.folder("t").join("large.bin")).unwrap();
     fork(&engine, "t", at).await.unwrap();
 }
@@ -249,7 +249,7 @@ async fn a_thread_whose_run_waits_for_a_person_is_forked() {
     let paused = engine.run(&run).wait().await.unwrap();
     let made = fork(&engine, "t", at).await.unwrap();
     assert_eq!(homes.texts(made.thread.as_str()), texts(&[("a.md", "new")]));
-    // What the other thread waits for is not lost thereby.
+    // The origin's open interrupt is not affected.
     let open = &paused.interrupts[0].interrupt;
     engine.thread(&"t".into()).answer(open, Answer::Approve, party("ann")).await.unwrap();
     assert_eq!(engine.run(&run).wait().await.unwrap().status, Status::Done);
@@ -313,7 +313,7 @@ async fn a_folder_that_others_have_too_is_shared_and_left_alone() {
         assert_eq!(made.files, ForkFiles::without_copy(ForkFolder::Shared));
         assert_eq!(fs::read_to_string(folder.path().join("a.md")).unwrap(), "second");
     }
-    // A folder that is found for the fork and has files already is nobody's copy.
+    // A folder that already has files is not used as a copy.
     let root = homes.root.path().to_owned();
     let engine = memory(&script(), tools())
         .folders(move |thread, _| {
@@ -336,7 +336,7 @@ pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// The append makes the thread: whatever becomes of it, a thread that is there has its whole folder.
+/// The append creates the thread. Whatever its outcome, an existing thread has its complete folder.
 // rows: ZE-P9
 #[test]
 fn a_fork_that_dies_has_its_whole_folder_or_is_not_there() {
@@ -345,14 +345,14 @@ fn a_fork_that_dies_has_its_whole_folder_or_is_not_there() {
         (AppendFault::DiesWritten, 2, 2),
         (AppendFault::UnknownAndWritten, 2, 2),
         (AppendFault::UnknownAndNotWritten, 2, 2),
-        // The folder of a thread that is certainly not made is removed.
+        // The folder of a thread that was certainly not created is removed.
         (AppendFault::Refused, 1, 1),
     ];
     for (fault, threads, folders) in faults {
         let homes = Homes::new();
         runtime().block_on(async {
             let engine = homes.engine().await;
-            // No record brings this one back: only a copy has it.
+            // This file has no record, so only a copy can contain it.
             homes.put("t", "given.csv", "a,b\n");
             let at = call(&engine, "t", &writes("a.md", "first")).await;
             call(&engine, "t", &writes("a.md", "second")).await;
@@ -379,7 +379,7 @@ fn a_fork_that_dies_has_its_whole_folder_or_is_not_there() {
     }
 }
 
-/// A caller that stops waiting leaves a whole fork.
+/// If the caller stops waiting, the fork is still completed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fork_that_nobody_waits_for_is_finished() {
     let homes = Homes::new();
@@ -397,7 +397,7 @@ async fn a_fork_that_nobody_waits_for_is_finished() {
     assert!(rows.iter().all(|row| homes.texts(row.thread.as_str()) == texts(&[("a.md", "first")])));
 }
 
-/// Where files share their blocks or not, a copy is a file of its own.
+/// Whether or not files share their blocks, a copy is a separate file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fork_shares_no_file_with_the_other_folder() {
     let homes = Homes::new();

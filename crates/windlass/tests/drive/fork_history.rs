@@ -1,4 +1,4 @@
-//! Random writes, commands and forks, with the folder of every conversation compared with what its own history says.
+//! Random writes, commands and forks. Compares the folder of every thread with its history.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,24 +12,24 @@ use windlass::{Engine, ForkedThread};
 use super::fork_folder::{Homes, call, fork, runtime};
 use super::restore::writes;
 
-/// Something that happens in one of the conversations.
+/// An action in one of the threads.
 #[derive(Clone, Debug)]
 enum Action {
     Write(usize, &'static str, u8),
     Remove(usize, &'static str),
-    /// A command, which changes a file without a record.
+    /// A command that changes a file without a record.
     Command(usize, &'static str, How),
-    /// A file that comes from outside, which no tool changes.
+    /// A file uploaded from outside, which no tool changes.
     Upload(usize),
-    /// Continues before one of the messages, with this one: a fork, and what follows a retry, an edit or a roll back.
+    /// Continues before one of the messages with this one: a fork, as for a retry, an edit or a rollback.
     Fork(usize, usize),
 }
 
-/// What a command does to a file.
+/// How a command changes a file.
 #[derive(Clone, Copy, Debug)]
 enum How {
     Writes,
-    /// Writes it and gives it an old time.
+    /// Writes the file and gives it an old timestamp.
     Dates,
     Deletes,
 }
@@ -48,45 +48,45 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// A conversation as the test knows it.
+/// The test's model of a thread.
 #[derive(Clone, Debug, Default)]
 struct Known {
     thread: String,
-    /// Where no run is active: a fork may begin there.
+    /// Positions without an active run, where a fork may begin.
     ends: Vec<Seq>,
-    /// Files that commands changed in its history, and where.
+    /// Files that commands changed in its history, with positions.
     commands: Vec<(Seq, String)>,
-    /// Files that its fork named.
+    /// Files that its fork reported.
     named: BTreeSet<String>,
-    /// Files that commands gave an old time.
+    /// Files that commands gave an old timestamp.
     dated: BTreeSet<String>,
 }
 
 impl Known {
-    /// What is known of its fork, which ends with `head`.
+    /// The model of its fork, which ends at `head`.
     fn forked(&self, (at, head): (Seq, Seq), made: &ForkedThread, mut named: BTreeSet<String>) -> Self {
-        // A fork has an event more than a thread that is none: where it comes from.
+        // A fork has one more event than an original thread: its origin.
         let shift = |seq: Seq| Seq(seq.0 + u64::from(self.thread == "t"));
         let mut ends: Vec<Seq> = self.ends.iter().filter(|end| **end <= at).map(|end| shift(*end)).collect();
         ends.push(head);
         let commands = self.commands.iter().filter(|(seq, _)| *seq <= at);
         let commands: Vec<_> = commands.map(|(seq, path)| (shift(*seq), path.clone())).collect();
         named.extend(self.named.iter().cloned());
-        // A restored file has lost the time at which a command of its history changed it.
+        // A restored file has lost the timestamp that a command in its history set.
         let restored = made.files.restored.iter().map(|file| &file.path);
         named.extend(restored.filter(|path| commands.iter().any(|(_, changed)| changed == *path)).cloned());
         Self { thread: made.thread.to_string(), ends, commands, named, dated: self.dated.clone() }
     }
 
     fn is_excepted(&self, path: &str) -> bool {
-        // What a fork may not know is judged where it is made.
+        // Files that a fork cannot know are judged where it is created.
         let may_be_dated = self.thread != "t" && self.dated.contains(path);
         self.named.contains(path) || may_be_dated || self.commands.iter().any(|(_, changed)| changed == path)
     }
 }
 
-/// The files of a conversation by its own history up to an event: what each recorded change left, `None` if it removed the
-/// file.
+/// The files of a thread by its history up to an event: the content after each recorded change; `None` if the file was
+/// removed.
 async fn by_history(engine: &Engine, thread: &str, until: Seq) -> BTreeMap<String, Option<Digest>> {
     let events = engine.thread(&thread.into()).events(Seq(0), 10_000).await.unwrap();
     let changes = events.iter().filter(|recorded| recorded.seq <= until);
@@ -97,18 +97,18 @@ async fn by_history(engine: &Engine, thread: &str, until: Seq) -> BTreeMap<Strin
     changes.collect()
 }
 
-/// The files in a conversation's folder.
+/// The files in a thread's folder.
 fn in_folder(homes: &Homes, thread: &str) -> BTreeMap<String, Digest> {
     homes.files(thread).into_iter().map(|(path, bytes)| (path, Digest::of(&bytes))).collect()
 }
 
-/// A fork's folder holds what the history says up to the event, except the files that it names and those that a command of
-/// that history changed and no tool.
+/// A fork's folder equals the history up to the event, except for reported files and those that only commands of that
+/// history changed.
 async fn check_fork(engine: &Engine, homes: &Homes, origin: &Known, at: Seq, made: &ForkedThread) {
     let (history, found) =
         (by_history(engine, &origin.thread, at).await, in_folder(homes, made.thread.as_str()));
-    // In a folder that is younger than the event, such as a copy, a time that a command has set is believed. The clock of
-    // a file system ticks every 10 ms at the slowest.
+    // In a folder younger than the event, such as a copy, a timestamp set by a command is trusted. A file system's
+    // clock ticks at least every 10 ms.
     let born = fs::metadata(homes.folder(&origin.thread)).unwrap().created().unwrap();
     let events = engine.thread(&origin.thread.as_str().into()).events(Seq(0), 10_000).await.unwrap();
     let event = events.iter().find(|recorded| recorded.seq == at).unwrap();
@@ -117,7 +117,7 @@ async fn check_fork(engine: &Engine, homes: &Homes, origin: &Known, at: Seq, mad
     for path in found.keys().chain(history.keys()) {
         let is_as_then = match history.get(path) {
             Some(left) => found.get(path) == left.as_ref(),
-            // It was there at the event, or has been named by the fork that made the folder.
+            // The file existed at the event, or was reported by the fork that created the folder.
             None => {
                 origin.named.contains(path)
                     || origin.commands.iter().any(|(seq, changed)| changed == path && *seq <= at)
@@ -203,7 +203,7 @@ async fn play(actions: &[Action]) {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
-    /// Every conversation's folder equals what its own history says, except files named as changed by commands.
+    /// Every thread's folder equals its history, except for files reported as changed by commands.
     // rows: ZE-P9
     #[test]
     fn each_folder_is_what_its_own_history_says(actions in prop::collection::vec(action(), 1..16)) {

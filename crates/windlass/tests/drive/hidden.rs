@@ -1,4 +1,4 @@
-//! Arguments that no model sees: where they are offered, what they are filled in with, and that they are nowhere else.
+//! Hidden arguments: which tools have them, how they are filled in, and that they appear nowhere else.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use super::{memory, task};
 
 const SENTINEL: &str = "sentinel/91+ab&cd e";
 
-/// A server's tool, which says all that it was given, in every form. A tool of another server has its name.
+/// A server's tool that echoes its arguments in every encoding. A tool of another server has the same name.
 struct Deploy {
     spec: ToolSpec,
     given: Arc<Mutex<Vec<Value>>>,
@@ -89,7 +89,7 @@ impl HiddenArguments for Connected {
 struct Stage {
     engine: Engine,
     given: Arc<Mutex<Vec<Value>>>,
-    /// The tools and the prompts that models got.
+    /// The tools and prompts sent to models.
     seen: Arc<Mutex<String>>,
 }
 
@@ -112,7 +112,7 @@ async fn stage() -> Stage {
     let tool: Arc<dyn Tool> = Arc::new(Deploy { spec, given: given.clone() });
     let rule = Hidden {
         server: "ops".into(),
-        // The server's own name for it.
+        // The server's own name of the tool.
         tools: vec!["dep*".into()],
         arguments: ["api_url", "token", "port", "tls", "pin"].map(String::from).into(),
         from: Arc::new(Connected),
@@ -136,7 +136,7 @@ async fn stage() -> Stage {
 }
 
 impl Stage {
-    /// Has one call made in a workspace; returns all that anybody was told of it.
+    /// Makes one call in a workspace. Returns everything that models and people received.
     async fn run(&self, workspace: &str, job: &str) -> (Status, String) {
         let task = Task { workspace: workspace.into(), ..task(job) };
         let (started, mut updates) = self.engine.start_watched(task).await.unwrap();
@@ -174,7 +174,7 @@ async fn hidden_arguments_get_to_the_tool_and_nowhere_else() {
         let stage = stage().await;
         let (_, told) = stage.run("a", job).await;
         let given = stage.given.lock().unwrap().clone();
-        // Each as its schema wants it.
+        // Each value has the type that its schema requires.
         let expected = json!({"job": job, "api_url": "https://ci.example.com", "token": SENTINEL, "port": 8443,
             "tls": true, "pin": "0123"});
         assert_eq!(given, [expected], "{job}");

@@ -1,4 +1,4 @@
-//! Local reads: the reply, the starts and the results of a step are one append, and the journal is the same.
+//! Local reads: the reply, starts and results of a step are one append, and the journal has the same facts.
 //!
 //! The clock is manual, so that no round is appended because its wait timed out.
 
@@ -31,7 +31,7 @@ impl Observer for Appends {
     }
 }
 
-/// Calls these tools, one list a step, then says a word.
+/// Calls these tools, one list per step, then replies with text.
 fn calling(steps: &'static [&'static [&'static str]]) -> ScriptedModels {
     ScriptedModels::new(move |call| {
         let done = results(call);
@@ -60,7 +60,7 @@ fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::new(Timestamp(1_000), 1))
 }
 
-/// The tool `look`, which is a local read or not, and `once`, which never is.
+/// The tool `look`, which may be a local read, and `once`, which never is.
 fn tools(is_local: bool) -> [FunctionTool; 2] {
     let look = Counter::default().tool("look", EffectClass::Pure);
     let once = Counter::default().tool("once", EffectClass::Once).reads_locally();
@@ -95,7 +95,7 @@ async fn events(engine: &Engine) -> Vec<Event> {
     events.into_iter().map(|recorded| recorded.event).collect()
 }
 
-/// The words of a journal without the run's id, which is random.
+/// The facts as text, without the random run id.
 fn words(facts: &[Fact]) -> Vec<String> {
     let word = |fact: &Fact| {
         let json = serde_json::to_value(fact).unwrap();
@@ -105,7 +105,7 @@ fn words(facts: &[Fact]) -> Vec<String> {
     facts.iter().map(word).collect()
 }
 
-/// Facts are those of a tool that is no local read; the appends are fewer by `saved`.
+/// Asserts that the facts equal those of a tool that is no local read, with `saved` fewer appends.
 async fn check(steps: &'static [&'static [&'static str]], cap: Option<u64>, saved: usize) {
     let (held, appends) = play(steps, true, cap).await;
     let (written, more) = play(steps, false, cap).await;
@@ -116,7 +116,7 @@ async fn check(steps: &'static [&'static [&'static str]], cap: Option<u64>, save
 #[tokio::test]
 async fn a_step_of_local_reads_is_one_append() {
     check(&[&["look"], &["look"], &["look"]], None, 3).await;
-    // The message with the first step, each step with the next, the answer.
+    // The message with the first step, each step with the next, and the answer.
     assert_eq!(play(&[&["look"], &["look"], &["look"]], true, None).await.1, 5);
 }
 
@@ -128,9 +128,9 @@ async fn results_join_a_held_round_one_by_one() {
 
 #[tokio::test]
 async fn a_call_with_an_effect_is_recorded_before_it_starts() {
-    // The message, the start, the result with the next step, the answer.
+    // The message, the start, the result with the next step, and the answer.
     assert_eq!(play(&[&["once"]], true, None).await.1, 4);
-    // The read before it is written with its start.
+    // The preceding read is written with the start.
     check(&[&["look", "once"], &["once"]], None, 1).await;
     check(&[&["once", "look"]], None, 1).await;
 }
@@ -140,7 +140,7 @@ async fn calls_that_are_refused_are_written_with_the_reads() {
     check(&[&["look", "nothing"], &["nothing"]], None, 1).await;
 }
 
-/// What was held is recorded before the limit, without calling the model again.
+/// The held round is recorded before the limit, without another model call.
 #[tokio::test]
 async fn a_round_that_a_budget_refuses_is_decided_again() {
     for cap in [1, 2] {
@@ -217,7 +217,7 @@ async fn a_cancel_finds_a_held_round_recorded() {
     assert!(reply < cancel && cancel < result, "{events:#?}");
 }
 
-/// A tool that declares local reads but asks a question: the question is recorded, and the run waits.
+/// A tool declares local reads but asks a question: the question is recorded, and the run waits.
 #[tokio::test]
 async fn a_local_read_that_asks_all_the_same_is_recorded() {
     let asks = FunctionTool::new("look", "asks", |_: CallContext, _: Text| async {
@@ -232,7 +232,7 @@ async fn a_local_read_that_asks_all_the_same_is_recorded() {
     assert!(has_started(&events(&engine).await));
 }
 
-/// A call that an approval let through is recorded before it starts, even if it only reads.
+/// A call allowed by an approval is recorded before it starts, even if it only reads.
 #[tokio::test]
 async fn an_approved_read_is_recorded_before_it_starts() {
     let (gate, begun) = (Arc::<Notify>::default(), Arc::<Notify>::default());

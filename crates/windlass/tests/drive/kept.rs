@@ -1,4 +1,4 @@
-//! What tools keep with a thread: there after a restart and in a fork, gone with a run that is rolled back.
+//! Tool state of a thread: it survives a restart, is copied by a fork, and is rolled back with a run.
 
 use windlass::machine::{EffectClass, Fact, Role, Seq};
 use windlass::port::tool::{CallContext, ToolOutput};
@@ -9,7 +9,7 @@ use windlass::{Engine, Outcome, Task};
 
 use super::{Text, registry, stored, task};
 
-/// A model that writes down what it is asked to, and then says what is written down.
+/// A model that writes entries on request, and then lists them.
 fn models() -> ScriptedModels {
     ScriptedModels::new(|call| {
         let user = call.request.messages.iter().rev().find(|message| message.role == Role::User);
@@ -51,10 +51,10 @@ async fn a_list_is_there_after_a_restart_and_in_a_fork() {
     drop(engine);
     let engine = stored(folder.path(), &models(), desk()).build().await.unwrap();
     assert_eq!(reads(&engine, "t").await, r#"[{"content":"paint","status":"pending"}]"#);
-    // A fork has what was kept where it begins.
+    // A fork has the state at its position.
     let fork = engine.thread(&"t".into()).fork(until, "ann".into(), None).await.unwrap();
     assert_eq!(reads(&engine, fork.as_str()).await, r#"[{"content":"dig","status":"pending"}]"#);
-    // It is written with the result that speaks of it, and once.
+    // It is recorded once, with the result that refers to it.
     let events = engine.thread(&"t".into()).events(Seq(0), 1_000).await.unwrap();
     let kept: Vec<_> = events.iter().filter(|it| matches!(it.event.fact, Fact::ToolKept { .. })).collect();
     assert_eq!(kept.len(), 2);

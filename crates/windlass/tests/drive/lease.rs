@@ -1,4 +1,4 @@
-//! Stores of many machines: a claim holds for a time unless its process renews it.
+//! Stores of many machines: a claim expires unless its process renews it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use super::task;
 
 const LEASE_MS: u64 = 30_000;
 
-/// Lets seconds pass.
+/// Advances the clock by seconds.
 async fn pass(clock: &ManualClock, seconds: u64) {
     for _ in 0..seconds {
         clock.advance_ms(1_000);
@@ -46,7 +46,7 @@ async fn a_process_keeps_what_it_renews() {
         assert_eq!(taken(&second).await, []);
     }
     assert!(engine.thread(&"t".into()).is_driven());
-    // What it gives back is free at once.
+    // A released thread is free at once.
     let leaves = tokio::spawn({
         let engine = engine.clone();
         async move { engine.hand_over(1_000).await }
@@ -61,12 +61,12 @@ async fn two_renewals_in_a_row_may_fail() {
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
     let (store, engine, other) = driving(&clock).await;
     let second = built(&other, &clock, &hanging()).build().await.unwrap();
-    // The next renewals come after 7.5, 15 and 22.5 seconds.
+    // The next renewals are due after 7.5, 15 and 22.5 seconds.
     store.cut_off(true);
     pass(&clock, 20).await;
     store.cut_off(false);
     pass(&clock, 5).await;
-    // Without the third one the lease would have ended by the end of this.
+    // Without the third renewal, the lease would have expired by the end of this.
     store.cut_off(true);
     pass(&clock, 10).await;
     assert_eq!(taken(&second).await, []);
@@ -99,7 +99,7 @@ async fn a_process_that_is_cut_off_loses_its_threads_to_another() {
     store.cut_off(false);
     pass(&clock, LEASE_MS / 1_000 / 4 + 1).await;
     assert!(!engine.thread(&"t".into()).is_driven(), "its next renewal says so");
-    // It may take the thread again.
+    // It may claim the thread again.
     engine.start(Task { thread: Some("t".into()), ..task("again") }).await.unwrap();
     assert!(engine.thread(&"t".into()).is_driven());
 }

@@ -1,4 +1,4 @@
-//! A process that is told to end: it gives its threads to whoever is there, and loses nothing that it could have kept.
+//! A process that shuts down: it hands its threads to other processes and loses nothing that it could have saved.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use windlass::{Attend, Engine, EngineError, Status};
 
 use super::{Counter, Text, registry, stored, task};
 
-/// Longer than any of this takes.
+/// Longer than any step of these tests.
 const LONG_MS: u64 = 30_000;
 
-/// A tool with an effect that must not be repeated; it says when it is at work, and ends when it may.
+/// A tool with an effect that must not be repeated. It reports when it runs, and ends when released.
 #[derive(Clone, Default)]
 struct Slow {
     runs: Counter,
@@ -65,7 +65,7 @@ async fn a_tool_at_work_ends_and_the_next_process_goes_on() {
     slow.may_end.notify_one();
     assert_eq!(leaving.await, 0);
 
-    // The first one still lives, and holds nothing.
+    // The first process is still alive and holds no thread.
     let second = stored(base.path(), &models(), registry([slow.tool()]));
     let second = second.attend(Attend::All).build().await.unwrap();
     let outcome = second.run(&started.run).wait().await.unwrap();

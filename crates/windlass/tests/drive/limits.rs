@@ -1,4 +1,4 @@
-//! Tools and models that misbehave: a recorded limit or a result for the model, never a crash.
+//! Misbehaving tools and models: each case leads to a recorded limit or a result for the model, never to a crash.
 //!
 //! Each run ends, and its figures are real.
 
@@ -22,7 +22,7 @@ use windlass::{AgentConfig, Engine, ErrorInfo, Outcome, Status, Task, Update};
 
 use super::{Counter, Text, memory, registry, task};
 
-/// What the model read last.
+/// The text that the model read last.
 fn heard(call: &windlass::port::model::ModelCall) -> String {
     let last = call.request.messages.last().unwrap();
     let mut all = String::new();
@@ -72,7 +72,7 @@ async fn a_tool_that_panics_is_an_error_or_in_doubt() {
     let pure = Annotations { read_only_hint: true, ..Annotations::default() };
     let (_, outcome) = run(&echo_result("bad"), registry([panics(pure)]), task("go")).await;
     assert_eq!(outcome.text.as_deref(), Some("Stopped: it crashed: boom"));
-    // It may have changed the world before: a person is asked, and the model is told nothing yet.
+    // The call may have had an effect before the panic, so a person is asked, and the model gets no result yet.
     let (_, outcome) = run(&echo_result("bad"), registry([panics(Annotations::default())]), task("go")).await;
     assert_eq!(outcome.status, Status::Paused);
     assert!(matches!(outcome.interrupts[0].kind, windlass::machine::InterruptKind::InDoubt { .. }));
@@ -112,13 +112,13 @@ async fn a_model_that_panics_fails_the_run() {
     let models = ScriptedModels::new(|_: &windlass::port::model::ModelCall| panic!("boom"));
     let (engine, outcome) = run(&models, windlass::registry(), task("go")).await;
     assert_eq!(outcome.status, Status::Failed);
-    // A code and one line in plain words: where it happened is for the log.
+    // A code and one line in plain words; the log has the location.
     let (code, message) = ("ERR_STREAM_PARSE".to_owned(), "the model's adapter crashed: boom".to_owned());
     assert_eq!(
         outcome.errors,
         [ErrorInfo { code: code.clone(), message: message.clone(), retryable: false }]
     );
-    // Whoever looks or watches later is told the same.
+    // Later readers and watchers get the same error.
     assert_eq!(engine.run(&outcome.run).status().await.unwrap().errors, outcome.errors);
     let events = engine.thread(&outcome.thread).events(Seq(0), 100).await.unwrap();
     let end = &events.last().unwrap().event;
@@ -141,7 +141,7 @@ async fn a_tool_that_hangs_is_stopped() {
     let (_, outcome) =
         run(&echo_result("bad"), registry([hangs("bad", pure)]), limited(limits.clone())).await;
     assert_eq!(outcome.text.as_deref(), Some("Stopped: it took longer than 50 ms"));
-    // What may have changed the world is in doubt, and a person is asked.
+    // A call that may have had an effect is in doubt, and a person is asked.
     let once = hangs("bad", Annotations::default());
     let (_, outcome) = run(&echo_result("bad"), registry([once]), limited(limits)).await;
     assert_eq!(outcome.status, Status::Paused);
@@ -165,7 +165,7 @@ async fn a_tool_that_reports_progress_has_its_time_again() {
     let limits = Limits { call_timeout_ms: 50, ..Limits::default() };
     let (_, outcome) = run(&echo_result("bad"), registry([slow(10, 40)]), limited(limits.clone())).await;
     assert_eq!(outcome.text.as_deref(), Some("done"));
-    // Longer than the time that a stopped tool has to end by itself.
+    // Longer than the grace period of a stopped tool.
     let (_, outcome) = run(&echo_result("bad"), registry([slow(2, 60_000)]), limited(limits)).await;
     assert_eq!(outcome.text.as_deref(), Some("Stopped: it took longer than 50 ms without progress"));
 }
@@ -174,7 +174,7 @@ async fn a_tool_that_reports_progress_has_its_time_again() {
 async fn watchers_are_sent_no_more_of_a_tools_progress_than_a_few_lines() {
     let (go, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (started, heard) = (go.clone(), end.clone());
-    // Characters of three bytes, so that the limit is in the middle of one.
+    // Three-byte characters, so that the limit falls within one.
     let said = "\u{20ac}".repeat(1_000_000);
     let talks = FunctionTool::new("bad", "talks", move |context: CallContext, _: Text| {
         let (started, heard, said) = (started.clone(), heard.clone(), said.clone());

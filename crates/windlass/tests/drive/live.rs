@@ -1,6 +1,6 @@
-//! Runs as they go: texts, tools, questions, watching, control.
+//! Runs in progress: texts, tools, questions, watching, control.
 //!
-//! All in memory; the store's own tests say that the stores behave the same.
+//! All in memory; the store suites check that the stores behave the same.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use windlass::{Engine, Status, Task, Update};
 
 use super::{Counter, memory, party, registry, task};
 
-/// What a wait and a look say.
+/// The statuses that `wait` and `status` return.
 async fn statuses(engine: &Engine, run: &RunId) -> (Status, Status) {
     (engine.run(run).wait().await.unwrap().status, engine.run(run).status().await.unwrap().status)
 }
@@ -119,19 +119,19 @@ async fn a_watcher_rebuilds_every_text() {
     let engine = memory(&models, tools).build().await.unwrap();
     let thread = windlass::machine::ThreadId::from("t1");
     let updates = engine.thread(&thread).watch(Seq(0));
-    // On this single-threaded runtime the watcher is polled before the run begins.
+    // On this single-threaded runtime, the watcher is polled before the run begins.
     let watcher = tokio::spawn(collect(updates));
     let started = engine.start(Task { thread: Some(thread.clone()), ..task("go") }).await.unwrap();
     let (live, recorded, next) = watcher.await.unwrap();
     assert_eq!(live, recorded);
     assert_eq!(live, "let me look all is well\n\n- today \n");
     assert_eq!(engine.run(&started.run).wait().await.unwrap().status, Status::Done);
-    // Late: the same events from the journal.
+    // Late: the same events, read from the journal.
     let again = engine.thread(&thread).events(Seq(0), 100).await.unwrap();
     assert_eq!(again.len() as u64, next - 1);
 }
 
-/// Live text, recorded text, and the position after the last event, until the thread is idle again.
+/// The live text, the recorded text, and the position after the last event, when the thread is idle again.
 async fn collect(
     mut updates: futures::stream::BoxStream<'static, Result<Update, StoreError>>,
 ) -> (String, String, u64) {
@@ -180,7 +180,7 @@ async fn a_late_watcher_is_told_each_event_once() {
     let engine = memory(&models, windlass::registry()).build().await.unwrap();
     let thread = windlass::machine::ThreadId::from("t1");
     let mut updates = engine.thread(&thread).watch(Seq(0));
-    // The journal has the whole run before the watcher looks, and the bus tells of it again.
+    // The journal has the whole run before the watcher reads it, and the bus signals it again.
     engine.run_task(Task { thread: Some(thread.clone()), ..task("hi") }).await.unwrap();
     let mut seen = Vec::new();
     while let Some(Some(update)) = updates.next().now_or_never() {
@@ -300,7 +300,7 @@ async fn the_end_of_a_run_is_recorded_once_with_its_figures() {
     assert_eq!(outcome.figures.duration_ms, 1_400);
 }
 
-/// A model that says a fragment every 100 ms of its clock.
+/// A model that emits a fragment every 100 ms of its clock.
 #[derive(Clone)]
 struct Slow(Arc<ManualClock>, Arc<ModelInfo>);
 

@@ -1,6 +1,6 @@
-//! What a log shows of a run, as a subscriber of a host program hears it.
+//! The log of a run, as a subscriber of a host program receives it.
 //!
-//! The lines are those of the usual formatter, so that they are what people read.
+//! The lines are those of the usual formatter, as people read them.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use windlass::{AgentConfig, Outcome, Task};
 
 use super::{Counter, Text, memory, party, registry, task};
 
-/// What was logged in this thread since it began to listen.
+/// The lines logged on this thread since the subscriber was installed.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -32,7 +32,7 @@ impl Write for Log {
 }
 
 impl Log {
-    /// Listens from this level up, to every library of the process.
+    /// Subscribes from this level up, to every library of the process.
     fn listen(level: Level) -> (Self, DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
@@ -50,7 +50,7 @@ impl Log {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// The lines within a run, the run itself named once, with ids and times left out.
+    /// The lines within a run, with the run named once, and without ids and times.
     fn lines(&self, outcome: &Outcome) -> String {
         let text = self.text().replace(outcome.run.as_str(), "RUN");
         let text = text.replace(outcome.thread.as_str(), "THREAD");
@@ -69,7 +69,7 @@ impl Log {
     }
 }
 
-/// Answers, goes wrong, or crashes.
+/// Returns, fails, or panics.
 fn moody(name: &str) -> FunctionTool {
     FunctionTool::new(name, "does as it is told", |_: CallContext, text: Text| async move {
         match text.text.as_str() {

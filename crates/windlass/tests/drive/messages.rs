@@ -1,4 +1,4 @@
-//! The messages of a thread as a client shows them, page by page, and its journal as lines of JSON.
+//! The messages of a thread as a client displays them, page by page, and its journal as lines of JSON.
 
 use futures::{StreamExt, TryStreamExt};
 use serde_json::Value;
@@ -43,7 +43,7 @@ fn to(text: &str) -> Task {
     Task { thread: Some("t1".into()), by: "ann".into(), ..task(text) }
 }
 
-/// A message in a line.
+/// Formats a message as one line.
 fn line(message: &StoredMessage) -> String {
     let block = |block: &Block| match block {
         Block::Text { text, .. } => text.inline().unwrap_or("(long)").to_owned(),
@@ -80,7 +80,7 @@ async fn messages_say_what_became_of_them() {
     expected.extend(["User Complete: call".into(), asked("Asking", "Asking"), "User Queued: next".into()]);
     assert_eq!(lines(&engine).await, expected);
 
-    // Out of order: the second waits for its place, and results stand in the line's order.
+    // Out of order: the second call waits for its turn, and results keep the order of calls.
     let open = first.interrupts;
     let answer = async |at: usize, answer| {
         engine.thread(&thread).answer(&open[at].interrupt, answer, party("ann")).await.unwrap()
@@ -125,7 +125,7 @@ async fn messages_say_what_became_of_them() {
     assert_eq!(all[9].model.as_ref().map(|model| model.as_str()), Some("test/scripted"));
     assert_eq!((all[9].usage.and_then(|usage| usage.output), all[9].cost.is_some()), (Some(5), true));
 
-    // Pages, whatever their size, are the whole.
+    // Pages of any size add up to the whole.
     for limit in 1..=all.len() + 1 {
         let (mut pages, mut before) = (Vec::new(), None);
         loop {
@@ -220,7 +220,7 @@ async fn a_run_that_is_taken_back_is_shown_as_such() {
         [Complete, Complete, Withdrawn, Withdrawn, Withdrawn, Complete, Complete],
         "{shown:?}"
     );
-    // Also where the page ends before the run does.
+    // Also if the page ends before the run does.
     let call = engine.thread(&"t1".into()).messages(None, 100).await.unwrap()[3].seq;
     let page = engine.thread(&"t1".into()).messages(Some(call), 1).await.unwrap();
     assert_eq!((page.len(), page[0].status), (1, Withdrawn));

@@ -1,6 +1,6 @@
-//! The driver with a scripted model over real stores: what a program that embeds the library relies on.
+//! The driver with a scripted model over real stores: the guarantees for a program that embeds the library.
 //!
-//! Every test that says "crash" ends the first engine's runtime in the middle and opens the store anew.
+//! Every test that says "crash" drops the first engine's runtime in the middle and opens the store again.
 
 pub mod attend;
 mod contain;
@@ -73,7 +73,7 @@ impl Counter {
     }
 }
 
-/// Somebody who may answer everything.
+/// A party that may answer every interrupt.
 pub fn party(name: &str) -> Party {
     Party { principal: name.into(), workspace: "default".into(), roles: vec!["admin".into()] }
 }

@@ -1,4 +1,4 @@
-//! Modes: what a model is shown of the tools, what its calls lead to, and what the prompt of a new thread takes.
+//! Modes: the tools that a model sees, the verdicts on its calls, and the size of a new thread's prompt.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,10 +17,10 @@ use windlass::{AgentConfig, Engine, Task};
 use super::{Counter, memory, registry, stored, task};
 use crate::tools::reader;
 
-/// What a model was shown, request by request.
+/// The tools sent to a model, by request.
 type Shown = Arc<Mutex<Vec<Arc<[ToolSpec]>>>>;
 
-/// Makes the calls that the user's message names, one a step.
+/// Makes the calls that the user's message lists, one per step.
 fn script(shown: &Shown) -> ScriptedModels {
     let shown = shown.clone();
     ScriptedModels::new(move |call| {
@@ -71,7 +71,7 @@ impl Tool for Both {
     }
 }
 
-/// The tools of a program that has everything.
+/// The tools of a program with all features.
 fn usual() -> Registry {
     let registry =
         windlass::registry().add_all(file_tools(&reader())).unwrap().add_all(desk_tools()).unwrap();
@@ -80,7 +80,7 @@ fn usual() -> Registry {
     registry.add(Both::tool("Recall", Area::Memory)).unwrap().add(Both::tool("Look", Area::Machine)).unwrap()
 }
 
-/// The calls of a thread that were started, and the results of those that were not.
+/// The started calls of a thread, and the results of those that were not started.
 async fn told(engine: &Engine) -> Vec<String> {
     let mut told = Vec::new();
     for recorded in engine.thread(&"t".into()).events(Seq(0), 1_000).await.unwrap() {
@@ -120,7 +120,7 @@ async fn the_tools_of_each_mode() {
         assert_eq!(whole, wanted, "{mode:?}");
         names.push(tools.iter().map(|spec| spec.name.to_string()).collect::<Vec<_>>());
     }
-    // The names of all of them are there in every mode.
+    // The names of all tools are listed in every mode.
     assert!(names.iter().all(|of| *of == names[0]));
 }
 
@@ -138,7 +138,7 @@ async fn a_call_that_writes_is_told_which_mode_has_it_and_never_run() {
     assert!(seen[0].contains("`Pay` is there for this in the mode `agent`"), "{seen:?}");
     assert!(seen[1].contains("`Api` is there for this in the mode `agent`"), "{seen:?}");
     assert_eq!(seen[2], "3 started");
-    // The thread goes on in that mode until somebody chooses another one.
+    // The thread stays in that mode until another one is chosen.
     engine.run_task(in_mode(None, calls.clone())).await.unwrap();
     assert_eq!(counter.count(), 0);
     engine.run_task(in_mode(Some(Mode::Agent), calls)).await.unwrap();
@@ -184,10 +184,10 @@ async fn a_prompt_is_built_again_with_its_mode_by_another_process() {
         }
     }
     assert_eq!(steps, 3);
-    // Within a run each prompt has the tools of the one before.
+    // Within a run, each prompt has the tools of the previous one.
     let all = shown.lock().unwrap().clone();
     assert!(all.len() == 3 && all.iter().all(|tools| *tools == all[0]));
-    // What waits behind a run in another mode is in the mode that is last when it begins.
+    // A message queued behind a run in another mode gets the mode that is current when its run begins.
     engine.run_task(Task { agent, when_busy: WhenBusy::Queue, ..in_mode(None, json!([])) }).await.unwrap();
     assert_eq!(*shown.lock().unwrap().last().unwrap(), all[0]);
 }
@@ -223,7 +223,7 @@ async fn the_tools_of_a_new_thread_take_less_than_1500_tokens() {
     let after = tokens(first);
     assert!(before > 2_000 && after < 1_500, "{before} before, {after} now");
     assert_eq!(loaded.len(), direct.len() + 6);
-    // What is recorded of the catalogue is what a model is sent of it.
+    // The recorded catalogue equals the tools sent to a model.
     let mut events = engine.thread(&"t".into()).events(Seq(0), 100).await.unwrap().into_iter();
     let step = events.find(|one| matches!(one.event.fact, Fact::StepStarted { .. })).unwrap();
     let prompt = engine.thread(&"t".into()).prompt(step.seq).await.unwrap();

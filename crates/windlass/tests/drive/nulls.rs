@@ -7,7 +7,7 @@ use windlass::tool::FunctionTool;
 use super::{memory, registry, task};
 use crate::gate::told;
 
-/// Models write `null` for what is optional: it is not sent, and an approval is for what is sent.
+/// Models write `null` for optional arguments. It is removed, and an approval covers the arguments without it.
 #[tokio::test]
 async fn a_null_for_an_optional_argument_is_not_sent() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -29,7 +29,7 @@ async fn a_null_for_an_optional_argument_is_not_sent() {
     let events = engine.thread(&outcome.thread).events(Seq(0), 100).await.unwrap();
     let sent = events.iter().find_map(|recorded| match &recorded.event.fact {
         Fact::CallJudged { arguments, .. } => arguments.clone(),
-        _ => None, // tidy: the verdict has what is sent
+        _ => None, // tidy: the verdict has the sent arguments
     });
     assert_eq!(sent.and_then(|sent| sent.inline().map(str::to_owned)).as_deref(), Some(r#"{"text":"x"}"#));
 }

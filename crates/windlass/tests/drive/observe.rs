@@ -1,4 +1,4 @@
-//! What an observer counts.
+//! The counts of an observer.
 
 use std::sync::{Arc, Mutex};
 

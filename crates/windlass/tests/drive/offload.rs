@@ -1,4 +1,4 @@
-//! Long results: what the model sees of them, how it reads the rest, and whose they are.
+//! Offloaded results: the summary for the model, reading the rest, and who may read it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use windlass::{Builder, Engine, Task};
 
 use super::{Text, registry, stored, task};
 
-/// A tool that answers with so many bytes; `error` goes before those of an error.
+/// A tool that returns this many bytes; `error` before the number makes it an error.
 fn tools() -> Registry {
     let tool = FunctionTool::new("list", "lists", |_: CallContext, text: Text| async move {
         let (error, size) = match text.text.strip_prefix("error ") {
@@ -25,7 +25,7 @@ fn tools() -> Registry {
     registry([tool.effect_class(EffectClass::Pure)]).add(Arc::new(fetch_data())).unwrap()
 }
 
-/// A model that lists, fetches what the summary names, and says the size of what it saw each time.
+/// A model that lists, fetches the result named in the summary, and reports the size of each result it read.
 fn models(size: &'static str) -> ScriptedModels {
     ScriptedModels::new(move |call| {
         let seen = crate::gate::told(call);
@@ -66,7 +66,7 @@ async fn a_result_over_the_threshold_is_summed_up_and_fetched() {
         "saw 100",
         "as long as that is not longer"
     );
-    // A run says otherwise, in both directions.
+    // A run may override the setting, in both directions.
     let off = Offload { enabled: false, ..SMALL };
     assert_eq!(said(|it| it.offload(SMALL), wants(off), "101").await, "saw 101");
     assert_eq!(said(|it| it, wants(SMALL), "101").await, "fetched 101");
@@ -77,7 +77,7 @@ async fn a_result_over_the_threshold_is_summed_up_and_fetched() {
         "saw 5000",
         "an error is read whole"
     );
-    // What is fetched is longer than what would be summed up, and comes whole.
+    // A fetched result exceeds the threshold and is returned whole.
     assert_eq!(said(|it| it.offload(SMALL), plain(), "15000").await, "fetched 15000");
 }
 
@@ -131,7 +131,7 @@ async fn what_was_summed_up_is_there_after_a_restart_and_in_its_own_thread_alone
         "[list] Text of 1 lines (8.8 KB).\nPreview: xxxxxxxxxx…\nUse FetchData with ref=\"res_"
     ));
     let reference = summary.split('"').nth(1).unwrap().to_owned();
-    // The journal has all of it.
+    // The journal has the whole result.
     let events = engine.thread(&"t".into()).events(Seq(0), 1_000).await.unwrap();
     let whole = events.iter().find_map(|it| match &it.event.fact {
         Fact::ResultOffloaded { payload, .. } => Some(payload.size_bytes),
@@ -168,7 +168,7 @@ async fn a_program_sums_up_in_its_own_words_where_they_name_the_reference() {
     });
     let own = own.await;
     assert!(own.starts_with("list {\"text\":\"200\"} 200 10 FetchData res_"), "{own}");
-    // Words that lead nowhere, and a summarizer that crashes, are passed over.
+    // A summary without a reference, and a summarizer that panics, are ignored.
     for words in [|_: &SummaryOf<'_>| "no reference".to_owned(), |_: &SummaryOf<'_>| panic!("no words")] {
         assert!(summed(words).await.starts_with("[list] Text of 1 lines (200 B)."));
     }

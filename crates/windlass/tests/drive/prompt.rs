@@ -1,4 +1,4 @@
-//! The prompt of a step, built again from the journal: the same that the model was sent.
+//! The prompt of a step, rebuilt from the journal: identical to the one that the model received.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,10 +13,10 @@ use windlass::{AgentConfig, Engine, PROMPT_TEXT_MAX_BYTES, Status, Task};
 
 use super::{Counter, registry, stored, task};
 
-/// What the model was sent, request by request.
+/// The requests sent to the model.
 type Sent = Arc<Mutex<Vec<ModelRequest>>>;
 
-/// Calls a tool in most steps, fails, says nothing, and hits its output cap.
+/// Calls a tool in most steps, fails, replies with nothing, and reaches its output cap.
 fn script(sent: &Sent) -> ScriptedModels {
     let sent = sent.clone();
     ScriptedModels::new(move |call| {
@@ -47,7 +47,7 @@ async fn open(folder: &std::path::Path, sent: &Sent) -> Engine {
     stored(folder, &script(sent), tools).build().await.unwrap()
 }
 
-/// The steps of a thread that were replied to, with the digests that their replies name.
+/// The replied steps of a thread, with the digests recorded in their replies.
 fn steps(events: &[Recorded]) -> Vec<(Seq, Option<Digest>)> {
     let mut steps = Vec::new();
     for Recorded { seq, event } in events {
@@ -82,7 +82,7 @@ async fn every_prompt_is_built_again_as_it_was_sent() {
         assert_eq!(prompt.request, sent, "at {seq}");
         assert_eq!(prompt.replied, *replied);
         assert!(replied.is_none_or(|replied| replied == prompt.digest), "at {seq}");
-        // The parts are the whole.
+        // The parts add up to the whole.
         assert_eq!(prompt.parts.iter().map(|part| part.tokens).sum::<u64>(), prompt.tokens);
         let count = |kind| prompt.parts.iter().filter(|part| part.kind == kind).count();
         let kinds = [PartKind::Instructions, PartKind::Tools, PartKind::History, PartKind::Tail];
@@ -104,7 +104,7 @@ async fn every_prompt_is_built_again_as_it_was_sent() {
     }
 }
 
-/// Bytes of the texts that a block shows; none of them is left apart.
+/// Bytes of the texts of a block; none of them is offloaded.
 fn shown_bytes(block: &Block) -> usize {
     match block {
         Block::Text { text, .. } | Block::Reasoning { text, .. } => text.inline().expect("a text").len(),

@@ -1,4 +1,4 @@
-//! Messages that wait: listed, changed, taken back and sent before their turn.
+//! Queued messages: listed, changed, withdrawn, and sent before their turn.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use windlass::{Engine, EngineError, Status, Task};
 
 use super::{Counter, memory, registry, stored, task};
 
-/// Says what it was told last.
+/// Repeats the last message.
 fn echoing() -> ScriptedModels {
     ScriptedModels::new(|call| match results(call) {
         0 if call.request.messages.len() == 1 => Line::tool("write", r#"{"text":"x"}"#),
@@ -59,7 +59,7 @@ async fn a_waiting_message_is_changed_taken_back_and_sent_now() {
     engine.start(sent("m4", "cy")).await.unwrap();
     drop(engine);
 
-    // What waits outlives a restart.
+    // Queued messages survive a restart.
     let engine = open(folder.path()).await;
     let edited = |text: &str| Message::text(Role::User, text);
     let refused =
@@ -70,7 +70,7 @@ async fn a_waiting_message_is_changed_taken_back_and_sent_now() {
         engine.thread(&thread).queue().send_now(&"m2".into(), "eve".into()).await.unwrap_err().to_string(),
         words
     );
-    // Longer than what is recorded in one piece.
+    // Longer than what is recorded inline.
     let long = "so ".repeat(10_000);
     engine.thread(&thread).queue().edit(&"m2".into(), edited(&long), "cy".into()).await.unwrap();
     let by_owner =
@@ -100,7 +100,7 @@ async fn a_waiting_message_is_changed_taken_back_and_sent_now() {
     for row in said.iter().rev() {
         answers.push(engine.run(&row.view.run).status().await.unwrap().text.unwrap_or_default());
     }
-    // The long text was told in full; the script is shown a mark in its place.
+    // The model received the long text in full; the script sees a mark in its place.
     assert_eq!(answers, ["", "heard: changed by its sender", "heard: [a long text]"]);
     assert_eq!(outcome.text.as_deref(), Some("heard: [a long text]"));
     assert_eq!(listed(&engine).await, []);
@@ -134,7 +134,7 @@ async fn a_queued_run_is_found_by_one_lookup_however_many_threads_are_newer() {
     let before = store.count_reads();
     assert!(matches!(engine.run(&"nonsense".into()).status().await, Err(EngineError::NoRun(_))));
     assert_eq!(store.count_reads() - before, 1);
-    // A withdrawn message takes its run with it.
+    // Withdrawing a message also removes its run.
     engine.thread(&waits.thread).queue().withdraw(&"m2".into(), "cy".into()).await.unwrap();
     assert!(matches!(engine.run(&waits.run).status().await, Err(EngineError::NoRun(_))));
 }

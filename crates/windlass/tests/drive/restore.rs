@@ -1,4 +1,4 @@
-//! Files put back as they were at a place of a thread: what is put back, what is spared, and processes that die in
+//! Restoring files as of a position of a thread: which files are restored, which are spared, and processes that die in
 //! between.
 
 use std::fs;
@@ -33,7 +33,7 @@ pub fn script() -> ScriptedModels {
     })
 }
 
-/// `Write`, `Edit`, one that deletes through the folder, and one that goes round it.
+/// `Write`, `Edit`, a tool that deletes through the folder, and one that bypasses it.
 pub fn tools() -> Registry {
     let remove =
         FunctionTool::new("Remove", "deletes a file", |context: CallContext, path: Text| async move {
@@ -79,7 +79,7 @@ pub fn writes(path: &str, content: &str) -> String {
     format!("Write {}", json!({"file_path": path, "content": content}))
 }
 
-/// Has one call made, and says where the thread then stands.
+/// Makes one call. Returns the thread's position after it.
 async fn call(engine: &Engine, text: &str) -> Seq {
     let outcome = engine.run_task(Task { thread: Some("t".into()), ..task(text) }).await.unwrap();
     assert_eq!(outcome.status, Status::Done, "{outcome:?}");
@@ -136,7 +136,7 @@ async fn what_tools_changed_is_put_back_at_a_fork() {
     let mode = fs::metadata(root.join("gone.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o750);
 
-    // Once more changes nothing, also when the origin is gone: the fork names what it needs.
+    // Repeating it changes nothing, even after the origin is deleted: the fork names the blobs that it needs.
     let again = restore(&engine, at, RestoreMode::Spare).await;
     assert!(again.files.iter().all(|file| file.fate == FileFate::Unchanged), "{again:?}");
     engine.thread(&"t".into()).delete().await.unwrap();
@@ -211,7 +211,7 @@ async fn it_is_said_which_calls_may_have_changed_more() {
     assert!(beyond.unwrap_err().to_string().contains("event 9999 does not exist"));
 }
 
-/// While files are put back no run begins, neither here nor in another process; what came meanwhile is done afterwards.
+/// While files are restored, no run begins in any process; later inputs are handled afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_asked_for_meanwhile_begins_when_the_files_are_back() {
     let (folder, stores) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -238,7 +238,7 @@ async fn a_run_that_is_asked_for_meanwhile_begins_when_the_files_are_back() {
         }
         let (engine, text) = (engine.clone(), writes("asked.txt", &nth.to_string()));
         let asked = tokio::spawn(async move { call(&engine, &text).await });
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await; // tidy: sleep nothing happens meanwhile
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await; // tidy: sleep no event may happen meanwhile
         assert_eq!(here.thread(&thread).row().await.unwrap().head, head, "a run began");
         restores.await.unwrap();
         assert!(all("old"));
@@ -248,7 +248,7 @@ async fn a_run_that_is_asked_for_meanwhile_begins_when_the_files_are_back() {
             call(&here, &writes(name, "new")).await;
         }
     }
-    // One that was dropped in the middle keeps nobody waiting either.
+    // A restore that is dropped in the middle blocks no run either.
     let mut dropped = Box::pin(here.thread(&thread).files().restore(Seq(1), RestoreMode::Overwrite));
     while all("new") {
         let _ = dropped.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -259,7 +259,7 @@ async fn a_run_that_is_asked_for_meanwhile_begins_when_the_files_are_back() {
     assert_eq!(read(root, "10.txt").as_deref(), Some("again"));
 }
 
-/// Inside a step, what its calls are stands before the place.
+/// Within a step, the calls are recorded before the position.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_of_a_step_that_had_begun_are_told_by_their_names() {
     let (folder, store) = (tempfile::tempdir().unwrap(), store());
@@ -293,7 +293,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// A file is changed only where its record is in the journal, at whatever append the process dies.
+/// A file is changed only after its record is in the journal, at whatever append the process dies.
 // rows: ZE-P9
 #[test]
 fn a_process_that_dies_at_any_append_leaves_a_file_that_can_be_put_back() {
@@ -345,7 +345,7 @@ async fn check_after_death(root: &Path, store: &MemoryStore, (changed, nth): (bo
     assert_eq!(read(root, "a").as_deref(), Some("old"));
 }
 
-/// Who restores dies between two files: done again, it ends where it would have.
+/// A restore that dies between two files and is repeated ends in the same state.
 #[test]
 fn a_restore_that_dies_between_two_files_is_done_again() {
     let (folder, store) = (tempfile::tempdir().unwrap(), store());

@@ -34,10 +34,10 @@ use super::{Counter, memory, registry, task};
 
 const THREADS: [&str; 2] = ["t0", "t1"];
 
-/// Calls that each grant is good for: more than the runs make.
+/// Calls that each grant allows: more than the runs make.
 const GRANTED: u32 = 50;
 
-/// Where a process dies: at which append, and whether that is still written.
+/// At which append a process dies, and whether that append is still written.
 #[derive(Clone, Copy, Debug)]
 struct Death {
     append: usize,
@@ -66,7 +66,7 @@ impl Mortal {
             return self.store.append(batch).await;
         };
         if death.is_written {
-            // It loses a race if the other thread has used the same grant meanwhile.
+            // The append conflicts if the other thread has used the same grant meanwhile.
             let _ = self.store.append(batch).await;
         }
         self.died.notify_one();
@@ -126,7 +126,7 @@ journal! {
     check() -> Result<String, StoreError>;
 }
 
-/// One call of each class and a local read, then a word; every reply takes ten tokens in and five out.
+/// One call of each class and a local read, then text. Every reply uses ten input and five output tokens.
 fn spoken(call: &ModelCall) -> Line {
     let nth = results(call);
     let (block, stop) = match ["pure", "look", "again", "once"].get(nth) {
@@ -156,7 +156,7 @@ async fn engine(store: &Arc<Mortal>, once: &Counter) -> Engine {
         cap: 100_000_000,
         approvers: Default::default(),
     };
-    // Blobs and records are the same store's, and no process dies in them.
+    // Blobs and records are in the same store, and no process dies while writing them.
     let built = memory(&ScriptedModels::new(spoken), tools);
     let built = built.ports(store.clone(), store.store.clone(), store.store.clone());
     let bus = SocketBus::open(store.store.node().clone(), store.store.clone()).unwrap();
@@ -168,7 +168,7 @@ fn id(thread: &str, number: usize) -> InputId {
     InputId::from(format!("{thread}-{number}"))
 }
 
-/// A client: two messages to each thread, the second of which waits or follows; each may have been sent before.
+/// A client that sends two messages to each thread. The second one queues or follows. Each may have been sent before.
 async fn work(engine: &Engine) {
     engine.recover().await.unwrap();
     give_grants(engine).await;
@@ -200,7 +200,7 @@ async fn give_grants(engine: &Engine) {
     }
 }
 
-/// Plays processes that die one after the other, and one that lives; returns whether the first one died.
+/// Runs processes that die one after another, and one that survives. Returns whether the first one died.
 fn play(deaths: &[Death]) -> bool {
     let folder = tempfile::tempdir().unwrap();
     let once = Counter::default();
@@ -223,8 +223,8 @@ fn play(deaths: &[Death]) -> bool {
     died[0]
 }
 
-/// Plays two processes beside each other. The first one takes both threads and dies at an append, while the client of the
-/// second one sends the same messages and more. Returns whether the first one died.
+/// Runs two processes in parallel. The first claims both threads and dies at an append, while the second one's client
+/// sends the same messages and more. Returns whether the first one died.
 fn play_beside(death: Death) -> bool {
     let folder = tempfile::tempdir().unwrap();
     let once = Counter::default();
@@ -232,13 +232,13 @@ fn play_beside(death: Death) -> bool {
     let (has_ended, ended) = oneshot::channel();
     let (path, counter) = (folder.path(), &once);
     let second = move || {
-        // It begins also if the first one has died before it took both.
+        // Also begins if the first process died before it claimed both.
         let _ = taken.recv();
         runtime().block_on(async {
             let store = Mortal::open(path, None).await;
             work(&engine(&store, counter).await).await;
         });
-        // The first one is there no more if it died.
+        // The receiver is gone if the first process died.
         let _ = has_ended.send(());
     };
     let first = async move {
@@ -312,7 +312,7 @@ async fn verify(store: &Mortal, once: &Counter, has_died: bool) {
     assert!((2..=2 + doubts).contains(&once), "{once} starts, {doubts} doubts");
     let [budget] = &*store.budgets("").await.unwrap() else { panic!("one budget") };
     assert_eq!(budget.reserved, 0);
-    // A reply that a death has lost may have been charged for: what was reserved for it counts.
+    // A reply that a death has lost may have been charged for, so its reservation counts.
     assert!(budget.used == tokens || has_died && budget.used > tokens, "{budget:?}, {tokens} recorded");
 }
 

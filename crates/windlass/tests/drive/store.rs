@@ -1,6 +1,6 @@
-//! Several engines on one SQLite store, as several processes on one machine are.
+//! Several engines on one SQLite store, like several processes on one machine.
 //!
-//! Each engine has a node of its own, with its lock and its socket.
+//! Each engine has a separate node with a lock and a socket.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ async fn a_run_that_waits_is_answered_and_driven_by_another_process() {
     let b = b.auto_run(AutoRun::Ask).build().await.unwrap();
     let (thread, open) = (&outcome.thread, &outcome.interrupts[0].interrupt);
     b.thread(thread).answer(open, Answer::Approve, party("ann")).await.unwrap();
-    // The first process sees it end, though it does not drive it.
+    // The first process sees the end of the run, although it does not drive it.
     assert_eq!(a.run(&outcome.run).wait().await.unwrap().text.as_deref(), Some("written"));
     assert_eq!(first.count() + second.count(), 1);
     assert_eq!(models.calls(), 2, "the call that waited is not asked for again");
@@ -86,7 +86,7 @@ fn a_server_takes_up_what_a_dead_process_left_without_being_asked() {
     });
     drop(dying);
     server.block_on(async {
-        // Watched only: whoever waits for a run would take it up.
+        // Only watches: waiting for the run would resume it.
         let mut updates = attending.thread(&started.thread).watch(Seq(0));
         let finished = |update: &Update| matches!(update, Update::Event(recorded) if matches!(recorded.event.fact, Fact::RunFinished { .. }));
         while !finished(&updates.next().await.unwrap().unwrap()) {}
@@ -111,7 +111,7 @@ async fn a_thread_that_cannot_be_opened_is_left_to_others() {
     assert_eq!(holder, None);
 }
 
-/// A tool that waits until it is let go.
+/// A tool that waits for its release.
 fn slow(gate: &Arc<tokio::sync::Notify>) -> FunctionTool {
     let gate = gate.clone();
     FunctionTool::new("write", "waits", move |context: windlass::port::tool::CallContext, _: Text| {
@@ -153,7 +153,7 @@ fn a_dead_process_is_replaced_at_once() {
         let a = stored(folder.path(), &hangs, windlass::registry()).build().await.unwrap();
         a.start(task("go")).await.unwrap()
     });
-    // Everything of the first process ends: its tasks, its locks, its sockets.
+    // Everything of the first process ends: its tasks, locks and sockets.
     drop(first);
     runtime().block_on(async {
         let answers = ScriptedModels::new(|_| Line::Say("whole".into()));

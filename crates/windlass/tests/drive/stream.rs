@@ -1,4 +1,4 @@
-//! Watchers that are cut off and come back: in the middle of a reply, too late for its fragments, too slow for them.
+//! Watchers that disconnect and reconnect: in the middle of a reply, too late for its fragments, or too slow for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::{Counter, memory, registry, task};
 
 type Updates = BoxStream<'static, Result<Update, StoreError>>;
 
-/// What a client makes of the updates, across all of its cuts.
+/// The state that a client builds from the updates, across reconnects.
 #[derive(Default)]
 struct Client {
     position: Position,
@@ -44,7 +44,7 @@ impl Client {
                     Fact::StepReplied { message, .. } => {
                         let said: String = self.reply.values().map(String::as_str).collect();
                         let recorded = message.plain_text();
-                        // Of a reply that ended meanwhile the client has a beginning; a long one is stored apart.
+                        // The client has the beginning of a reply that ended meanwhile; a long reply is offloaded.
                         assert!(
                             recorded.is_empty() || recorded.starts_with(&said),
                             "{said:?} of {message:?}"
@@ -87,12 +87,12 @@ async fn a_watcher_goes_on_in_the_middle_of_a_reply() {
     let mut client = Client::default();
     let mut updates = engine.thread(&started.thread).watch(Seq(0));
     client.read(&mut updates, |client| client.position.delta == 2).await;
-    // Something else is recorded while the reply goes on.
+    // Another event is recorded during the reply.
     let other = Task { thread: Some(started.thread.clone()), ..task("later") };
     engine.start(Task { when_busy: WhenBusy::Queue, ..other }).await.unwrap();
     let mut updates = engine.thread(&started.thread).watch_from(client.position, Backlog::Fragments);
     client.read(&mut updates, |client| client.position.delta == 4).await;
-    // Cut off after the event that came into the middle: the fragments before it are not repeated.
+    // Reconnects after the event in the middle: the fragments before it are not repeated.
     let mut again = engine.thread(&started.thread).watch_from(client.position, Backlog::Fragments);
     engine.run(&started.run).cancel(Principal::from("ann")).await.unwrap();
     client.read(&mut again, |client| client.position.delta == 0).await;
@@ -102,7 +102,7 @@ async fn a_watcher_goes_on_in_the_middle_of_a_reply() {
 
 #[tokio::test]
 async fn a_watcher_that_comes_too_late_for_the_fragments_is_given_the_reply_so_far() {
-    // More than the bus keeps one by one.
+    // More than the bus keeps individually.
     const FRAGMENTS: u64 = 300;
     let models =
         ScriptedModels::new(|_| Line::Hang(format!("{} ", "x".repeat(1_000)).repeat(FRAGMENTS as usize)));
@@ -114,7 +114,7 @@ async fn a_watcher_that_comes_too_late_for_the_fragments_is_given_the_reply_so_f
     let mut updates = engine.thread(&started.thread).watch(Seq(0));
     late.read(&mut updates, |client| client.position.delta == FRAGMENTS).await;
     assert_eq!((late.snapshots, &late.reply), (1, &first.reply));
-    // One that has the newest fragments is told nothing twice.
+    // A client with the newest fragments receives nothing twice.
     let mut again = engine.thread(&started.thread).watch_from(late.position, Backlog::Fragments);
     engine.run(&started.run).cancel(Principal::from("ann")).await.unwrap();
     late.read(&mut again, |client| client.position.delta == 0).await;
@@ -134,16 +134,16 @@ fn positions_are_read_as_they_are_written() {
     }
 }
 
-/// What a client does next.
+/// The client's next action.
 #[derive(Clone, Debug)]
 enum Move {
-    /// The model says some fragments, of so many bytes.
+    /// The model emits this many fragments of this many bytes.
     Say(u16, u16),
-    /// The client reads at most so many signals.
+    /// The client reads at most this many signals.
     Read(u16),
-    /// It is cut off, forgets so many of the last fragments, and comes back.
+    /// The client disconnects, forgets this many of the last fragments, and reconnects.
     Cut(u16),
-    /// The generation is void, and the next begins.
+    /// The attempt is void, and the next one begins.
     Void,
 }
 
@@ -157,7 +157,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     prop::collection::vec(one, 1..60)
 }
 
-/// A model that talks, and what it has said.
+/// A streaming model, and the text that it has emitted.
 struct Talk {
     bus: LocalBus,
     thread: ThreadId,
@@ -175,7 +175,7 @@ impl Talk {
         self.said.push(text);
     }
 
-    /// The blocks after so many fragments.
+    /// The blocks after this many fragments.
     fn blocks(&self, count: u64) -> BTreeMap<u32, String> {
         let mut blocks = BTreeMap::<u32, String>::new();
         for (number, text) in (1..=count).zip(&self.said) {
@@ -189,7 +189,7 @@ impl Talk {
     }
 }
 
-/// What the client has of the generation that it knows.
+/// The client's part of the attempt that it follows.
 #[derive(Default)]
 struct Has {
     position: Position,
@@ -242,7 +242,7 @@ fn play(moves: Vec<Move>) {
             Move::Say(count, bytes) => (0..count).for_each(|_| talk.say(bytes)),
             Move::Read(count) => read(&talk, &mut has, &mut signals, count.into()),
             Move::Cut(back) => {
-                // What the client lost on the way: it is where it was then.
+                // The client lost these fragments, so it is back at its earlier position.
                 let delta = has.position.delta.saturating_sub(back.into());
                 has.position.delta = delta;
                 if has.position.seq.0 == talk.generation {

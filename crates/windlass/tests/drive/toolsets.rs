@@ -1,4 +1,4 @@
-//! Toolsets: what a model is shown, what it loads, and that it stays loaded.
+//! Toolsets: the tools that a model sees and loads, and that loaded tools stay loaded.
 
 mod own;
 
@@ -85,7 +85,8 @@ impl ToolSource for Source {
     }
 }
 
-/// A model that makes the calls that its user names, one a step, and notes what it is shown, and the most bytes of it.
+/// A model that makes the calls that its user lists, one per step. Records the tools of each request, and the largest
+/// size of them.
 #[derive(Clone, Default)]
 struct Caller(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
 
@@ -107,7 +108,7 @@ impl Caller {
         })
     }
 
-    /// What each request since the last time was shown.
+    /// The tools of each request since the last call.
     fn shown(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
@@ -182,7 +183,7 @@ async fn loading_answers_as_the_reference_does() {
             json!({"toolset": "k8s", "include_write_tools": true}),
             "Toolset 'k8s' loaded (read and write). You can now use k8s tools.",
         ),
-        // It never goes back.
+        // The set only grows.
         (
             json!({"toolset": "k8s", "include_write_tools": false}),
             "Toolset 'k8s' is already loaded (read and write).",
@@ -230,7 +231,7 @@ async fn what_is_loaded_is_shown_from_the_next_step_on_and_stays() {
              include_write_tools `{writes}`; it can be called in the next step"
         )
     };
-    // What is not loaded is not run, and every call has its result.
+    // An unloaded tool does not run, and every call has its result.
     assert!(told[0].contains(&missing("k8s_get", false)), "{told:?}");
     assert!(told[2].contains("k8s_get was called"), "{told:?}");
     assert!(told[3].contains(&missing("k8s_delete", true)), "{told:?}");
@@ -242,7 +243,7 @@ async fn what_is_loaded_is_shown_from_the_next_step_on_and_stays() {
     assert!(told.ends_with("k8s_delete was called"), "{told}");
     let all = "load_toolset k8s_get k8s_logs k8s_delete";
     assert_eq!(caller.shown(), [reads, all, all]);
-    // Another conversation has loaded nothing.
+    // Another thread has loaded nothing.
     engine.run_task(task("[]")).await.unwrap();
     assert_eq!(caller.shown(), ["load_toolset"]);
 }
@@ -282,7 +283,7 @@ fn many(servers: usize, tools: usize) -> Vec<Far> {
     (0..servers).flat_map(|server| (0..tools).map(move |tool| one(server, tool))).collect()
 }
 
-/// Every tool that the program has without being told so.
+/// Every tool that the program has by default.
 fn usual() -> Registry {
     let outbound = || way(Reach::default(), &[]);
     let secrets = Box::new(BTreeMap::<String, Secret>::new());
@@ -336,7 +337,7 @@ async fn tools_that_come_and_go_count_from_the_next_run_on() {
     let own = super::registry([super::Counter::default().tool("own", EffectClass::Pure)]);
     let engine = memory(&caller.models(), own).tool_source(source.clone()).build().await.unwrap();
     make(&engine, json!([["one", {}]])).await;
-    // A name that the engine has is the engine's.
+    // The engine's tool takes precedence over one of the same name.
     source.set([Far::new("s", "own", "Another", true), Far::new("s", "two", "The second", true)]);
     let told = make(&engine, json!([["two", {}], ["one", {}], ["own", {"text": "a"}]])).await;
     assert!(told.contains("two was called") && !told.contains("own was called"), "{told}");
@@ -419,7 +420,7 @@ async fn a_disabled_tool_is_had_by_no_way_at_all() {
         ["k8s_delete", {}],
         ["ApiCall", {"service": "a", "method": "GET", "path": "/"}],
     ]);
-    // A run brings services of its own: its tool is taken out as well.
+    // A run with its own services: its tool is removed as well.
     let service = json!({"name": "a", "base_url": "https://api.example.com"});
     let api = Api::new(vec![serde_json::from_value(service).unwrap()], Default::default());
     let outbound = crate::outbound::way(crate::outbound::inside(&[]), &[]);

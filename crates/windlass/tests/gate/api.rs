@@ -1,4 +1,5 @@
-//! Services of an engine and of single runs, driven whole: what asks, what is repeated, and where no secret is found.
+//! Services of an engine and of single runs, end to end: which calls need approval or are repeated, and that secrets do
+//! not leak.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -26,7 +27,7 @@ use crate::outbound::{Far, Reply, inside, way};
 
 const TOKEN: &str = "sk-SENTINEL/token+0123456789";
 
-/// A model that makes these calls, one after the other, and then says what it was told last.
+/// A model that makes these calls, one after another, and then repeats the last result.
 fn calls(arguments: Vec<Value>) -> ScriptedModels {
     ScriptedModels::new(move |call| match arguments.get(results(call)) {
         Some(arguments) => Line::tool("ApiCall", &arguments.to_string()),
@@ -61,7 +62,7 @@ fn local() -> Outbound {
     way(inside(&["127.0.0.1"]), &[])
 }
 
-/// The tools of a run with services of its own.
+/// The tools of a run with its own services.
 fn own(api: Api) -> RunTools {
     ApiCall::for_run(api, local(), Arc::new(SystemClock::new())).unwrap()
 }
@@ -133,7 +134,7 @@ async fn each_run_has_the_services_and_secrets_of_its_tenant() {
     assert!(run(tenant("tenant-token-1")).await.ends_with("by one"));
     assert!(run(tenant("tenant-token-2")).await.ends_with("by two"));
     assert!(run(None).await.ends_with("by engine"));
-    // None at all are none, not the engine's.
+    // An empty list means no services, not the engine's.
     let said = run(Some(Api::new(vec![], BTreeMap::new()))).await;
     assert!(said.contains("Unknown tool: ApiCall"), "{said}");
     let other = json!({"name": "a", "base_url": "ftp://x"});
@@ -175,7 +176,7 @@ async fn a_run_that_another_process_takes_up_never_gets_somebody_elses_credentia
         let answered = again.thread(&outcome.thread).answer(interrupt, Answer::Approve, party("ann")).await;
         assert_eq!(answered.is_ok(), found.is_some(), "{answered:?}");
         if found.is_none() {
-            // It waits for a process that has them.
+            // The call waits for a process that has the credentials.
             assert_eq!(far.asked().len(), before);
             continue;
         }
@@ -205,7 +206,7 @@ async fn a_start_that_failed_leaves_no_services_behind() {
         assert!(refused.is_err(), "{refused:?}");
         assert!(kept.upgrade().is_none(), "its secrets are kept for a run that there is not");
     }
-    // One that has begun keeps them.
+    // A started run keeps its services.
     let services = api(&far, "tenant-token", json!({}));
     let kept = Arc::downgrade(&services.secrets);
     let waiting = engine.run_task(Task { tools: own(services), ..task("go") }).await.unwrap();
@@ -213,7 +214,7 @@ async fn a_start_that_failed_leaves_no_services_behind() {
     assert!(kept.upgrade().is_some());
 }
 
-/// Everything that a subscriber hears.
+/// All lines that a subscriber receives.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -227,7 +228,7 @@ impl Write for Log {
     }
 }
 
-/// The forms in which the token must not be found: whole, and pieces that no other text has.
+/// The forms in which the token must not appear: whole, and fragments that occur in no other text.
 fn traces() -> Vec<String> {
     let percent: String = TOKEN.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let mut traces =
@@ -268,7 +269,7 @@ async fn no_secret_is_found_anywhere() {
                 Reply::Pieces(format!("{head}{chunks}0\r\n\r\n").into_bytes(), 7)
             }
             "GET /denied" => Reply::with(403, &[("etag", TOKEN)], echo),
-            // Beyond what an append holds: a blob of its own.
+            // Larger than what an append holds inline: a separate blob.
             "GET /large" => Reply::ok("text/plain", format!("{echo}\n").repeat(100)),
             _ => Reply::ok("text/plain", echo),
         }

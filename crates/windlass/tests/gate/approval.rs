@@ -1,4 +1,4 @@
-//! Approvals: who may give them, how often, for what, and until when.
+//! Approvals: who may give them, how many are needed, what they cover, and when they expire.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use windlass::{Attend, Engine, Status};
 use super::{asking, facts, given, open, plan, put_down, store, task_in};
 use crate::drive::{Counter, party, registry, stored, task};
 
-/// Somebody without a role.
+/// A party without a role.
 fn plain(name: &str) -> Party {
     Party { roles: Vec::new(), ..party(name) }
 }
 
-/// A rule that has a tool's calls asked on these terms.
+/// A rule that requires approval of a tool's calls on these terms.
 fn asks(tool: &str, terms: Terms) -> Rule {
     Rule { name: Some("r".into()), tools: vec![Glob::new(tool)], terms, ..Rule::new(Verdict::Ask) }
 }
@@ -45,7 +45,7 @@ async fn calls_are_approved_edited_and_denied_in_one_batch() {
     let edit = |text: &str| Answer::Edit { arguments: format!(r#"{{"text":{text}}}"#).into() };
     let thread = &waits.thread;
     let before = seq(&engine, thread).await;
-    // One that does not fit makes none of them count.
+    // If one answer is invalid, none is applied.
     let batch = vec![given(a, Answer::Approve), given(b, edit("7"))];
     let refused = engine.thread(thread).answer_all(batch, party("ann")).await.unwrap_err().to_string();
     assert!(refused.contains("do not fit") && refused.contains("/text"), "{refused}");
@@ -82,7 +82,7 @@ async fn strangers_and_other_workspaces_may_not_answer() {
         }
     }
     assert_eq!((seq(&engine, thread).await, written.count()), (before, 0));
-    // Whoever the run works for may.
+    // The owner of the run may answer.
     engine.thread(thread).answer(asked, Answer::Approve, plain("local")).await.unwrap();
     assert_eq!(engine.run(&waits.run).wait().await.unwrap().text.as_deref(), Some("said a"));
 }
@@ -104,7 +104,7 @@ async fn two_different_people_have_to_approve() {
     assert_eq!(half.interrupts[0].approved_by, ["ann".into()]);
     let again = approve(plain("ann")).await.unwrap_err().to_string();
     assert!(again.starts_with("too late") && again.contains("needs another's"), "{again}");
-    // Neither whom the rule does not name, nor whoever the run works for.
+    // Neither a party that the rule does not name nor the run's owner may answer.
     for stranger in [plain("eve"), plain("local"), party("root")] {
         let refused = approve(stranger).await.unwrap_err().to_string();
         assert!(refused.contains("may not"), "{refused}");
@@ -147,7 +147,7 @@ async fn an_answer_with_a_folded_thread_does_not_fold_it_again() {
         assert_eq!(votes, if thread.as_str() == "stale" { 2 } else { 1 }, "{thread}");
     }
     let [folds, folded, stale] = reads[..] else { panic!("{reads:?}") };
-    // A fold reads the snapshot and the events.
+    // A fold reads the snapshot and the later events.
     assert_eq!((folded + 2, stale), (folds, folds), "{reads:?}");
 }
 
@@ -213,11 +213,11 @@ async fn answers_that_come_late_twice_or_to_nothing_say_so_and_change_nothing() 
         assert_eq!(seq(&engine, thread).await, before, "{refused}");
         refused.to_string()
     };
-    // To nothing.
+    // To an unknown interrupt.
     assert!(refused("nope", Answer::Approve).await.ends_with("does not exist in this thread"));
     let never = format!("{}.9.9.9", waits.run);
     assert!(refused(&never, Answer::Approve).await.starts_with("too late"));
-    // Of a kind that an approval does not take.
+    // Of a kind that an approval does not accept.
     let reply = Answer::Reply(Box::default());
     let done = Answer::Done { result: "x".into() };
     for answer in [reply, done, Answer::Retry, Answer::Raise { to: 9 }, Answer::Stop] {
@@ -230,7 +230,7 @@ async fn answers_that_come_late_twice_or_to_nothing_say_so_and_change_nothing() 
     // Twice.
     engine.thread(thread).answer(&first, Answer::Approve, party("ann")).await.unwrap();
     assert!(refused(first.as_str(), Answer::Approve).await.starts_with("too late: interrupt"));
-    // To a later question of the same run, the answer of an earlier one says nothing.
+    // An answer to an earlier interrupt does not apply to a later one of the same run.
     let waits = engine.run(&waits.run).wait().await.unwrap();
     assert!(refused(first.as_str(), Answer::Deny { reason: None }).await.starts_with("too late"));
     // In another thread.
@@ -239,14 +239,14 @@ async fn answers_that_come_late_twice_or_to_nothing_say_so_and_change_nothing() 
     let other = engine.thread(&"u".into()).answer(&second, Answer::Approve, party("ann")).await.unwrap_err();
     assert!(other.to_string().ends_with("does not exist in this thread"), "{other}");
     assert_eq!(written.count(), 1);
-    // When the run is over.
+    // After the run has ended.
     engine.run(&waits.run).cancel("ann".into()).await.unwrap();
     assert_eq!(engine.run(&waits.run).wait().await.unwrap().status, Status::Cancelled);
     assert!(refused(second.as_str(), Answer::Approve).await.starts_with("too late"));
     assert_eq!(written.count(), 1);
 }
 
-/// A store and a server on it that looks after all threads, with a clock that is moved by hand.
+/// A store with a server that sweeps all threads, on a manual clock.
 async fn attended(written: &Counter, terms: Terms) -> (Arc<ManualClock>, Engine) {
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
     let store = MemoryStore::new(clock.clone());
@@ -255,7 +255,7 @@ async fn attended(written: &Counter, terms: Terms) -> (Arc<ManualClock>, Engine)
     (clock.clone(), engine.clock(clock).attend(Attend::All).build().await.unwrap())
 }
 
-/// Moves the clock until a run is over, at most this far.
+/// Advances the clock until a run has ended, at most by `ms`.
 async fn move_on(clock: &ManualClock, engine: &Engine, thread: &ThreadId, ms: u64) {
     for _ in 0..ms / 1_000 {
         clock.advance_ms(1_000);

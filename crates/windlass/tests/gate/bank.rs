@@ -1,4 +1,4 @@
-//! A bank that counts its debits, behind a function and behind HTTP, and that can let its caller die at any moment.
+//! A bank that counts its debits, reachable as a function and over HTTP. It can make its caller die at any point.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -13,14 +13,14 @@ use windlass::tool::{Adjustment, FunctionTool, Reconcile, Registry, Source};
 
 use crate::drive::registry;
 
-/// What happens to whoever asks the bank for something.
+/// What happens to a caller of the bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Death {
-    /// Nothing: counts a request on the way to the next death.
+    /// The caller survives; the request counts towards the next death.
     None,
-    /// It dies before the bank has seen the request.
+    /// The caller dies before the bank has received the request.
     Before,
-    /// It dies after the bank has done it, and hears no answer.
+    /// The caller dies after the bank has processed the request, without a response.
     After,
 }
 
@@ -31,16 +31,16 @@ pub struct Bank(Arc<Books>);
 #[derive(Default)]
 struct Books {
     debits: Mutex<Vec<String>>,
-    /// What was answered to each key, so that a repeat gets the same.
+    /// The response for each key, so that a repeated request gets the same one.
     keys: Mutex<BTreeMap<String, String>>,
-    /// The keys as they came.
+    /// The keys as received.
     seen: Mutex<Vec<String>>,
     deaths: Mutex<VecDeque<Death>>,
     died: Notify,
     reads: Mutex<usize>,
 }
 
-/// How a tool asks the bank.
+/// How a tool reaches the bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
     /// In the process.
@@ -49,7 +49,7 @@ pub enum Wire {
     Http(u16),
 }
 
-/// A request: what is paid for, and the key by which the bank recognises a repeat.
+/// A request: its order, and the key by which the bank deduplicates.
 #[derive(Clone, Debug)]
 struct Request {
     path: &'static str,
@@ -58,32 +58,32 @@ struct Request {
 }
 
 impl Bank {
-    /// How often money left the account.
+    /// The number of debits.
     pub fn debits(&self) -> usize {
         self.0.debits.lock().unwrap().len()
     }
 
-    /// How often the account was looked at.
+    /// The number of reads.
     pub fn reads(&self) -> usize {
         *self.0.reads.lock().unwrap()
     }
 
-    /// The keys that came with requests, repeats included.
+    /// The keys received, including repeated ones.
     pub fn keys(&self) -> Vec<String> {
         self.0.seen.lock().unwrap().clone()
     }
 
-    /// Lets whoever makes a coming request die; several are met in this order.
+    /// Makes the caller of a coming request die. Several deaths are applied in this order.
     pub fn let_die(&self, death: Death) {
         self.0.deaths.lock().unwrap().push_back(death);
     }
 
-    /// Waits until somebody has died.
+    /// Waits until a caller has died.
     pub async fn died(&self) {
         self.0.died.notified().await;
     }
 
-    /// Does what a request asks. Whoever is to die gets no answer.
+    /// Processes a request. A caller that is to die gets no response.
     async fn serve(&self, request: &Request) -> String {
         let death = self.0.deaths.lock().unwrap().pop_front().unwrap_or(Death::None);
         if death == Death::Before {
@@ -124,7 +124,7 @@ impl Bank {
         answer.clone()
     }
 
-    /// Opens the bank on a port, on a thread that outlives whoever asks it.
+    /// Opens the bank on a port, on a thread that outlives its callers.
     pub fn open(&self) -> u16 {
         let (told, port) = std::sync::mpsc::channel();
         let bank = self.clone();
@@ -143,7 +143,7 @@ impl Bank {
         port.recv().unwrap()
     }
 
-    /// Answers one request of HTTP/1.1: `POST /path`, with the order as JSON and the key in its usual header.
+    /// Answers one HTTP/1.1 request: `POST /path`, with the order as JSON and the key in its usual header.
     async fn answer(&self, stream: TcpStream) {
         let (reading, mut writing) = stream.into_split();
         let mut lines = BufReader::new(reading);
@@ -171,7 +171,7 @@ impl Bank {
         let order = body["order"].as_str().unwrap().to_owned();
         let answer = self.serve(&Request { path, order, key }).await;
         let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{answer}", answer.len());
-        // Whoever asked may be dead.
+        // The caller may be dead.
         let _ = writing.write_all(answer.as_bytes()).await;
     }
 
@@ -209,18 +209,18 @@ struct KeyedOrder {
     idempotency_key: String,
 }
 
-/// How the bank's tool `pay` promises to behave.
+/// The declared behaviour of the bank's tool `pay`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pays {
     /// Each request debits.
     Once,
-    /// Each request debits, and another tool can look up whether it was done.
+    /// Each request debits, and another tool can look up whether it was processed.
     Reconciled,
-    /// The key that the engine sends is recognised.
+    /// The bank deduplicates by the engine's key.
     Keyed,
-    /// The order itself is recognised.
+    /// The bank deduplicates by the order itself.
     Idempotent,
-    /// It only looks.
+    /// It only reads.
     Pure,
 }
 
@@ -228,7 +228,7 @@ impl Pays {
     pub const ALL: [Self; 5] = [Self::Once, Self::Reconciled, Self::Keyed, Self::Idempotent, Self::Pure];
 }
 
-/// The bank's tools: `pay`, and `find`, which tells whether an order was paid.
+/// The bank's tools: `pay`, and `find`, which reports whether an order was paid.
 pub fn tools(bank: &Bank, wire: Wire, pays: Pays) -> Registry {
     let asked = bank.clone();
     let request = move |path, order: Order, key| {

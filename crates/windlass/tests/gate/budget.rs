@@ -1,4 +1,4 @@
-//! Budgets that many runs draw on at once, from two engines on one store.
+//! Budgets shared by many concurrent runs, from two engines on one store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::drive::{Counter, memory, party, registry, task};
 /// One US dollar in its millionths.
 const DOLLAR: u64 = 1_000_000;
 
-/// Says as much as it may, and asks for a look between; `steps` times.
+/// Uses its whole output cap and calls a read in between, `steps` times.
 fn talks(steps: usize) -> ScriptedModels {
     ScriptedModels::new(move |call| spoken(call, steps))
 }
 
 fn spoken(call: &ModelCall, steps: usize) -> Line {
     let nth = results(call);
-    // A model that is given no cap says more than anybody reckoned with.
+    // A model without a cap produces more than any estimate.
     let output = call.request.settings.max_output_tokens.unwrap_or(60_000);
     let usage = Usage { input: Some(10), output: Some(output), ..Usage::default() };
     let (block, stop) = if nth + 1 < steps {
@@ -54,7 +54,8 @@ fn at(limit: AtLimit) -> RunOptions {
     RunOptions { at_limit: Some(limit), ..RunOptions::default() }
 }
 
-/// Runs sixteen at once from two engines, and checks that the dollar was not overspent and nothing stays set aside.
+/// Runs sixteen runs concurrently on two engines. Asserts that the dollar was not overspent and that no reservation is
+/// left.
 async fn hammer(engines: [&Engine; 2], journal: &dyn Journal, options: &RunOptions) -> Vec<Outcome> {
     let run = |nth: usize| {
         let task = Task { options: options.clone(), ..task("go") };
@@ -129,7 +130,7 @@ async fn sixteen_runs_do_not_overspend_a_dollar_and_wait_at_it() {
     }
 }
 
-/// Answers what a run waits for, and waits for it again.
+/// Answers a run's interrupt, and waits for the run again.
 async fn answer(engine: &Engine, outcome: &Outcome, answer: Answer) -> Outcome {
     let open = &outcome.interrupts[0].interrupt;
     engine.thread(&outcome.thread).answer(open, answer, party("ann")).await.unwrap();
@@ -139,7 +140,7 @@ async fn answer(engine: &Engine, outcome: &Outcome, answer: Answer) -> Outcome {
 #[tokio::test]
 async fn a_budget_is_raised_for_one_run_or_for_all() {
     let store = MemoryStore::new(Arc::new(SystemClock::new()));
-    // Room for one step of six.
+    // Room for one of six steps.
     let built = |cap| asking(&store, &talks(6), tools()).budgets(vec![budget(Per::User, Window::Total, cap)]);
     let engine = built(40_000).build().await.unwrap();
     let chat = RunOptions { surface: Surface::Chat, ..RunOptions::default() };
@@ -148,20 +149,20 @@ async fn a_budget_is_raised_for_one_run_or_for_all() {
     assert!(is_limit(&first) && first.figures.steps == 1, "{first:?}");
     let second = engine.run_task(asked("b")).await.unwrap();
     assert!(is_limit(&second) && second.figures.steps == 0, "no room for the very first step: {second:?}");
-    // Nothing was raised: there is still no room.
+    // The limit was not raised, so there is still no room.
     let still = answer(&engine, &second, Answer::Retry).await;
     assert!(is_limit(&still) && still.interrupts != second.interrupts, "{still:?}");
-    // What is no raise is refused, and changes nothing.
+    // An invalid raise is rejected and changes nothing.
     let open = &still.interrupts[0].interrupt;
     for to in [0, 1_000, 40_000] {
         let refused = engine.thread(&"b".into()).answer(open, Answer::Raise { to }, party("ann")).await;
         assert!(refused.unwrap_err().to_string().contains("is not more"));
     }
-    // For this run alone.
+    // For this run only.
     let done = answer(&engine, &first, Answer::Raise { to: 300_000 }).await;
     assert_eq!((done.status, done.figures.steps), (Status::Done, 6));
     assert!(is_limit(&answer(&engine, &still, Answer::Retry).await));
-    // For everybody: the program is started with a larger one.
+    // For all runs: the program restarts with a larger budget.
     let engine = {
         drop(engine);
         built(DOLLAR).build().await.unwrap()
@@ -201,7 +202,7 @@ async fn a_limit_of_money_needs_a_price() {
     let message = &outcome.errors[0].message;
     assert!(message.contains("`test/scripted`") && message.contains("price"), "{message}");
     assert_eq!(models.calls(), 0, "it is not called");
-    // The run's own limit is one of money too; without any, no price is needed.
+    // A run's own limit may be a cost limit too; without any, no price is needed.
     let own = Limits { max_cost: MicroUsd(DOLLAR), ..Limits::default() };
     for (limits, wanted) in [(own, Status::Failed), (Limits::default(), Status::Done)] {
         let agent = AgentConfig { limits, ..AgentConfig::from("test/scripted") };
@@ -225,7 +226,8 @@ async fn a_run_has_limits_of_its_own() {
     check(Limits { max_tokens: 40_000, ..Limits::default() }, vec![], 2).await;
     let steps = Budget { unit: Unit::Steps, ..budget(Per::Thread, Window::Total, 3) };
     check(Limits::default(), vec![steps], 3).await;
-    // The program's budget for each run and the run's own are one: the smaller counts, and it is booked once.
+    // The program's budget per run and the run's own limit are combined: the smaller one applies, and usage is booked
+    // once.
     check(cost(200_000), vec![budget(Per::Run, Window::Total, 80_000)], 2).await;
     check(cost(80_000), vec![budget(Per::Run, Window::Total, 200_000)], 2).await;
 }
@@ -264,7 +266,7 @@ fn what_a_dead_process_had_set_aside_is_booked_when_its_thread_is_opened() {
         assert_eq!(engine.run(&run).wait().await.unwrap().status, Status::Done);
     });
     let [row] = &*futures::executor::block_on(store.budgets("")).unwrap() else { panic!("one budget") };
-    // Whether the provider charges for what was lost nobody knows: all of it counts.
+    // It is unknown whether the provider charges for the lost attempt, so all of it counts.
     assert_eq!((row.reserved, row.used), (0, set_aside + 2 * 16_384 + 10));
 }
 
@@ -322,7 +324,7 @@ async fn a_title_that_does_not_come_is_booked_and_none_is_asked_for_twice() {
         let (calls, used) = (models.calls(), store.budgets("").await.unwrap()[0].used - 15);
         match booked {
             Some(booked) => assert_eq!(used, booked),
-            // Prompt and answer, as long as it could have been.
+            // Prompt and answer at their largest possible size.
             None => assert!((1_024..2_000).contains(&used), "{used}"),
         }
         assert_eq!(engine.thread(thread).make_title(&model).await.unwrap(), title);

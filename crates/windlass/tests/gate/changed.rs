@@ -1,4 +1,4 @@
-//! Between the decision about a call and its dispatch its tool becomes another one, or the run is cancelled.
+//! Between the decision about a call and its dispatch, its tool is replaced or the run is cancelled.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use windlass::{Builder, Status};
 use super::{asking, facts, given, open, plan, put_down, store, task_in};
 use crate::drive::{Counter, Text, party, registry, task};
 
-/// What the newer tool takes.
+/// The newer tool's arguments.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Newer {
     text: String,
@@ -21,12 +21,12 @@ struct Newer {
     to: String,
 }
 
-/// A source whose tool `pay` becomes another one inside of an append: after it is written, before anything is started.
+/// A source whose tool `pay` is replaced during an append: after it is written, before any call starts.
 struct Shop {
     tools: Mutex<Arc<[Arc<dyn Tool>]>>,
     newer: Arc<dyn Tool>,
     version: AtomicU64,
-    /// Which of the coming appends changes the tool; 0: none does.
+    /// Which of the coming appends replaces the tool; 0: none.
     changes_in: AtomicU64,
 }
 
@@ -101,7 +101,7 @@ async fn an_allowed_call_of_a_tool_that_changed_in_the_append_of_its_start_is_ju
     let (older, newer) = (Counter::default(), Counter::default());
     let shop = Shop::new(&older, &newer);
     let engine = engine(&shop).auto_run(AutoRun::Everything).build().await.unwrap();
-    // The second append is the one of the reply, its verdict and its start.
+    // The second append contains the reply, its verdict and its start.
     shop.changes_in.store(2, Ordering::SeqCst);
     let ended = engine.run_task(task("go")).await.unwrap();
     assert_eq!((ended.status, ended.text.as_deref()), (Status::Done, Some("paid a")));
@@ -156,7 +156,7 @@ async fn a_preview_is_made_only_by_the_tool_that_was_judged() {
         async move { Ok(format!("pays {}{}", newer.text, newer.to)) }
     }));
     let engine = engine(&shop).build().await.unwrap();
-    // The second append is the one of the reply and its verdict.
+    // The second append contains the reply and its verdict.
     shop.changes_in.store(2, Ordering::SeqCst);
     let waits = engine.run_task(task("go")).await.unwrap();
     assert_eq!(waits.interrupts[0].preview.as_deref(), Some("pays a"));

@@ -1,5 +1,5 @@
-//! A call that changes the world, and a process that dies at every append and at every dispatch: the bank debits once,
-//! or the state says that it is in doubt.
+//! A call with an effect, and a process that dies at every append and every dispatch: the bank debits once, or the call
+//! is reported as in doubt.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::bank::{Bank, Death, Pays, Wire, tools};
 use super::{asking, runtime, task_in};
 use crate::drive::party;
 
-/// One case: how the bank behaves, how it is reached, and who lets the call through.
+/// One case: the bank's behaviour, how it is reached, and who approves the call.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     pays: Pays,
@@ -45,8 +45,7 @@ async fn engine(store: &MemoryStore, bank: &Bank, case: Case) -> Engine {
     asking(store, &script(), tools).auto_run(case.auto_run).build().await.unwrap()
 }
 
-/// Drives a run to its end. Whoever is asked approves; whoever is asked what became of a call looks at the books.
-/// Says how often that was.
+/// Drives a run to its end. Approves calls, and answers doubts from the bank's books. Returns the number of doubts.
 async fn finish(
     store: &MemoryStore,
     bank: &Bank,
@@ -60,7 +59,7 @@ async fn finish(
             return (outcome, doubts);
         }
         if case.elsewhere {
-            // A process that waits for people holds nothing, as soon as it has put the thread down.
+            // A process whose runs all wait holds no thread, once it has released this one.
             while asked.thread(&outcome.thread).is_driven() {
                 tokio::task::yield_now().await;
             }
@@ -82,7 +81,7 @@ async fn finish(
     }
 }
 
-/// Runs until the process dies; `false` where the run came to its end before.
+/// Runs until the process dies. Returns `false` if the run ended before.
 fn run_and_die(store: &MemoryStore, bank: &Bank, case: Case, place: Place) -> bool {
     match place {
         Place::Append(nth, fault) => {
@@ -94,7 +93,7 @@ fn run_and_die(store: &MemoryStore, bank: &Bank, case: Case, place: Place) -> bo
             bank.let_die(death);
         }
     }
-    // Appends are counted in the process that dies, so there it answers by itself.
+    // Appends are counted in the process that dies, so that process answers itself.
     let here = Case { elsewhere: false, ..case };
     runtime().block_on(async {
         let first = engine(store, bank, here).await;
@@ -111,7 +110,7 @@ fn run_and_die(store: &MemoryStore, bank: &Bank, case: Case, place: Place) -> bo
     })
 }
 
-/// Another process goes on: every debit is made once, unless the state says that nobody knows.
+/// Another process resumes. Every debit is made once, unless its outcome is reported as unknown.
 fn go_on(store: &MemoryStore, bank: &Bank, case: Case, place: Place) {
     let at_death = bank.debits();
     assert!(at_death <= 1, "{case:?} {place:?}");
@@ -120,7 +119,7 @@ fn go_on(store: &MemoryStore, bank: &Bank, case: Case, place: Place) {
         next.recover().await.unwrap();
         let thread = ThreadId::from("t");
         let Some(row) = next.runs(&RunQuery::of(&thread, 1)).await.unwrap().pop() else {
-            // The sender was never told that the message was taken.
+            // The sender received no acknowledgement of the message.
             assert!(matches!(place, Place::Append(0, AppendFault::DiesNotWritten)), "{case:?} {place:?}");
             assert_eq!(bank.debits(), 0);
             return;
@@ -159,7 +158,7 @@ fn check(case: Case, place: Place) -> bool {
     true
 }
 
-/// Dies everywhere in every case; returns how often.
+/// Dies at every point in every case. Returns the number of deaths.
 fn dies_everywhere(wire: Wire) -> usize {
     let mut deaths = 0;
     for pays in Pays::ALL {

@@ -1,4 +1,4 @@
-//! Grants that come with an answer, grants that are not counted, and what is deleted once it counts for nothing.
+//! Grants given with an answer, unlimited grants, and deletion of expired records.
 
 use std::sync::Arc;
 
@@ -55,14 +55,14 @@ async fn a_grant_that_comes_with_an_approval_lets_the_next_call_through() {
     let folded = engine.thread(&"t".into()).folded().await.unwrap();
     let (_, grants) =
         engine.answer_and_grant(&folded, answers, vec![draft(Some(1))], None, party("ann")).await.unwrap();
-    // The second is let through, and the third is asked about.
+    // The second call is allowed, and the third requires approval.
     let waits = engine.run(&waits.run).wait().await.unwrap();
     assert_eq!((open(&waits).len(), written.count(), uses(&facts(&engine, &"t".into()).await)), (1, 2, 1));
     let left = engine.policy().grants(None).await.unwrap();
     assert_eq!((left[0].0.as_str(), &left[0].1.id, left[0].1.remaining), ("local", &grants[0].id, Some(0)));
 }
 
-/// The others of the step are let go by it, as by a grant of its own.
+/// The grant also allows the other calls of the step, like a separately created grant.
 #[tokio::test]
 async fn a_grant_that_comes_with_an_approval_counts_for_the_calls_beside_it() {
     let written = Counter::default();
@@ -117,7 +117,7 @@ async fn a_grant_that_is_not_counted_is_not_written_at_each_use() {
     );
 }
 
-/// The policy changes, and the call is judged again: what it has used up was for it.
+/// The policy changes and the call is judged again; it keeps the use that it has consumed.
 #[tokio::test]
 async fn a_grant_of_one_holds_for_the_call_that_used_it_up() {
     let (store, held, written) = (store(), Held::default(), Counter::default());
@@ -152,15 +152,15 @@ async fn more_grants_than_a_page_are_all_read() {
 
 const DAY_MS: u64 = 86_400_000;
 
-/// A server over a store, on a clock that the test moves.
+/// A server over a store, on a manual clock.
 fn server(store: &MemoryStore, clock: &Arc<ManualClock>) -> Builder {
     let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
     asking(store, &plan(&[]), tools).clock(clock.clone()).attend(Attend::All)
 }
 
-/// Lets an hour and a second pass, so that whoever sweeps has swept.
+/// Advances the clock by an hour and a second, so that the sweep has run.
 async fn hour(clock: &ManualClock) {
-    // Whoever sweeps has to be asleep to be woken.
+    // The sweep must be asleep to be woken.
     rest().await;
     clock.advance_ms(3_601_000);
     rest().await;

@@ -1,4 +1,4 @@
-//! The host program's hook, what administrators say of tools, and the keys that models never see.
+//! The host program's hook, administrators' overrides of tools, and keys that models never see.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::bank::{Bank, Pays, Wire, tools};
 use super::{asking, open, plan, store, told};
 use crate::drive::{Counter, Text, party, registry, task};
 
-/// A hook that does as the call's text says.
+/// A hook that follows the instructions in the call's text.
 struct AsTold;
 
 #[async_trait]
@@ -96,7 +96,7 @@ async fn a_hook_lets_nothing_through_that_the_policy_stops() {
 #[tokio::test]
 async fn the_key_of_a_call_is_hidden_from_the_model_and_from_whoever_approves() {
     let bank = Bank::default();
-    // A model that makes a key up gets the engine's all the same.
+    // If a model invents a key, the tool still receives the engine's.
     let models = ScriptedModels::new(|call| {
         let pay = call.tools.iter().find(|tool| tool.name.as_str() == "pay").unwrap();
         let schema = pay.input_schema.to_string();
@@ -142,7 +142,7 @@ async fn what_an_administrator_says_of_a_tool_wins() {
     assert_eq!(run(Adjustment { trusted: Some(false), ..Adjustment::default() }).await, Status::Paused);
 }
 
-/// A tool that stops in the middle: what its class says of it is told by what happens next.
+/// A tool that stops in the middle: the next action reveals its effect class.
 #[tokio::test]
 async fn the_class_that_an_administrator_gives_a_tool_decides_what_follows_a_lost_outcome() {
     let run = async |effect_class: Option<EffectClass>| {
@@ -163,7 +163,7 @@ async fn the_class_that_an_administrator_gives_a_tool_decides_what_follows_a_los
     assert!(matches!(doubt.interrupts[0].kind, InterruptKind::InDoubt { .. }), "{doubt:?}");
 }
 
-/// A tool whose own word about a call cannot be had.
+/// A tool that panics when asked about a call.
 struct Broken(windlass::tool::FunctionTool);
 
 #[async_trait::async_trait]

@@ -1,4 +1,4 @@
-//! Calls that go on later: nothing of them is held meanwhile, also by no process, and they go on once.
+//! Deferred calls: nothing of them is held meanwhile, in any process, and each resumes once.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ use crate::drive::{Text, registry, stored};
 
 const DAY_MS: u64 = 24 * 3_600_000;
 
-/// What a tool has seen of its starts: how often it was put off, and what it got back.
+/// A tool's record of its starts: how often it was deferred, and the state it received.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<String>>>);
 
@@ -27,7 +27,7 @@ impl Seen {
         self.0.lock().unwrap().clone()
     }
 
-    /// A tool that puts its call off for a time, so often, and then answers.
+    /// A tool that defers its call several times and then returns.
     fn tool(&self, class: EffectClass, (after_ms, often): (u64, u32)) -> FunctionTool {
         let seen = self.clone();
         let tool = FunctionTool::new("later", "waits", move |context: CallContext, _: Text| {
@@ -51,7 +51,7 @@ fn built(folder: &Path, clock: &Arc<ManualClock>, tool: FunctionTool) -> Builder
     stored(folder, &plan(&[&[("later", "a")]]), registry([tool])).clock(clock.clone())
 }
 
-/// Lets whatever is due happen.
+/// Lets all due work happen.
 pub(super) async fn settle() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
@@ -59,7 +59,7 @@ pub(super) async fn settle() {
     }
 }
 
-/// Moves the time on, a little after the other, until something holds.
+/// Advances the time in steps until a condition holds.
 pub(super) async fn pass(clock: &ManualClock, mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..1_000 {
         if holds().await {
@@ -71,7 +71,7 @@ pub(super) async fn pass(clock: &ManualClock, mut holds: impl AsyncFnMut() -> bo
     panic!("it never comes to pass");
 }
 
-/// How the thread stands.
+/// The thread's status.
 pub(super) async fn status(engine: &Engine) -> ThreadStatus {
     engine.thread(&"t".into()).row().await.unwrap().view.status
 }
@@ -88,7 +88,7 @@ fn a_call_that_is_put_off_for_days_is_a_row_and_goes_on_in_another_process() {
         let engine = built(folder.path(), &clock, tool()).attend(Attend::All).build().await.unwrap();
         let started = engine.start(task_in("t", "go")).await.unwrap();
         pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
-        // Nobody holds it, and nobody is asked.
+        // No process holds it, and no person is asked.
         put_down(&engine, &started.thread).await;
         let row = engine.thread(&started.thread).row().await.unwrap();
         assert!(row.view.deadline.unwrap().since(Timestamp(1_000)) >= 100 * DAY_MS);
@@ -113,7 +113,7 @@ fn a_call_that_is_put_off_for_days_is_a_row_and_goes_on_in_another_process() {
         engine.run(&run).status().await.unwrap()
     });
     assert_eq!(seen.starts(), ["0", "1 page 1", "2 page 2"]);
-    // Two hundred days are more than a run may take; asleep it takes none of it.
+    // Two hundred days exceed a run's time limit, but sleeping does not count.
     assert_eq!((ended.status, ended.text.as_deref()), (Status::Done, Some("came back with page 2")));
     assert_eq!(ended.figures.calls, 1);
 }
@@ -159,7 +159,7 @@ async fn a_run_is_cancelled_in_its_sleep() {
 async fn the_policy_of_the_time_at_which_a_call_goes_on_counts() {
     for (class, wanted, says) in [
         (EffectClass::Pure, Outcome::Denied, "Tool call was denied by policy"),
-        // What it did before, nobody knows.
+        // What it did before is unknown.
         (EffectClass::Once, Outcome::InDoubt, "Outcome unknown: repeating the call was denied by policy"),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -195,7 +195,7 @@ async fn the_policy_of_the_time_at_which_a_call_goes_on_counts() {
     }
 }
 
-/// What a call needs to go on is not there any more: that says nothing of what it did before.
+/// If state that a call needs to resume is lost, its earlier effect is unknown.
 #[tokio::test]
 async fn a_call_that_cannot_go_on_is_in_doubt_and_not_a_mere_error() {
     for (class, wanted) in [

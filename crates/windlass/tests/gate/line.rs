@@ -1,5 +1,5 @@
-//! The calls of a step in their line: starts and results in the promised order, whatever order people answer in and
-//! wherever the process dies.
+//! The order of a step's calls: starts and results keep it, regardless of the order of answers and of when the process
+//! dies.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use windlass::{Engine, Outcome, Status, Task};
 use super::{Held, asking, facts, open, plan, runtime, store, task_in};
 use crate::drive::{Counter, party, registry};
 
-/// Tools of which `write` asks, and the others do not.
+/// Tools of which only `write` requires approval.
 fn tools(counter: &Counter) -> Registry {
     registry([
         counter.tool("write", EffectClass::Idempotent),
@@ -27,7 +27,7 @@ async fn engine(store: &MemoryStore, models: &ScriptedModels) -> Engine {
     asking(store, models, tools(&Counter::default())).rules(vec![rule]).build().await.unwrap()
 }
 
-/// Starts (`<`) and results (`>`) of the first step's calls, by their places.
+/// Starts (`<`) and results (`>`) of the first step's calls, by index.
 fn order(facts: &[Fact]) -> String {
     let told = |fact: &Fact| match fact {
         Fact::ToolStarted { call, .. } => Some(format!("<{}", call.index)),
@@ -37,7 +37,7 @@ fn order(facts: &[Fact]) -> String {
     facts.iter().filter_map(told).collect()
 }
 
-/// Every order of some places.
+/// Every permutation of some indices.
 fn orders(places: usize) -> Vec<Vec<usize>> {
     let mut all = vec![Vec::new()];
     for place in 0..places {
@@ -54,7 +54,7 @@ fn orders(places: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// Approves what is open, one after the other in an order; then drives to the end.
+/// Approves the open interrupts in the given order, then drives the run to its end.
 async fn answer_in(engine: &Engine, waits: Outcome, order: &[usize]) -> Outcome {
     let asked = open(&waits);
     for nth in order {
@@ -96,7 +96,7 @@ async fn a_denied_call_lets_those_behind_it_go() {
     assert_eq!(order(&facts(&engine, &"t".into()).await), ">0<1>1");
 }
 
-/// Reads beside each other: they start together, and end in every order.
+/// Parallel reads: they start together and may end in any order.
 #[tokio::test]
 async fn reads_beside_each_other_are_told_in_their_places() {
     for ended in orders(3) {
@@ -159,7 +159,7 @@ async fn a_thread_may_run_all_its_calls_one_by_one() {
     }
 }
 
-/// What each place of the line has seen: it never starts before all before it are done, unless both are reads.
+/// Asserts that no call starts before all earlier ones have ended, unless both are reads.
 fn check_line(calls: &[(&str, &str)], found: &str) {
     let mut done = vec![false; calls.len()];
     let mut signs = found.chars();
@@ -200,7 +200,7 @@ fn the_line_keeps_its_order_wherever_the_process_dies() {
                 if outcome.status != Status::Paused {
                     return outcome;
                 }
-                // The last one first.
+                // In reverse order.
                 let asked = open(&outcome);
                 answer_in(engine, outcome, &(0..asked.len()).rev().collect::<Vec<_>>()).await;
             };

@@ -1,4 +1,4 @@
-//! What a server lists: each person's threads and what they ask, and what people's answers come to in figures.
+//! A server's lists: each user's threads and their interrupts, and the statistics of answers.
 
 use windlass::machine::{Answer, EffectClass, Principal, Seq, Timestamp};
 use windlass::port::journal::{RunQuery, ThreadQuery, UsageQuery};
@@ -7,7 +7,7 @@ use windlass::{Engine, Status, Task, Waiting};
 use super::{asking, given, open, plan, store, task_in};
 use crate::drive::{Counter, party, registry};
 
-/// A task of somebody in a thread of theirs.
+/// A task of an owner in one of the owner's threads.
 fn of(owner: &str, thread: &str) -> Task {
     Task { by: Principal::from(owner), ..task_in(thread, "go") }
 }
@@ -16,7 +16,7 @@ fn of_owner(owner: &str) -> ThreadQuery {
     ThreadQuery { owner: Some(Principal::from(owner)), ..ThreadQuery::default() }
 }
 
-/// What waits: the thread, how many questions, and whether its run is known.
+/// The waiting threads: the thread, the number of interrupts, and whether its run is known.
 async fn waiting(engine: &Engine, query: &ThreadQuery) -> Vec<(String, Option<usize>, bool)> {
     let told = |waiting: Waiting| {
         let open = waiting.open.ok().map(|open| open.len());
@@ -48,7 +48,7 @@ async fn each_person_finds_what_their_threads_ask() {
     let second = engine.waiting(&page).await.unwrap().remove(0).thread;
     assert_ne!(first.thread, second.thread);
 
-    // The rows say what the journals say.
+    // The rows agree with the journals.
     let asking = ThreadQuery { asking: true, ..ThreadQuery::default() };
     let rows = engine.threads(&asking).await.unwrap();
     assert_eq!(rows.iter().filter(|row| row.view.asks.is_some()).count(), 3);
@@ -61,7 +61,8 @@ async fn each_person_finds_what_their_threads_ask() {
         assert_eq!((alone.view.asks.as_ref(), engine.asked_by(&alone).await.unwrap()), (None, by_journal));
     }
 
-    // A list reads rows and no journal. It folds the journal only if a row lacks the interrupts, and then reports the damage.
+    // A list reads rows and no journal. It folds the journal only if a row lacks the interrupts, and then reports the
+    // damage.
     store.overwrite_event(&"t1".into(), Seq(1), "{").unwrap();
     let mut of_ann = waiting(&engine, &of_owner("ann")).await;
     of_ann.sort();
@@ -69,7 +70,7 @@ async fn each_person_finds_what_their_threads_ask() {
     let damaged = engine.thread(&"t1".into()).row().await.unwrap();
     assert!(engine.asked_by(&damaged).await.is_err());
 
-    // What is answered waits no more.
+    // An answered run is no longer waiting.
     let [a, b] = &*open(&runs[1]) else { panic!("two questions") };
     let batch = vec![given(a, Answer::Approve), given(b, Answer::Deny { reason: None })];
     engine.thread(&"t2".into()).answer_all(batch, party("ann")).await.unwrap();
@@ -80,7 +81,7 @@ async fn each_person_finds_what_their_threads_ask() {
 // rows: SK-P5, SK-P15
 #[tokio::test]
 async fn what_people_say_is_counted_in_the_figures() {
-    // The last call of the second run is denied in the decision that ends the run, at its limit of steps.
+    // The last call of the second run is denied in the decision that ends the run, at its step limit.
     let models = plan(&[&[("write", "a"), ("write", "b"), ("write", "c")]]);
     let tools = registry([Counter::default().tool("write", EffectClass::Once)]);
     let engine = asking(&store(), &models, tools).build().await.unwrap();
@@ -101,13 +102,13 @@ async fn what_people_say_is_counted_in_the_figures() {
         let outcome = engine.run(&waits.run).wait().await.unwrap();
         let row = engine.runs(&RunQuery::of(&thread, 1)).await.unwrap().remove(0);
         ended.push((outcome.status, row.view.totals.approved, row.view.totals.denied));
-        // The first reply is calls alone, of which the scripted model tells no fragment.
+        // The first reply consists of calls only, for which the scripted model emits no fragment.
         assert_eq!(row.view.totals.ttft_ms.is_some(), outcome.status == Status::Done);
     }
     assert_eq!(ended, [(Status::Done, 1, 2), (Status::Failed, 0, 3), (Status::Done, 3, 0)]);
     let all = UsageQuery { until: Timestamp(u64::MAX), ..UsageQuery::default() };
     let usage = engine.usage(&all).await.unwrap();
-    // A row for each person.
+    // One row per person.
     let [ann, bob] = &*usage.rows else { panic!("{usage:?}") };
     assert_eq!((ann.owner.as_str(), ann.runs, ann.ended, ann.threads), ("ann", 2, 2, 2));
     assert_eq!((bob.owner.as_str(), bob.runs, usage.threads), ("bob", 1, 3));

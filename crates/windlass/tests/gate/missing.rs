@@ -1,4 +1,4 @@
-//! Calls of tools that only their run has, in processes that do not have them: they wait, and go on where the tool is.
+//! Calls of tools that only their run has, in processes that lack them: they wait, and resume where the tool exists.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::later::{pass, settle, status};
 use super::{facts, plan, put_down, runtime, task_in, told};
 use crate::drive::{Text, stored};
 
-/// A tool of a run, and how often it was at work.
+/// A tool of a run that counts its executions.
 #[derive(Clone, Default)]
 struct Own {
     starts: Arc<AtomicU32>,
@@ -56,7 +56,7 @@ impl Own {
     }
 }
 
-/// The same as a tool of a server that the run has brought along.
+/// The same tool as one of a server that the run has added.
 struct OfServer(Arc<dyn Tool>);
 
 #[async_trait]
@@ -89,13 +89,13 @@ fn built(folder: &Path, clock: &Arc<ManualClock>) -> Builder {
     built_on(&models(), folder, clock)
 }
 
-/// Whatever servers have is loaded first.
+/// Loads the tools of all servers first.
 fn built_on(models: &ScriptedModels, folder: &Path, clock: &Arc<ManualClock>) -> Builder {
     let engine = stored(folder, models, windlass::registry()).clock(clock.clone());
     engine.auto_run(AutoRun::Everything).attend(Attend::All).shown_tokens(0)
 }
 
-/// A process without the tool takes the thread up for a while: nothing begins, and people are told what it waits for.
+/// A process without the tool drives the thread for a while: no call starts, and the status names the missing tool.
 async fn without(folder: &Path, clock: &Arc<ManualClock>, run: &RunId) {
     waits_for("own", built(folder, clock), clock, run).await;
 }
@@ -106,7 +106,7 @@ async fn waits_for(tool: &str, builder: Builder, clock: &Arc<ManualClock>, run: 
         clock.advance_ms(30_000);
         settle().await;
     }
-    // While it is looked at again it counts as running.
+    // While it is being checked again, it counts as running.
     let mut told = None;
     pass(clock, async || {
         let outcome = engine.run(run).status().await.unwrap();
@@ -125,7 +125,7 @@ async fn waits_for(tool: &str, builder: Builder, clock: &Arc<ManualClock>, run: 
         settle().await;
     }
     assert_eq!(facts(&engine, &"t".into()).await.len(), before, "looking again writes nothing");
-    // Whoever waits is told as well, and does not wait for ever.
+    // A waiting caller gets the same status, and does not wait for ever.
     let waited = engine.run(run).wait();
     let mut waited = Box::pin(waited);
     let waited = loop {
@@ -138,7 +138,7 @@ async fn waits_for(tool: &str, builder: Builder, clock: &Arc<ManualClock>, run: 
     assert_eq!((waited.status, waited.missing_tools), (Status::Paused, vec![tool.to_owned()]));
 }
 
-/// A process that has the tool: the run goes on there by itself.
+/// A process with the tool: the run resumes there automatically.
 async fn with(folder: &Path, clock: &Arc<ManualClock>, tool: Arc<dyn Tool>, run: &RunId) {
     goes_on(built(folder, clock), clock, tool, run).await;
 }
@@ -214,7 +214,7 @@ fn a_call_that_a_model_makes_where_its_tool_is_not_is_judged_where_it_is_and_can
         let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
         let own = Own::default();
         let run = runtime().block_on(async {
-            // It dies before its model has said anything.
+            // The process dies before its model has replied.
             let models = ScriptedModels::new(|_| Line::Hang(String::new()));
             let engine = stored(folder.path(), &models, windlass::registry()).clock(clock.clone());
             let engine = engine.build().await.unwrap();
@@ -283,7 +283,7 @@ fn a_run_that_can_only_talk_waits_for_nothing_that_its_conversation_has_loaded()
     };
     let run = runtime().block_on(async {
         let models = ScriptedModels::new(|call| match (call.tools.is_empty(), results(call)) {
-            // It dies before its model has said anything.
+            // The process dies before its model has replied.
             (true, _) => Line::Hang(String::new()),
             (false, 0) => Line::tool("load_toolset", r#"{"toolset":"crm","include_write_tools":true}"#),
             (false, _) => Line::Say("loaded".into()),

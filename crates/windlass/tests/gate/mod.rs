@@ -1,5 +1,5 @@
-//! The gate as a program that embeds the library sees it: approvals, questions, effects and budgets, over real stores
-//! and across the death of the process at any place.
+//! The gate as an embedding program sees it: approvals, questions, effects and budgets, over real stores, and with a
+//! process that dies at any point.
 
 mod api;
 mod approval;
@@ -40,7 +40,7 @@ use windlass::{Builder, Engine, Outcome, Status, Task};
 
 use crate::drive::{Text, memory, task};
 
-/// An engine over a store in memory, on which every call that changes something asks.
+/// An engine over a store in memory, on which every call that changes something requires approval.
 fn asking(store: &MemoryStore, models: &ScriptedModels, registry: Registry) -> Builder {
     let ports = Arc::new(store.clone());
     memory(models, registry).ports(ports.clone(), ports.clone(), ports).auto_run(AutoRun::Ask)
@@ -51,12 +51,12 @@ fn task_in(thread: &str, text: &str) -> Task {
     Task { thread: Some(thread.into()), ..task(text) }
 }
 
-/// A runtime that can be dropped, and whatever runs on it with it: as when a process dies.
+/// A runtime that is dropped with all its tasks, as when a process dies.
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A model that asks for these calls, step by step, and then says what it was told last.
+/// A model that makes these calls, step by step, and then repeats the last results.
 fn plan(steps: &[&[(&str, &str)]]) -> ScriptedModels {
     let owned = |(name, text): &(&str, &str)| ((*name).to_owned(), format!(r#"{{"text":"{text}"}}"#));
     let steps: Vec<Vec<_>> = steps.iter().map(|calls| calls.iter().map(owned).collect()).collect();
@@ -88,7 +88,7 @@ pub fn told(call: &ModelCall) -> String {
     texts.join(" | ")
 }
 
-/// A tool that runs until it is let go, and says when it was begun.
+/// A tool that runs until released, and reports its start.
 #[derive(Clone, Default)]
 struct Held {
     begun: Arc<Notify>,
@@ -106,7 +106,7 @@ impl Held {
                 "let go"
             }
         });
-        // Whoever may wait needs nobody's leave here.
+        // The tools of these tests may run without approval.
         tool.annotations(Annotations { read_only_hint: true, ..Annotations::default() }).effect_class(class)
     }
 }
@@ -122,14 +122,14 @@ fn open(outcome: &Outcome) -> Vec<InterruptId> {
     outcome.interrupts.iter().map(|open| open.interrupt.clone()).collect()
 }
 
-/// Waits until nobody in this process drives a thread.
+/// Waits until no driver in this process holds the thread.
 async fn put_down(engine: &Engine, thread: &ThreadId) {
     while engine.thread(thread).is_driven() {
         tokio::task::yield_now().await;
     }
 }
 
-/// All that a thread's journal says.
+/// All facts of a thread's journal.
 async fn facts(engine: &Engine, thread: &ThreadId) -> Vec<Fact> {
     let events = engine.thread(thread).events(Seq(0), 10_000).await.unwrap();
     events.into_iter().map(|recorded| recorded.event.fact).collect()

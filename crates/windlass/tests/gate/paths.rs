@@ -1,5 +1,5 @@
-//! Paths of file tools: a rule judges the file that a path leads to, an approval is for that file, and the tool opens it
-//! and no other, whatever links do meanwhile.
+//! Paths of file tools: a rule judges the file that a path leads to, an approval covers that file, and the tool opens
+//! exactly that file, even if links change meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +24,7 @@ use super::{asking, facts, open, store, task_in};
 use crate::drive::{Text, party};
 use crate::tools::reader;
 
-/// A folder with the directories `yes`, `no` and `mid`; each file says where it is.
+/// A folder with the directories `yes`, `no` and `mid`; each file contains its own path.
 pub(super) struct Desk {
     pub root: TempDir,
 }
@@ -41,7 +41,7 @@ impl Desk {
         Self { root }
     }
 
-    /// Makes a link, in place of what bears its name.
+    /// Creates a link, replacing an existing file.
     fn link(&self, at: &str, to: impl AsRef<Path>) {
         let at = self.root.path().join(at);
         let _ = fs::remove_file(&at);
@@ -84,7 +84,7 @@ fn rule(verdict: Verdict, tools: &[&str], under: &str) -> Rule {
     Rule { name: Some(under.into()), tools, when, ..Rule::new(verdict) }
 }
 
-/// Nothing below `no`, and writing below `yes` is free.
+/// Denies everything below `no`, and allows writing below `yes`.
 fn rules() -> Vec<Rule> {
     vec![
         rule(Verdict::Deny, &["Read", "Write", "Edit"], "no"),
@@ -104,14 +104,14 @@ fn calls(calls: Vec<(String, String)>) -> ScriptedModels {
     })
 }
 
-/// An engine whose model makes some calls in one step, in a folder.
+/// An engine whose model makes these calls in one step, in a folder.
 async fn engine(desk: &Desk, made: Vec<(String, String)>, more: Vec<FunctionTool>) -> Engine {
     let tools = windlass::registry().add_all(file_tools(&reader())).unwrap();
     let tools = more.into_iter().fold(tools, |tools, tool| tools.add(Arc::new(tool)).unwrap());
     asking(&store(), &calls(made), tools).rules(rules()).folder(desk.folder()).build().await.unwrap()
 }
 
-/// Who decided about each call first, and the text of its result.
+/// The first decision about each call, and the text of its result.
 async fn told(engine: &Engine, thread: &ThreadId) -> BTreeMap<CallKey, (Verdict, String, String)> {
     let mut told = BTreeMap::new();
     for fact in facts(engine, thread).await {
@@ -122,13 +122,13 @@ async fn told(engine: &Engine, thread: &ThreadId) -> BTreeMap<CallKey, (Verdict,
             Fact::ToolFinished { call, content, .. } => {
                 let texts = content.iter().filter_map(|block| match block {
                     Block::Text { text, .. } => text.inline(),
-                    _ => None, // tidy: file tools answer in words here
+                    _ => None, // tidy: file tools answer in text here
                 });
                 if let Some((_, _, result)) = told.get_mut(&call) {
                     *result = texts.collect();
                 }
             }
-            _ => {} // tidy: nothing else is asked for here
+            _ => {} // tidy: no other events hold verdicts or results
         }
     }
     told
@@ -166,7 +166,7 @@ async fn a_rule_judges_the_file_that_a_link_leads_to() {
         assert_eq!(written.collect::<Vec<_>>(), free.iter().map(PathBuf::from).collect::<Vec<_>>());
         let _ = fs::remove_file(desk.root.path().join("yes/new"));
     }
-    // An absolute path is judged as the relative one is.
+    // An absolute path is judged like the relative one.
     let root = desk.root.path().to_str().unwrap().to_owned();
     for (path, wanted) in [("yes/b", Verdict::Allow), ("no/a", Verdict::Deny), ("mid/a", Verdict::Ask)] {
         let engine = engine(&desk, vec![write(&format!("{root}/{path}"), "x")], vec![]).await;
@@ -251,7 +251,7 @@ async fn a_link_that_an_earlier_call_of_the_step_has_changed_is_judged_again() {
         run(&engine).await;
         let (verdict, by, _) = told(&engine, &"t".into()).await.into_values().last().unwrap();
         assert_eq!(format!("{verdict:?} by {by}"), wanted);
-        // Before its start, and not only by the last check before it is dispatched.
+        // Before its start, not only by the last check before dispatch.
         let facts = facts(&engine, &"t".into()).await;
         assert!(!facts.iter().any(|fact| matches!(fact, Fact::ToolUndispatched { .. })), "{facts:#?}");
         let written: Vec<_> = desk.files().into_iter().filter(|(_, text)| text == "x").collect();
@@ -261,7 +261,7 @@ async fn a_link_that_an_earlier_call_of_the_step_has_changed_is_judged_again() {
     }
 }
 
-/// A link that changes when the call has begun: its folder opens nothing else.
+/// A link changes after the call has begun: its folder opens nothing else.
 #[tokio::test]
 async fn a_call_opens_what_it_was_judged_for() {
     let desk = Desk::new();
@@ -303,7 +303,7 @@ impl Dice {
     }
 }
 
-/// Names of links, and where they may lead.
+/// Names of links, and their possible targets.
 const LINKS: [&str; 4] = ["yes/l", "no/l", "mid/l", "l"];
 const TARGETS: [&str; 9] = ["..", ".", "sub", "../no", "../yes", "../mid", "no", "yes/sub", "ROOT/no"];
 
@@ -314,7 +314,7 @@ pub(super) fn turn(root: &Path, dice: &mut Dice) {
     let _ = symlink(to, at);
 }
 
-/// A path that means to lead somewhere it should not.
+/// A path that attempts to reach a forbidden place.
 pub(super) fn any_path(root: &Path, dice: &mut Dice) -> String {
     let names = ["yes", "no", "mid", "sub", "l", "l", "..", ".", "", "No", "\u{e9}", "e\u{301}", "~"];
     let mut parts: Vec<String> = (0..1 + dice.below(5)).map(|_| dice.one(&names).to_owned()).collect();
@@ -330,7 +330,7 @@ pub(super) fn any_path(root: &Path, dice: &mut Dice) -> String {
     }
 }
 
-/// A call of a file tool; what it writes is `token`.
+/// A call of a file tool that writes `token`.
 fn any_call(root: &Path, dice: &mut Dice, token: &str) -> (String, String, String) {
     let path = any_path(root, dice);
     let token =
@@ -345,7 +345,7 @@ fn any_call(root: &Path, dice: &mut Dice, token: &str) -> (String, String, Strin
     }
     let mut text = arguments.to_string();
     if dice.below(16) == 0 {
-        // The name twice: both sides have to read the same one.
+        // The name twice: both sides must read the same one.
         text = text.replacen('{', r#"{"file_path":"yes/b","#, 1);
     }
     (tool.to_owned(), path, text)
@@ -367,7 +367,7 @@ pub(super) fn lexical(root: &Path, path: &str) -> Option<PathBuf> {
     Some(parts)
 }
 
-/// Where the system says that a path leads, relative to the folder: by the longest part that is there.
+/// Where the system resolves a path, relative to the folder, by its longest existing part.
 pub(super) fn real(root: &Path, path: &str) -> Option<PathBuf> {
     let given = Path::new(path);
     let given = if given.is_absolute() { given.strip_prefix(root).ok()? } else { given };
@@ -383,7 +383,7 @@ pub(super) fn real(root: &Path, path: &str) -> Option<PathBuf> {
     at.strip_prefix(root).ok().map(Path::to_owned)
 }
 
-/// What the gate has to say of a call that the tool can carry out.
+/// The expected verdict on a call that the tool can carry out.
 fn wanted(root: &Path, tool: &str, path: &str) -> Option<Verdict> {
     let (lexical, real) = (lexical(root, path)?, real(root, path)?);
     let both = |folder: &str| (lexical.starts_with(folder), real.starts_with(folder));
@@ -395,7 +395,7 @@ fn wanted(root: &Path, tool: &str, path: &str) -> Option<Verdict> {
     })
 }
 
-/// Makes random calls, while links change at random moments where `turning`, and compares.
+/// Makes random calls, with links that change at random moments if `turning`, and compares.
 async fn compare(seed: u64, turning: bool) -> BTreeMap<&'static str, u32> {
     let desk = Desk::new();
     let root = desk.root.path().canonicalize().unwrap();
@@ -403,7 +403,7 @@ async fn compare(seed: u64, turning: bool) -> BTreeMap<&'static str, u32> {
     (0..6).for_each(|_| turn(&root, &mut dice));
     let made: Vec<_> = (0..6).map(|nth| any_call(&root, &mut dice, &format!("token {nth}."))).collect();
     let folder = desk.folder();
-    // A path that the folder refuses touches nothing.
+    // A path that the folder rejects cannot touch a file.
     let can_touch = |path: &str| folder.resolve(path).is_ok();
     let verdicts: Vec<_> =
         made.iter().map(|(tool, path, _)| wanted(&root, tool, path).filter(|_| can_touch(path))).collect();
@@ -447,7 +447,7 @@ async fn compare(seed: u64, turning: bool) -> BTreeMap<&'static str, u32> {
         assert!(written.iter().all(|(path, _)| path.starts_with("yes")), "{context}: {written:?}");
         let is_plain = !text.contains(r#""file_path":"yes/b""#);
         if let (false, true, Some(wanted)) = (turning, is_plain, verdicts[nth]) {
-            // A call before it may have made a directory where there was none; links stay.
+            // An earlier call may have created a directory; links stay.
             assert_eq!(*verdict, wanted, "{context}");
         }
         count(match (verdict, written.is_empty()) {

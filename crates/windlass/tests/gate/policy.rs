@@ -1,4 +1,4 @@
-//! Rules, modes and grants that change while calls wait, and grants that are counted.
+//! Rules, modes and grants that change while calls wait, and counted grants.
 
 use std::sync::{Arc, Mutex};
 
@@ -27,7 +27,7 @@ fn rules(rules: Vec<Rule>, auto_run: AutoRun) -> Policy {
     Policy { rules, auto_run, ..Policy::default() }
 }
 
-/// A grant for the tool `write`, for whoever the tests' runs work for.
+/// A grant for the tool `write`, for the owner of the tests' runs.
 fn grant(count: Option<u32>) -> GrantDraft {
     GrantDraft {
         user: "local".into(),
@@ -39,7 +39,7 @@ fn grant(count: Option<u32>) -> GrantDraft {
     }
 }
 
-/// A run whose call of `write` may start, and waits behind another call that runs.
+/// A run whose call of `write` may start, but waits behind another call that runs.
 struct Behind {
     engine: Engine,
     store: MemoryStore,
@@ -49,7 +49,7 @@ struct Behind {
 }
 
 impl Behind {
-    /// `prepare` says what lets the call through; where that is a person, they approve.
+    /// `prepare` sets up what allows the call; if that is a person, they approve.
     async fn new(prepare: impl AsyncFnOnce(&Engine)) -> Self {
         Self::with(Vec::new(), prepare).await
     }
@@ -72,13 +72,13 @@ impl Behind {
         Self { engine, store, held, written, started }
     }
 
-    /// The call before it comes to its end.
+    /// Releases the earlier call.
     async fn let_go(&self) -> Outcome {
         self.held.go.notify_one();
         self.engine.run(&self.started.run).wait().await.unwrap()
     }
 
-    /// It was taken back: people are asked, and it runs when they approve.
+    /// The permission was withdrawn: the call requires approval, and runs when approved.
     async fn asks(&self) {
         let waits = self.let_go().await;
         let asked = open(&waits).remove(0);
@@ -99,12 +99,12 @@ async fn a_rule_that_was_tightened_counts_for_a_call_that_was_approved_and_has_n
     let ended = behind.let_go().await;
     assert!(ended.text.as_ref().unwrap().contains("denied by policy (`r`)"), "{ended:?}");
     assert_eq!(behind.written.count(), 0);
-    // Without a change it runs.
+    // Without a change, it runs.
     let behind = Behind::new(nothing).await;
     assert_eq!(behind.let_go().await.text.as_deref(), Some("let go | said a"));
 }
 
-/// What was decided first is not written, because the budget has no room for the step that would follow.
+/// The first decision is not written, because the budget has no room for the next step.
 #[tokio::test]
 async fn a_rule_that_was_tightened_counts_also_where_a_budget_refuses() {
     let (per, unit, window, cap) = (Per::Thread, Unit::Steps, Window::Total, 1);
@@ -144,7 +144,7 @@ async fn a_tool_that_was_taken_off_the_allow_list_asks() {
     let behind = Behind::new(listed).await;
     behind.engine.policy().disallow(&"local".into(), &"write".into()).await.unwrap();
     behind.asks().await;
-    // Another user's list says nothing.
+    // Another user's list has no effect.
     let behind = Behind::new(listed).await;
     behind.engine.policy().disallow(&"ann".into(), &"write".into()).await.unwrap();
     assert_eq!(behind.let_go().await.status, Status::Done);
@@ -174,7 +174,7 @@ async fn a_grant_that_was_revoked_counts_for_a_call_that_has_not_started() {
     behind.asks().await;
 }
 
-/// The process that takes it back is another one, and the call's turn comes at once.
+/// Another process withdraws it, and the call's turn comes at once.
 #[tokio::test]
 async fn what_another_process_takes_back_counts_at_once() {
     let granted = async |engine: &Engine| drop(engine.policy().grant(grant(None)).await.unwrap());
@@ -218,7 +218,7 @@ async fn a_rule_that_was_loosened_lets_a_call_go_that_waits() {
     let engine = asking(&store, &plan(&[&[("write", "a")]]), tools()).build().await.unwrap();
     let waits = engine.run_task(task("go")).await.unwrap();
     engine.policy().replace(rules(vec![rule(Verdict::Allow, "write")], AutoRun::Ask));
-    // Whoever looks after the thread next sees it.
+    // The next process that drives the thread sees it.
     engine.run(&waits.run).resume().await.unwrap();
     while engine.run(&waits.run).status().await.unwrap().status == Status::Paused {
         tokio::task::yield_now().await;
@@ -248,7 +248,7 @@ async fn a_grant_is_for_its_user_its_tool_and_its_arguments() {
     check(grant(Some(0)), false).await;
 }
 
-/// How often a thread's calls were let through by a grant.
+/// The number of calls in a thread that a grant allowed.
 fn uses(facts: &[Fact]) -> usize {
     facts.iter().filter(|fact| matches!(fact, Fact::GrantUsed { .. })).count()
 }
@@ -276,7 +276,7 @@ async fn a_grant_of_two_lets_two_calls_through_in_one_step_or_in_three() {
     }
 }
 
-/// Runs that race for one grant, two calls each, from two processes.
+/// Runs that compete for one grant, two calls each, from two processes.
 async fn race(engines: [&Engine; 2], written: &Counter) {
     engines[0].policy().grant(grant(Some(2))).await.unwrap();
     let run = |nth: usize| engines[nth % 2].run_task(task_in(&format!("t{nth}"), "go"));
@@ -378,7 +378,7 @@ async fn no_mode_lets_a_destructive_call_through_but_a_grant_does() {
     assert_eq!(engine.run_task(task()).await.unwrap().status, Status::Paused);
 }
 
-/// A rule that names a role fits the runs of those who have it, and nobody else's.
+/// A rule that names a role applies to the runs of its members only.
 #[tokio::test]
 async fn a_rule_that_names_a_role_counts_for_those_who_have_it() {
     for (role, written) in [("ops", 0), ("dev", 1)] {
@@ -394,7 +394,7 @@ async fn a_rule_that_names_a_role_counts_for_those_who_have_it() {
     }
 }
 
-/// Records of the program's own say who has which role, and another process may change them.
+/// The program's records determine roles, and another process may change them.
 #[tokio::test]
 async fn a_role_that_was_taken_away_counts_for_a_call_that_waits_for_its_place() {
     let (store, counter) = (store(), Counter::default());
@@ -414,7 +414,7 @@ async fn a_role_that_was_taken_away_counts_for_a_call_that_waits_for_its_place()
     assert_eq!((open(&waits).len(), counter.count()), (1, 1));
 }
 
-/// Another process changes the record that a role comes from while a call waits for its place.
+/// Another process changes the record that defines a role while a call waits for its turn.
 #[tokio::test]
 async fn a_role_that_another_process_takes_away_counts_for_a_call_that_has_not_started() {
     for (kind, asked, written) in [("role", 1, 0), ("note", 0, 1)] {
@@ -438,7 +438,7 @@ async fn a_role_that_another_process_takes_away_counts_for_a_call_that_has_not_s
             engine.clock(clock.clone()).rules(vec![allow]).roles_of(roles).roles_change_with(["role"]);
         let engine = engine.build().await.unwrap();
         let started = engine.start(task_in("t", "go")).await.unwrap();
-        // The engine's first look at the records always counts as a change.
+        // The engine's first read of the records always counts as a change.
         held.begun.notified().await;
         clock.advance_ms(1_000);
         settle().await;

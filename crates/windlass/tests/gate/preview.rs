@@ -1,4 +1,4 @@
-//! Previews: what a call would do, shown with the approval and looked up again before the call starts.
+//! Previews: the effect of a call, shown with the approval and computed again before the call starts.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use super::{asking, facts, open, plan, runtime, store, task_in};
 use crate::drive::{Text, party, registry, task};
 use crate::tools::reader;
 
-/// What a look does.
+/// What a preview does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Tells,
@@ -25,7 +25,7 @@ enum Look {
     Hangs,
 }
 
-/// A world that a call changes, and that others may change meanwhile.
+/// Data that a call changes, and that others may change meanwhile.
 #[derive(Clone)]
 struct World {
     value: Arc<Mutex<String>>,
@@ -152,11 +152,11 @@ async fn a_look_that_comes_to_nothing_says_so_and_people_decide() {
         let waits = engine.run_task(Task { agent, ..task("go") }).await.unwrap();
         assert_eq!(shown(&waits), format!("It cannot be told what the call would do: {why}"));
         assert_eq!(world.value(), "old");
-        // It can be told by now: that is another preview.
+        // The preview succeeds now, so it differs.
         *world.look.lock().unwrap() = Look::Tells;
         let waits = answer(&engine, &waits, Answer::Approve).await;
         assert_eq!((shown(&waits), world.value().as_str()), ("old -> new", "old"));
-        // And the other way round.
+        // And vice versa.
         *world.look.lock().unwrap() = look;
         let waits = answer(&engine, &waits, Answer::Approve).await;
         assert!(shown(&waits).ends_with(why), "{waits:?}");
@@ -181,7 +181,7 @@ fn a_process_that_dies_while_it_looks_changes_nothing_and_another_looks_again() 
         let waits = engine.run(&run).wait().await.unwrap();
         assert_eq!(shown(&waits), "old -> new");
         *world.look.lock().unwrap() = Look::Hangs;
-        // It dies again, between the approval and the call.
+        // The process dies again, between the approval and the call.
         let asked = open(&waits).remove(0);
         engine.thread(&"t".into()).answer(&asked, Answer::Approve, party("ann")).await.unwrap();
         world.looking.notified().await;
@@ -224,7 +224,7 @@ async fn an_approval_of_something_else_is_stale() {
     assert_eq!(engine.run(&waits.run).wait().await.unwrap().status, Status::Done);
 }
 
-/// A file that somebody else changes between the approval and the call.
+/// Another program changes a file between the approval and the call.
 #[tokio::test]
 async fn a_file_that_changed_since_it_was_approved_asks_again() {
     let (folder, models) = (

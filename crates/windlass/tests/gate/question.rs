@@ -1,4 +1,5 @@
-//! Questions: those that the model asks by `request_human_approval`, and those that a tool asks in the middle.
+//! Questions: those that the model asks with `request_human_approval`, and those that a tool asks in the middle of a
+//! call.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use windlass::{Attend, Engine, Outcome, Status};
 use super::{asking, open, plan, put_down, runtime, store, task_in, told};
 use crate::drive::{Counter, Text, party, registry, task};
 
-/// A model that asks people, then asks for a write in the same step, and says what it was told.
+/// A model that asks a person, then makes a write in the same step, and repeats the results.
 fn model(asked: Value) -> ScriptedModels {
     let asked = asked.to_string();
     ScriptedModels::new(move |call| match results(call) {
@@ -36,7 +37,7 @@ fn tools(written: &Counter, expires_in_ms: Option<u64>) -> Registry {
     tools.add(Arc::new(request_human_approval(expires_in_ms))).unwrap()
 }
 
-/// Has the model ask something and answers it; the call after it runs once the answer is there.
+/// Has the model ask a question and answers it; the next call runs once the answer exists.
 async fn asked(question: Value, answer: Answer) -> (Outcome, String) {
     let written = Counter::default();
     let engine = asking(&store(), &model(question), tools(&written, None)).auto_run(AutoRun::Everything);
@@ -103,7 +104,7 @@ async fn a_question_without_its_parts_is_told_to_the_model_and_nobody_is_asked()
     }
 }
 
-/// A value within so many objects.
+/// A value nested in this many objects.
 fn deep(levels: usize) -> Value {
     (0..levels).fold(json!(1), |inner, _| json!({"a": inner}))
 }
@@ -122,7 +123,7 @@ async fn a_question_that_is_too_long_is_an_error_for_the_model() {
     refused(question, "has `params` of 20008 bytes; at most 16384").await;
 }
 
-/// No interrupt opens, the model gets the reason as a result, and the journal stays readable.
+/// Asserts that no interrupt opens, the model gets the reason as a result, and the journal stays readable.
 async fn refused(question: Value, why: &str) {
     let written = Counter::default();
     let engine = asking(&store(), &model(question), tools(&written, None)).auto_run(AutoRun::Everything);
@@ -210,7 +211,7 @@ async fn a_question_that_nobody_answers_is_declined_after_its_time() {
     assert!(late.unwrap_err().to_string().starts_with("too late"));
 }
 
-/// A tool that asks for a size when it is first called, and remembers what it had done by then.
+/// A tool that asks for a size when first called, and keeps its progress.
 fn measures(starts: &Counter) -> FunctionTool {
     let starts = starts.clone();
     FunctionTool::new("measure", "asks in the middle", move |context: CallContext, text: Text| {
@@ -264,7 +265,7 @@ async fn a_tool_is_started_again_with_the_reply_also_by_another_process() {
     put_down(&first, &"t".into()).await;
     drop(first);
     let next = with_measure(&store.restarted(), &starts).await;
-    // Values that do not fit are refused, and the question stays.
+    // Invalid values are rejected, and the question stays open.
     for (values, wanted) in [
         (json!({"size": 10}), "10 is greater than the maximum of 9"),
         (json!({"size": "large"}), r#""large" is not of type "integer""#),
@@ -291,8 +292,8 @@ async fn a_tool_hears_that_its_question_was_declined() {
     assert!(said.starts_with("begun 0, Deny") && said.contains("no"), "{said}");
 }
 
-/// The tool is of the class `once`: where it dies after a start, somebody says whether it was done, and no question is
-/// lost or asked twice in between.
+/// The tool is of the class `once`. If it dies after a start, a person says whether it was done; meanwhile no question
+/// is lost or asked twice.
 #[test]
 fn a_question_in_the_middle_survives_a_crash_at_any_append() {
     for fault in [AppendFault::DiesWritten, AppendFault::DiesNotWritten] {
@@ -324,7 +325,7 @@ fn a_question_in_the_middle_survives_a_crash_at_any_append() {
     }
 }
 
-/// Answers whatever is asked until the run is over.
+/// Answers every interrupt until the run has ended.
 async fn finish(engine: &Engine, run: &windlass::machine::RunId) -> String {
     loop {
         let outcome = engine.run(run).wait().await.unwrap();

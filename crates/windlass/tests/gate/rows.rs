@@ -1,4 +1,4 @@
-//! The rows of threads: a function of their journals alone, and due by the wall clock.
+//! The rows of threads: a function of their journals only, and due by the wall clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,7 +50,7 @@ impl Deferring {
     }
 }
 
-/// An engine whose model calls the tool twice; without `tool` it lacks the tool.
+/// An engine whose model calls the tool twice; without `tool`, it lacks the tool.
 async fn engine(store: &MemoryStore, clock: &Arc<ManualClock>, tool: Option<Arc<dyn Tool>>) -> Engine {
     let ports = Arc::new(store.clone());
     let models = plan(&[&[("own", "a")], &[("own", "b")]]);

@@ -1,4 +1,4 @@
-//! What a thread's policy is read from, and how often.
+//! The sources of a thread's policy, and how often they are read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use windlass::{GrantDraft, Whose};
 use super::{Held, plan, store, task_in};
 use crate::drive::{memory, registry};
 
-/// Records that count how often an owner's are listed.
+/// Records that count the listings of an owner's entries.
 struct Counted {
     inner: MemoryStore,
     lists: AtomicUsize,
@@ -64,7 +64,7 @@ async fn a_thread_reads_its_policy_again_for_changes_that_concern_it_alone() {
 
     held.begun.notified().await;
     let first = lists();
-    // Another user's grant and auto-run, and another thread's.
+    // Grant and auto-run of another user and of another thread.
     engine.policy().grant(draft("bob")).await.unwrap();
     for whose in [Whose::User("bob".into()), Whose::Thread("u".into())] {
         engine.policy().set_auto_run(&whose, Some(AutoRun::Allowlist)).await.unwrap();

@@ -1,6 +1,7 @@
-//! Conditions on the path of a file tool: no spelling of a path escapes a rule or a grant that another spelling meets.
+//! Conditions on the path of a file tool: no spelling of a path escapes a rule or a grant that matches another
+//! spelling.
 //!
-//! It makes no calls. The gate is asked about random calls in folders with random links.
+//! It makes no calls. The gate judges random calls in folders with random links.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -19,7 +20,7 @@ use crate::drive::party;
 
 const FILES: [&str; 7] = ["a", "yes/a", "no/a", "mid/a", "yes/sub/a", "no/sub/a", "mid/sub/a"];
 
-/// What a rule or grant names: some files, all others, or a directory.
+/// The target of a rule or grant: some files, all others, or a directory.
 enum Named {
     Files(Vec<&'static str>),
     Others(Vec<&'static str>),
@@ -36,7 +37,7 @@ impl Named {
     }
 }
 
-/// A folder that is opened by a link to it.
+/// A folder that is opened through a link.
 struct Scene {
     desk: Desk,
     root: PathBuf,
@@ -60,7 +61,7 @@ impl Scene {
         asking(&store(), &plan(&[]), tools).folder(folder).build().await.unwrap()
     }
 
-    /// A path of the folder as one may write it: relative, or absolute by one of the two names of the folder.
+    /// A spelling of a path: relative, or absolute by one of the two names of the folder.
     fn spelled(&self, path: &str, dice: &mut Dice) -> String {
         match dice.below(4) {
             0 => format!("{}/{path}", self.root.display()),
@@ -84,7 +85,7 @@ impl Scene {
         (kind, named, Condition { argument: "/file_path".into(), is })
     }
 
-    /// The path of a call, with its lexical form and the file, both relative; `None` if the folder refuses it.
+    /// The path of a call, with its lexical form and the file, both relative; `None` if the folder rejects it.
     fn path(&self, dice: &mut Dice) -> Option<(String, PathBuf, PathBuf)> {
         let path = match dice.below(3) {
             0 => any_path(&self.root, dice),
@@ -98,7 +99,8 @@ impl Scene {
     }
 }
 
-/// Asks about some calls under one rule or grant. Counts the answers by kind of condition, and whether it permits.
+/// Judges some calls under one rule or grant. Counts the verdicts by kind of condition, and whether the call is
+/// permitted.
 async fn compare(seed: u64, seen: &mut BTreeMap<(&'static str, bool, bool), u32>) {
     let mut dice = Dice(seed);
     let scene = Scene::new(&mut dice);

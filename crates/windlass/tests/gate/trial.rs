@@ -1,4 +1,4 @@
-//! Trial calls: the gate that runs pass, and what becomes of a call that nobody's run makes.
+//! Trial calls: they pass the same gate as runs, but belong to no run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -47,7 +47,7 @@ fn rule(verdict: Verdict, terms: Terms) -> Rule {
     Rule { name: Some("said".into()), tools: vec!["pay".into()], terms, ..Rule::new(verdict) }
 }
 
-/// What became of it, in a word, with what decided.
+/// The outcome in one word, with the deciding rule.
 fn told(tried: &Tried) -> String {
     match tried {
         Tried::Unknown => "unknown".into(),
@@ -97,7 +97,7 @@ async fn a_trial_call_passes_the_gate_of_a_run() {
     }
 }
 
-/// A tool that says what a call would do, which changes.
+/// A tool with a changing preview.
 struct Weather(AtomicU64, ToolSpec);
 
 #[async_trait::async_trait]
@@ -108,7 +108,7 @@ impl Tool for Weather {
     fn traits(&self) -> ToolTraits<'_> {
         ToolTraits { class: Some(EffectClass::Once), previews: true, ..ToolTraits::default() }
     }
-    /// The arguments say which server.
+    /// The arguments name the server.
     fn server_for(&self, arguments: &Value) -> Option<String> {
         arguments["text"].as_str().map(str::to_owned)
     }
@@ -221,7 +221,7 @@ async fn a_counted_grant_is_used_up_by_trials() {
     assert!(told(&first).starts_with("ran by grant "), "{first:?}");
     let second = engine.tools().try_tool(trial("pay", "a", Consent::NotYet)).await.unwrap();
     assert_eq!(told(&second), "asks by annotations, mine");
-    // Another person's grant is not theirs.
+    // Another user's grant does not apply.
     let by = Party { principal: "bob".into(), ..party("bob") };
     let other = engine.tools().try_tool(Trial { by, ..trial("pay", "a", Consent::NotYet) }).await.unwrap();
     assert_eq!((told(&other).as_str(), counter.count()), ("asks by annotations, mine", 1));
@@ -247,7 +247,7 @@ async fn whatever_a_tool_does_the_call_comes_to_an_end() {
                 FunctionTool::new("talk", "", |context: CallContext, _: Text| async move {
                     for _ in 0..1_000 {
                         context.progress.report("still at it");
-                        tokio::time::sleep(std::time::Duration::from_millis(100)).await; // tidy: sleep the clock is a test's
+                        tokio::time::sleep(std::time::Duration::from_millis(100)).await; // tidy: sleep the engine's clock is manual
                     }
                     ToolOutput::text("done")
                 }),
@@ -288,7 +288,7 @@ async fn whatever_a_tool_does_the_call_comes_to_an_end() {
     );
 }
 
-/// A tool that waits for something, and remembers what it was told of the end.
+/// A tool that waits, and records how the call ended.
 struct Waits {
     spec: ToolSpec,
     gone: Arc<Mutex<Vec<String>>>,
@@ -353,7 +353,7 @@ async fn a_call_that_waits_is_given_up_and_says_for_what_it_waited() {
     }
 }
 
-/// Otherwise the call would go on where nobody sees it.
+/// Otherwise the call would continue unseen.
 #[tokio::test]
 async fn a_call_whose_caller_stops_it_is_stopped() {
     let (begun, ended) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
@@ -383,7 +383,7 @@ async fn a_call_whose_caller_stops_it_is_stopped() {
     assert_eq!(result.parts, [OutputPart::Text("half of it".into())]);
 }
 
-/// An administrator may have taken the account to approve in its name.
+/// An administrator may have taken over the account to approve in its name.
 #[tokio::test]
 async fn an_account_that_may_have_been_taken_is_no_named_approver_of_its_own_trial() {
     let of = |count| Terms {

@@ -1,4 +1,4 @@
-//! The policy changes in the middle of a round: each call counts as judged by the policy that judged it.
+//! The policy changes in the middle of a round: each call is recorded with the policy that judged it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -26,7 +26,7 @@ fn policy(pay: Verdict) -> Policy {
     Policy { rules: vec![rule(Verdict::Ask, "erase"), rule(pay, "pay")], ..Policy::default() }
 }
 
-/// Forbids to pay as soon as it is asked about a call the second time.
+/// A rule source that denies `pay` from the second judgement on.
 #[derive(Default)]
 struct Forbids {
     engine: OnceLock<Engine>,
@@ -42,7 +42,7 @@ impl Hook for Forbids {
     }
 }
 
-/// Two answers are taken in one round, and the policy changes between them.
+/// Two answers are handled in one round, and the policy changes between them.
 #[tokio::test]
 async fn a_rule_that_comes_in_the_middle_of_a_round_counts_for_the_calls_that_the_round_left_alone() {
     let (paid, hook) = (Counter::default(), Arc::new(Forbids::default()));
@@ -66,7 +66,7 @@ async fn a_rule_that_comes_in_the_middle_of_a_round_counts_for_the_calls_that_th
         engine.thread(&"t".into()).leave_answers(vec![given(interrupt, answer)], party("ann")).await.unwrap();
     }
     engine.run(&waits.run).resume().await.unwrap();
-    // Whether mailing is asked about or not, nothing is paid.
+    // Whether or not mailing requires approval, nothing is paid.
     let mut outcome = engine.run(&waits.run).wait().await.unwrap();
     while !outcome.interrupts.is_empty() {
         let asked = outcome.interrupts[0].interrupt.clone();
@@ -77,7 +77,7 @@ async fn a_rule_that_comes_in_the_middle_of_a_round_counts_for_the_calls_that_th
     assert!(outcome.text.as_ref().unwrap().contains("denied by policy (`Deny pay`)"), "{outcome:?}");
 }
 
-/// What a tool takes by now.
+/// The arguments of the newer tool.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Both {
     #[allow(dead_code, reason = "only the schema matters")]
@@ -86,7 +86,7 @@ struct Both {
     path: String,
 }
 
-/// A call is let through and waits for its place; the process dies, and the next one has another tool of that name.
+/// A call is allowed and waits for its turn; the process dies, and the next one has another tool of that name.
 #[test]
 fn what_a_newer_tool_does_not_take_is_not_sent() {
     let (store, held, sent) = (store(), Held::default(), Counter::default());
@@ -117,7 +117,7 @@ fn what_a_newer_tool_does_not_take_is_not_sent() {
     });
 }
 
-/// Rules begin and cease to count while a call waits for its place.
+/// Rules take effect and expire while a call waits for its turn.
 #[tokio::test]
 async fn a_rule_counts_from_its_time_on_and_until_its_time() {
     for (from, until, paid_then) in [(Some(5_000), None, 0), (None, Some(5_000), 1)] {
@@ -128,7 +128,7 @@ async fn a_rule_counts_from_its_time_on_and_until_its_time() {
         let models = plan(&[&[("slow", ""), ("pay", "a")]]);
         let store = MemoryStore::new(clock.clone());
         let engine = asking(&store, &models, tools).clock(clock.clone()).build().await.unwrap();
-        // Where it ceases, the call is asked about until then.
+        // Until the rule expires, the call requires approval.
         let verdict = if until.is_some() { Verdict::Ask } else { Verdict::Deny };
         let timed = Rule { from: from.map(Timestamp), until: until.map(Timestamp), ..rule(verdict, "pay") };
         engine
@@ -143,7 +143,7 @@ async fn a_rule_counts_from_its_time_on_and_until_its_time() {
     }
 }
 
-/// Another process has not the tool: what is asked stays asked, and nobody approves it there.
+/// Another process lacks the tool: the interrupt stays open and cannot be answered there.
 #[tokio::test]
 async fn a_tool_that_is_gone_leaves_its_call_asked() {
     let (store, paid) = (store(), Counter::default());
@@ -163,7 +163,7 @@ async fn a_tool_that_is_gone_leaves_its_call_asked() {
     assert_eq!(paid.count(), 1);
 }
 
-/// The read that may tell an outcome hangs: it is given up after the time of a call, and the call is in doubt in the end.
+/// The lookup of an outcome hangs. It is abandoned after the time limit of a call, and the call is in doubt.
 #[tokio::test(start_paused = true)]
 async fn a_read_for_an_outcome_that_hangs_is_given_up() {
     let pay = FunctionTool::new("pay", "pays", |_: CallContext, _: Text| std::future::pending::<&str>());
@@ -189,7 +189,7 @@ async fn a_read_for_an_outcome_that_hangs_is_given_up() {
     assert_eq!(reason, Some(wanted), "{told:#?}");
 }
 
-/// A call with a key hangs, and is forbidden meanwhile: it is not sent again.
+/// A call with a key hangs and is then forbidden: it is not sent again.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_hung_is_not_repeated_where_it_is_forbidden_by_now() {
     for (after, wanted) in [(Verdict::Deny, 1), (Verdict::Allow, Limits::default().max_call_starts as usize)]

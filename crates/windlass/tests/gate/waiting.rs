@@ -1,4 +1,4 @@
-//! Runs that wait for people are rows: whoever looks after all threads holds none of them.
+//! Waiting runs are rows: a process that sweeps all threads holds none of them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ async fn a_server_over_many_waiting_runs_drives_none_until_one_is_answered() {
     assert_eq!(written.count(), 1);
 }
 
-/// A row that nobody was told of is found by looking, however often others wake whoever looks.
+/// A row without a wake signal is found by the sweep, however often other signals wake the sweeper.
 #[tokio::test]
 async fn whoever_is_woken_all_the_time_still_looks_at_everything_once_a_second() {
     let clock = Arc::new(ManualClock::new(Timestamp(1_000), 1));
@@ -89,7 +89,7 @@ async fn whoever_is_woken_all_the_time_still_looks_at_everything_once_a_second()
     assert!(passed_ms >= 900, "looked at after {passed_ms} ms");
 }
 
-/// Asks for a write first, then says by which model, instructions and tools it was asked.
+/// Requests a write first, then reports the model, instructions and tools of the request.
 fn says_by_what_it_was_asked() -> ScriptedModels {
     ScriptedModels::new(|call| {
         if results(call) == 0 {
@@ -131,7 +131,7 @@ async fn a_run_goes_on_as_the_agent_that_it_was_started_with_whatever_the_progra
     assert_eq!(done.text.as_deref(), Some("test/new You are new. other+write"));
 }
 
-/// An update that a run waits may be read after the answer.
+/// A waiter may read the update that a run waits after the answer.
 #[tokio::test]
 async fn a_waiter_that_reads_late_does_not_return_a_run_that_has_its_answer() {
     let (store, held, written) = (store(), Held::default(), Counter::default());
@@ -158,7 +158,7 @@ async fn a_waiter_that_reads_late_does_not_return_a_run_that_has_its_answer() {
     assert_eq!(wait.await.unwrap().status, Status::Done);
 }
 
-/// Whether a future is not ready after it was polled for a while.
+/// Whether a future is still pending after several polls.
 async fn is_pending<F: Future>(mut future: Pin<&mut F>) -> bool {
     for _ in 0..100 {
         if futures::poll!(future.as_mut()).is_ready() {

@@ -1,6 +1,7 @@
-//! Valid bytes with random changes, in every parser of bytes from outside: no panic, and what holds in `testing::fuzz`.
+//! Valid bytes with random changes, in every parser of bytes from outside: no panic, and the assertions of
+//! `testing::fuzz` hold.
 //!
-//! The fuzzer in `fuzz/` looks longer and finds its way by coverage; this finds what is near.
+//! The fuzzer in `fuzz/` runs longer and is guided by coverage; this finds what is close to valid input.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

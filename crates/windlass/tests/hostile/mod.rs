@@ -1,6 +1,6 @@
-//! The table of hostile inputs in `docs/security.md`, each row run for real: what is fed in, and what comes of it.
+//! The table of hostile inputs in `docs/security.md`. Each row is executed: its input, and its expected outcome.
 //!
-//! The rows of the sections about the program itself are run by its own tests.
+//! The program's own tests execute the rows of the sections about the program itself.
 
 mod bytes;
 
@@ -18,10 +18,10 @@ use crate::tools::{api, hostile};
 
 const TABLE: &str = include_str!("../../../../docs/security.md");
 
-/// A row may not hang: whatever is slow in it has a limit of its own.
+/// A row may not hang: slow operations have their own limits.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// The rows of a section: what is fed in, and what is expected, in which `…` stands for anything.
+/// The rows of a section: input and expected outcome, in which `…` matches anything.
 fn rows(section: &str) -> Vec<(String, String)> {
     let start = TABLE.find(&format!("### {section}\n")).unwrap_or_else(|| panic!("no section `{section}`"));
     let rest = &TABLE[start + 4..];
@@ -34,7 +34,7 @@ fn rows(section: &str) -> Vec<(String, String)> {
     rows.collect()
 }
 
-/// What the table writes shortly: `⟨text×number⟩` is the text so many times.
+/// Expands the table's abbreviation `⟨text×number⟩` to that many copies of the text.
 fn expanded(text: &str) -> String {
     let mut whole = String::new();
     let mut rest = text;
@@ -48,7 +48,7 @@ fn expanded(text: &str) -> String {
     whole + rest
 }
 
-/// Whether a text is what is expected.
+/// Whether a text matches the expected one.
 fn fits(said: &str, expected: &str) -> bool {
     let mut rest = said;
     let pieces: Vec<&str> = expected.split('…').collect();
@@ -62,7 +62,7 @@ fn fits(said: &str, expected: &str) -> bool {
     rest.is_empty() || pieces.last() == Some(&"")
 }
 
-/// Runs every row of a section, and tells of all that came out otherwise.
+/// Runs every row of a section, and reports all that differ.
 async fn check(section: &str, at_least: usize, run: impl AsyncFn(String) -> String) {
     let rows = rows(section);
     assert!(rows.len() >= at_least, "`{section}` has {} rows", rows.len());
@@ -70,7 +70,7 @@ async fn check(section: &str, at_least: usize, run: impl AsyncFn(String) -> Stri
     for (fed, expected) in rows {
         let said = tokio::time::timeout(WITHIN, run(expanded(&fed))).await;
         let said = said.unwrap_or_else(|_| format!("no end within {WITHIN:?}"));
-        // A row says what comes of it.
+        // A row must state its outcome.
         if expected == "…" || !fits(&said, &expected) {
             wrong.push_str(&format!("| `{fed}` | {expected} |\n  came out as: {said:.600}\n"));
         }
@@ -104,7 +104,7 @@ fn calls_of_file_tools() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(check("Files", 60, async |fed: String| {
         let (desk, fed) = (&desk, fed.replace("\\0", "\0"));
-        // The tool makes a runtime of its own.
+        // The tool creates its own runtime.
         std::thread::scope(|scope| scope.spawn(|| hostile::called(desk, &fed)).join().unwrap())
             .replace('\t', "\\t")
             .replace('\0', "\\0")
@@ -117,7 +117,7 @@ fn calls_of_file_tools() {
 fn commands_that_swap_paths() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(check("Paths of commands", 12, async |fed: String| {
-        // The tool makes a runtime of its own.
+        // The tool creates its own runtime.
         std::thread::scope(|scope| scope.spawn(|| links::after(&fed)).join().unwrap())
     }));
 }

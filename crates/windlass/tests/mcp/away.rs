@@ -1,4 +1,4 @@
-//! Servers that are not there: at a start, later, for good.
+//! Unreachable servers: at startup, later, and permanently.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,13 @@ async fn stage_on(address: &str) -> Stage {
     Stage::start_on(address, move |asked| modern(asked, &tools).unwrap_or_else(|| asked.text("here"))).await
 }
 
-/// An address on which nobody listens.
+/// An address without a listener.
 async fn nowhere() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     listener.local_addr().unwrap().to_string()
 }
 
-/// Moves the clock on whenever everything else waits, until a future completes.
+/// Advances the clock while everything else waits, until a future completes.
 pub async fn while_time_passes<T>(clock: &ManualClock, until: impl Future<Output = T>) -> T {
     while_passes(clock, 100, until).await
 }
@@ -39,7 +39,7 @@ pub async fn while_passes<T>(clock: &ManualClock, step_ms: u64, until: impl Futu
         tokio::select! {
             biased;
             done = &mut until => return done,
-            () = tokio::time::sleep(std::time::Duration::from_millis(1)) => clock.advance_ms(step_ms), // tidy: sleep the sockets are real, and only the clock is moved by hand
+            () = tokio::time::sleep(std::time::Duration::from_millis(1)) => clock.advance_ms(step_ms), // tidy: sleep the sockets are real, and only the clock is manual
         }
     }
     panic!("it never came to an end");
@@ -55,7 +55,7 @@ async fn a_start_is_refused_without_a_required_server_and_with_nothing_else() {
     let clock = Arc::new(ManualClock::new(Timestamp(1_000_000), 7));
     let nowhere = format!("http://{}/mcp", nowhere().await);
     let hub = McpHub::new(on(&clock));
-    // Nobody waits for a server that is not required.
+    // Startup does not wait for a server that is not required.
     hub.start(vec![at("spare", &nowhere)]).await.unwrap();
     let required = McpServer { required: true, ..at("needed", &nowhere) };
     let refused = while_time_passes(&clock, hub.start(vec![required])).await.unwrap_err();
@@ -115,13 +115,13 @@ async fn a_required_server_that_lets_nobody_in_refuses_the_start() {
     let wanted = "the server `needed` is required and did not answer in 1 attempt: it refuses the credentials that \
                   it is given";
     assert_eq!(refused.to_string(), wanted);
-    // Where people sign in, it is theirs to do, and nobody has.
+    // Where sign-in is configured, a person must sign in, and none has.
     let oauth = Some(OAuth::new("http://localhost/back"));
     let refused = required(Http { oauth, ..Http::new(&stage.url) }).await;
     assert_eq!(refused, McpError::SignIn { server: "needed".into() });
 }
 
-/// A server that is away, in a process that knows what it had, and its address.
+/// An unreachable server in a process that recalls its tools, and its address.
 async fn known_and_away() -> (McpHub, String) {
     let stage = stage_on("127.0.0.1:0").await;
     let known = hub(trusted("stage", &stage.url)).await.known();
@@ -130,7 +130,7 @@ async fn known_and_away() -> (McpHub, String) {
     while listens(&url).await {
         tokio::task::yield_now().await;
     }
-    // Another process, which knows what there was.
+    // Another process, which recalls the tools.
     let hub = McpHub::new(HubConfig { known, ..HubConfig::default() });
     hub.start(vec![trusted("stage", &url)]).await.unwrap();
     (hub, url)
@@ -144,18 +144,18 @@ async fn tools_of_a_server_that_is_away_say_how_it_comes_back() {
     let said = shown(&call(&look, json!({})).await);
     assert!(said.starts_with("error: The server `stage` is not available"), "{said}");
     assert!(said.contains("Nothing was done. It is tried again by itself in"), "{said}");
-    // Whoever lists tools sees it as well.
+    // A list of tools shows the state as well.
     assert_eq!(look.unavailable().as_deref(), Some("its server `stage` is away"));
     let Health::Unavailable { why, since, retry_at } = hub.server("stage").unwrap().health else { panic!() };
     assert!(!why.is_empty() && retry_at > since, "{why}");
     assert!(!said.contains(&why), "the reason is for those who run the server: {said}");
-    // It comes back, and whoever asks for it does not wait for the next try.
+    // The server is back, and a caller does not wait for the next attempt.
     let _stage = stage_on(url.trim_start_matches("http://").trim_end_matches("/mcp")).await;
     hub.restart("stage").unwrap();
     hub.ready("stage").await.unwrap();
     assert_eq!(shown(&call(&look, json!({})).await), "ok: here", "a tool that was there before serves again");
     assert_eq!(look.unavailable(), None);
-    // Another one that comes under the name of a removed one has none of its tools.
+    // Another server with the name of a removed one has none of its tools.
     hub.remove("stage").unwrap();
     hub.put(trusted("stage", "http://127.0.0.1:1/mcp")).unwrap();
     assert_eq!(hub.server("stage").unwrap().tools, []);
@@ -214,7 +214,7 @@ async fn a_server_can_be_switched_off_replaced_and_taken_out() {
     assert!(names(&hub).is_empty());
     hub.remove("stage").unwrap();
     assert_eq!(hub.remove("stage").unwrap_err(), McpError::Unknown("stage".into()));
-    // A run that still has the tool is told, and nothing hangs.
+    // A run that still has the tool gets an error, and nothing hangs.
     hub.stop().await;
     let said = shown(&call(&look, json!({})).await);
     let wanted =
@@ -233,14 +233,14 @@ async fn what_is_known_of_a_server_is_kept_in_parts_and_recalled() {
     let parts = known.clone().parts(1_024);
     assert!(parts.len() > 2, "{}", parts.len());
     assert!(parts.iter().all(|part| serde_json::to_string(part).unwrap().len() <= 1_024));
-    // One that fits nowhere is left out, and the rest is not.
+    // A tool that fits into no part is left out; the rest is kept.
     assert_eq!(known.parts(300).len(), 0);
     drop(stage);
     let later = McpHub::new(HubConfig::default());
     later.recall(parts);
     later.start(vec![trusted("stage", "http://127.0.0.1:9/mcp")]).await.unwrap();
     later.settled(20_000).await;
-    // Whether it has resources to read, only the server itself says.
+    // Only the server itself reports whether it has resources.
     assert_eq!(names(&later), names(&first)[2..]);
 }
 
@@ -251,7 +251,7 @@ async fn an_address_that_nobody_has_written_down_is_not_inside() {
     let hub = McpHub::new(HubConfig::default());
     let refused = hub.start(vec![McpServer::new("far", Transport::Http(http.clone()))]).await.unwrap_err();
     assert!(matches!(refused, McpError::Config { .. }), "{refused}");
-    // A name that leads inside is found out when it is called.
+    // A name that resolves to an internal address is detected when it is called.
     let named = stage.url.replace("127.0.0.1", "localhost");
     let ports = windlass::outbound::Ports::Any;
     let reach = windlass::outbound::Reach { ports, ..Default::default() };
@@ -281,7 +281,7 @@ async fn what_says_who_asks_goes_in_clear_to_nobody_who_is_not_inside() {
     let far = Http { headers: headers.clone(), named: false, ..Http::new("http://far.example.com/mcp") };
     let refused = start(far, &[]).await.err().unwrap().to_string();
     assert!(refused.contains("credentials are not sent to `far.example.com` in clear"), "{refused}");
-    // So does a key in the address.
+    // A key in the URL is redacted as well.
     let far = Http { named: false, ..Http::new("http://far.example.com/mcp?api_key=K") };
     let refused = start(far, &[]).await.err().unwrap().to_string();
     assert!(refused.contains("credentials are not sent to `far.example.com` in clear"), "{refused}");

@@ -1,4 +1,4 @@
-//! Calls: their results, what is never sent twice, progress, patience and the end of patience.
+//! Calls: their results, calls that are never repeated, progress, and timeouts.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ fn tools() -> Value {
     ])
 }
 
-/// A newer server that answers calls as the test says.
+/// A newer server that answers calls as the test defines.
 async fn stage(answer: impl Fn(&Asked) -> Said + Send + Sync + 'static) -> Stage {
     Stage::start(move |asked| modern(asked, &tools()).unwrap_or_else(|| answer(asked))).await
 }
@@ -66,7 +66,7 @@ async fn a_call_that_breaks_off_is_sent_again_only_where_that_changes_nothing() 
         assert!(shown(&output).starts_with(wanted), "{name}: {}", shown(&output));
         assert_eq!(stage.asked("tools/call").len(), times, "{name}");
     }
-    // The second time it answers: nobody needs to know.
+    // The retry succeeds, so the caller does not notice.
     let first = Mutex::new(true);
     let stage = stage(move |asked| match std::mem::take(&mut *first.lock().unwrap()) {
         true => Said::Stream(vec![Step::Break]),
@@ -75,7 +75,7 @@ async fn a_call_that_breaks_off_is_sent_again_only_where_that_changes_nothing() 
     .await;
     let hub = hub_of(&stage).await;
     assert_eq!(shown(&call(&find(&hub, "look"), json!({})).await), "ok: after all");
-    // Hints count only where the server is trusted.
+    // Hints count only if the server is trusted.
     let stage = stage_of_breaks().await;
     let hub = super::hub(at("stage", &stage.url)).await;
     assert!(shown(&call(&find(&hub, "look"), json!({})).await).starts_with("lost"));
@@ -103,7 +103,7 @@ async fn a_call_that_was_refused_is_no_lost_one() {
     }
 }
 
-/// Gives another header each time that a server refuses one.
+/// Provides another header each time a server refuses one.
 struct Fresh;
 
 #[async_trait::async_trait]
@@ -140,7 +140,7 @@ async fn what_a_server_says_of_its_failure_holds_no_secret_of_ours() {
     let failed = shown(&call(&once, json!({ "text": "fails" })).await);
     assert!(failed.contains("HTTP 400") && failed.contains("[masked]"), "{failed}");
     assert_eq!(shown(&call(&once, json!({ "text": "echoes" })).await), "ok: echoes [masked]");
-    // An address that is not reached is named by nobody, whatever stands in its query.
+    // The error for an unreachable address does not contain its query.
     drop(stage);
     let away = shown(&call(&once, json!({ "text": "x" })).await);
     hub.restart("stage").unwrap();
@@ -180,7 +180,7 @@ async fn progress_is_reported_and_gives_a_call_its_time_again() {
     assert_eq!(heard.recv().await.unwrap(), "warming up (25 %)");
     go.notify_one();
     assert_eq!(heard.recv().await.unwrap(), "at work (50 %)");
-    // Silence for longer than the call may keep: nobody knows what the server does.
+    // Silence longer than the call's time limit: the server's state is unknown.
     assert_eq!(
         shown(&calling.await.unwrap()),
         "lost: the server `stage`: no answer and no progress for 400 ms"

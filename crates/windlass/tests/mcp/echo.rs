@@ -1,5 +1,5 @@
-//! A server that says back what it was given wherever the protocol lets it speak: neither models nor people are told, and
-//! nothing is kept that tells it.
+//! A server that echoes secrets wherever the protocol allows: models and people never see them, and no record contains
+//! them.
 
 use std::sync::{Arc, Mutex};
 
@@ -29,7 +29,7 @@ fn assert_none(told: &str) {
     }
 }
 
-/// Keeps what servers want completed. Asked to, it crashes.
+/// Records the completions that servers request. Can be made to panic.
 #[derive(Default)]
 struct Completions {
     asked: Mutex<Vec<Value>>,
@@ -47,7 +47,7 @@ impl SamplingHandler for Completions {
     }
 }
 
-/// A hub over a stage, which is given the secret in a header, and may ask for completions.
+/// A hub over a fixture server that receives the secret in a header and may request completions.
 async fn hub_of(stage: &Stage) -> (McpHub, Arc<Completions>) {
     let completions = Arc::new(Completions::default());
     let hub = McpHub::new(HubConfig { sampling: Some(completions.clone()), ..HubConfig::default() });
@@ -59,7 +59,7 @@ async fn hub_of(stage: &Stage) -> (McpHub, Arc<Completions>) {
     (hub, completions)
 }
 
-/// A stage that is told what it was given, in every form, and whose tool is called `say`.
+/// A fixture server that echoes its headers in every encoding, with a tool `say`.
 async fn echoing(answer: impl Fn(&Asked, &str) -> Said + Send + Sync + 'static) -> Stage {
     Stage::start(move |asked| {
         let given = forms(asked.header("x-api-key").unwrap_or_default());
@@ -68,7 +68,7 @@ async fn echoing(answer: impl Fn(&Asked, &str) -> Said + Send + Sync + 'static) 
     .await
 }
 
-/// All of an output, with what is recorded of a call that waits.
+/// The whole output, including the recorded state of a waiting call.
 fn all(output: &ToolOutcome) -> String {
     let parts = match output {
         ToolOutcome::Done(output) => &*output.parts,
@@ -84,7 +84,7 @@ fn all(output: &ToolOutcome) -> String {
     format!("{output:?} {}", texts.chain(states).collect::<Vec<_>>().join(" "))
 }
 
-/// The same of one that nobody is told.
+/// Asserts that the output does not contain the secret.
 #[track_caller]
 fn untold(output: &ToolOutcome) -> String {
     let told = all(output);
@@ -222,7 +222,7 @@ async fn resources_and_prompts_are_told_without_it() {
         assert!(told.contains("[masked]"), "{told}");
         assert_none(&told);
     }
-    // A list that is refused says why.
+    // The error for a rejected list quotes the server.
     stage.says(|asked| match asked.rpc() {
         "resources/list" => asked.error(-32_000, &forms(SECRET)),
         _ => modern(asked, &json!([])).unwrap_or(Said::Status(404)),
@@ -287,13 +287,13 @@ async fn what_a_call_waits_with_is_recorded_without_it() {
     assert!(untold(&asks).contains("opaque"), "{asks:?}");
     let InterruptKind::Question(question) = &ask_of(&asks).kind else { panic!("{asks:?}") };
     assert!(question.summary.starts_with("The server `stage` asks: [masked]"), "{question:?}");
-    // What does not fit is asked again, and a default that is masked is no answer.
+    // An invalid answer is asked for again, and a redacted default is not an answer.
     let again = resumed(&say, &asks, values(json!({ "n": "x" }))).await;
     assert!(untold(&again).contains("did not fit"), "{again:?}");
     let done = resumed(&say, &again, values(json!({ "n": 2 }))).await;
     let wanted = json!({ "a": { "action": "accept", "content": { "n": 2 } } });
     assert_eq!(shown(&done), format!("ok: \"opaque\" {wanted}"));
-    // What has to go back as it is, is not recorded.
+    // Opaque state that contains the secret is not recorded.
     let state = said("state").await;
     assert!(untold(&state).contains("may not be recorded"), "{state:?}");
     let is_unknown = matches!(state, ToolOutcome::Unknown { .. });
@@ -362,10 +362,10 @@ async fn a_task_says_nothing_of_it() {
     let heard = heard.lock().unwrap().join(" ");
     assert!(heard.contains("[masked]"), "{heard}");
     assert_none(&heard);
-    // By this name alone it could be looked after.
+    // The task could only be polled by this name.
     let named = call(&say, json!({ "text": SECRET })).await;
     assert!(untold(&named).contains("may not be recorded"), "{named:?}");
-    // It is at work: the model is not to call again, and the server is told to stop.
+    // The task is running. The model must not call again, and the server is asked to stop it.
     assert!(matches!(named, ToolOutcome::Unknown { .. }), "{named:?}");
     assert_eq!(stage.asked("tasks/cancel")[0].params()["taskId"], SECRET);
 }
@@ -389,14 +389,14 @@ async fn completions_are_asked_for_without_it() {
     })
     .await;
     let (hub, completions) = hub_of(&stage).await;
-    // What is asked of people besides is recorded with all that the server wants.
+    // A question to people is recorded with the server's other requests.
     let asks = call(&find(&hub, "say"), json!({})).await;
     assert_eq!(shown(&asks), "asks: The server `stage` asks: How many?");
     untold(&asks);
     let asked = format!("{:?}", completions.asked.lock().unwrap());
     assert!(asked.contains("[masked]"), "{asked}");
     assert_none(&asked);
-    // What crashes in a call is told in masked words, whichever of the tools it is.
+    // A panic in a call is reported with redacted text, whichever tool it is.
     *completions.crashes.lock().unwrap() = true;
     for (name, arguments) in
         [("say", json!({})), ("ReadMcpResource", json!({ "server": "stage", "uri": "note://1" }))]
@@ -408,7 +408,7 @@ async fn completions_are_asked_for_without_it() {
     }
 }
 
-/// An older server that asks in the middle of a call, and says what it was answered.
+/// An older server that asks in the middle of a call, and returns the answer.
 async fn older(request: impl Fn(&str) -> Value + Send + Sync + 'static) -> Stage {
     let (answered, answer) = (Arc::new(Notify::new()), Arc::<Mutex<Value>>::default());
     Stage::start(move |asked| {
@@ -440,7 +440,7 @@ async fn older_servers_ask_without_it() {
     let state = ask_of(&asks).state.clone();
     let reply = Some(ToolReply { answer: values(json!({ "n": 3 })), state });
     assert_eq!(shown(&called(&say, CallContext { reply, ..context() }, json!({})).await), "ok: done");
-    // A question that cannot be told is answered as one that nobody wants to answer.
+    // A question that cannot be redacted is declined.
     let stage = older(|_| elicitation("How many?", SECRET)).await;
     let (hub, _) = hub_of(&stage).await;
     assert!(names(&hub).contains(&"say".to_owned()));

@@ -1,4 +1,4 @@
-//! The whole way: a model calls a server's tool, the server asks, the process dies, another one goes on.
+//! End to end: a model calls a server's tool, the server asks, the process dies, and another one resumes.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ async fn what_an_administrator_says_of_a_tool_counts_where_a_call_breaks_off() {
         let started = engine.start(task("go")).await.unwrap();
         stage.until("tools/call", sent).await;
         if effect_class.is_some() {
-            // The call is in doubt, and people decide.
+            // The call is in doubt, and a person decides.
             assert_eq!(engine.run(&started.run).wait().await.unwrap().status, Status::Paused);
             assert_eq!(stage.asked("tools/call").len(), sent);
         }

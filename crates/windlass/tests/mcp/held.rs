@@ -11,19 +11,19 @@ use windlass::port::tool::{CallContext, ToolOutcome, ToolResumed};
 use super::stage::{Asked, Said, Stage, Step, legacy, tool};
 use super::{call, called, context, deferral_of, find, hub, hub_of, resumed, shown, trusted, values};
 
-/// An older server whose tools ask for a number in the middle of a call, and say what they were told.
+/// An older server whose tools ask for a number in the middle of a call, and return the answer.
 struct Asking {
     stage: Stage,
-    /// What people said, as the server was told.
+    /// The answers that the server received.
     told: watch::Receiver<Vec<Value>>,
 }
 
-/// Where a server asks.
+/// The stream on which a server asks.
 #[derive(Clone, Copy, PartialEq)]
 enum Over {
-    /// On the answer to the call, so that it is plain which call asks.
+    /// The response stream of the call, which identifies the call.
     Answer,
-    /// On the stream of the session.
+    /// The stream of the session.
     Session,
 }
 
@@ -41,7 +41,7 @@ impl Asking {
                 return said;
             }
             if asked.rpc() != "tools/call" {
-                // What people said comes as an answer of its own.
+                // A person's answer arrives as a separate message.
                 if asked.body.get("result").is_some() {
                     telling.send_modify(|told| told.push(asked.body["result"].clone()));
                 }
@@ -97,7 +97,7 @@ async fn a_call_is_held_open_until_people_have_answered() {
         let done = resumed(&once, &wrong, values(json!({ "n": 3 }))).await;
         assert_eq!(shown(&done), r#"ok: {"action":"accept","content":{"n":3}}"#);
         assert_eq!(asking.stage.asked("tools/call").len(), 1, "it is the same call");
-        // What was fetched once is not there twice.
+        // A held call can be taken only once.
         let again = resumed(&once, &wrong, values(json!({ "n": 3 }))).await;
         assert!(shown(&again).starts_with("lost: "), "{}", shown(&again));
     }
@@ -112,7 +112,7 @@ async fn a_call_whose_hold_is_lost_is_made_again_only_where_that_changes_nothing
         call(&find(&first, "set"), json!({ "text": "x" })).await,
     );
     first.stop().await;
-    // Another process: nobody there has the calls.
+    // Another process does not have the calls.
     let second = hub_of(&asking.stage).await;
     let lost = resumed(&find(&second, "once"), &once, values(json!({ "n": 3 }))).await;
     assert!(
@@ -141,7 +141,7 @@ async fn a_held_call_whose_server_is_away_is_never_said_to_have_done_nothing() {
     let known = first.known();
     first.stop().await;
     let calls = asking.stage.asked("tools/call").len();
-    // Another process, which does not reach the server.
+    // Another process, which cannot reach the server.
     let second = McpHub::new(HubConfig { known, ..HubConfig::default() });
     let timeouts = Timeouts { connect_ms: 300, ..Timeouts::default() };
     let away = McpServer { timeouts, ..trusted("stage", "http://127.0.0.1:9/mcp") };
@@ -149,7 +149,7 @@ async fn a_held_call_whose_server_is_away_is_never_said_to_have_done_nothing() {
     second.settled(20_000).await;
     let lost = shown(&resumed(&find(&second, "once"), &once, values(json!({ "n": 3 }))).await);
     assert!(lost.starts_with("lost: ") && lost.contains("the call that asked is gone"), "{lost}");
-    // What may be made again waits for the server, with what people have said.
+    // A repeatable call waits for the server, with the answers so far.
     let output = resumed(&find(&second, "set"), &set, values(json!({ "n": 3 }))).await;
     let later = deferral_of(&output).clone();
     assert_eq!((later.after_ms, later.rest), (30_000, Rest::AsTheCall));
@@ -207,7 +207,7 @@ async fn nobody_is_asked_what_somebody_elses_call_wants_to_know() {
     let hub = hub_of(&asking.stage).await;
     asking.stage.until("", 1).await;
     let quiet = Arc::new(Notify::new());
-    // The first call asks nothing, so that the question may be of either.
+    // The first call asks nothing, so the question may belong to either.
     let held = quiet.clone();
     let (session, said) = watch::channel(Vec::<Value>::new());
     let stage = Stage::start(move |asked| {
@@ -250,7 +250,7 @@ async fn what_a_call_that_was_given_up_asks_late_is_not_asked_for_the_next_one()
         match (asked.method.as_str(), asked.rpc()) {
             ("GET", _) => Said::Stream(vec![Step::Follow(said.clone())]),
             (_, "tools/call") if is_next => {
-                // It is the first call that asks, as it has not noticed yet.
+                // The first call still asks, because the server has not noticed the cancellation.
                 session.send_modify(|said| said.push(json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create",
                     "params": { "message": "Whose?", "requestedSchema": { "type": "object", "properties": {} } } })));
                 Said::Stream(vec![Step::Until(goes_on.clone()), asked.event("next")])

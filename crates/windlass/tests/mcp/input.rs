@@ -1,4 +1,4 @@
-//! Newer servers that want something before they answer: people are asked, and any process goes on with the call.
+//! Newer servers that request input before they answer: people are asked, and any process resumes the call.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,7 +32,7 @@ async fn stage(answer: impl Fn(&Asked) -> Said + Send + Sync + 'static) -> Stage
     Stage::start(move |asked| modern(asked, &tools).unwrap_or_else(|| answer(asked))).await
 }
 
-/// Asks for two numbers and a page, then says what it was told.
+/// Requests two numbers and a page, then returns the answers.
 fn shop(asked: &Asked) -> Said {
     match asked.params().get("inputResponses") {
         None => asked.result(wants(
@@ -54,12 +54,12 @@ async fn a_call_that_asks_goes_on_in_another_process_with_the_exact_state() {
     let InterruptKind::Question(question) = &ask_of(&asks).kind else { panic!() };
     assert_eq!(question.schema.as_ref().unwrap()["required"], json!(["n"]));
     drop(first);
-    // Days later, elsewhere.
+    // Days later, in another process.
     let second = hub_of(&stage).await;
     let buy = find(&second, "buy");
     let asks = resumed(&buy, &asks, values(json!({ "n": 2 }))).await;
     assert_eq!(shown(&asks), "asks: The server `stage` asks: And how many spare?");
-    // An answer that does not fit is asked for again, and never reaches the server.
+    // An invalid answer is asked for again and never reaches the server.
     let asks = resumed(&buy, &asks, values(json!({ "n": 0 }))).await;
     assert!(shown(&asks).contains("(The answer before did not fit: "), "{}", shown(&asks));
     let asks = resumed(&buy, &asks, Answer::Deny { reason: None }).await;
@@ -125,7 +125,7 @@ async fn a_server_that_wants_nothing_but_another_try_gets_it_and_one_without_end
         endless.until("tools/call", times).await;
         while !calling.is_finished() && endless.asked("tools/call").len() == times {
             clock.advance_ms(100);
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await; // tidy: sleep the sockets are real, and only the clock is moved by hand
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await; // tidy: sleep the sockets are real, and only the clock is manual
         }
     }
     let said = calling.await.unwrap();
@@ -160,7 +160,7 @@ async fn what_was_not_offered_is_not_given() {
     assert!(said.contains("only http and https are opened"), "{said}");
 }
 
-/// Says who asked, and how deep.
+/// Returns the requesting server and the depth.
 #[derive(Default)]
 struct Completions(Mutex<Vec<(String, u32)>>);
 
@@ -172,7 +172,7 @@ impl SamplingHandler for Completions {
         context: SamplingContext,
     ) -> Result<SamplingReply, String> {
         self.0.lock().unwrap().push((context.server.clone(), context.depth));
-        // The completion is itself a run, whose tools' servers may ask.
+        // The completion is itself a run, whose tools' servers may request completions.
         context.nests(&RunId::from(format!("nested{}", context.depth)));
         let text = format!("{} at {}", request.params["messages"][0]["content"]["text"], context.depth);
         Ok(SamplingReply { model: "m".into(), text, stop_reason: "endTurn".into() })
@@ -210,7 +210,7 @@ async fn completions_are_given_where_they_are_allowed_and_three_deep_at_most() {
     let offered =
         stage.asked("tools/call")[0].params()["_meta"]["io.modelcontextprotocol/clientCapabilities"].clone();
     assert!(offered.get("sampling").is_some());
-    // The same hub, a server that is not allowed to: nothing is offered.
+    // The same hub with a server that is not allowed to: sampling is not offered.
     let stage = Stage::start(|asked| {
         modern(asked, &json!([tool("buy", json!({}))])).unwrap_or_else(|| asked.text("x"))
     })
@@ -306,7 +306,7 @@ async fn resources_are_listed_read_and_may_ask_as_well() {
     .await;
     let hub = hub(trusted("stage", &stage.url)).await;
     let (list, read) = (find(&hub, "ListMcpResources"), find(&hub, "ReadMcpResource"));
-    // Without a name no server is asked: rules for servers hold for calls that name one.
+    // Without a server name, no server is contacted: rules for servers apply to calls that name one.
     let before = stage.asked("resources/list").len();
     let servers = json!({ "servers": ["stage"], "hint": "call again with one of these as `server`" });
     assert_eq!(shown(&call(&list, json!({})).await), format!("ok: {servers}"));

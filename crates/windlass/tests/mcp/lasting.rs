@@ -1,4 +1,4 @@
-//! Connections that last: what a server says to the list being read again, while calls are at work over them.
+//! Long-lived connections: re-reading the list of tools while calls are in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use super::away::{on, while_passes, while_time_passes};
 use super::stage::{Asked, Said, Stage, Step, legacy, modern, tool};
 use super::{call, called, context, find, shown, trusted, values};
 
-/// What a server says to a list being read again that it does not say.
+/// A server's response to a re-read of the list.
 type Refusal = fn(&Asked) -> Said;
 
 const REFUSALS: [(&str, Refusal); 7] = [
@@ -30,7 +30,7 @@ const REFUSALS: [(&str, Refusal); 7] = [
     ("a result that is no list", |asked| asked.result(json!({ "resultType": "complete", "tools": "none" }))),
 ];
 
-/// A server whose list may be taken as it is for 10 s, and whose calls end when they are let go.
+/// A server whose list is valid for 10 s, and whose calls end when released.
 fn script(asked: &Asked, list: Option<Refusal>, go: &Arc<Notify>) -> Said {
     match (asked.rpc(), list) {
         ("tools/list", Some(refusal)) => refusal(asked),
@@ -60,7 +60,7 @@ async fn a_call_at_work_outlives_a_list_that_cannot_be_read_again() {
         while_time_passes(&clock, stage.until("tools/list", 6)).await;
         let status = hub.server("stage").unwrap();
         assert_eq!(status.tools.len(), 1, "{name}: what is known of it stays");
-        // Who calls it now is not told to try where nobody serves.
+        // New callers are not sent to a server behind a failing gateway.
         assert_eq!(status.health.is_ready(), name != "a gateway's word", "{name}: {status:?}");
         let held = go.clone();
         stage.says(move |asked| script(asked, None, &held));
@@ -70,13 +70,13 @@ async fn a_call_at_work_outlives_a_list_that_cannot_be_read_again() {
         go.notify_one();
         assert_eq!(at_work.await.unwrap(), "ok: done", "{name}");
         assert_eq!(stage.asked("server/discover").len(), 1, "{name}: it is the same connection");
-        // One that nobody uses is opened anew: the server may have forgotten it.
+        // An idle connection is replaced, because the server may have lost it.
         stage.says(move |asked| script(asked, Some(refusal), &go));
         while_time_passes(&clock, stage.until("server/discover", 2)).await;
     }
 }
 
-/// Has headers as long as it is let.
+/// Provides headers while allowed.
 #[derive(Default)]
 struct Headers {
     fails: AtomicBool,
@@ -119,7 +119,7 @@ async fn a_call_at_work_outlives_headers_that_cannot_be_had() {
     assert_eq!(at_work.await.unwrap(), "ok: done");
 }
 
-/// Waits until a server is away, or is not.
+/// Waits until a server is ready, or is not.
 async fn until_ready(hub: &McpHub, is_ready: bool) {
     while hub.server("stage").unwrap().health.is_ready() != is_ready {
         tokio::task::yield_now().await;
@@ -149,12 +149,12 @@ async fn a_server_that_was_found_away_is_not_back_before_it_has_answered() {
         (|_| Said::Status(503), |_| Said::Stream(vec![Step::Until(Arc::default())]));
     stage.says(says(Some(unserved)));
     while_time_passes(&clock, until_ready(&hub, false)).await;
-    // It says nothing at all.
+    // The server does not respond.
     stage.says(says(Some(hangs)));
     let asked = stage.asked("tools/list").len();
     while_time_passes(&clock, stage.until("tools/list", asked + 3)).await;
     assert!(!hub.server("stage").unwrap().health.is_ready());
-    // It is not even asked.
+    // The request is not even sent.
     provider.fails.store(true, Ordering::SeqCst);
     let failed = async {
         while provider.failed.load(Ordering::SeqCst) < 3 {
@@ -186,7 +186,7 @@ async fn a_held_call_that_has_ended_does_not_hide_a_server_that_hangs() {
     let end = ends.clone();
     let stage = Stage::start(move |asked| match asked.rpc() {
         "tools/list" => asked.result(json!({ "ttlMs": 10_000, "tools": [tool("once", json!({}))] })),
-        // It does not wait for the answer to what it asks.
+        // The server does not wait for the answer to its question.
         "tools/call" => {
             let asks = Step::Event(question.clone());
             Said::Stream(vec![asks, Step::Until(end.clone()), asked.event("done")])
@@ -204,11 +204,11 @@ async fn a_held_call_that_has_ended_does_not_hide_a_server_that_hangs() {
         "tools/list" => Said::Stream(vec![Step::Until(Arc::default())]),
         _ => legacy(asked, &json!([])).unwrap_or(Said::Status(202)),
     });
-    // Nobody waits a day for the answer to the question.
+    // The answer to the question is not awaited for a day.
     while_passes(&clock, 500, stage.until("initialize", 2)).await;
 }
 
-/// A server that says when its list changes, over streams that last as a test says.
+/// A server that notifies of changed lists, on streams whose duration the test defines.
 async fn telling(streams: impl Fn(&Asked) -> Said + Send + Sync + 'static) -> Stage {
     Stage::start(move |asked| match asked.rpc() {
         "subscriptions/listen" => streams(asked),
@@ -220,7 +220,7 @@ async fn telling(streams: impl Fn(&Asked) -> Said + Send + Sync + 'static) -> St
     .await
 }
 
-/// What a stream says to whoever has asked for it: that it tells, and then so often that the list has changed.
+/// The stream's messages: an acknowledgement, then `times` notifications of a changed list.
 fn told(asked: &Asked, times: usize) -> Vec<Step> {
     let meta = json!({ "io.modelcontextprotocol/subscriptionId": asked.body["id"] });
     let accepted = json!({ "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
@@ -237,7 +237,7 @@ async fn changes_are_heard_of_after_the_stream_of_them_has_ended() {
     let hub = McpHub::new(on(&clock));
     hub.start(vec![trusted("stage", &stage.url)]).await.unwrap();
     hub.ready("stage").await.unwrap();
-    // Each ends as soon as it has begun: it is asked for again, later and later.
+    // Each stream ends at once. It is requested again, with growing pauses.
     while_time_passes(&clock, stage.until("subscriptions/listen", 6)).await;
     let waited_ms = clock.now().0 - 1_000_000;
     assert!((15_000..60_000).contains(&waited_ms), "half to all of 1, 2, 4, 8 and 16 s: {waited_ms}");

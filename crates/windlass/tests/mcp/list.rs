@@ -1,4 +1,4 @@
-//! Tools that come, change and clash.
+//! Tools that appear, change and conflict.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use windlass::port::tool::ToolSource;
 use super::stage::{Said, Stage, Step, legacy, modern, tool};
 use super::{at, find, hub, hub_of, names, trusted};
 
-/// A stage with these tools and nothing else.
+/// A fixture server with these tools only.
 async fn stage(tools: Value) -> Stage {
     Stage::start(move |asked| modern(asked, &tools).unwrap_or(Said::Status(404))).await
 }
@@ -36,7 +36,7 @@ async fn tools_are_listed_with_what_can_be_believed_of_them() {
     assert_eq!(status.software.as_deref(), Some("stage 1"));
     assert_eq!(status.instructions.as_deref(), Some("be kind"));
     assert_eq!(status.tools.iter().find(|tool| tool.name == "k8s_get").unwrap().tag.as_deref(), Some("k8s"));
-    // Every tool is one that the engine takes.
+    // The engine accepts every tool.
     windlass::registry().add_all(hub.tools().iter().cloned()).unwrap();
 
     let hub = super::hub(at("stage", &stage.url)).await;
@@ -46,7 +46,7 @@ async fn tools_are_listed_with_what_can_be_believed_of_them() {
         (false, EffectClass::Once),
         "nobody trusts the server"
     );
-    // A run that has the server for itself has the same tools.
+    // A run that owns the server has the same tools.
     let own = hub.into_tools();
     let own = own.iter().find(|tool| tool.spec().name.as_str() == "k8s_get").unwrap();
     assert_eq!((own.traits().toolset, own.traits().server), (Some("k8s"), Some("stage")));
@@ -127,7 +127,7 @@ async fn a_change_is_heard_of_in_both_revisions() {
         };
         let stream = if stage.asked("initialize").is_empty() { "subscriptions/listen" } else { "" };
         stage.until(stream, 1).await;
-        // The stream that is open stays as it is.
+        // The open stream stays unchanged.
         stage.says(move |asked| match asked.rpc() {
             "tools/list" => other(asked),
             _ => legacy(asked, &tools).unwrap_or(Said::Status(202)),
@@ -167,7 +167,7 @@ async fn names_that_clash_get_their_servers_name_and_keep_it() {
             .collect::<Vec<_>>()
     };
     assert_eq!(rest(&hub), ["find", "two__ask", "two__find"]);
-    // Another process that was told has the same names, before any server answers, whoever comes first.
+    // Another process that recalls them has the same names before any server responds, in any order of connection.
     let known = hub.known();
     let known = serde_json::from_str(&serde_json::to_string(&known).unwrap()).unwrap();
     hub.remove("one").unwrap();
@@ -214,7 +214,7 @@ async fn whoever_is_first_in_the_configuration_has_the_first_choice_of_names() {
     let quick = Stage::start(move |asked| modern(asked, &quick).unwrap_or(Said::Status(404))).await;
     let go = Arc::new(tokio::sync::Notify::new());
     let held = go.clone();
-    // It answers once it is let go.
+    // Responds when released.
     let slow = Stage::start(move |asked| match (asked.rpc(), modern(asked, &tools)) {
         ("server/discover", Some(Said::Json(_, body))) => {
             Said::Stream(vec![Step::Until(held.clone()), Step::Event(body)])
@@ -238,7 +238,7 @@ async fn a_name_stays_with_the_server_that_had_it_whichever_is_there_first() {
     let tools = json!([tool("list", json!({}))]);
     let stage = Stage::start(move |asked| modern(asked, &tools).unwrap_or(Said::Status(404))).await;
     let before = hub(trusted("second", &stage.url)).await;
-    // In the next process another server answers before this one is known of at all.
+    // In the next process, another server responds before this one is known at all.
     let hub = McpHub::new(HubConfig { known: before.known(), ..HubConfig::default() });
     hub.start(vec![trusted("first", &stage.url)]).await.unwrap();
     hub.ready("first").await.unwrap();

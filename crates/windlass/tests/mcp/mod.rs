@@ -1,4 +1,4 @@
-//! Tool servers as a program that embeds the library uses them: on loopback, as processes, and the protocol's own.
+//! Tool servers as an embedding program uses them: on loopback, as processes, and the protocol's own.
 
 mod away;
 mod call;
@@ -36,12 +36,12 @@ fn at(name: &str, url: &str) -> McpServer {
     McpServer::new(name, Transport::Http(Http::new(url)))
 }
 
-/// The same, whose hints are believed.
+/// The same, with trusted hints.
 fn trusted(name: &str, url: &str) -> McpServer {
     McpServer { trusted: true, ..at(name, url) }
 }
 
-/// A hub over one server, which answers.
+/// A hub over one server that is ready.
 pub async fn hub(server: McpServer) -> McpHub {
     let (hub, name) = (McpHub::new(HubConfig::default()), server.name.clone());
     hub.start(vec![server]).await.unwrap();
@@ -49,7 +49,7 @@ pub async fn hub(server: McpServer) -> McpHub {
     hub
 }
 
-/// A hub over a stage named `stage`.
+/// A hub over a fixture server named `stage`.
 pub async fn hub_of(stage: &Stage) -> McpHub {
     hub(trusted("stage", &stage.url)).await
 }
@@ -85,7 +85,7 @@ fn context() -> CallContext {
     }
 }
 
-/// Calls a tool; one that hangs fails the test instead of stopping it.
+/// Calls a tool. A call that hangs fails the test instead of blocking it.
 pub async fn call(tool: &Arc<dyn Tool>, arguments: Value) -> ToolOutcome {
     called(tool, context(), arguments).await
 }
@@ -95,7 +95,7 @@ async fn called(tool: &Arc<dyn Tool>, context: CallContext, arguments: Value) ->
     called.expect("the call hangs")
 }
 
-/// Goes on with a call that has asked.
+/// Resumes a call that has asked a question.
 async fn resumed(tool: &Arc<dyn Tool>, output: &ToolOutcome, answer: Answer) -> ToolOutcome {
     let state = ask_of(output).state.clone();
     called(
@@ -110,19 +110,19 @@ fn values(values: Value) -> Answer {
     Answer::Reply(Box::new(Reply { values: Some(values), ..Reply::default() }))
 }
 
-/// What a call asks.
+/// The question of a call.
 pub fn ask_of(outcome: &ToolOutcome) -> &Ask {
     let ToolOutcome::Ask(ask) = outcome else { panic!("nothing was asked: {outcome:?}") };
     ask
 }
 
-/// Until when a call waits.
+/// The deferral of a call.
 pub fn deferral_of(outcome: &ToolOutcome) -> &Deferral {
     let ToolOutcome::Defer(deferral) = outcome else { panic!("it was not deferred: {outcome:?}") };
     deferral
 }
 
-/// The answer of a call that is done.
+/// The output of a finished call.
 pub fn answer_of(outcome: &ToolOutcome) -> &ToolOutput {
     let ToolOutcome::Done(output) = outcome else { panic!("it is not done: {outcome:?}") };
     output

@@ -1,4 +1,4 @@
-//! Servers as processes: a clean environment, an end that takes everything along, and last words.
+//! Servers as processes: a clean environment, an end that takes all descendants along, and last log lines.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use windlass::mcp::{Health, HubConfig, McpHub, McpServer, Stdio, Timeouts, Trans
 
 use super::{call, find, hub, shown};
 
-/// A server in a few lines of shell, of the older revision, which has these tools and does with calls what the cases say.
+/// A server of the older revision in a few lines of shell, with these tools; `cases` handle the calls.
 pub fn sh_server(tools: &str, cases: &str) -> String {
     const SERVER: &str = r#"
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
@@ -27,7 +27,7 @@ done
     SERVER.replace("TOOLS", tools).replace("CASES", cases)
 }
 
-/// One that says what it is called with, and dies when it is told.
+/// A server that reports its call, and dies on request.
 static SERVER: LazyLock<String> = LazyLock::new(|| {
     let tools = r#"{"name":"say","inputSchema":{"type":"object"}},{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}"#;
     let cases = r#"
@@ -47,7 +47,7 @@ fn server(script: &str, pids: &Path) -> McpServer {
 }
 
 fn is_alive(pid: i32) -> bool {
-    // A zombie has ended: it waits for its parent to look.
+    // A zombie has ended: it waits for its parent to reap it.
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
 }
@@ -55,7 +55,7 @@ fn is_alive(pid: i32) -> bool {
 async fn ends(pid: i32) {
     let gone = async {
         while is_alive(pid) {
-            tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep a process of somebody else's tells nobody that it has ended
+            tokio::time::sleep(Duration::from_millis(5)).await; // tidy: sleep the end of a foreign process sends no notification
         }
     };
     tokio::time::timeout(Duration::from_secs(20), gone).await.unwrap_or_else(|_| panic!("{pid} lives on"));
@@ -97,7 +97,7 @@ async fn a_server_that_dies_in_a_call_is_started_again_and_the_call_is_judged() 
     let died = call(&say, json!({ "what": "die" })).await;
     assert!(shown(&died).starts_with("lost: the server `sh`: "), "{}", shown(&died));
     ends(child).await;
-    // A call that only reads is made again on the next process, which dies as well: once is enough.
+    // A call that only reads is repeated on the next process, which dies as well. It is repeated once only.
     hub.ready("sh").await.ok();
     let look = find(&hub, "look");
     let reads = call(&look, json!({ "what": "die" })).await;
@@ -154,7 +154,7 @@ async fn a_server_that_never_answers_or_cannot_be_started_says_why() {
 async fn a_server_that_was_replaced_has_ended_when_all_have() {
     for is_taken_out in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        // It goes on for a while when its input ends.
+        // It continues for a while after its input ends.
         let slow = server(&format!("{}\nexec sleep 1000", *SERVER), &folder.path().join("pids"));
         let hub = hub(slow.clone()).await;
         let leader = pid_said(&shown(&call(&find(&hub, "say"), json!({})).await));
@@ -178,7 +178,7 @@ async fn words_without_end_are_kept_in_bounds() {
     assert!(lines.len() <= 500 && lines.iter().all(|line| line.len() <= 2_000), "{}", lines.len());
 }
 
-/// The process that starts a server is killed: the server ends with it.
+/// If the process that started a server is killed, the server ends with it.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_server_does_not_outlive_a_process_that_is_killed() {
@@ -187,7 +187,7 @@ fn a_server_does_not_outlive_a_process_that_is_killed() {
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
             let pids = std::path::PathBuf::from(std::env::var_os("MCP_PARENT").unwrap());
-            // It ignores the end of its input, as some do.
+            // It ignores the end of its input, as some servers do.
             let hub = hub(server(&format!("{}\nexec sleep 1000", *SERVER), &pids)).await;
             let leader = pid_said(&shown(&call(&find(&hub, "say"), json!({})).await));
             std::fs::write(pids.with_extension("leader"), leader.to_string()).unwrap();
@@ -215,12 +215,12 @@ fn a_server_does_not_outlive_a_process_that_is_killed() {
         parent.kill().unwrap();
         parent.wait().unwrap();
         ends(leader).await;
-        // What the server itself had started is its own to end.
+        // The server must end its own children itself.
         let _ = std::process::Command::new("kill").arg(pid_in(&pids).to_string()).status();
     });
 }
 
-/// A process that exits at once, without anything being dropped, takes along what its servers have started.
+/// A process that exits at once, without dropping anything, ends its servers' children too.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_process_that_exits_at_once_takes_the_children_of_its_servers_along() {
@@ -250,7 +250,7 @@ fn a_process_that_exits_at_once_takes_the_children_of_its_servers_along() {
     runtime.block_on(ends(pid_in(&pids)));
 }
 
-/// A server whose answers cannot be read.
+/// A server with unreadable responses.
 static MUMBLES: LazyLock<String> = LazyLock::new(|| {
     let tools = r#"{"name":"say","inputSchema":{"type":"object"}}"#;
     let cases = r#"
@@ -282,7 +282,7 @@ async fn a_call_whose_answer_cannot_be_read_fails_at_once() {
         let said = shown(&call(&say, json!({ "what": what })).await);
         let wanted = format!("the server has answered, and its answer cannot be read: {why}");
         assert!(said.starts_with("error: ") && said.contains(&wanted), "{what}: {said}");
-        // What else it writes there is passed over.
+        // Other output on stdout is ignored.
         assert_eq!(shown(&call(&say, json!({ "what": "hello" })).await), "ok: said");
     }
     let log = hub.logs("sh").unwrap();

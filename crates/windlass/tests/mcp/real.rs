@@ -1,4 +1,4 @@
-//! The protocol's own servers and its own suite, as `cargo xtask test` installs them into `target/mcp`.
+//! The protocol's own servers and its conformance suite, which `cargo xtask test` installs into `target/mcp`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -71,7 +71,7 @@ async fn everything_is_called_read_asked_and_answered() {
     assert!(!messages[0].parts.is_empty());
 }
 
-/// Kills the process of ours whose arguments end with this word, as a machine that runs out of memory does.
+/// Kills our process whose arguments end with this word, as a machine out of memory does.
 fn kill(word: &str) {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
     // A thread that has ended meanwhile has no children.
@@ -86,7 +86,7 @@ fn kill(word: &str) {
     assert!(killed.success());
 }
 
-/// Waits until a server that was killed is there again, and calls it.
+/// Waits until a killed server is ready again, and calls it.
 async fn back(hub: &McpHub) {
     let ready = async {
         while hub.ready("real").await.is_err() {
@@ -116,7 +116,7 @@ async fn a_call_whose_server_is_killed_in_the_middle_is_made_again_only_where_th
         while let Some(text) = heard.recv().await {
             begun += u32::from(text == "25 %");
         }
-        // Its hint that it only reads counts where the server is trusted.
+        // Its read-only hint counts if the server is trusted.
         if trusted {
             assert!(said.starts_with("ok: Long running operation completed"), "{said}");
         } else {
@@ -226,12 +226,12 @@ async fn memory_git_and_time_serve() {
     assert!(status.starts_with("ok: ") && status.contains("branch"), "{status}");
 }
 
-/// The suite's verdict on a revision: everything that it scores.
+/// Asserts that every scored scenario of a revision passes.
 fn conforms(revision: &str) {
     let suite = installed().join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
     assert!(suite.exists(), "{} is not there: `cargo xtask test` installs it", suite.display());
     let mut client = std::env::current_exe().unwrap();
-    // Beside the folder of the tests' own program.
+    // Beside the folder of the test program.
     client.pop();
     client.pop();
     let client = client.join("examples/mcp_conformance");

@@ -1,4 +1,4 @@
-//! What a server was given at the moment of a request, and says back in every form: nobody is told.
+//! Values sent at request time, which a server echoes in every encoding: models and people never see them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use windlass::port::tool::{CallContext, ProgressSender};
 use super::stage::{Asked, Said, Stage, Step, modern, text_result, tool};
 use super::{called, context, find, hub, shown};
 
-/// Gives another token each time, in a header whose name does not say that it is secret. Asked to, it crashes once.
+/// Provides another token each time, in a header without a secret name. Can be made to panic once.
 #[derive(Default)]
 struct Tokens {
     count: AtomicU32,
@@ -44,7 +44,7 @@ async fn progress_is_cut_before_it_waits_and_no_beginning_of_a_secret_is_left() 
     let held = go.clone();
     let stage = Stage::start(move |asked| {
         modern(asked, &json!([tool("once", json!({}))])).unwrap_or_else(|| {
-            // The bound lies within the secret.
+            // The bound falls within the secret.
             let said = format!("{}{SECRET}{}", "x".repeat(4 * 1024 - 12), "y".repeat(100_000));
             let token = &asked.params()["_meta"]["progressToken"];
             let progress = json!({ "progressToken": token, "progress": 1, "total": 2, "message": said });
@@ -68,7 +68,7 @@ async fn progress_is_cut_before_it_waits_and_no_beginning_of_a_secret_is_left() 
     assert_eq!(*heard.lock().unwrap(), [wanted]);
 }
 
-/// The forms in which a secret comes back.
+/// The encodings in which a secret is echoed.
 pub fn forms(secret: &str) -> String {
     let percent: String = secret.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let odd = secret.replace('/', "%2F").replace('+', "%2B");
@@ -140,17 +140,17 @@ async fn values_that_a_program_gives_for_each_request_are_not_said_back() {
     let log = hub.logs("stage").unwrap().join("\n");
     assert!(log.contains("[masked]") && told.iter().any(|text| text.contains("[masked]")), "{log} {told:?}");
     told.push(log);
-    // The page of an error has made it look whether the server is there; no request but the call is to crash.
+    // The error page has triggered a check of the connection. Only the call's request must panic.
     hub.restart("stage").unwrap();
     hub.ready("stage").await.unwrap();
-    // A crash of the program's own code.
+    // A panic in the program's own code.
     *provider.crashes.lock().unwrap() = true;
     let crashed =
         tokio::spawn(async move { shown(&called(&once, context(), json!({ "text": "x" })).await) }).await;
     let crashed = crashed.unwrap();
     assert!(crashed.contains("the program that gives its headers crashed"), "{crashed}");
     told.push(crashed);
-    // It is that request's end and no more.
+    // It fails that request only.
     told.push(shown(&called(&find(&hub, "once"), context(), json!({ "text": "plain" })).await));
     assert!(told.last().unwrap().starts_with("ok: "), "{told:?}");
     told.push(format!("{:?} {:?}", hub.server("stage"), hub.logs("stage")));

@@ -1,4 +1,4 @@
-//! Signing in: asked for by a call, begun and ended by different processes, refreshed once however many wait.
+//! Sign-in: required by a call, begun and completed by different processes, refreshed once for all waiting calls.
 
 mod client;
 
@@ -15,17 +15,17 @@ use windlass::mcp::{
 use super::stage::{Asked, Said, Stage, Step, legacy, modern, tool};
 use super::{call, find, resumed, shown, values};
 
-/// A server with a sign-in beside it, on one address.
+/// A server with its authorization server on one address.
 struct Guarded {
     stage: Stage,
-    /// The token that counts now.
+    /// The currently valid token.
     counts: Arc<Mutex<String>>,
     refreshed: Arc<AtomicU32>,
-    /// The next refusal waits for this.
+    /// The next refusal waits for this gate.
     refuses_after: Gate,
 }
 
-/// What a server says to whoever has signed in.
+/// The server's responses after sign-in.
 type Inside = dyn Fn(&Asked) -> Said + Send + Sync;
 
 type Gate = Arc<Mutex<Option<std::sync::mpsc::Receiver<()>>>>;
@@ -38,7 +38,7 @@ impl Guarded {
         .await
     }
 
-    /// One that says this to whoever has signed in.
+    /// A server with these responses after sign-in.
     async fn start_with(inside: impl Fn(&Asked) -> Said + Send + Sync + 'static) -> Self {
         let counts = Arc::new(Mutex::new("t1".to_owned()));
         let (refreshed, base) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(String::new())));
@@ -103,7 +103,7 @@ impl Guarded {
                 }
                 let gate = gate.lock().unwrap().take();
                 if let Some(gate) = gate {
-                    // What this worker was to do next goes to another one.
+                    // This worker's remaining work moves to another one.
                     let waited = || gate.recv_timeout(std::time::Duration::from_secs(20));
                     tokio::task::block_in_place(waited).unwrap();
                 }
@@ -137,7 +137,7 @@ impl Guarded {
         hub.finish_sign_in("guarded", &self.back(&page.url, "good")).await.unwrap();
     }
 
-    /// Everything that was granted is taken back.
+    /// Revokes everything that was granted.
     async fn forget(&self, tokens: &MemoryTokens) {
         *self.counts.lock().unwrap() = "nobody".into();
         let stored = tokens.load("mcp/guarded/tokens").await.unwrap().unwrap();
@@ -146,7 +146,7 @@ impl Guarded {
         tokens.save("mcp/guarded/tokens", stored.to_string().into_bytes()).await.unwrap();
     }
 
-    /// What a browser brings back.
+    /// The parameters of the browser's redirect.
     fn back(&self, url: &str, code: &str) -> SignInReturn {
         let value =
             |name: &str| url.split(&format!("{name}=")).nth(1).unwrap().split('&').next().unwrap().to_owned();
@@ -179,9 +179,9 @@ async fn a_sign_in_may_begin_in_one_process_and_end_in_another() {
     second.ready("guarded").await.unwrap();
     let once = find(&second, "once");
     assert_eq!(shown(&call(&once, json!({})).await), "ok: in");
-    // What was brought back counts once.
+    // The redirect can be used only once.
     assert!(second.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.is_err());
-    // A third process needs nobody, and a second client is not registered.
+    // A third process needs no sign-in, and no second client is registered.
     let third = guarded.hub(&tokens).await;
     third.ready("guarded").await.unwrap();
     third.begin_sign_in("guarded").await.unwrap();
@@ -274,7 +274,7 @@ impl TokenStore for SharedTokens {
     }
 
     async fn save(&self, name: &str, value: Vec<u8>) -> Result<(), String> {
-        // What every process adds to is changed by one at a time.
+        // Values that every process modifies are changed under the lock.
         assert!(!name.ends_with("/clients") || self.lock.try_lock().is_err(), "{name}");
         self.kept.save(name, value).await
     }
@@ -306,7 +306,7 @@ async fn processes_on_one_store_refresh_a_token_once_and_see_it() {
         assert_eq!(said.unwrap(), "ok: in");
     }
     assert_eq!(guarded.refreshed.load(Ordering::SeqCst), 1);
-    // One that is about to end is refreshed before it is used, and as well once.
+    // A token that is about to expire is refreshed before its use, also only once.
     let stored = tokens.load("mcp/guarded/tokens").await.unwrap().unwrap();
     let mut stored: Value = serde_json::from_slice(&stored).unwrap();
     stored["token_received_at"] = json!(1);
@@ -338,7 +338,7 @@ async fn a_wish_to_reconnect_that_came_to_nothing_ends_no_later_connection() {
     .await;
     let hub = guarded.hub(&Arc::new(MemoryTokens::default())).await;
     assert!(matches!(hub.server("guarded").unwrap().health, Health::NeedsSignIn { .. }));
-    // Somebody wants it to be tried again, and nobody has signed in yet.
+    // A retry is requested, but no sign-in has happened yet.
     let before = guarded.stage.asked("server/discover").len();
     hub.restart("guarded").unwrap();
     guarded.stage.until("server/discover", before + 1).await;
@@ -350,7 +350,7 @@ async fn a_wish_to_reconnect_that_came_to_nothing_ends_no_later_connection() {
     let calls = once.clone();
     let at_work = tokio::spawn(async move { shown(&call(&calls, json!({})).await) });
     guarded.stage.until("tools/call", 1).await;
-    // A call that fails has the server looked at again.
+    // A failed call triggers a check of the server.
     let listed = guarded.stage.asked("tools/list").len();
     assert!(shown(&call(&once, json!({ "text": "fails" })).await).starts_with("lost: "));
     guarded.stage.until("tools/list", listed + 1).await;
@@ -366,7 +366,7 @@ async fn a_sign_in_by_another_process_brings_the_server_back() {
     assert!(matches!(waits.server("guarded").unwrap().health, Health::NeedsSignIn { .. }));
     let mut changed = waits.changed();
     changed.mark_unchanged();
-    // It comes back to another address, and is another client there.
+    // Another redirect URI needs a separate client.
     let other = McpHub::new(HubConfig { tokens: tokens.clone(), ..HubConfig::default() });
     let oauth = Some(OAuth::new("http://127.0.0.1:7719/back"));
     let http = Http { oauth, ..Http::new(&guarded.stage.url) };

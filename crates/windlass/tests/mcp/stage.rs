@@ -1,6 +1,6 @@
-//! A server of tools on loopback that says what a test wants, in either revision, and remembers what it was asked.
+//! A fixture server on loopback that responds as a test defines, in either revision, and records its requests.
 //!
-//! It speaks HTTP/1.1, one request a connection, so that a stream can be broken wherever a test likes.
+//! It speaks HTTP/1.1 with one request per connection, so that a test can break a stream at any point.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub method: String,
@@ -20,7 +20,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The method of the protocol.
+    /// The JSON-RPC method.
     pub fn rpc(&self) -> &str {
         self.body.get("method").and_then(Value::as_str).unwrap_or_default()
     }
@@ -33,7 +33,7 @@ impl Asked {
         &self.body["params"]
     }
 
-    /// The answer to it.
+    /// The response to the request.
     pub fn result(&self, result: Value) -> Said {
         Said::Json(200, json!({ "jsonrpc": "2.0", "id": self.body["id"], "result": result }))
     }
@@ -43,7 +43,7 @@ impl Asked {
         Said::Json(200, json!({ "jsonrpc": "2.0", "id": self.body["id"], "error": error }))
     }
 
-    /// A result of text, as an event.
+    /// A text result as an event.
     pub fn event(&self, text: &str) -> Step {
         Step::Event(json!({ "jsonrpc": "2.0", "id": self.body["id"], "result": text_result(text) }))
     }
@@ -53,12 +53,12 @@ impl Asked {
     }
 }
 
-/// A result of text.
+/// A text result.
 pub fn text_result(text: &str) -> Value {
     json!({ "resultType": "complete", "content": [{ "type": "text", "text": text }] })
 }
 
-/// What a server says.
+/// A response.
 #[derive(Clone)]
 pub enum Said {
     /// A status and a body.
@@ -67,7 +67,7 @@ pub enum Said {
     With(u16, Vec<(&'static str, String)>, Value),
     /// A stream of events.
     Stream(Vec<Step>),
-    /// A status alone.
+    /// A status only.
     Status(u16),
 }
 
@@ -76,11 +76,11 @@ pub enum Said {
 pub enum Step {
     /// A message.
     Event(Value),
-    /// An event of a name.
+    /// An event with a name.
     Named(&'static str, String),
-    /// What a test sends while the stream is open, one message after the other.
+    /// Messages that a test sends while the stream is open, one after another.
     Follow(watch::Receiver<Vec<Value>>),
-    /// Waits.
+    /// Waits for a notification.
     Until(Arc<Notify>),
     /// Breaks off in the middle.
     Break,
@@ -119,7 +119,7 @@ impl Stage {
                     let script = current.lock().unwrap().clone();
                     counted.send_modify(|count| *count += 1);
                     let said = script(&asked);
-                    // A client that has gone away is what some tests are about.
+                    // Some tests disconnect on purpose.
                     let _ = answer(&mut write, said).await;
                 });
             }
@@ -127,12 +127,12 @@ impl Stage {
         Self { url, asked, count, script, accepting }
     }
 
-    /// From now on the server says something else.
+    /// Replaces the script of the server.
     pub fn says(&self, script: impl Fn(&Asked) -> Said + Send + Sync + 'static) {
         *self.script.lock().unwrap() = Arc::new(script);
     }
 
-    /// Everything that was asked with this method of the protocol.
+    /// All requests with this JSON-RPC method.
     pub fn asked(&self, rpc: &str) -> Vec<Asked> {
         self.asked.lock().unwrap().iter().filter(|asked| asked.rpc() == rpc).cloned().collect()
     }
@@ -141,7 +141,7 @@ impl Stage {
         self.asked.lock().unwrap().clone()
     }
 
-    /// Waits until so much was asked with this method.
+    /// Waits until there were this many requests with this method.
     pub async fn until(&self, rpc: &str, times: usize) {
         let mut count = self.count.subscribe();
         let enough = async {
@@ -235,13 +235,13 @@ async fn chunk(to: &mut tokio::net::tcp::OwnedWriteHalf, text: &str) -> std::io:
     to.flush().await
 }
 
-/// Whether something listens there.
+/// Whether a listener exists at the address.
 pub async fn listens(url: &str) -> bool {
     let address = url.trim_start_matches("http://").trim_end_matches("/mcp");
     TcpStream::connect(address).await.is_ok()
 }
 
-/// What a server of the newer revision says of itself and its tools; `None`: the test says it.
+/// The introductory responses of a newer server and its tools; `None` for requests that the test answers.
 pub fn modern(asked: &Asked, tools: &Value) -> Option<Said> {
     match asked.rpc() {
         "server/discover" => Some(asked.result(json!({
@@ -260,7 +260,7 @@ pub fn modern(asked: &Asked, tools: &Value) -> Option<Said> {
     }
 }
 
-/// What a server of the older revision says of itself and its tools; `None`: the test says it.
+/// The introductory responses of an older server and its tools; `None` for requests that the test answers.
 pub fn legacy(asked: &Asked, tools: &Value) -> Option<Said> {
     match (asked.method.as_str(), asked.rpc()) {
         ("DELETE", _) => Some(Said::Status(200)),

@@ -1,4 +1,4 @@
-//! Calls that a server goes on with as a task: looked after by whichever process is there.
+//! Calls that a server continues as a task, polled by whichever process drives the thread.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use super::stage::{Asked, Said, Stage, modern, tool};
 use super::{call, called, context, deferral_of, find, hub_of, resumed, shown, trusted, values};
 use crate::drive::{memory, task as asked_to};
 
-/// A server whose calls become tasks, which are found as the test says, look by look.
+/// A server whose calls become tasks with these states, poll by poll.
 async fn stage(looks: Vec<Value>) -> Stage {
     let looks = Mutex::new(looks.into_iter());
     Stage::start(move |asked| match asked.rpc() {
@@ -40,13 +40,13 @@ fn task(status: &str, more: Value) -> Value {
     task
 }
 
-/// The task that a call looks after.
+/// The id of the task that a call polls.
 fn watched(output: &ToolOutcome) -> String {
     let state: Value = serde_json::from_str(deferral_of(output).state.as_deref().unwrap()).unwrap();
     state["id"].as_str().unwrap().to_owned()
 }
 
-/// Goes on with a call whose time has come.
+/// Resumes a deferred call.
 async fn looked(tool: &Arc<dyn Tool>, output: &ToolOutcome, times: u32) -> ToolOutcome {
     let resumed = Some(ToolResumed { times, state: deferral_of(output).state.clone() });
     called(tool, CallContext { resumed, ..context() }, json!({ "text": "x" })).await
@@ -60,7 +60,7 @@ async fn a_task_is_looked_after_in_other_processes_and_asks_people() {
     let stage = stage(vec![
         task("working", json!({ "pollIntervalMs": 2_000, "statusMessage": "half of it" })),
         wants.clone(),
-        // The server takes a while until it has noticed.
+        // The server takes a while to notice the input.
         wants,
         task("working", json!({})),
         task("completed", json!({ "result": { "content": [{ "type": "text", "text": "built" }] } })),
@@ -116,7 +116,7 @@ async fn every_end_of_a_task_is_told() {
             task("failed", json!({ "error": { "code": -1, "message": "no disk" } })),
             "error: Tool error: the server's task has failed: no disk",
         ),
-        // How far it had come by then, nobody knows.
+        // How far the task had come is unknown.
         (task("cancelled", json!({})), "lost: the server has given its task up"),
         (
             task(
@@ -125,7 +125,7 @@ async fn every_end_of_a_task_is_told() {
             ),
             "error: Tool error: red",
         ),
-        // Nobody knows what became of it: that is not for the model to guess.
+        // The outcome is unknown, and the model must not guess it.
         (json!("unknown task"), "lost: the server no longer knows its task `t-1`: unknown task"),
     ];
     for (end, wanted) in ends {
@@ -158,7 +158,7 @@ async fn a_task_whose_inputs_are_refused_is_looked_at_again() {
     let asks = looked(&build, &begun, 1).await;
     let refused = resumed(&build, &asks, values(json!({ "n": 4 }))).await;
     assert_eq!(deferral_of(&refused).after_ms, 500, "the task itself says how it stands");
-    // It still wants the input: people are asked, who know nothing of what was refused but that it was.
+    // The server still requests the input: a person is asked, who only learns that an input was refused.
     let asks = looked(&build, &refused, 2).await;
     assert_eq!(shown(&asks), "asks: The server `stage` asks: Which branch?");
     let refused = resumed(&build, &asks, values(json!({ "n": 5 }))).await;
@@ -168,7 +168,7 @@ async fn a_task_whose_inputs_are_refused_is_looked_at_again() {
 
 #[tokio::test]
 async fn a_server_that_fails_to_tell_of_a_task_has_not_forgotten_it() {
-    // `-32603`, for whatever reason.
+    // `-32603`, for any reason.
     let stage = stage(Vec::new()).await;
     let hub = hub_of(&stage).await;
     let build = find(&hub, "build");
@@ -192,7 +192,7 @@ async fn a_look_that_fails_after_many_good_ones_is_soon_made_again() {
         pauses.push(deferral_of(&output).after_ms);
     }
     assert_eq!(pauses, [vec![30_000; 100], vec![300_000; 20]].concat());
-    // The server was there again: the next time that it is not is a first one.
+    // The server responded in between, so the next failure counts as the first.
     output = looked(&build, &output, 2_620).await;
     assert_eq!((deferral_of(&output).after_ms, &deferral_of(&output).state), (300_000, &begun));
     output = looked(&build, &output, 2_621).await;
@@ -228,9 +228,9 @@ async fn a_task_of_a_server_that_is_away_is_looked_after_later() {
     stage.says(|_: &Asked| Said::Status(503));
     let away = looked(&build, &begun, 1).await;
     assert_eq!((deferral_of(&away).after_ms, watched(&away)), (30_000, "t-1".to_owned()));
-    // It may be away for months: the call may be put off 10,000 times.
+    // It may be unreachable for months: the call has 10,000 deferrals.
     assert_eq!(deferral_of(&looked(&build, &begun, 9_000).await).after_ms, 3_600_000);
-    // One that is stopped in the middle is cancelled at the server.
+    // A task that is stopped in the middle is cancelled at the server.
     stage.says(move |asked| match asked.rpc() {
         "tasks/get" => Said::Stream(vec![super::stage::Step::Until(Arc::default())]),
         "tasks/cancel" => asked.result(json!({ "resultType": "complete" })),

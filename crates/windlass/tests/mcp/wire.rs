@@ -1,4 +1,4 @@
-//! The wires: headers, POST alone, HTTP+SSE. (LM-P1, LM-P2)
+//! The transports: headers, POST only, HTTP+SSE. (LM-P1, LM-P2)
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ fn tools() -> Value {
     json!([tool("once", json!({}))])
 }
 
-/// Gives another token each time, and counts what it was asked for.
+/// Provides another token each time, and counts the requests for headers.
 #[derive(Default)]
 struct Tokens {
     asked: AtomicU32,
@@ -63,7 +63,7 @@ async fn headers_are_asked_for_before_each_request_and_once_more_after_a_401() {
     let all: Vec<&str> = calls.iter().map(|asked| asked.header("x-token").unwrap()).collect();
     assert!(all[0] != all[1] && all.iter().all(|token| token.starts_with('t')), "{all:?}");
     assert!(stage.everything().iter().all(|asked| asked.header("x-fixed") == Some("f")));
-    // One that is refused twice is not tried a third time; a person has to look at the credentials.
+    // After two refusals there is no third attempt; a person must check the credentials.
     refuse_next.store(10, Ordering::SeqCst);
     let said = shown(&call(&once, json!({})).await);
     assert!(said.contains("refuses the credentials that it is given. Nothing was done"), "{said}");
@@ -75,7 +75,7 @@ async fn headers_are_asked_for_before_each_request_and_once_more_after_a_401() {
 async fn post_alone_keeps_no_session_and_opens_no_stream() {
     let script = |asked: &Asked| {
         legacy(asked, &tools()).unwrap_or_else(|| match asked.rpc() {
-            // Even a server that answers with a stream is understood.
+            // A server that answers with a stream is supported as well.
             "tools/call" => Said::Stream(vec![
                 Step::Event(json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": "x" } })),
                 asked.event("in"),
@@ -93,7 +93,7 @@ async fn post_alone_keeps_no_session_and_opens_no_stream() {
         "{asked:?}"
     );
 
-    // The same server, asked without that, has a session and a stream.
+    // Without that setting, the same server has a session and a stream.
     let stage = Stage::start(script).await;
     let hub = super::hub(server(Http::new(&stage.url))).await;
     assert_eq!(shown(&call(&find(&hub, "once"), json!({})).await), "ok: in");
@@ -194,7 +194,7 @@ async fn an_unreadable_event_of_streamable_http_ends_its_call() {
                     "]".repeat(5_000)
                 ),
             };
-            // The stream stays open: nothing but the event ends the call.
+            // The stream stays open, so only the event can end the call.
             Said::Stream(vec![Step::Named("message", event), Step::Until(Arc::default())])
         })
     };

@@ -1,4 +1,4 @@
-//! Answers of hostile and broken systems: bounded in bytes and time, and never taken for something else.
+//! Responses of hostile and broken systems: bounded in bytes and time, and never misinterpreted.
 
 use std::io::Write;
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn reply(row: &str) -> Reply {
     }
 }
 
-/// What becomes of a request that is answered in this way.
+/// The outcome of a request that gets this response.
 pub async fn told_of(row: String) -> String {
     let slow = row.contains("silence") || row.contains("informational");
     let far = Far::start(move |_| reply(&row)).await;

@@ -1,4 +1,4 @@
-//! A system elsewhere, which answers byte for byte what it is told to, also what no honest one would.
+//! A remote system that responds byte for byte as a test defines, including invalid responses.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What came of one request.
+/// A received request.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// `GET /path HTTP/1.1` and the headers, as they came.
+    /// The request line and the headers, as received.
     pub head: String,
     /// The body.
     pub body: String,
@@ -30,25 +30,25 @@ impl Asked {
     }
 }
 
-/// What is answered.
+/// A response.
 pub enum Reply {
     /// These bytes, then the end.
     Bytes(Vec<u8>),
-    /// These bytes, then others again and again.
+    /// These bytes, then the others repeated.
     Endless(Vec<u8>, Vec<u8>),
-    /// These bytes in pieces of this size.
+    /// These bytes in chunks of this size.
     Pieces(Vec<u8>, usize),
-    /// These bytes, and then nothing, without an end.
+    /// These bytes, then silence without an end.
     Silence(Vec<u8>),
 }
 
 impl Reply {
-    /// A whole answer.
+    /// A complete response.
     pub fn ok(media_type: &str, body: impl AsRef<[u8]>) -> Self {
         Self::with(200, &[("content-type", media_type)], body)
     }
 
-    /// A whole answer with this status and these headers.
+    /// A complete response with this status and these headers.
     pub fn with(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
         let mut bytes = format!("HTTP/1.1 {status} Said\r\ncontent-length: {}\r\n", body.len());
@@ -65,7 +65,7 @@ impl Reply {
     }
 }
 
-/// A system at an address of its own.
+/// A system on its own port.
 pub struct Far {
     pub address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -93,22 +93,22 @@ impl Far {
         Self { address, asked }
     }
 
-    /// An address of its own.
+    /// A URL of this system.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// The same by another name.
+    /// The same URL with another host name.
     pub fn named(&self, host: &str, path: &str) -> String {
         format!("http://{host}:{}{path}", self.address.port())
     }
 
-    /// What was asked.
+    /// The received requests.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 
-    /// The first lines of what was asked.
+    /// The request lines of the received requests.
     pub fn lines(&self) -> Vec<String> {
         self.asked().iter().map(Asked::line).collect()
     }
@@ -132,7 +132,7 @@ async fn read(stream: &mut TcpStream) -> Option<Asked> {
     }
 }
 
-/// Writing fails where the other side has heard enough.
+/// Writing fails if the client has stopped reading.
 async fn write(mut stream: TcpStream, reply: Reply) {
     match reply {
         Reply::Bytes(bytes) => {
@@ -154,7 +154,7 @@ async fn write(mut stream: TcpStream, reply: Reply) {
         }
         Reply::Silence(bytes) => {
             let _ = stream.write_all(&bytes).await;
-            // The other side hangs up.
+            // Until the client disconnects.
             let _ = stream.read(&mut [0; 16]).await;
         }
     }

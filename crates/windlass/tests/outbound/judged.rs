@@ -1,4 +1,4 @@
-//! Which addresses are called: each row is an address and what is said of it.
+//! Which addresses may be called: each row is an address and its outcome.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use windlass::outbound::{Host, Outbound, Ports, Reach};
 
 use super::{Far, Names, Reply, get, inside, way};
 
-/// Names of a world in which nothing is what it seems.
+/// Host names with misleading addresses.
 pub const NAMES: &[(&str, &[&str])] = &[
     ("localhost", &["127.0.0.1 ::1"]),
     ("sub.localhost", &["127.0.0.1"]),
@@ -21,7 +21,7 @@ pub const NAMES: &[(&str, &[&str])] = &[
     ("nothing.test", &[""]),
 ];
 
-/// What becomes of requests by the usual rules: nothing of it leaves.
+/// Asserts the outcomes under the default rules. No request is sent.
 async fn check(rows: &[(&str, &str)]) {
     let way = super::world();
     for (url, expected) in rows {
@@ -156,7 +156,7 @@ async fn what_settings_name_is_called_and_nothing_beside_it() {
 async fn a_name_cannot_mean_something_else_once_it_was_judged() {
     let far = Far::start(|_| Reply::ok("text/plain", "inside")).await;
     let url = far.named("turn.test", "/");
-    // Public and inside at once: only what is public would be called; here that is nothing.
+    // Public and internal at once: only the public ones would be called; here there is none.
     let names: &[(&str, &[&str])] = &[("turn.test", &["127.0.0.1 10.0.0.1 ::1", "127.0.0.1"])];
     let reach = Reach { ports: Ports::Any, ..Reach::default() };
     let turning = way(reach, names);
@@ -165,7 +165,7 @@ async fn a_name_cannot_mean_something_else_once_it_was_judged() {
         assert!(said.contains("internal_hosts"), "{said}");
     }
     assert!(far.asked().is_empty());
-    // Of two addresses, of which one may be called, only that one is: nothing listens there.
+    // Of two addresses, only the allowed one is called; nothing listens there.
     let names: &[(&str, &[&str])] = &[("turn.test", &["127.0.0.1 127.0.0.2", "127.0.0.2 127.0.0.1"])];
     let mixed = way(inside(&["127.0.0.2"]), names);
     for _ in 0..2 {
@@ -173,7 +173,7 @@ async fn a_name_cannot_mean_something_else_once_it_was_judged() {
         assert!(said.contains("cannot be reached"), "{said}");
     }
     assert!(far.asked().is_empty());
-    // One connection is one look-up: there is none between the judgement and the call.
+    // One connection makes one lookup: there is none between the judgement and the call.
     let names = Arc::new(Names::new(&[("turn.test", &["127.0.0.1", "10.0.0.1"])]));
     let once = Outbound::with_resolver(inside(&["127.0.0.1"]), names.clone());
     assert_eq!(get(&once, &url).await.unwrap().body.bytes, b"inside");

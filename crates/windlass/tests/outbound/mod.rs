@@ -1,4 +1,4 @@
-//! What leaves by the guard, and what does not.
+//! Which requests pass the guard.
 
 pub mod answers;
 mod far;
@@ -20,7 +20,7 @@ use windlass::outbound::{
 
 pub use far::{Asked, Far, Reply};
 
-/// Names that mean what a test says, one answer after the other; the last one stays.
+/// Names that resolve as a test defines, one result after another; the last one stays.
 #[derive(Default)]
 pub struct Names {
     known: HashMap<&'static str, Vec<Vec<IpAddr>>>,
@@ -34,7 +34,7 @@ impl Names {
         Self { known: known.collect(), asked: Mutex::default() }
     }
 
-    /// What was looked up.
+    /// The names that were looked up.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
@@ -51,18 +51,18 @@ impl Resolver for Names {
     }
 }
 
-/// Rules with these hosts inside, at any port.
+/// Rules with these hosts as internal, at any port.
 pub fn inside(hosts: &[&str]) -> Reach {
     let internal_hosts = hosts.iter().map(|host| host.parse().unwrap()).collect();
     Reach { internal_hosts, ports: Ports::Any, ..Reach::default() }
 }
 
-/// A way out by these rules, with these names.
+/// A client with these rules and names.
 pub fn way(reach: Reach, names: &[(&'static str, &[&str])]) -> Outbound {
     Outbound::with_resolver(reach, Arc::new(Names::new(names)))
 }
 
-/// A request that may take a second and bring 10,000 bytes.
+/// A request that may take a second and return 10,000 bytes.
 fn request(url: &str) -> Result<Request, Refusal> {
     let unread =
         |error: url_error::Error| Refusal::Unreadable { text: url.to_owned(), why: error.to_string() };
@@ -75,7 +75,7 @@ pub async fn get(way: &Outbound, url: &str) -> Result<Response, OutboundError> {
     way.send(request(url)?).await
 }
 
-/// A way out by the usual rules, at any port, in a world in which nothing is what it seems.
+/// A client with the default rules, at any port, with misleading names.
 pub fn world() -> Outbound {
     let names: Vec<_> = judged::NAMES.iter().filter(|(name, _)| *name != "nothing.test").copied().collect();
     way(Reach { ports: Ports::Any, ..Reach::default() }, &names)

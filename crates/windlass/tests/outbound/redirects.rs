@@ -1,4 +1,4 @@
-//! Redirects: each hop is judged, and what says who asks stays where it belongs.
+//! Redirects: each hop is judged, and credentials stay with their origin.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn by(outbound: &Outbound, method: Method, url: &str) -> impl Future<Output = St
 
 #[tokio::test]
 async fn each_hop_is_judged_as_the_first_address_was() {
-    // The first ones stay on this machine, should they be followed after all.
+    // The first ones stay on this machine, in case they are followed.
     let targets = [
         ("http://0x7f.2/", "loopback address 127.0.0.2"),
         ("http://169.254.169.254/latest/", "link-local"),
@@ -39,7 +39,7 @@ async fn each_hop_is_judged_as_the_first_address_was() {
         ("ftp://a.test/", "`ftp` addresses"),
         ("http://u:p@a.test/", "a user or a password"),
         ("http://[64:ff9b::1]/", "NAT64"),
-        // What is no address at all is no redirect.
+        // An invalid URL is not a redirect.
         ("http://[bad", "302 /0"),
     ];
     let far = Far::start(move |asked| {
@@ -74,7 +74,7 @@ async fn redirects_have_an_end() {
     let said = by(&way, Method::GET, &far.url("/round")).await;
     assert!(said.starts_with("more than 5 redirects, the last one to `http://127.0.0.1:"), "{said}");
     assert_eq!(far.lines().iter().filter(|line| line.ends_with("/round")).count(), 6);
-    // Unless it is asked for, none is followed.
+    // By default, none is followed.
     let response = way.send(request(&far.url("/0")).unwrap()).await.unwrap();
     assert_eq!((response.status.as_u16(), response.leads_to().unwrap().path()), (302, "/1"));
 }
@@ -142,7 +142,7 @@ async fn credentials_do_not_go_over_the_network_in_clear() {
         way.send(request).await.map(|response| response.status).map_err(|error| error.to_string())
     };
     assert!(send(&far.url("/")).await.is_ok());
-    // That it is inside, only its address says, which is known too late.
+    // Only the resolved address reveals that it is internal, which is known too late.
     let said = send(&far.named("a.test", "/")).await.unwrap_err();
     assert!(said.starts_with("credentials are not sent to `a.test` in clear"), "{said}");
     assert_eq!(far.asked().len(), 1);

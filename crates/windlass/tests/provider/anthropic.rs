@@ -1,5 +1,5 @@
-//! What comes out of the Anthropic wire: fragments by part (`~`), blocks with what is stored of the
-//! provider's items (`+`), stop and usage.
+//! Output of the Anthropic wire: fragments by part (`~`), blocks with the stored items of the provider (`+`), stop and
+//! usage.
 
 use super::transcript;
 

@@ -14,7 +14,7 @@ use super::{ALONE, answered, ask, call, config, model, name_of, place, read, tra
 
 const CLAUDE: &str = "bedrock/eu.anthropic.claude-sonnet-4-5-20250929-v1:0";
 
-/// The body of a request to a model, without what is the same in all of them.
+/// The body of a request to a model, without the parts common to all.
 async fn body(name: &str, edit: impl FnOnce(&mut ModelCall)) -> Value {
     sent("br-ok", name, |_| {}, edit).await.body
 }
@@ -102,13 +102,13 @@ async fn claude_is_marked_after_instructions_and_after_tools() {
     assert_eq!(marks(CLAUDE, CacheMarks::Short).await, (short.clone(), short, 2));
     assert_eq!(marks(CLAUDE, CacheMarks::Hour).await, (hour.clone(), hour, 2));
     assert_eq!(marks(CLAUDE, CacheMarks::Off).await, (Value::Null, Value::Null, 0));
-    // A model that does not take marks refuses the whole call.
+    // A model that does not accept marks rejects the whole call.
     for name in ["bedrock/amazon.nova-lite-v1:0", "bedrock/anthropic.claude-3-haiku-20240307-v1:0"] {
         assert_eq!(marks(name, CacheMarks::Short).await, (Value::Null, Value::Null, 0), "{name}");
     }
 }
 
-/// Asks with these variables and without a key of the configuration.
+/// Sends a request with these variables and without a configured key.
 async fn asked(
     variables: &'static [(&'static str, &'static str)],
 ) -> (Result<(), ModelError>, Vec<LoggedRequest>) {

@@ -1,4 +1,4 @@
-//! Models by name: providers, keys, and what is known beforehand.
+//! Models by name: providers, keys, and facts about models.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use windlass_machine::{FailureClass, Message, ModelName, Role, StopReason, ToolS
 
 use super::ALONE;
 
-/// Resolves a name with these variables and configurations and shows what came of it.
+/// Resolves a name with these variables and configurations, and formats the result.
 fn check(name: &str, variables: &[&'static str], providers: &[(&str, ProviderConfig)]) -> String {
     let variables = variables.to_vec();
     let mut builder = ProviderCatalog::builder()
@@ -116,13 +116,13 @@ fn a_configured_secret_does_not_follow_to_the_address_of_a_variable() {
     );
     assert!(found("house/m", &["HOUSE_BASE_URL"], header).contains("address in HOUSE_BASE_URL"));
 
-    // The key of a variable goes where a variable says, and a configured key to the address that stands beside it.
+    // A key from a variable is sent to the URL from a variable; a configured key is sent to the URL configured with it.
     let plain = ProviderConfig { lenient: false, ..ProviderConfig::default() };
     let reached = "openai/m over openai-responses";
     assert_eq!(found("openai/m", &["OPENAI_BASE_URL", "OPENAI_API_KEY"], plain), reached);
     let beside = ProviderConfig { base_url: Some("https://house.test/v1".to_owned()), ..with_key() };
     assert_eq!(found("openai/m", &["OPENAI_BASE_URL"], beside), reached);
-    // The variable says what is known anyhow.
+    // The variable repeats the default.
     let catalog = ProviderCatalog::builder()
         .variables(|name| (name == "OPENAI_BASE_URL").then(|| "https://api.openai.com/v1/".to_owned()))
         .provider("openai", with_key());

@@ -1,4 +1,4 @@
-//! Failures: each is typed, what had come before it is known, and nothing of it is taken for an end.
+//! Failures: each is classified, the output before it is known, and none of it counts as an end.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use windlass_machine::{Effort, FailureClass, ModelSettings, Reasoning};
 
 use super::{ask, call, kind_of, model, name_of, read, transcript};
 
-/// Asks a scenario and shows how it ended, fragments aside.
+/// Requests a scenario and formats its end, without fragments.
 async fn failure(scenario: &str) -> String {
-    // The stall time-out is far shorter; a call that hangs must fail the test and not hold it up.
+    // The stall timeout is far shorter. A call that hangs must fail the test and not block it.
     let ended = tokio::time::timeout(Duration::from_secs(10), transcript(scenario));
     let shown = ended.await.unwrap_or_else(|_| panic!("{scenario} hangs"));
     let last = shown.lines().last().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What a history looks like on each wire.
+//! The form of a history on each wire.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use windlass_machine::{Block, Content, Message, Role, ToolCall, ToolResult};
 use super::name_of;
 use super::request::sent;
 
-/// Who speaks in a body, message by message.
+/// The role of each message in a body.
 fn speakers(messages: &Value) -> Vec<&str> {
     messages.as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect()
 }
@@ -48,7 +48,7 @@ async fn roles_alternate_where_the_wire_wants_it_and_each_call_has_its_result() 
     };
     assert_eq!(answers(&anthropic["messages"][2]["content"]), 1);
     let gemini = sent("gem-ok", name_of(WireKind::Gemini), |_| {}, edit).await.body;
-    // This wire takes a message behind a result as one of its own.
+    // This wire accepts a message after a result as a separate one.
     assert_eq!(speakers(&gemini["contents"]), ["user", "model", "user", "user"]);
     assert_eq!(answers(&gemini["contents"][2]["parts"]), 1);
     let ids = |body: &Value| {
@@ -56,7 +56,7 @@ async fn roles_alternate_where_the_wire_wants_it_and_each_call_has_its_result() 
         [of(1, "functionCall"), of(2, "functionResponse")]
     };
     assert_eq!(ids(&gemini), ["call_1", "call_1"]);
-    // Models before Gemini 3 give no ids and take none.
+    // Models before Gemini 3 neither create nor accept ids.
     let older = sent("gem-ok", "gemini/gemini-2.5-flash", |_| {}, edit).await.body;
     assert_eq!(ids(&older), [Value::Null, Value::Null]);
     let chat = sent("oai-ok", name_of(WireKind::OpenaiChat), |_| {}, edit).await.body;

@@ -1,4 +1,4 @@
-//! The model adapter against a provider that replays hard cases of the real wires.
+//! The model adapter against a provider that replays difficult cases of the real wires.
 
 mod anthropic;
 #[cfg(feature = "bedrock")]
@@ -47,7 +47,7 @@ fn config(server: &ProviderServer, scenario: &str, kind: WireKind) -> ProviderCo
     }
 }
 
-/// The wire that a scenario speaks.
+/// The wire of a scenario.
 fn kind_of(scenario: &str) -> WireKind {
     match scenario.split('-').next() {
         Some("anth") => WireKind::Anthropic,
@@ -58,7 +58,7 @@ fn kind_of(scenario: &str) -> WireKind {
     }
 }
 
-/// The model that a scenario is asked for.
+/// The model name for a scenario.
 fn name_of(kind: WireKind) -> &'static str {
     match kind {
         WireKind::Anthropic => "anthropic/claude-opus-4-6",
@@ -83,7 +83,8 @@ fn model(
     catalog.resolve(&ModelName::from(name)).unwrap()
 }
 
-/// Runs one test of this program in a process of its own, where an SDK that reads the environment finds only this.
+/// Runs one test of this program in a separate process, where an SDK that reads the environment finds only these
+/// variables.
 fn alone(test: &str, home: &std::path::Path, variables: &[(&str, &str)]) {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
@@ -97,10 +98,10 @@ fn alone(test: &str, home: &std::path::Path, variables: &[(&str, &str)]) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}\n{output:?}");
 }
 
-/// Says that a test runs in such a process.
+/// Marks the process of such a test.
 const ALONE: &str = "WINDLASS_TEST_ALONE";
 
-/// Where the clouds' models are; no other variable is set.
+/// The location of the clouds' models; no other variable is set.
 fn place(variable: &str) -> Option<String> {
     match variable {
         "AWS_REGION" => Some("eu-west-1".to_owned()),
@@ -142,7 +143,7 @@ fn ask() -> Vec<Message> {
     vec![Message::text(Role::User, "What is the weather?")]
 }
 
-/// Reads a stream to its end: the fragments joined by part, and how it ended.
+/// Reads a stream to its end: the fragments joined by part, and the outcome.
 async fn read(model: &dyn Model, call: ModelCall) -> (Vec<String>, Result<Reply, ModelError>) {
     let mut stream = model.stream(call);
     let mut parts: Vec<String> = Vec::new();
@@ -173,7 +174,7 @@ async fn read(model: &dyn Model, call: ModelCall) -> (Vec<String>, Result<Reply,
     (parts, outcome.expect("a stream ends with a reply or an error"))
 }
 
-/// Asks a scenario and shows deltas, blocks, stop and usage as text.
+/// Requests a scenario and formats deltas, blocks, stop and usage.
 async fn transcript(scenario: &str) -> String {
     let server = ProviderServer::start().await.unwrap();
     let name = name_of(kind_of(scenario));
@@ -260,7 +261,7 @@ fn answered(mut messages: Vec<Message>, reply: &Reply) -> Vec<Message> {
     } else {
         messages.push(Message { role: Role::Tool, blocks: results });
     }
-    // What is recorded is what comes back after a crash.
+    // The recorded history is the one read after a crash.
     let recorded = serde_json::to_string(&messages).unwrap();
     serde_json::from_str(&recorded).unwrap()
 }

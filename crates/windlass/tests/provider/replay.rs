@@ -1,4 +1,4 @@
-//! The second step: what goes back to the provider of the first.
+//! The second step: the history that is sent back to the provider of the first.
 
 use serde_json::{Value, json};
 use windlass::models::WireKind;
@@ -6,7 +6,7 @@ use windlass::testing::provider::ProviderServer;
 
 use super::{answered, ask, call, kind_of, model, name_of, read};
 
-/// Takes a first step and a second one, and shows the assistant's side of the second request.
+/// Takes two steps, and formats the assistant's side of the second request.
 async fn replayed(scenario: &str) -> String {
     let server = ProviderServer::start().await.unwrap();
     let name = name_of(kind_of(scenario));
@@ -16,7 +16,7 @@ async fn replayed(scenario: &str) -> String {
     assistant_side(&server.requests()[1].body)
 }
 
-/// The assistant's items of a request and the results' ids, one a line.
+/// The assistant's items of a request and the results' ids, one per line.
 fn assistant_side(body: &Value) -> String {
     let mut lines = Vec::new();
     for key in ["messages", "input", "contents"] {
@@ -145,7 +145,7 @@ async fn gemini_signatures_go_back() {
     "#);
 }
 
-/// The history in a request's body, without the tail. On the chat wire a text alone is its part alone.
+/// The history in a request's body, without the tail. On the chat wire, a plain text equals a single text part.
 fn history(body: &Value, field: &str) -> Vec<Value> {
     let mut items = body[field].as_array().unwrap().clone();
     for content in items.iter_mut().filter_map(|item| item.get_mut("content")) {

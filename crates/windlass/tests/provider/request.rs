@@ -1,4 +1,4 @@
-//! What a request says: settings, marks, media, keys.
+//! The contents of a request: settings, marks, media, keys.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use windlass_machine::{
 
 use super::{ask, call, kind_of, model, name_of, read};
 
-/// Sends one request and shows what arrived.
+/// Sends one request and formats what arrived.
 pub async fn sent(
     scenario: &str,
     name: &str,
@@ -256,7 +256,7 @@ async fn an_answer_is_held_to_a_schema() {
     assert_eq!(gemini["generationConfig"]["responseMimeType"], "application/json");
 }
 
-/// A history with a picture, a PDF and a text file from a person, and a picture and a PDF from a tool.
+/// A history with an image, a PDF and a text file from a person, and an image and a PDF from a tool.
 fn media(call: &mut ModelCall) {
     let mut blob = |bytes: &'static [u8], media_type: &str| {
         let digest = Digest::of(bytes);
@@ -400,7 +400,7 @@ async fn other_endpoints_speak_the_messages_wire_too() {
     }
 }
 
-/// The request of a run whose steps are used up, after the model has spoken and called a tool.
+/// The request of a run at its step limit, after the model has replied with text and a call.
 fn last_request(name: &str) -> ModelRequest {
     let agent = Agent {
         name: "clerk".into(),

@@ -1,4 +1,4 @@
-//! Long streams, and streams that nobody wants any more.
+//! Long streams, and abandoned streams.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn a_long_stream_comes_whole() {
 async fn dropping_the_stream_closes_the_connection() {
     let server = ProviderServer::start().await.unwrap();
     let name = name_of(WireKind::Anthropic);
-    // Far more patience than the test has: what ends the connection must be the drop.
+    // A far longer timeout than the test has, so that only the drop can end the connection.
     let model =
         model(&server, "anth-ok-stall", name, |config| config.stall_timeout = Duration::from_secs(600));
     let mut stream = model.stream(call(name, ask()));

@@ -1,4 +1,4 @@
-//! Vertex: each maker's wire at the project's own address, signed in with the account's token.
+//! Vertex: each maker's wire at the project's URL, signed in with the account's token.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::{ALONE, answered, ask, call, model, place, read};
 
 const PROJECT: &str = "/v1/projects/house/locations/europe-west1";
 
-/// The wire is chosen by the model's name.
+/// Selects the wire by the model's name.
 fn by_name(config: &mut ProviderConfig) {
     config.wire = None;
     config.base_url = config.base_url.take().map(|base| base.trim_end_matches("/v1").to_owned());
@@ -132,7 +132,7 @@ fn a_project_is_needed_and_the_list_is_the_clouds_own() {
     assert!(info("vertex/claude-haiku-4-5@20251001").price.is_some());
 }
 
-/// Asks without a token of the configuration.
+/// Sends a request without a configured token.
 async fn asked() -> (Result<(), ModelError>, Vec<LoggedRequest>) {
     let server = ProviderServer::start().await.unwrap();
     let name = "vertex/gemini-2.5-flash";
@@ -187,7 +187,7 @@ async fn nobody() {
     }
     let (outcome, requests) = asked().await;
     let error = outcome.unwrap_err();
-    // The machine's own account was asked last, and its server is not there: for all we know, not yet.
+    // The machine's account was tried last, and its server is unreachable, possibly only for now.
     assert_eq!(error.class, FailureClass::Transient);
     assert!(error.message.starts_with("no Google Cloud credentials: "), "{error}");
     assert!(error.message.contains("\nrun `gcloud auth application-default login`"), "{error}");

@@ -24,7 +24,7 @@ async fn beside_another() -> (tempfile::TempDir, Other, SocketBus) {
     (folder, other, SocketBus::open(node, owners).unwrap())
 }
 
-// Reading what the other process says holds up a thread, and the bus needs one meanwhile.
+// Reading the other process's output blocks a thread, and the bus needs one meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_processs_stream_is_followed_and_woken() {
     let (_folder, mut other, bus) = beside_another().await;
@@ -44,7 +44,7 @@ async fn another_processs_stream_is_followed_and_woken() {
             assert_eq!(*next(follower).await, fragment(3, number));
         }
     }
-    // The wake went to the owner, not to this process.
+    // The wake was sent to the owner, not to this process.
     let mine = tokio::time::timeout(Duration::from_millis(50), bus.wakes().next()).await;
     assert!(mine.is_err(), "{mine:?}");
 }
@@ -77,7 +77,7 @@ async fn followers_stay_when_the_owner_dies() {
         assert_eq!(*next(&mut follower).await, fragment(3, number));
     }
     other.kill();
-    // The next owner has no socket: the journal's head is what the watcher learns.
+    // The next owner has no socket, so the watcher only learns the journal's head.
     let head = claimed(&heir, &thread).await;
     heir.append(batch(&thread, head, &["a", "b"])).await.unwrap();
     assert_eq!(*next(&mut follower).await, Signal::Appended { seq: Seq(2), events: [].into(), status: None });

@@ -1,4 +1,4 @@
-//! Blobs go when nothing names them any more, and never before.
+//! Blobs are deleted once nothing names them, and never before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,7 +20,7 @@ use super::WITHOUT_ROWS;
 
 const HOUR_MS: u64 = 60 * 60 * 1000;
 
-/// A store and what its clock says.
+/// A store and its clock.
 struct World {
     folder: tempfile::TempDir,
     clock: Arc<ManualClock>,
@@ -47,7 +47,7 @@ impl World {
         self.store.as_ref().unwrap()
     }
 
-    /// Appends an event that names a blob; a small one travels with it.
+    /// Appends an event that names a blob; a small blob is part of the append.
     async fn name(&self, thread: &ThreadId, blob: &(BlobRef, Bytes)) {
         let head = claimed(self.store(), thread).await;
         let mut named = naming(batch(thread, head, &[]), &blob.0);
@@ -99,7 +99,7 @@ async fn a_deleted_threads_blobs_go_with_it_and_shared_ones_with_the_last() {
             world.store().put(&shared.0, shared.1.clone()).await.unwrap();
             world.name(&thread(at), &shared).await;
         }
-        // What is stored may be about to be named, for a day.
+        // For a day, a stored blob may still be named.
         world.clock.advance_ms(25 * HOUR_MS);
         world.store().delete(&thread(0)).await.unwrap();
         assert!(world.has(&shared).await, "another thread names it");
@@ -144,7 +144,7 @@ async fn what_was_stored_lately_is_kept_until_a_day_later() {
         world.clock.advance_ms(23 * HOUR_MS);
         world.reopen().await;
         assert!(world.has(&fresh).await);
-        // Stored again: the day begins anew.
+        // Stored again, which restarts the day.
         world.store().put(&fresh.0, fresh.1.clone()).await.unwrap();
         world.clock.advance_ms(2 * HOUR_MS);
         world.store().delete(&thread(0)).await.unwrap();
@@ -196,7 +196,7 @@ async fn a_store_of_before_learns_what_its_journals_name() {
         ALTER TABLE snapshots DROP COLUMN checksum; DROP INDEX threads_timed; PRAGMA user_version = 1";
     execute(world.folder.path(), &format!("{WITHOUT_ROWS}{older}")).await;
     world.reopen().await;
-    // A later thread that shares it must not take it along.
+    // Deleting a later thread that shares the blob must not delete it.
     world.name(&thread(2), &old).await;
     world.clock.advance_ms(25 * HOUR_MS);
     world.store().delete(&thread(2)).await.unwrap();
@@ -211,17 +211,17 @@ async fn execute(folder: &Path, sql: &str) {
     database.close().await.unwrap();
 }
 
-/// What may happen, each a step after which a process may die.
+/// The possible steps; the process may die after each.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Stored, to be named later; where the process dies in between, by nobody.
+    /// Stores a blob that is named later, or never, if the process dies in between.
     Put(usize),
-    /// Named by a thread, where it was stored lately or comes along.
+    /// A thread names a blob that was stored recently or is part of the append.
     Name(usize, usize),
     Delete(usize),
     Wait(u64),
     Reopen,
-    /// A collection that dies after it has deleted files and before its transaction ends.
+    /// A collection that dies after deleting files and before its transaction ends.
     DieCollecting,
 }
 
@@ -236,7 +236,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Plays the steps against the plainest bookkeeping there is.
+/// Plays the steps against a minimal model.
 async fn play(steps: Vec<Step>) {
     let mut world = World::new().await;
     let mut named: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What disks and other builds do to a store.
+//! Damaged disks, and stores of other builds.
 
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
@@ -73,7 +73,7 @@ async fn a_damaged_page_is_told_with_a_way_out() {
     let path = folder.path().join("windlass.db");
     let mut file = std::fs::File::options().write(true).open(&path).unwrap();
     let pages = file.metadata().unwrap().len() / PAGE_BYTES;
-    // The later half holds nothing but events.
+    // The second half of the file contains only events.
     for page in pages / 2..pages {
         file.seek(SeekFrom::Start(page * PAGE_BYTES)).unwrap();
         file.write_all(&[0x5a; PAGE_BYTES as usize]).unwrap();
@@ -283,7 +283,7 @@ async fn a_damaged_blob_is_an_error_never_other_bytes() {
         }
         let error = Blobs::get(&store, &digest).await.unwrap_err();
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
-        // Storing the right bytes again heals it.
+        // Storing the right bytes again repairs it.
         Blobs::put(&store, &blob, bytes.clone()).await.unwrap();
         assert_eq!(Blobs::get(&store, &digest).await.unwrap(), Some(bytes));
     }
@@ -312,13 +312,13 @@ async fn a_commit_is_on_disk_before_it_is_answered() {
         let folder = tempfile::tempdir().unwrap();
         let options = StoreOptions { durability, ..StoreOptions::default() };
         let store = SqliteStore::open(folder.path(), options, Arc::new(SystemClock::new())).await.unwrap();
-        // Read from the connection that writes: the check fails if the database may lose what was acknowledged.
+        // Read on the writing connection: the check fails if the database may lose acknowledged commits.
         let checked = store.check().await.unwrap();
         assert!(checked.contains(said), "{checked}");
     }
 }
 
-/// Flips one bit of the database's bytes, in the text of an event.
+/// Flips one bit of the database, in the text of an event.
 fn flip_bit(store: &Path, text: &str) {
     let path = store.join("windlass.db");
     let mut bytes = std::fs::read(&path).unwrap();
@@ -335,7 +335,7 @@ async fn a_changed_bit_of_an_event_is_damage() {
     assert!(said.contains("3 events match their checksums"), "{said}");
     drop(store);
     execute(folder.path(), "PRAGMA wal_checkpoint(TRUNCATE)").await;
-    // The text stays JSON, and the event an event.
+    // The text stays valid JSON, and the event a valid event.
     flip_bit(folder.path(), "xxxxxxxx");
     let store = open(folder.path()).await;
     for error in [store.read(&thread(), Seq(0), 10).await.unwrap_err(), store.check().await.unwrap_err()] {
@@ -343,7 +343,7 @@ async fn a_changed_bit_of_an_event_is_damage() {
         assert!(why.contains("its bytes do not match their checksum"), "{why}");
         assert!(why.contains("backup"), "{why}");
     }
-    // The same bytes at another place are damage too.
+    // The same bytes at another position are damage too.
     let swapped = "UPDATE events SET (body, checksum) = (SELECT body, checksum FROM events AS other \
         WHERE other.position = events.position + 1) WHERE position & 4294967295 = 2";
     execute(folder.path(), swapped).await;
@@ -379,7 +379,7 @@ async fn a_folder_whose_database_is_missing_is_no_new_store() {
         );
         assert!(!folder.path().join("windlass.db").exists());
     }
-    // A store that was opened once, and one whose folder was made beforehand, are opened.
+    // A store that was opened before, and one whose folder existed before, can be opened.
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("blobs")).unwrap();
     open(folder.path()).await.unwrap();

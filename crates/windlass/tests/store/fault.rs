@@ -1,4 +1,4 @@
-//! The faults that the store in memory injects.
+//! The faults that the in-memory store injects.
 
 use windlass::memory::{AppendFault, MemoryStore};
 use windlass::port::blob::Blobs;
@@ -112,7 +112,7 @@ async fn a_record_that_cannot_be_read_is_told_and_can_be_replaced() {
     unreadable_and_replaced(&store).await;
 }
 
-/// What a store does with an unreadable record of two.
+/// How a store handles an unreadable record among two.
 pub(super) async fn unreadable_and_replaced(records: &dyn Records) {
     for error in [
         records.get("grant", "a").await.unwrap_err(),

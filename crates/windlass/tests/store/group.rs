@@ -43,7 +43,7 @@ async fn two_hundred_threads_append_at_once_and_a_stale_one_fails_alone() {
     store.check().await.unwrap();
 }
 
-/// A connection that has the write lock, as another process might.
+/// A connection that holds the write lock, as another process might.
 async fn locked(folder: &Path) -> SqliteConnection {
     let path = format!("sqlite://{}", folder.join("windlass.db").display());
     let mut other = SqliteConnection::connect(&path).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_refused_one_leaves_nothing_and_does_not_disturb_its_group() {
     };
     let mode = RecordChange::put("mode", "b", "alice", "ask".into(), Expect::Absent);
     let mut other = locked(folder.path()).await;
-    // All of them wait behind the lock, and are then one group.
+    // All of them wait for the lock, and then form one group.
     let (done, refused, conflict, applied, also_done, _) = tokio::join!(
         reserving(&first, 4, grant(2, Expect::Version(1))),
         reserving(&too_much, 7, grant(3, Expect::Version(2))),
@@ -102,7 +102,7 @@ async fn an_append_does_not_hold_up_its_thread_while_another_process_writes() {
     let head = claimed(&store, &thread).await;
     let mut other = locked(folder.path()).await;
     let unlock = async { sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap() };
-    // On one thread: were the append to wait for the lock there, nobody would give it back.
+    // On a single thread: if the append waited for the lock there, the lock would never be released.
     let (appended, _) = tokio::join!(store.append(batch(&thread, head, &["a"])), unlock);
     assert_eq!(appended.unwrap(), Seq(1));
 }
@@ -129,7 +129,7 @@ async fn what_was_sent_before_the_store_closed_is_written() {
         let store = open(folder.path()).await;
         let head = claimed(&store, &thread).await;
         let mut other = locked(folder.path()).await;
-        // Polled once, so that it is in the queue, and then given up: its outcome is unknown to the caller.
+        // Polled once, so that it is queued, and then dropped: its outcome is unknown to the caller.
         let append = store.append(batch(&thread, head, &["a"]));
         assert!(futures::poll!(std::pin::pin!(append)).is_pending());
         sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();

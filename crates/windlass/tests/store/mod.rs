@@ -1,4 +1,4 @@
-//! The store: suites on every implementation, and what only processes and disks can show.
+//! The store: suites for every implementation, and tests that need processes and disks.
 
 mod bus;
 mod clocks;
@@ -16,7 +16,7 @@ use windlass::clock::{ManualClock, SystemClock};
 use windlass::sqlite::{SqliteStore, StoreOptions};
 use windlass_machine::Timestamp;
 
-/// Undoes the newest migration: a store of the version before it, apart from its number.
+/// Undoes the newest migration: a store of the previous version, except for its version number.
 const WITHOUT_ROWS: &str = "DROP INDEX runs_active_by_owner; ALTER TABLE threads DROP COLUMN forked_from; \
     ALTER TABLE threads DROP COLUMN forked_until; DROP INDEX runs_uncounted; DROP INDEX runs_by_time; \
     ALTER TABLE runs DROP COLUMN counted; ALTER TABLE threads DROP COLUMN asks; DROP TABLE record_owners; DROP TABLE usage; DROP TABLE usage_threads; \
@@ -25,7 +25,7 @@ const WITHOUT_ROWS: &str = "DROP INDEX runs_active_by_owner; ALTER TABLE threads
     DROP TRIGGER titles_kept; DROP TABLE title_parts; DROP TABLE titles; \
     DROP TRIGGER standings_kept; DROP TABLE standings; ";
 
-/// A clock at a fixed time; another seed draws other ids.
+/// A clock at a fixed time; another seed generates other ids.
 fn clock(seed: u64) -> Arc<ManualClock> {
     Arc::new(ManualClock::new(Timestamp(1_700_000_000_000), seed))
 }

@@ -45,20 +45,20 @@ impl Other {
         Self { child, lines }
     }
 
-    /// What it says next; `None` once it has ended.
+    /// Its next line of output; `None` once it has ended.
     pub fn says(&mut self) -> Option<String> {
         let said = |line: String| Some(line.split_once(SAYS)?.1.to_owned());
         self.lines.by_ref().map_while(Result::ok).find_map(said)
     }
 
-    /// Kills it without a warning, and waits until it is gone.
+    /// Kills it without notice, and waits until it is gone.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     fn signal(&self, signal: i32) {
-        // SAFETY: a plain system call on a process that this one started and has not waited for.
+        // SAFETY: a plain system call on a child process that has not been reaped.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 }
@@ -70,7 +70,7 @@ impl Drop for Other {
     }
 }
 
-/// The other process's program; without a role in the environment it is nobody's and does nothing.
+/// The program of the other process; without a role in the environment it does nothing.
 #[tokio::test]
 async fn other() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -100,10 +100,10 @@ async fn other() {
     }
 }
 
-/// What several spenders may take together.
+/// The common limit of several spenders.
 const CAP: u64 = 1_000;
 
-/// Takes 3 of a budget at a time until there is no room; returns how often there was.
+/// Takes 3 of a budget at a time until there is no room. Returns how often there was.
 async fn spend(store: &SqliteStore, thread: &ThreadId, mut head: Head) -> u64 {
     for number in 0.. {
         let mut batch = batch(thread, head, &["a"]);
@@ -156,7 +156,7 @@ async fn a_stopped_process_keeps_its_threads() {
     for _ in 0..3 {
         assert!(matches!(store.claim(&thread).await.unwrap(), Claim::Held { .. }));
     }
-    // Others go on meanwhile.
+    // Other operations continue meanwhile.
     let head = claimed(&store, &"another".into()).await;
     store.append(batch(&"another".into(), head, &["a"])).await.unwrap();
     other.signal(libc::SIGCONT);
@@ -199,7 +199,7 @@ async fn what_was_acknowledged_survives_a_kill() {
     let mut other = Other::start("writer", folder.path());
     while other.says().expect("it writes on") != "300" {}
     other.signal(libc::SIGKILL);
-    // What it had said before it died was acknowledged before.
+    // Everything it printed before it died was acknowledged.
     let mut acknowledged = 300;
     while let Some(said) = other.says() {
         acknowledged = said.parse().unwrap();
@@ -244,7 +244,8 @@ async fn a_folder_that_cannot_be_written_to_is_told() {
     set(parent.path(), 0o755);
     let folder = parent.path().join("store");
     drop(open(&folder).await);
-    // Rights do not bind root: there the other process is nobody, who needs a way to the program.
+    // Permissions do not bind root. There, the other process runs as the user `nobody`, who needs access to the
+    // program.
     let program = parent.path().join("program");
     std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let mut command = Command::new(&program);

@@ -1,4 +1,4 @@
-//! `Bash` on the kernel that runs the tests, with commands that mean no good.
+//! `Bash` on the kernel that runs the tests, with malicious commands.
 
 use std::fs;
 use std::io::Read;
@@ -26,7 +26,7 @@ mod processes;
 mod room;
 mod scratch;
 
-/// A folder to work in, one beside it that commands should not see, and the tools.
+/// A working folder, an adjacent folder that commands must not see, and the tools.
 pub struct Shell {
     _root: TempDir,
     inside: PathBuf,
@@ -41,7 +41,7 @@ impl Shell {
     }
 
     fn with(change: impl FnOnce(&mut BashSettings, &Path)) -> Self {
-        // Not where commands may write: the system's own temporary folder is as foreign to them as any other.
+        // Not a place that commands may write: the system's temporary folder is as inaccessible as any other.
         let root = tempfile::tempdir().unwrap();
         let top = fs::canonicalize(root.path()).unwrap();
         let (inside, outside) = (top.join("inside"), top.join("outside"));
@@ -69,7 +69,7 @@ impl Shell {
         show(&run(&*self.tool(tool), self.context(), arguments))
     }
 
-    /// Runs a command; `<outside>` in it is the folder that it should not see.
+    /// Runs a command; `<outside>` in it is replaced by the inaccessible folder.
     fn says(&self, command: &str) -> String {
         let command = command.replace("<outside>", self.outside.to_str().unwrap());
         let said = self.call("Bash", json!({"command": command}));
@@ -77,7 +77,7 @@ impl Shell {
             .replace(self.inside.to_str().unwrap(), "<inside>")
     }
 
-    /// The command is refused what it wants, and says so itself.
+    /// Asserts that the command fails and reports the failure itself.
     #[track_caller]
     fn refused(&self, command: &str) {
         let said = self.says(command);
@@ -87,7 +87,7 @@ impl Shell {
     }
 }
 
-/// Processes of this machine whose command line holds a text.
+/// The number of processes whose command line contains a text.
 fn alive(marker: &str) -> usize {
     let of = |entry: &fs::DirEntry| {
         let mut line = String::new();
@@ -98,14 +98,14 @@ fn alive(marker: &str) -> usize {
     fs::read_dir("/proc").unwrap().flatten().filter(of).count()
 }
 
-/// Until nobody with the marker is left: a process that was killed takes a moment to go.
+/// Waits until no process with the marker is left: a killed process takes a moment to go.
 #[track_caller]
 fn gone(marker: &str) {
     for _ in 0..6_000 {
         if alive(marker) == 0 {
             return;
         }
-        std::thread::sleep(Duration::from_millis(5)); // tidy: sleep a killed process says to nobody that it is gone
+        std::thread::sleep(Duration::from_millis(5)); // tidy: sleep the end of a killed process sends no notification
     }
     panic!("`{marker}` is still there");
 }
@@ -160,7 +160,7 @@ fn a_command_has_a_clean_environment() {
         assert!(known.contains(&name), "{name}");
     }
     assert!(said.contains("CARGO_MANIFEST_DIR") && !said.contains("CARGO_PKG_NAME"));
-    // Nothing that this process has open is open to it.
+    // None of this process's open files is accessible to it.
     assert_eq!(shell.says("ls /proc/self/fd | wc -l"), "ok: 4");
 }
 
@@ -193,7 +193,7 @@ fn files_outside_are_out_of_reach() {
     }
     assert_eq!(fs::read_to_string(shell.outside.join("secret.txt")).unwrap(), "SECRET");
     assert_eq!(fs::read_dir(&shell.outside).unwrap().count(), 1);
-    // What it needs is there.
+    // The standard variables are set.
     assert_eq!(
         shell.says("cat /etc/passwd | head -c 4; date >/dev/null; echo; ls /usr >/dev/null && echo ok"),
         "ok: root\nok"
@@ -208,7 +208,7 @@ fn what_is_opened_is_open_and_no_more() {
     let shell = Shell::with(|settings, outside| settings.sandbox.write = vec![outside.to_owned()]);
     assert_eq!(shell.says("echo x > <outside>/y && cat <outside>/y"), "ok: x");
     shell.refused("cat /etc/shadow");
-    // Without a sandbox it is any program of the user's; it still ends as a whole.
+    // Without a sandbox it runs as any program of the user; it still ends as a whole.
     let shell = Shell::with(|settings, _| settings.sandbox.isolation = Isolation::Off);
     assert_eq!(shell.says("cat <outside>/secret.txt"), "ok: SECRET");
 }
@@ -245,7 +245,7 @@ fn the_network_is_out_of_reach_unless_it_is_allowed() {
     let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo connected");
     let shell = Shell::new();
     shell.refused(&connect);
-    // A socket that is a file would ask a program outside.
+    // A Unix socket would let it instruct a program outside.
     let path = shell.inside.join("x.sock");
     let _unix = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let ask = "curl --no-progress-meter --max-time 5 --unix-socket x.sock http://x/";
@@ -314,7 +314,7 @@ fn a_command_that_is_cancelled_is_asked_and_then_killed() {
     }
 }
 
-/// A call that is dropped where it stands, as the driver drops one that does not end.
+/// A call is dropped, as the driver drops one that does not end.
 #[test]
 fn a_command_that_nobody_waits_for_any_more_is_killed() {
     let shell = Shell::new();
@@ -370,7 +370,7 @@ fn a_command_in_the_background_is_read_and_ended() {
     gone(&marker);
     assert!(read(0).starts_with("ok: one\n") && read(0).contains("[stopped; read on from "));
     assert_eq!(call("KillBash", json!({"id": id})), format!("ok: `{id}` has ended before: stopped"));
-    // Another process knows nothing of it, and says why.
+    // Another process does not know the command, and says why.
     let unknown = format!(
         "error: there is no command `{id}` in the background here (there are none); commands end with the process that \
          runs them, those that ended long ago are forgotten, and one that another process runs is for people to end"
@@ -390,7 +390,7 @@ fn a_command_in_the_background_is_read_and_ended() {
     assert!(call("Bash", json!({"command": "true", "run_in_background": true})).starts_with("ok: "));
 }
 
-/// A program may set less than a second; the model's own wish is then held to that.
+/// A program may set less than a second, which limits the model's requested time too.
 #[test]
 fn a_short_time_of_the_settings_holds_whatever_is_wished() {
     let shell = Shell::with(|settings, _| settings.timeout_ms = 300);
@@ -414,10 +414,10 @@ fn a_store_in_reach_of_commands_is_refused() {
         settings.sandbox.read = vec![outside.to_owned()];
     });
     assert!(said.contains("`<outside>/store` lies in `<outside>`"), "{said}");
-    // What every command sees of the system is no place either.
+    // A system folder that every command sees is no place for the store either.
     let said = refused(&|settings, _| hides(settings, "/usr/local/share/windlass/store".into()));
     assert!(said.contains("`/usr/local/share/windlass/store` lies in `/usr`, which commands see"), "{said}");
-    // A folder that lies in the store is its own alone.
+    // A folder inside the store that belongs to the thread is accepted.
     assert_eq!(refused(&|settings, outside| hides(settings, outside.join(".."))), "ok: x");
 }
 
@@ -433,11 +433,11 @@ fn a_kernel_that_holds_nothing_is_refused_by_the_name_of_the_setting() {
     for isolation in [Isolation::Preferred, Isolation::Off] {
         assert_eq!(Sandbox { isolation, ..Sandbox::default() }.check(bare), Ok(()));
     }
-    // The kernel that runs the tests is one that holds: what they show is shown.
+    // The kernel that runs the tests supports everything, so the tests are meaningful.
     assert_eq!(support().missing(), "");
 }
 
-/// The process dies in the middle: the kernel ends its commands, and what they have started.
+/// The process dies in the middle: the kernel ends its commands and their descendants.
 #[test]
 fn a_command_ends_with_the_process_that_runs_it() {
     let root = tempfile::tempdir().unwrap();
@@ -459,7 +459,7 @@ fn a_command_ends_with_the_process_that_runs_it() {
     gone(&marker);
 }
 
-/// The other process's program; without a folder in the environment it is nobody's and does nothing.
+/// The program of the other process; without a folder in the environment it does nothing.
 #[test]
 fn other() {
     let Some(folder) = std::env::var_os("WINDLASS_TEST_FOLDER").map(PathBuf::from) else { return };

@@ -1,4 +1,4 @@
-//! Folders copied into others: what a copy has, what it leaves out, and what is refused.
+//! Folders copied into others: the content of a copy, what is skipped, and what is rejected.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -30,7 +30,7 @@ impl Pair {
         let folder = |of: &tempfile::TempDir| WorkingFolder::open(of.path()).unwrap();
         let counted = folder(&self.old).content(limits, since);
         let copied = folder(&self.old).copy_into(&folder(&self.new), limits, since);
-        // What is counted before is what is copied.
+        // What was counted before equals what is copied.
         match (&counted, &copied) {
             (Ok(counted), Ok(copied)) => assert_eq!(counted, copied),
             (Err(counted), Err(copied)) => assert_eq!(counted.to_string(), copied.to_string()),
@@ -66,7 +66,7 @@ fn a_copy_has_the_files_with_their_permissions_and_times() {
     assert_eq!(content.modified_since, [PathBuf::from("closed/a.txt")]);
     assert_eq!((pair.read("bin/run.sh"), pair.read("closed/a.txt")), ("#!/bin/sh\n".into(), "a".into()));
     let new = |path: &str| pair.new.path().join(path);
-    // A set-user bit is given to no copy.
+    // The set-user bit is not copied.
     assert_eq!(["bin/run.sh", "closed/a.txt", "closed"].map(|it| mode(&new(it))), [0o755, 0o440, 0o550]);
     assert_eq!(fs::metadata(new("bin/run.sh")).unwrap().modified().unwrap(), past);
     assert!(new("empty").is_dir());
@@ -81,7 +81,7 @@ fn a_file_with_an_old_time_is_changed_if_its_folder_was_there_before() {
         Duration::new(found.ctime().cast_unsigned(), found.ctime_nsec() as u32)
     };
     let kept = pair.write("kept.txt", "k");
-    // The file system's clock ticks.
+    // Waits for a tick of the file system's clock.
     let since = loop {
         let later = changed(&pair.write("later.txt", "l"));
         if later > changed(&kept) {
@@ -145,7 +145,7 @@ fn what_cannot_be_copied_is_left_out_by_name() {
     let content = pair.copy(&CopyLimits::default(), None).unwrap();
     let mut names: Vec<_> = content.left_out.iter().map(|it| it.path.display().to_string()).collect();
     names.sort();
-    // The superuser reads it all the same.
+    // Root can still read it.
     let is_read = File::open(&closed).is_ok();
     assert_eq!(names, if is_read { vec!["socket"] } else { vec!["closed.txt", "socket"] });
     let why = &content.left_out.iter().find(|it| it.path.ends_with("socket")).unwrap().why;

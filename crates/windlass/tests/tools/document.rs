@@ -1,4 +1,4 @@
-//! Documents that `Read` hands to the reader process: PDF and Word, honest and hostile.
+//! Documents that `Read` passes to the reader process: PDF and Word, ordinary and hostile.
 
 use std::io::{Read, Write};
 
@@ -77,7 +77,7 @@ fn a_pdf_is_read_page_by_page() {
     check(&file, json!({"offset": 3}), beyond);
 }
 
-/// Two pages, of which the first harms the parser; then the error of the whole read or the text of the first page.
+/// Two pages, the first of which harms the parser. Asserts the error of the whole read or the text of the first page.
 fn check_hostile(file: Vec<u8>, first: &str) {
     let desk = Desk::new();
     desk.put("file", file);
@@ -86,7 +86,7 @@ fn check_hostile(file: Vec<u8>, first: &str) {
         answer.starts_with(&format!("ok: [page 1 of 2]\n[this page cannot be read: {first}")),
         "{answer}"
     );
-    // The second page is in the same answer, or can be read by itself.
+    // The second page is in the same answer, or can be read separately.
     let rest = desk.show("Read", json!({"file_path": "file", "offset": 2}));
     assert!(answer.contains("Second page") || answer.ends_with("continue with offset 2]"), "{answer}");
     assert_eq!(rest, "ok: [page 2 of 2]\nSecond page");
@@ -113,14 +113,14 @@ fn wide_fields(width: u64) -> Vec<u8> {
     bytes
 }
 
-/// A stream of `size` blanks, packed.
+/// A compressed stream of `size` spaces.
 fn packed(size: usize) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     std::io::copy(&mut std::io::repeat(b' ').take(size as u64), &mut encoder).unwrap();
     encoder.finish().unwrap()
 }
 
-/// A page whose content unpacks to `size` bytes.
+/// A page whose content decompresses to `size` bytes.
 fn bomb(size: usize) -> Vec<u8> {
     let content = packed(size);
     let head = format!("<</Filter/FlateDecode/Length {}>>\nstream\n", content.len());
@@ -163,7 +163,7 @@ fn without_a_reader_documents_are_refused() {
             Reader::program("/nowhere/reader"),
             "the document reader `/nowhere/reader` cannot be started: No such file",
         ),
-        // A program that is none.
+        // A program that is no reader.
         (Reader::program("/bin/true"), "it is damaged, or needs more than"),
     ] {
         let desk = Desk {

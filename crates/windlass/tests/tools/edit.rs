@@ -1,4 +1,4 @@
-//! `Edit`: uniqueness, line ends, what it reports.
+//! `Edit`: uniqueness, line endings, and its report.
 
 use serde_json::json;
 

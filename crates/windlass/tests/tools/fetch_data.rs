@@ -1,4 +1,4 @@
-//! `FetchData`: parts of a long result.
+//! `FetchData`: parts of an offloaded result.
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -61,7 +61,7 @@ fn an_answer_has_a_size_and_says_how_to_go_on() {
         }
     }
     assert!(read == text);
-    // What is too long for an answer is read in pieces.
+    // An item that is too long for an answer is read in pieces.
     let long = format!("short\n{}\nlast", "é".repeat(20_000));
     check(&long, json!({}), "ok: short\n[0 to 1 of 3 lines; go on with offset=1]");
     let first = "é".repeat(16_384);

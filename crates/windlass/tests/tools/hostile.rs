@@ -1,4 +1,4 @@
-//! What a hostile or confused model may send, beyond the table of hostile inputs: races, and settings of their own.
+//! Input of hostile or confused models, beyond the table of hostile inputs: races, and cases with special settings.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ use windlass::tool::{ProtectedPaths, WorkingFolder};
 
 use super::Desk;
 
-/// A folder with everything in it that should not be there.
+/// A folder with everything that should not be accessible.
 pub fn trap() -> Desk {
     let desk = Desk::with(|folder| {
         let store = folder.path().join("store");
@@ -82,7 +82,7 @@ fn check(rows: &[((&'static str, Value), &str)]) {
     assert_eq!(snapshot(&desk), before, "something was changed");
 }
 
-/// What must not change: the files outside, the store, and what is protected.
+/// What must not change: the files outside, the store, and protected files.
 pub fn snapshot(desk: &Desk) -> Vec<(String, String)> {
     let mut paths: Vec<_> = fs::read_dir(&desk.outside).unwrap().map(|entry| entry.unwrap().path()).collect();
     let watched = [
@@ -106,7 +106,7 @@ fn names_that_are_no_text_are_found() {
     assert_eq!(desk.show("Grep", json!({"pattern": "^plain$"})), "ok: bad-\u{fffd}.txt\nplain.txt");
 }
 
-/// A call as the table of hostile inputs writes it: `Read path`, `Grep pattern in path`.
+/// Makes a call in the notation of the table of hostile inputs: `Read path`, `Grep pattern in path`.
 pub fn called(desk: &Desk, row: &str) -> String {
     let (tool, rest) = row.split_once(' ').unwrap();
     let (first, second) = rest.rsplit_once(" in ").unwrap_or((rest, "."));
@@ -276,7 +276,7 @@ fn a_directory_that_may_not_be_written() {
     let probe = fs::write(desk.inside.join("sub/probe"), "");
     let answer = desk.show("Write", json!({"file_path": "sub/a.txt", "content": "new"}));
     if probe.is_ok() {
-        // The superuser may write everywhere.
+        // Root may write everywhere.
         assert_eq!(answer, "ok: Overwrote `sub/a.txt`: 3 bytes");
     } else {
         assert!(answer.starts_with("error: cannot write `sub/a.txt`: "), "{answer}");
@@ -285,7 +285,7 @@ fn a_directory_that_may_not_be_written() {
     fs::set_permissions(desk.inside.join("sub"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Works on `real/secret.txt` while somebody swaps `real` for a link to another directory.
+/// Works on `real/secret.txt` while a thread swaps `real` for a link to another directory.
 #[track_caller]
 fn check_swap(desk: &Desk, target: &Path, link: &Path) {
     desk.put("real/secret.txt", "mine");
@@ -296,7 +296,7 @@ fn check_swap(desk: &Desk, target: &Path, link: &Path) {
             let mut swaps = 0;
             while !ends.load(Ordering::Relaxed) || swaps == 0 {
                 fs::rename(&real, &parked).unwrap();
-                // A write in between may have made the directory anew.
+                // A write in between may have created the directory again.
                 while symlink(link, &real).is_err() {
                     let _ = fs::remove_dir_all(&real);
                 }

@@ -1,4 +1,4 @@
-//! Tasks and todos: what is kept, what is refused, and what is told.
+//! Tasks and todos: what is stored, rejected and reported.
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -8,7 +8,7 @@ use windlass::tool::{Registry, builtin};
 
 use super::{context, run, show};
 
-/// The tools, with what they have kept so far.
+/// The tools, with their current state.
 struct List {
     registry: Registry,
     kept: Option<String>,
@@ -86,7 +86,7 @@ fn a_list_has_an_end() {
     let full = "error: the list holds 200 tasks; delete those that are completed";
     list.says("TaskCreate", json!({"subject": "x"}), full);
     list.says("TaskUpdate", json!({"id": 7, "status": "deleted"}), "ok: Task 7 is deleted");
-    // An id is never given twice.
+    // Ids are never reused.
     list.says("TaskCreate", json!({"subject": "x"}), "ok: Task 201: x");
     let long = "x".repeat(201);
     assert!(list.registry.check_arguments("TaskCreate", &json!({"subject": long})).is_err());
@@ -95,11 +95,11 @@ fn a_list_has_an_end() {
     assert!(list.registry.check_arguments("write_todos", &json!({"todos": todos})).is_err());
 }
 
-/// What is larger than may be kept is refused by the list itself, which says what helps.
+/// The list itself rejects an oversized change, and says what helps.
 #[test]
 fn a_list_is_no_larger_than_may_be_kept() {
     let mut list = List::new();
-    // Each letter takes six bytes where it is kept.
+    // Each character takes six bytes in storage.
     let page = "\u{1}".repeat(1_000);
     let task = || json!({"subject": "x", "description": page});
     for nth in 1..=37 {
@@ -154,7 +154,7 @@ fn a_damaged_list_is_said_to_be_one() {
     list.says("TaskCreate", json!({"subject": "x"}), wanted);
 }
 
-/// What changes a list runs alone, and what only reads it beside others; nobody is asked about either.
+/// A tool that changes a list runs alone; one that only reads it runs in parallel. Neither requires approval.
 #[test]
 fn lists_are_changed_by_one_call_at_a_time() {
     for tool in builtin::desk_tools() {

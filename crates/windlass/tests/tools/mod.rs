@@ -32,7 +32,7 @@ use windlass::reader::Reader;
 use windlass::tool::{Registry, WorkingFolder, builtin};
 use windlass_machine::{CallKey, EffectId, Timestamp};
 
-/// A working folder beside a folder that no tool may reach.
+/// A working folder beside a folder that no tool may access.
 pub struct Desk {
     _root: TempDir,
     inside: PathBuf,
@@ -76,7 +76,7 @@ impl Desk {
         run(&*self.registry.get(tool).unwrap(), context, arguments)
     }
 
-    /// Has a tool tell what a call would do.
+    /// Previews a call of a tool.
     fn preview(&self, tool: &str, arguments: Value) -> Result<String, String> {
         let context = context(Some(self.folder.clone()), CancellationToken::new());
         let tool = self.registry.get(tool).unwrap();
@@ -85,7 +85,7 @@ impl Desk {
         runtime.block_on(tool.preview(context, arguments))
     }
 
-    /// Calls a tool and writes its answer as text: `ok: …` or `error: …`, without changing paths.
+    /// Calls a tool and formats its answer: `ok: …` or `error: …`, with stable paths.
     fn show(&self, tool: &str, arguments: Value) -> String {
         let answer = show(&self.call(tool, arguments));
         answer
@@ -130,7 +130,7 @@ fn run(tool: &dyn Tool, context: CallContext, arguments: Value) -> ToolOutput {
     }
 }
 
-/// Runs a call; one that hangs fails the test instead of stopping it.
+/// Makes a call. A call that hangs fails the test instead of blocking it.
 fn outcome(tool: &dyn Tool, context: CallContext, arguments: Value) -> ToolOutcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let output = runtime.block_on(async {
@@ -140,7 +140,7 @@ fn outcome(tool: &dyn Tool, context: CallContext, arguments: Value) -> ToolOutco
     output.expect("the call hangs")
 }
 
-/// The outcome of a call that is done, as text.
+/// Formats the outcome of a finished call.
 fn shown(outcome: &ToolOutcome) -> String {
     let ToolOutcome::Done(output) = outcome else { panic!("it has no answer: {outcome:?}") };
     show(output)

@@ -1,10 +1,11 @@
-//! `NotebookEdit`: the cell that is named changes, and not a byte of the others.
+//! `NotebookEdit`: only the named cell changes, and no byte of the others.
 
 use serde_json::{Value, json};
 
 use super::Desk;
 
-/// As Jupyter writes it, with what no parser would give back: an odd number, an escape, order, an unknown member.
+/// Formatted by Jupyter, with details that a parser would not preserve: an odd number, an escape, key order, an unknown
+/// member.
 const BOOK: &str = r##"{
  "cells": [
   {
@@ -43,7 +44,7 @@ const BOOK: &str = r##"{
 }
 "##;
 
-/// The same notebook after an edit, by what differs: the lines that went and those that came.
+/// The difference between the notebook before and after an edit: removed and added lines.
 #[track_caller]
 fn changes(before: &str, arguments: Value, answer: &str) -> String {
     let desk = Desk::new();

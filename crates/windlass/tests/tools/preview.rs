@@ -1,4 +1,4 @@
-//! Previews of file tools: what they would do to the file as it is, told without doing it.
+//! Previews of file tools: their effect on the current file, without applying it.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ fn a_write_shows_what_it_would_change() {
     let head = format!("--- a/old.md (14 bytes, blake3 {digest})\n+++ b/old.md (12 bytes)\n");
     assert_eq!(shown, format!("{head}@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"));
     assert!(write("old.md", "one\ntwo\nthree\n").ends_with("no change\n"));
-    // Told, not done; and the same again.
+    // The file is unchanged, and a second preview is equal.
     assert_eq!(desk.text("old.md"), "one\ntwo\nthree\n");
     assert!(!desk.inside.join("new.md").exists());
     assert_eq!(write("old.md", "one\n2\nthree\n"), shown);
@@ -39,7 +39,7 @@ fn an_edit_shows_where_it_would_change_the_file_and_that_the_file_is_another() {
     let shown = edit().unwrap();
     assert!(shown.contains("@@ -48,7 +48,7 @@") && shown.contains("-line 50\r\n+x\r\n"), "{shown}");
     assert_eq!(desk.text("a.md"), long);
-    // A change far away is another preview: what was approved is about another file.
+    // A change far away changes the preview, because the approval was for another file.
     desk.put("a.md", long.replace("line 3\r", "line x\r"));
     let other = edit().unwrap();
     assert_eq!(other.lines().skip(2).collect::<Vec<_>>(), shown.lines().skip(2).collect::<Vec<_>>());

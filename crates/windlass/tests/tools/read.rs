@@ -1,4 +1,4 @@
-//! `Read`: windows, notes, pictures and PDFs.
+//! `Read`: windows, notes, images and PDFs.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ fn a_long_line_is_cut_between_characters() {
         "ok:      1\t{whole} [cut: the line has 4002 bytes]\n     2\tend\n[1 lines cut after 2000 characters]"
     );
     check(format!("{}\nend\n", "é".repeat(2001)), json!({}), &cut);
-    // Three-byte characters: the bytes kept end within one.
+    // Three-byte characters: the kept bytes end within one.
     let shown = "€".repeat(2000);
     let cut =
         format!("ok:      1\t{shown} [cut: the line has 30000 bytes]\n[1 lines cut after 2000 characters]");

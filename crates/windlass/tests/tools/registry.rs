@@ -1,4 +1,4 @@
-//! The registry: what it refuses, disabled names, the catalogue, arguments.
+//! The registry: what it rejects, disabled names, the catalogue, arguments.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -90,7 +90,7 @@ fn bad_schemas_are_refused() {
     assert!(error.to_string().contains('3'), "{error}");
 }
 
-/// Counts what it compiles.
+/// Counts its compilations.
 #[derive(Clone, Default)]
 struct Counting(Arc<AtomicUsize>);
 
@@ -240,7 +240,7 @@ fn nulls_of_what_is_optional_are_left_out() {
         "additionalProperties": false,
     });
     let registry = windlass::registry().add(tool("say", schema)).unwrap();
-    // The arguments, what is left of them, and what is wrong with that.
+    // The arguments, the adjusted arguments, and the errors in those.
     let cases = [
         (json!({ "to": "a", "loud": true }), json!({ "to": "a", "loud": true }), ""),
         (json!({ "to": "a", "loud": null }), json!({ "to": "a" }), ""),
@@ -295,7 +295,7 @@ fn an_argument_named_like_a_key_is_filled_in_for_trusted_and_configured_tools_al
         assert_eq!((shows(&after), shows(&before)), (is_shown, is_shown), "{adjustment:?}");
         let checks = |registry: &Registry| registry.check_arguments("get", &json!({})).is_err();
         assert_eq!((checks(&after), checks(&before)), (is_shown, is_shown), "{adjustment:?}");
-        // What was taken back is shown and checked again.
+        // A removed adjustment makes the argument visible and validated again.
         let again = after.adjust("get", adjusted(Some(false), None));
         assert!(shows(&again) && checks(&again));
     }

@@ -1,4 +1,4 @@
-//! `Glob` and `Grep`: what they find, in which order, and where they stop.
+//! `Glob` and `Grep`: their matches, order and limits.
 
 use std::fs::{File, FileTimes};
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,4 @@
-//! What a model is told of time, and how it waits.
+//! The model's view of time, and its sleeps.
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -54,7 +54,7 @@ fn a_sleep_that_goes_on_looks_at_the_clock_again() {
     };
     assert_eq!(resumed(NOW.0), "ok: The wait is over: it is 2026-11-21T10:13:00+05:30");
     assert_eq!(resumed(NOW.0 - 5), resumed(NOW.0));
-    // A clock that was set back meanwhile.
+    // The clock was set back meanwhile.
     assert_eq!(resumed(NOW.0 + 7), "later: 7 ms, 1795236180007");
 }
 
@@ -91,7 +91,7 @@ fn the_time_is_told_in_a_zone() {
     assert_eq!(time(json!({"timezone": "Europe/Rome"}), Some(-300)), rome);
     let unknown = "error: `Mars/Base` is no time zone; name it as `Europe/Rome` or `UTC`";
     assert_eq!(time(json!({"timezone": "Mars/Base"}), None), unknown);
-    // Offsets beyond any zone, and times beyond any calendar, are no crash.
+    // Offsets beyond any zone and times beyond any calendar do not panic.
     assert!(time(json!({}), Some(i32::MAX)).starts_with("ok: "));
     assert!(
         call("CurrentTime", json!({}), |context| context.now = Timestamp(u64::MAX)).starts_with("error: ")

@@ -1,4 +1,4 @@
-//! `Write`: what it creates, what it keeps, and that nobody sees half a file.
+//! `Write`: what it creates and preserves, and that no reader sees a partial file.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

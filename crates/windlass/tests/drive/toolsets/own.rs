@@ -1,4 +1,4 @@
-//! Tools of servers that a run brings along: shown, loaded and called as the engine's are, for that run.
+//! Tools of servers that a run adds: listed, loaded and called like the engine's, for that run.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use windlass::{RunTools, Status, Task};
 use super::{Caller, Far, Source, k8s, make, many, usual, with};
 use crate::drive::{Text, memory, party, task};
 
-/// A run in the thread `t` that has these tools beside the engine's.
+/// A run in the thread `t` with these tools in addition to the engine's.
 fn beside(calls: &Value, own: impl IntoIterator<Item = Far>) -> Task {
     let own = own.into_iter().map(|tool| Arc::new(tool) as Arc<dyn Tool>);
     let local = FunctionTool::new("local", "says", async |_: CallContext, _: Text| ToolOutput::text("x"));
@@ -46,7 +46,7 @@ async fn a_runs_own_servers_take_as_little_of_a_prompt_as_the_engines() {
     assert!(said[0].contains("s7_delete_invoice (not loaded: it may change things) [server7]"), "{said:?}");
     assert!(said[1].contains("belongs to the toolset `server7`, which is not loaded that far"), "{said:?}");
     assert!(said[3].contains("s7_delete_invoice was called"), "{said:?}");
-    // Together they are too many, so that those of the engine's servers are loaded, too.
+    // Together there are too many tools, so those of the engine's servers must be loaded too.
     assert!(said[4].contains("belongs to the toolset `engine`"), "{said:?}");
     let first = "Edit Glob Grep Read Write load_toolset local request_human_approval tool_search";
     let shown = caller.shown();
@@ -54,7 +54,8 @@ async fn a_runs_own_servers_take_as_little_of_a_prompt_as_the_engines() {
     let most = estimate_tokens(caller.1.load(Ordering::Relaxed));
     assert!(most < 2_000, "{most} tokens");
 
-    // What was loaded was that run's: the next has the engine's tools, and one that brings them loads them anew.
+    // Tools loaded by that run are not kept. The next run has the engine's tools, and a run that adds the servers again
+    // must load their tools again.
     make(&engine, json!([])).await;
     let usual = "Edit Glob Grep Read Write engines load_toolset request_human_approval";
     assert_eq!(caller.shown(), [usual]);
@@ -65,7 +66,7 @@ async fn a_runs_own_servers_take_as_little_of_a_prompt_as_the_engines() {
     assert!(said.contains(loaded) && said.contains("'server7' is already loaded (read-only)"), "{said}");
     assert!(said.ends_with("s7_list_pod was called"), "{said}");
     assert_eq!(caller.shown()[0], first);
-    // What was the engine's stays with the conversation.
+    // Loaded tools of the engine stay loaded in the thread.
     let said = engine
         .run_task(beside(&json!([load("server7"), load("engine")]), own()))
         .await
@@ -166,7 +167,7 @@ async fn a_run_that_has_its_own_tools_waits_for_none_that_loads_tools() {
     while engine.thread(&waits.thread).is_driven() {
         tokio::task::yield_now().await;
     }
-    // So few are left meanwhile that nothing has to be loaded any more.
+    // So few tools are left that none needs to be loaded.
     source.set(Vec::new());
     let asked = &waits.interrupts[0].interrupt;
     let answer = Answer::Reply(Box::default());

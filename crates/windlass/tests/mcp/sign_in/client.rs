@@ -1,4 +1,4 @@
-//! Clients that were registered: kept as long as the authorization server knows them, and nobody signs out.
+//! Registered clients: kept while the authorization server knows them and until sign-out.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -12,13 +12,13 @@ use super::{Gate, Guarded};
 use crate::mcp::stage::{Asked, Said, modern, tool};
 use crate::mcp::{call, find, shown};
 
-/// What an authorization server has registered.
+/// The registrations of an authorization server.
 #[derive(Default)]
 struct Registered {
     given: u32,
     /// Clients before this one are forgotten.
     forgotten: u32,
-    /// When the secrets end that it gives out.
+    /// When the issued secrets expire.
     ends_s: u64,
 }
 
@@ -39,7 +39,7 @@ impl Registered {
     }
 }
 
-/// A server whose sign-in registers each client under another id.
+/// A server whose sign-in registers each client under a new id.
 async fn registering(ends_s: u64) -> (Guarded, Arc<Mutex<Registered>>) {
     let guarded = Guarded::start().await;
     let registered = Arc::new(Mutex::new(Registered { ends_s, ..Registered::default() }));
@@ -61,7 +61,7 @@ async fn registering(ends_s: u64) -> (Guarded, Arc<Mutex<Registered>>) {
     (guarded, registered)
 }
 
-/// The client in the address of a sign-in.
+/// The client id in the URL of a sign-in.
 fn client(url: &str) -> &str {
     url.split("client_id=").nth(1).unwrap().split('&').next().unwrap()
 }
@@ -72,7 +72,7 @@ async fn a_client_that_is_no_longer_known_is_registered_anew() {
     let hub = guarded.hub(&Arc::new(MemoryTokens::default())).await;
     let page = hub.begin_sign_in("guarded").await.unwrap();
     assert_eq!(client(&page.url), "client-1");
-    // Forgotten before somebody has signed in.
+    // Forgotten before the sign-in completes.
     registered.lock().unwrap().forgotten = 1;
     let refused = hub.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap_err();
     assert!(refused.to_string().contains("invalid_client"), "{refused}");
@@ -80,7 +80,7 @@ async fn a_client_that_is_no_longer_known_is_registered_anew() {
     assert_eq!(client(&page.url), "client-2");
     hub.finish_sign_in("guarded", &guarded.back(&page.url, "good")).await.unwrap();
     hub.ready("guarded").await.unwrap();
-    // Forgotten when its token is to be refreshed.
+    // Forgotten when its token must be refreshed.
     registered.lock().unwrap().forgotten = 2;
     *guarded.counts.lock().unwrap() = "something newer".into();
     let said = shown(&call(&find(&hub, "once"), json!({})).await);
@@ -88,7 +88,7 @@ async fn a_client_that_is_no_longer_known_is_registered_anew() {
     assert_eq!(client(url), "client-3");
     hub.finish_sign_in("guarded", &guarded.back(url, "good")).await.unwrap();
     hub.ready("guarded").await.unwrap();
-    // A sign-out leaves nothing to begin with.
+    // After a sign-out, no client is left.
     hub.sign_out("guarded").await.unwrap();
     assert_eq!(client(&hub.begin_sign_in("guarded").await.unwrap().url), "client-4");
     assert_eq!(guarded.refreshed.load(Ordering::SeqCst), 0);
@@ -110,7 +110,7 @@ async fn a_client_whose_secret_ends_is_registered_anew() {
 #[tokio::test]
 async fn a_sign_in_ends_with_the_client_that_it_was_begun_with() {
     let now_s = SystemClock::new().now().0 / 1_000;
-    // Each sign-in registers a client, as the secret of the one before is about to end.
+    // Each sign-in registers a client, because the previous secret is about to expire.
     let (guarded, _) = registering(now_s + 60).await;
     let hub = guarded.hub(&Arc::new(MemoryTokens::default())).await;
     let first = hub.begin_sign_in("guarded").await.unwrap();
@@ -158,7 +158,7 @@ async fn a_sign_out_forgets_clients_that_cannot_be_read() {
 async fn a_client_that_the_settings_name_stays() {
     let (guarded, registered) = registering(0).await;
     let tokens = Arc::new(MemoryTokens::default());
-    // One was registered before the settings named one.
+    // A client was registered before the settings named one.
     guarded.hub(&tokens).await.begin_sign_in("guarded").await.unwrap();
     registered.lock().unwrap().forgotten = 1;
     let oauth = OAuth { client_id: Some("mine".into()), ..OAuth::new("http://localhost/back") };

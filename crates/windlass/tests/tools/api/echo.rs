@@ -1,4 +1,4 @@
-//! What comes back: secrets that a service echoes, redirects, sizes, pictures.
+//! Responses: secrets that a service echoes, redirects, sizes, images.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,11 +26,11 @@ fn echo(path: &str) -> Reply {
                 3,
             )
         }
-        // The bound falls into the middle of the secret.
+        // The bound falls within the secret.
         "/cut" => Reply::ok("text/plain", format!("{}{TOKEN}", "x".repeat(990))),
         "/broken" => Reply::Bytes(format!("{head}content-length: 99\r\n\r\nab {}", &TOKEN[..9]).into_bytes()),
         "/header" => Reply::with(200, &[("etag", TOKEN), ("location", &format!("/?t={TOKEN}"))], ""),
-        // What is shown of a value ends in the middle of the secret.
+        // The displayed part of the value ends within the secret.
         "/long-header" => Reply::with(200, &[("etag", &format!("{}{TOKEN}", "x".repeat(490)))], ""),
         "/error" => Reply::with(401, &[("content-type", "text/plain")], format!("bad token {TOKEN}")),
         "/picture" => Reply::ok("image/png", [b"\x89PNG\r\n\x1a\n".as_slice(), TOKEN.as_bytes()].concat()),
@@ -91,7 +91,7 @@ async fn redirects_stay_with_the_service_and_on_its_paths() {
         ("GET", "/a/up", "HTTP 302 Found"),
         ("GET", "/a/twisted", "HTTP 302 Found"),
         ("GET", "/a/other", "HTTP 307 Temporary Redirect"),
-        // What changes something is never sent a second time.
+        // A call with an effect is never sent twice.
         ("POST", "/a/in", "HTTP 302 Found"),
         ("PUT", "/a/other", "HTTP 307 Temporary Redirect"),
     ] {

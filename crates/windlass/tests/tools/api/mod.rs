@@ -1,4 +1,4 @@
-//! `ApiCall` as the driver calls it, against a system that says what it was asked.
+//! `ApiCall` as the driver calls it, against a system that echoes the request.
 
 mod echo;
 mod openapi;
@@ -22,7 +22,7 @@ use crate::outbound::{Far, Reply, inside, way};
 
 const TOKEN: &str = "sk-SENTINEL/9+x=";
 
-/// The tool over these services, which lie inside.
+/// The tool for these services, whose hosts are internal.
 pub fn tool(services: Vec<Service>) -> Arc<ApiCall> {
     let env = [("t", TOKEN), ("u", "ann"), ("p", "pass-SENTINEL")];
     let env: BTreeMap<_, _> = env.map(|(name, value)| (name.to_owned(), Secret::new(value))).into();
@@ -38,7 +38,7 @@ pub fn service(json: Value) -> Service {
     serde_json::from_value(json).unwrap()
 }
 
-/// Calls it as the driver does: arguments that do not fit its schema do not get there.
+/// Calls it as the driver does: arguments that violate its schema are rejected before.
 async fn call(tool: &Arc<ApiCall>, arguments: Value) -> Result<ToolOutput, String> {
     let registry = windlass::registry().add(tool.clone()).unwrap();
     if let Err(problem) = registry.check_arguments("ApiCall", &arguments) {
@@ -57,7 +57,7 @@ pub async fn said(tool: &Arc<ApiCall>, arguments: Value) -> String {
     call(tool, arguments).await.map_or_else(|why| format!("lost: {why}"), |output| show(&output))
 }
 
-/// Says what it was asked, with the header that says who asks.
+/// A system that echoes the request, with the authentication header.
 pub async fn mirror() -> Far {
     Far::start(|asked| {
         let who = asked.header("authorization").or(asked.header("x-key")).unwrap_or("nobody");
@@ -69,7 +69,7 @@ pub async fn mirror() -> Far {
     .await
 }
 
-/// Notes all that it is told.
+/// Records all notifications.
 #[derive(Default)]
 struct Noted(Mutex<Vec<String>>);
 
@@ -83,7 +83,7 @@ impl ApiObserver for Noted {
     }
 }
 
-/// Signs with what it was told of the call.
+/// Signs with the call's data.
 struct Signer;
 
 #[async_trait]
@@ -98,7 +98,7 @@ impl ResolveAuth for Signer {
     }
 }
 
-/// What is said of a definition.
+/// The error for a definition.
 pub fn described(definition: Value) -> String {
     let api = Api::new(vec![service(definition)], BTreeMap::new());
     let made = ApiCall::new(api, way(inside(&["127.0.0.1"]), &[]), Arc::new(SystemClock::new()));

@@ -1,4 +1,4 @@
-//! Services with a description: what the model is told, and which calls fit it.
+//! Services with a description: what the model sees, and which calls are valid.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ fn a_model_is_told_the_operations() {
          - DELETE /widgets/{id} — Removes a widget\n\
          - GET /widgets/newest — The newest"
     );
-    // However many there are, the model is told no more than it can bear.
+    // However many operations there are, the list for the model is bounded.
     let paths: Value = (0..1500)
         .map(|n| (format!("/path/number/{n}"), json!({"get": {"summary": "x".repeat(500)}})))
         .collect();
@@ -187,7 +187,7 @@ fn descriptions_that_cannot_be_followed_are_refused() {
     }
 }
 
-/// What generators write that is no plain `type`, and ways to write parameters that are not read.
+/// Generator output without a plain `type`, and unsupported serializations of parameters.
 const TOOLS: &str = r##"
 openapi: 3.1.0
 info: {title: Tools, version: "1"}
@@ -270,11 +270,11 @@ async fn a_body_whose_schema_cannot_be_checked_is_sent() {
         ("/large", "ok: "),
         ("/lost", "ok: "),
         ("/odd?n=1", "ok: "),
-        // The rest of the operation is checked all the same.
+        // The rest of the operation is still validated.
         ("/odd?n=x", "\"x\" is not of type \"integer\""),
         ("/fine", "\"text\" is not of type \"integer\""),
     ] {
-        // The second time as the first.
+        // The second time like the first.
         for _ in 0..2 {
             let call = json!({"service": "t", "method": "POST", "path": path, "body": "text"});
             let said = said(&tool, call).await;

@@ -1,4 +1,4 @@
-//! What is sent, what is refused, and what it counts as.
+//! Which requests are sent or rejected, and their effect classes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ async fn each_call_is_sent_as_it_was_asked_or_refused_with_the_reason() {
     let rows = [
         (get("/widgets"), "GET /v1/widgets by somebody -:"),
         (get("/widgets/42?full=true"), "GET /v1/widgets/42?full=true by somebody -:"),
-        // What rules were asked about is what is sent: there is one way to write it.
+        // Rules judge exactly what is sent, so there is only one valid spelling.
         (get("/%77idgets"), "error: write the path as `/widgets`: rules judge it as it stands"),
         (get("/widgets?f%75ll=%74rue"), "error: write the path as `/widgets?full=true`"),
         (get("/widgets?full=a b"), "error: write the path as `/widgets?full=a%20b`"),
@@ -143,12 +143,12 @@ async fn each_kind_of_credentials_becomes_its_header() {
         ("none", None, None),
         ("bearer", Some("Bearer sk-SENTINEL/9+x="), None),
         ("header", None, Some(TOKEN)),
-        // ann:pass-SENTINEL
+        // `ann:pass-SENTINEL`
         ("basic", Some("Basic YW5uOnBhc3MtU0VOVElORUw="), None),
         ("custom", Some("custom|POST|/a|2|SENTINEL"), None),
     ];
     for (name, authorization, key) in rows {
-        // A model that tries to be somebody else is not.
+        // A model cannot authenticate as another user.
         let headers =
             json!({"AUTHORIZATION": "Bearer forged", "Cookie": "a=b", "x-key": "forged", "x-fine": "yes"});
         let arguments =
@@ -258,7 +258,7 @@ fn a_call_counts_as_what_its_method_does() {
         );
     }
     assert_eq!(tool.conduct(&Value::Null).class, EffectClass::Once);
-    // An approval holds for where a call goes, and for nowhere else.
+    // An approval covers the target of a call only.
     let at = |url: &str| {
         let tool = super::tool(vec![service(json!({"name": "a", "base_url": url}))]);
         tool.conduct(&json!({"service": "a", "method": "POST"})).added
@@ -284,9 +284,9 @@ async fn a_request_whose_outcome_nobody_knows_is_told_so() {
         (ask("a", "POST", "/cut"), "lost: the connection to `127.0.0.1` broke before it answered"),
         (ask("a", "DELETE", "/cut"), "lost: "),
         (ask("a", "GET", "/cut"), "error: the connection to `127.0.0.1` broke before it answered"),
-        // The status says what became of it.
+        // The status reveals the outcome.
         (ask("a", "POST", "/half"), "ok: HTTP 201 Created\n\nhalf\n[the answer broke off after 4 bytes"),
-        // Nothing left.
+        // Nothing was sent.
         (ask("gone", "POST", "/"), "error: `127.0.0.1` cannot be reached"),
     ] {
         let said = said(&tool, arguments.clone()).await;
@@ -335,7 +335,7 @@ async fn a_cancelled_read_ends_at_once() {
     assert!(output.unwrap().error);
 }
 
-/// Fires the cancel signal while it signs, and then signs or never comes to an end.
+/// Triggers the cancel signal while it signs, and then signs or never returns.
 struct Cancels {
     cancel: CancellationToken,
     ends: bool,

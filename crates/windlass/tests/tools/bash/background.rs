@@ -1,4 +1,4 @@
-//! Commands in the background of many calls and conversations, and those that take long.
+//! Background commands of many calls and threads, and those that take long.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use windlass::tool::builtin::{BashSettings, bash_tools};
 use super::super::shown;
 use super::Shell;
 
-/// Calls at once: what is refused has not begun, or the model would have it done twice.
+/// Concurrent calls: a rejected command must not have started, or the model would run it twice.
 #[test]
 fn a_command_in_the_background_that_has_no_room_never_starts() {
     let shell = Shell::new();
@@ -41,7 +41,7 @@ fn a_command_in_the_background_that_has_no_room_never_starts() {
     assert_eq!((0..40).filter(|nth| began(*nth)).collect::<Vec<_>>(), runs);
 }
 
-/// Each that is remembered holds what it said: a server's conversations would fill its memory.
+/// Each remembered command keeps its output, so a server's threads would fill its memory.
 #[test]
 fn commands_of_many_conversations_are_not_remembered_for_ever() {
     let shell = Shell::new();
@@ -68,7 +68,7 @@ fn commands_of_many_conversations_are_not_remembered_for_ever() {
 
 const QUIET: &str = "[nothing said for 30 s]\n";
 
-/// Whoever counts the time without progress would end it.
+/// A watcher that limits the time without progress would end it.
 #[test]
 fn a_command_that_says_nothing_shows_that_it_runs() {
     let shell = Shell::new();
@@ -91,13 +91,13 @@ fn a_command_that_says_nothing_shows_that_it_runs() {
             (nothing, heard.len() - nothing)
         };
         while !started.exists() || counted().0 < 2 || counted().1 < 1 {
-            // What has been written is told at the next look, which the clock says.
+            // New output is reported at the next check, which the clock determines.
             clock.advance_ms(match (started.exists(), counted().0) {
                 (false, _) => 0,
                 (true, ..2) => 250,
                 (true, _) => 1,
             });
-            tokio::time::sleep(Duration::from_millis(1)).await; // tidy: sleep a real process is waited for
+            tokio::time::sleep(Duration::from_millis(1)).await; // tidy: sleep waits for a real process
         }
         std::fs::write(end, "").unwrap();
         shown(&call.await.unwrap())

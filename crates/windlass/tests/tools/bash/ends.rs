@@ -1,5 +1,5 @@
-//! Commands in the background that nobody wants any more, over engines: real processes, seen gone with what they have
-//! started.
+//! Background commands that are no longer needed, with engines: real processes, which must be gone with their
+//! descendants.
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use windlass::{Engine, EngineError, Started, Status, Task};
 use super::{alive, gone};
 use crate::drive::task;
 
-/// A store and a folder, and what the sleepers of the test are known by.
+/// A store and a folder, and the marker of the test's sleepers.
 struct World {
     root: TempDir,
     marker: String,
@@ -48,7 +48,7 @@ impl World {
         builder.tools(windlass::registry().add_all(tools).unwrap()).build().await.unwrap()
     }
 
-    /// Begins a command with sleepers in a session of their own; the run then ends, or hangs where `word` is `hang`.
+    /// Starts a command with sleepers in a separate session; the run then ends, or hangs if `word` is `hang`.
     async fn begin(&self, engine: &Engine, thread: Option<ThreadId>, name: &str, word: &str) -> Started {
         let sleeper = self.sleeper(name);
         let command = format!(
@@ -62,7 +62,7 @@ impl World {
         if word != "hang" {
             assert_eq!(engine.run(&started.run).wait().await.unwrap().status, Status::Done);
         }
-        // Its processes are there before it is listed.
+        // Its processes exist before it is listed.
         let is_listed = async || {
             let listed = engine.thread(&started.thread).commands().await.unwrap();
             listed.iter().any(|command| command.run == started.run)
@@ -114,9 +114,9 @@ async fn a_cancelled_run_takes_its_own_commands_with_it() {
     engine.run(&second.run).cancel(Principal::from("local")).await.unwrap();
     assert_eq!(engine.run(&second.run).wait().await.unwrap().status, Status::Cancelled);
     gone(&world.sleeper("bb"));
-    // What an earlier run has begun, and left at work, was not cancelled.
+    // The command of an earlier run was not cancelled.
     assert!(alive(&world.sleeper("a")) >= 4);
-    // It is heard to its end once its processes are gone.
+    // Its output is read to the end once its processes are gone.
     while ids(&engine, &first.thread).await != [left.as_str()] {
         tokio::task::yield_now().await;
     }
@@ -138,7 +138,7 @@ async fn a_run_that_is_rolled_back_takes_its_commands_with_it() {
     gone(&world.sleeper("a"));
 }
 
-/// A fork has none of the commands, and what becomes of it is nothing to them.
+/// A fork has none of the commands, and its fate does not affect them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_thread_takes_its_commands_with_it_and_a_fork_has_none() {
     let world = World::new(3);
@@ -150,7 +150,7 @@ async fn a_deleted_thread_takes_its_commands_with_it_and_a_fork_has_none() {
     engine.thread(&fork).delete().await.unwrap();
     assert!(alive(&world.sleeper("a")) >= 4);
     engine.thread(&first.thread).delete().await.unwrap();
-    // It has ended by the time that the thread is gone.
+    // It has ended by the time the thread is deleted.
     assert_eq!(alive(&world.sleeper("a")), 0);
 }
 
@@ -162,14 +162,14 @@ async fn an_engine_that_leaves_ends_its_commands() {
     assert_eq!(engine.hand_over(30_000).await, 0);
     assert_eq!(alive(&world.sleeper("a")), 0);
     assert!(ids(&world.engine().await, &first.thread).await.is_empty());
-    // One that is only dropped kills them.
+    // Dropping an engine kills its commands.
     let engine = world.engine().await;
     world.begin(&engine, None, "bb", "go").await;
     drop(engine);
     gone(&world.sleeper("bb"));
 }
 
-/// Two engines over one store, as two processes are.
+/// Two engines over one store, like two processes.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_process_sees_commands_and_ends_them() {
     let world = World::new(5);
@@ -190,13 +190,13 @@ async fn another_process_sees_commands_and_ends_them() {
     let again = other.thread(&first.thread).end_command(&seen).await.unwrap_err();
     assert!(matches!(again, EngineError::Store(_)), "{again}");
 
-    // No process gives a command the name of another's: the conversation speaks of both.
+    // Command ids are unique across processes, because the thread refers to both.
     world.begin(&other, Some(first.thread.clone()), "ccc", "go").await;
     let later = ids(&other, &first.thread).await;
     assert!(later.len() == 1 && later[0] != own, "{later:?} {own}");
     other.thread(&first.thread).end_command(&later[0]).await.unwrap();
 
-    // It deletes the thread: whoever runs a command of it ends it.
+    // It deletes the thread, and the process that runs a command of it ends the command.
     world.begin(&one, Some(first.thread.clone()), "bb", "go").await;
     other.thread(&first.thread).delete().await.unwrap();
     gone(&world.sleeper("bb"));

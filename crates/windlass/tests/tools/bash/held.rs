@@ -1,6 +1,6 @@
-//! Commands that try what the list of files does not keep from them: modes of files, sockets in pairs, threads.
+//! Commands that try operations Landlock does not cover: modes of files, socket pairs, threads.
 //!
-//! Where a shell cannot try it, the command is this very program at a test of its own.
+//! If a shell cannot try an operation, the command is this test program, running one of its tests.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use windlass::tool::sandbox::support;
 
 use super::Shell;
 
-/// The kernel's list of files says nothing of modes, owners and times.
+/// Landlock does not cover modes, owners and times.
 #[test]
 fn what_files_outside_are_like_is_out_of_reach() {
     let shell = Shell::with(|settings, outside| {
@@ -39,13 +39,13 @@ fn what_files_outside_are_like_is_out_of_reach() {
         shell.refused(command);
         assert_eq!(like(), before, "{command}");
     }
-    // What a command may change, it may change like this as well.
+    // Files that a command may change can be changed in these ways too.
     let own = "for f in a $TMPDIR/a <outside>/open/a <outside>/one.txt; do \
                echo x > $f && chmod 751 $f && touch -d @0 $f && stat -c %a:%Y $f || exit 1; done";
     assert_eq!(shell.says(own), "ok: 751:0\n751:0\n751:0\n751:0");
 }
 
-/// A program that runs as its owner would do so outside as well, whoever starts it there.
+/// A set-user program would also run as its owner outside, for any user who starts it.
 #[test]
 fn a_program_that_runs_as_its_owner_cannot_be_made() {
     let shell = Shell::with(|settings, _| settings.sandbox.read = vec![std::env::current_exe().unwrap()]);
@@ -76,7 +76,7 @@ fn makes() {
     fs::write("said", [0o4755, 0o2755, 0o755].map(made).join(", ")).unwrap();
 }
 
-/// A pair of sockets reaches other sockets as well, where it sends letters: one of them then goes to whom it is addressed.
+/// Datagrams sent on a socket pair can be addressed to other sockets.
 #[test]
 fn a_pair_of_sockets_reaches_nobody_else() {
     for network in [false, true] {
@@ -94,7 +94,7 @@ fn a_pair_of_sockets_reaches_nobody_else() {
     }
 }
 
-/// A command that is this very program, at a test of its own.
+/// A command that runs this program at one of its tests.
 fn itself(test: &str, argument: &str) -> String {
     let program = std::env::current_exe().unwrap();
     format!("WINDLASS_TEST_ARGUMENT={argument} {} --exact tools::bash::held::{test}", program.display())
@@ -107,7 +107,7 @@ fn sends() {
     let sent = |kind: libc::c_int| {
         use std::os::fd::FromRawFd;
         let mut pair = [-1; 2];
-        // SAFETY: the kernel fills in two numbers, which are then nobody else's.
+        // SAFETY: the kernel fills in two numbers, which have no other owner.
         let socket = unsafe {
             if libc::socketpair(libc::AF_UNIX, kind, 0, pair.as_mut_ptr()) != 0 {
                 return Err(std::io::Error::last_os_error().kind());

@@ -1,5 +1,5 @@
-//! Commands that put something else in the place of what the configuration opens to commands, and of the folder that
-//! they work in. What one such command leaves behind is the next one's world.
+//! Commands that replace the paths that the configuration opens, or the working folder. The files that one command
+//! leaves behind are the next one's environment.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,9 +11,9 @@ use windlass::tool::builtin::BashSettings;
 
 use super::Shell;
 
-/// A shell whose configuration names paths in folders that its commands may change: `data`, `deep/data`, `one.txt` and
-/// `later`, which is not there yet, to read; and beside the working folder `room` and `room/out` to change, and
-/// `room/tools` to read.
+/// A shell whose configuration names paths in folders that its commands may change. Readable: `data`, `deep/data`,
+/// `one.txt`, `room/tools`, and `later`, which does not exist yet. Writable, beside the working folder: `room` and
+/// `room/out`.
 fn open() -> Shell {
     Shell::with(|settings, outside| {
         let top = outside.parent().unwrap();
@@ -30,7 +30,7 @@ fn open() -> Shell {
     })
 }
 
-/// Reads and writes wherever the configuration has opened something.
+/// Reads and writes every path that the configuration opens.
 const PROBE: &str = "cat data/* deep/data/* one.txt later/* <room>/tools/* 2>/dev/null; \
                      echo WRITTEN 2>/dev/null > <room>/out/new.txt; echo end";
 
@@ -42,7 +42,7 @@ fn says(shell: &Shell, command: &str) -> String {
     said.replace(&format!("{top}/room"), "<room>")
 }
 
-/// What a command is told that reads and writes all that it may, after another one has prepared it.
+/// The output of a command that reads and writes all it may, after `first` has prepared the files.
 pub fn after(first: &str) -> String {
     let shell = open();
     let prepared = says(&shell, first);
@@ -56,7 +56,7 @@ pub fn after(first: &str) -> String {
     said.replace('\n', " ")
 }
 
-/// A process that begins later meets what commands of an earlier one have left.
+/// A process that starts later finds the files that an earlier one's commands have left.
 #[test]
 fn a_link_that_was_there_before_the_start_opens_nothing() {
     let shell = Shell::with(|settings, outside| {
@@ -75,7 +75,7 @@ fn a_link_that_was_there_before_the_start_opens_nothing() {
     assert_eq!(shell.says("echo fine"), "ok: fine");
 }
 
-/// Who may change what lies around a folder that commands work in can put another one in its place.
+/// A command that can change the parent of a working folder can replace the folder.
 #[test]
 fn another_folder_in_the_place_of_the_working_folder_is_not_worked_in() {
     let swapped = |swap: &dyn Fn(&Path, &Path)| {
@@ -105,7 +105,7 @@ fn another_folder_in_the_place_of_the_working_folder_is_not_worked_in() {
     swapped(&|work, _| gone(work));
 }
 
-/// An update or an editor puts another file in the place of one: where commands change nothing, that is meant.
+/// An update or an editor replaces a file. Where commands cannot write, the replacement is intended.
 #[test]
 fn what_people_replace_where_commands_change_nothing_stays_open() {
     let mut paths = Vec::<PathBuf>::new();
@@ -120,7 +120,7 @@ fn what_people_replace_where_commands_change_nothing_stays_open() {
     fs::rename(&paths[1], shell.outside.join("old")).unwrap();
     fs::create_dir(&paths[1]).unwrap();
     assert_eq!(shell.says("cat <outside>/secret.txt; ls <outside>/kit"), "ok: new");
-    // A link is followed there no more than anywhere.
+    // A link is not followed there either.
     fs::remove_dir(&paths[1]).unwrap();
     symlink("/root", &paths[1]).unwrap();
     assert!(

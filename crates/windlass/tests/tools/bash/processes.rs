@@ -1,4 +1,4 @@
-//! How many processes a command may have: counted by its attendant, and bounded by the kernel where it can.
+//! Limits of a command's processes: counted by its attendant, and bounded by the kernel if supported.
 
 use std::fs;
 
@@ -9,14 +9,14 @@ use super::Shell;
 #[test]
 fn a_fork_bomb_is_ended() {
     let shell = Shell::with(|settings, _| settings.processes = 64);
-    // The shell itself starts nothing after the bomb: where the kernel refuses it a process, it would end by that.
+    // The shell starts no process after the bomb: if the kernel refused it one, the shell would end.
     let said = shell.says("exec 3<> <(:); bomb() { bomb | bomb & }; bomb; read -t 60 <&3");
     assert!(said.ends_with("(stopped: it had more processes than a command may have)"), "{said}");
     let said = shell.says("for n in $(seq 30); do sleep 0.3 & done; wait; echo done");
     assert_eq!(said, "ok: done");
 }
 
-/// From Linux 6.14 on the kernel refuses a command more than some 300 processes beyond its limit.
+/// From Linux 6.14 on, the kernel refuses processes about 300 beyond a command's limit.
 #[test]
 fn the_kernel_bounds_the_processes_of_a_command() {
     let shell = Shell::with(|settings, _| settings.processes = 64);

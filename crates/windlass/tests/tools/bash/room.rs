@@ -1,4 +1,4 @@
-//! Commands in a folder that may hold so many bytes.
+//! Commands in a folder with a quota.
 
 use std::fs;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ fn one_file_holds_no_more_than_there_is_room_for() {
     let said = says(&shell, 100, "head -c 50 /dev/zero > new");
     assert!(said.starts_with("error: "), "{said}");
     assert_eq!(fs::metadata(shell.inside.join("new")).unwrap().len(), 40);
-    // Now it is full. Files can still be deleted, which makes room.
+    // The folder is full. Files can still be deleted, which makes room.
     assert_eq!(says(&shell, 100, "rm old; echo gone"), "ok: gone");
     assert_eq!(says(&shell, 100, "echo more > third; cat third"), "ok: more");
 }

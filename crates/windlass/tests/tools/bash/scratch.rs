@@ -1,4 +1,4 @@
-//! Scratch folders: they go with their commands, and what dead processes left of them goes at the next start.
+//! Scratch folders: deleted with their commands; those of dead processes are deleted at the next start.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -41,13 +41,13 @@ fn what_dead_processes_left_is_swept_and_nothing_else() {
         "windlass-other",
     ];
     assert_eq!(left, wanted);
-    // Or the folder of the test itself could not be deleted.
+    // Otherwise the folder of the test itself could not be deleted.
     for name in ["command-dead", "windlass-command-alive", "windlass-other"] {
         fs::set_permissions(folder(name).join("shut"), fs::Permissions::from_mode(0o700)).unwrap();
     }
 }
 
-/// The other process's program; without a folder in the environment it is nobody's and does nothing.
+/// The program of the other process; without a folder in the environment it does nothing.
 #[test]
 fn starts() {
     let Some(root) = std::env::var_os("WINDLASS_TEST_FOLDER").map(PathBuf::from) else { return };

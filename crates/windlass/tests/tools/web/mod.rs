@@ -1,4 +1,4 @@
-//! The web, as far as this machine plays it.
+//! The web, as far as this machine can simulate it.
 
 mod fetch;
 mod search;

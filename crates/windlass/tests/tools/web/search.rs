@@ -1,4 +1,4 @@
-//! `WebSearch`: each engine's own wire, and what is told of its refusals.
+//! `WebSearch`: each engine's protocol, and the reports of its refusals.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::outbound::{Asked, Far, Reply, inside, way};
 
 const KEY: &str = "key-SENTINEL-1";
 
-/// DuckDuckGo's page without scripts, with an advertisement and a link by way of its counter.
+/// DuckDuckGo's page without scripts, with an advertisement and a link through its click counter.
 const DUCK: &str = r##"<html><body><div id="links" class="results">
 <div class="result results_links results_links_deep result--ad"><h2 class="result__title">
 <a class="result__a" href="https://duckduckgo.com/y.js?ad_domain=shop.example">Buy</a></h2></div>
@@ -34,7 +34,7 @@ fn status(status: u16, body: &str) -> Reply {
     Reply::with(status, &[("content-type", "application/json")], body)
 }
 
-/// Plays every engine; the word that is looked for says how.
+/// Simulates every engine; the query selects the behaviour.
 fn answer(asked: &Asked) -> Reply {
     let line = asked.line();
     let (_, path) = line.split_once(' ').unwrap();
@@ -147,7 +147,7 @@ async fn each_engine_is_asked_in_its_own_words() {
     let said = search("brave", "rust", 1).await;
     assert!(said.contains("One") && !said.contains("Two"), "{said}");
     assert!(search("tavily", &"x".repeat(401), 5).await.contains("1 to 400 characters"));
-    // What went over the wire.
+    // The requests on the wire.
     let asked = |part: &str| far.asked().into_iter().find(|asked| asked.head.contains(part)).unwrap();
     let brave = asked("/res/v1/web/search?q=rust&count=5");
     assert_eq!(brave.header("x-subscription-token"), Some(KEY));
