@@ -26,7 +26,7 @@ pub struct OAuth {
 }
 
 impl OAuth {
-    /// A client that registers itself, and comes back to this address.
+    /// A client that registers dynamically and uses this redirect URI.
     pub fn new(redirect_uri: impl Into<String>) -> Self {
         Self {
             redirect_uri: redirect_uri.into(),

@@ -18,12 +18,12 @@ impl Body {
         Self(bytes)
     }
 
-    /// Appends JSON text as it is.
+    /// Appends JSON text unchanged.
     pub(crate) fn raw(&mut self, json: &str) {
         self.0.extend_from_slice(json.as_bytes());
     }
 
-    /// Appends bytes of JSON text as they are.
+    /// Appends bytes of JSON text unchanged.
     pub(crate) fn bytes(&mut self, json: &[u8]) {
         self.0.extend_from_slice(json);
     }

@@ -138,8 +138,8 @@ impl ProviderCatalog {
 
     /// The URL: configured, or from a variable, or the provider's default.
     ///
-    /// A configured key or header is sent only to the configured or default URL, never to one from a variable. A key
-    /// from a variable is sent to either, as in the providers' SDKs.
+    /// A configured key or header is sent only to the configured or default URL, never to another one from a variable.
+    /// A key from a variable is sent to any of them, as in the providers' SDKs.
     fn base_url(
         &self,
         provider: &str,

@@ -27,7 +27,7 @@ pub enum Isolation {
     /// Commands are refused.
     #[default]
     Required,
-    /// Commands run with whatever the kernel can enforce.
+    /// Commands run with the restrictions that the kernel can enforce.
     Preferred,
     /// Commands run without a sandbox, as any program of the user.
     Off,

@@ -195,7 +195,7 @@ fn answer(open: &OpenInterrupt, entry: &Resume) -> Result<Answer, Problem> {
     match &open.kind {
         InterruptKind::InDoubt { .. } if !is_answered => Ok(Answer::Fail { reason: None }),
         InterruptKind::Limit(_) if !is_answered => Ok(Answer::Stop),
-        _ if !is_answered => Ok(Answer::Deny { reason: None }), // tidy: the same for all that is asked
+        _ if !is_answered => Ok(Answer::Deny { reason: None }), // tidy: the same for all other kinds
         InterruptKind::Approval { .. } | InterruptKind::Hook { .. } => {
             match (payload.as_bool().or(payload["approved"].as_bool()), &payload["editedArgs"]) {
                 (Some(true), Value::Object(edited)) => {

@@ -32,8 +32,9 @@ pub struct SkillChat {
     stream: String,
     turn: Turn,
     text: Flow,
-    /// `is_shown`: text was sent. `is_fresh`: a step began since the last text.
+    /// Whether any text was sent.
     is_shown: bool,
+    /// Whether the next text belongs to a new step and follows earlier text.
     is_fresh: bool,
     replies: BTreeMap<u32, String>,
     calls: BTreeMap<CallKey, Call>,

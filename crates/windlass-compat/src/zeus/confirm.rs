@@ -3,7 +3,7 @@
 //!
 //! In this dialect, `modified` approves the call with its new parameters. The server therefore answers the interrupt in
 //! the caller's name, through the same gate. It does so only if the digest of tool and arguments equals the edited
-//! call's. Any other interrupt is left to the client, also after a server restart.
+//! call's. Any other interrupt is left to the client, as are interrupts of a server that stops before it has answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

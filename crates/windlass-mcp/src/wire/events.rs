@@ -69,7 +69,7 @@ fn error_event(id: RequestId, why: &str, log: &Log) -> Sse {
     let text = format!("the server has answered, and its answer cannot be read: {why}");
     let error: ServerJsonRpcMessage =
         JsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, text, None), Some(id));
-    // An error of a few words can always be written.
+    // Cannot fail: the error has a number and short texts.
     let data = serde_json::to_string(&error).unwrap_or_default();
     Sse { data: Some(data), ..Sse::default() }
 }

@@ -44,7 +44,7 @@ pub(super) async fn sign(
     resolver: Option<&dyn ResolveAuth>,
     call: &AuthCall<'_>,
 ) -> Result<Signed, String> {
-    // Errors contain no secret, because a failing source returns none.
+    // Not masked: an error names the reference and never a value.
     let read = |reference: &str| {
         let why = |why: String| format!("the service `{}` cannot be called: {why}", call.service);
         secrets.secret(reference).map_err(why)

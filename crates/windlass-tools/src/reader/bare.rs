@@ -1,6 +1,6 @@
 //! The text of a page without its structure.
 //!
-//! Uses the tokenizer alone, in linear time whatever the nesting. Makes no Markdown (`html.rs`).
+//! Uses the tokenizer alone, in linear time regardless of the nesting. Makes no Markdown (`html.rs`).
 
 use std::cell::RefCell;
 

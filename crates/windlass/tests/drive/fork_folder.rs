@@ -336,7 +336,7 @@ pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// The append creates the thread. Whatever its outcome, an existing thread has its complete folder.
+/// The append creates the thread. Regardless of its outcome, an existing thread has its complete folder.
 // rows: ZE-P9
 #[test]
 fn a_fork_that_dies_has_its_whole_folder_or_is_not_there() {

@@ -47,7 +47,7 @@ fn rule(verdict: Verdict, terms: Terms) -> Rule {
     Rule { name: Some("said".into()), tools: vec!["pay".into()], terms, ..Rule::new(verdict) }
 }
 
-/// The outcome in one word, with the deciding rule.
+/// The outcome as a keyword, with the deciding rule.
 fn told(tried: &Tried) -> String {
     match tried {
         Tried::Unknown => "unknown".into(),
