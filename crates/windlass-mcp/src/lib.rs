@@ -1,11 +1,8 @@
 //! MCP client: tools, resources, prompts, questions and sign-ins of servers, in both protocol revisions.
 //!
-//! `rmcp` implements the protocol; its types are not exposed. This crate adds what a durable engine needs:
-//! reconnection, calls that are never repeated if that could have a second effect, and questions that another process
-//! may resume days later.
-//!
-//! It does not decide whether a call may run. It ignores the hints of untrusted servers, and starts only the servers
-//! that are passed to it.
+//! `rmcp` implements the protocol; its types are not exposed. This crate adds reconnection and resumption: another
+//! process may answer a question days later. It never repeats a call if that could have a second effect. It does not
+//! decide whether a call may run, and starts only the servers that are passed to it.
 
 mod call;
 mod client;

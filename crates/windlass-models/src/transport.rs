@@ -133,7 +133,7 @@ pub(super) struct Link {
     remainder: Remainder,
 }
 
-/// The rest of a body of which enough was read. Reading it to the end lets the connection be reused.
+/// The unread rest of a body. Reading it to the end lets the connection be reused.
 #[derive(Clone, Default)]
 pub(super) struct Remainder(Arc<Mutex<Option<ByteStream>>>);
 

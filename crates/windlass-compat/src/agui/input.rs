@@ -56,7 +56,7 @@ pub struct Resume {
     /// The answer; its shape is the interrupt's `responseSchema`.
     #[serde(default)]
     pub payload: Value,
-    /// Further members, of which `approval` is read.
+    /// Further members. Only `approval` is read.
     #[serde(default)]
     pub metadata: Value,
 }

@@ -90,7 +90,7 @@ impl Whole {
 }
 
 impl Reply {
-    /// A reply of which nothing was sent.
+    /// A reply that has sent nothing yet.
     pub fn new(id: String) -> Self {
         Self { id, thought: Flow::default(), text: Flow::default(), calls: Vec::new(), is_joined: false }
     }

@@ -32,7 +32,7 @@ use super::word::Scene;
 /// Name of the note that records why a call was approved. (SK-X9)
 const REASON: &str = "skyflo.approval";
 
-/// The body of a message. It repeats the conversation, of which only the last message is new.
+/// The body of a message. It repeats the conversation; only its last message is new.
 #[derive(Debug, Deserialize)]
 pub struct Chat {
     #[serde(default)]

@@ -93,8 +93,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// The last line if it has no newline and is a message. A line that was cut off is dropped: the end of the
-    /// connection leaves the outcome of its request unknown, and an id that was cut off may be another request's.
+    /// The last line if it has no newline and is a message. An incomplete line is dropped, because a truncated id may
+    /// be another request's. The end of the connection then leaves the outcome of its request unknown.
     fn last(&mut self) -> Option<Line> {
         self.long = None;
         match parse_line(&std::mem::take(&mut self.line))? {

@@ -1,10 +1,9 @@
-//! A model provider that replays difficult cases of the real wire formats over plain TCP.
+//! A model provider that replays difficult cases of the real wire formats over plain TCP, and keeps every request.
 //!
 //! The first segment of a request's path names the scenario ([`scenario`]). Suffixes change the transport: `@clean`
-//! closes the connection after the last frame, `@reset` breaks off the chunked body, and `-307`, `-429`, `-529`,
-//! `-502html`, `-html200` respond with a status or a page. `-noheaders` never responds, `-headers` sends endless
-//! headers, `-plain` sends the stream as plain text, and `-stall` stops in the middle. Every request is kept for the
-//! test to read.
+//! closes the connection after the last frame, `@reset` breaks off the body, `-307`, `-429`, `-529`, `-502html` and
+//! `-html200` send a status or page, `-noheaders` never responds, `-headers` sends endless headers, `-plain` sends
+//! plain text, and `-stall` stops in the middle.
 
 mod anthropic;
 mod bedrock;

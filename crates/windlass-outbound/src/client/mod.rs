@@ -1,10 +1,8 @@
-//! The guard for calls over HTTP.
+//! The guard for calls over HTTP. It keeps no cookies and retries nothing.
 //!
 //! Every request states its limits ([`Limits`]). Every address is judged ([`Reach`]) as given, as resolved, and again
 //! at each redirect. The connection goes to the judged address: there is no second lookup that could differ. Proxy
 //! settings of the environment are ignored, because a proxy would resolve the name itself.
-//!
-//! It keeps no cookies and retries nothing.
 
 mod address;
 mod body;

@@ -45,7 +45,8 @@ pub struct Service {
     /// How calls are authenticated.
     #[serde(default)]
     pub auth: Auth,
-    /// Regular expressions of which a path must match one; all paths if empty. Each must be anchored with `^`.
+    /// Regular expressions; a path must match one of them. If empty, all paths are allowed. Each must be anchored with
+    /// `^`.
     #[serde(default, alias = "allowedPaths")]
     pub allowed_paths: Vec<String>,
     /// The allowed methods; all if empty.

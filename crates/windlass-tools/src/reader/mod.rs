@@ -1,11 +1,9 @@
-//! Reads documents in a separate process: PDF, HTML, Word, and a page of search results.
+//! Reads PDF, HTML, Word and search results in a separate process, because a hostile file can make a parser overflow
+//! the stack, abort, or exhaust the memory.
 //!
-//! A hostile file can make a parser overflow the stack, abort, or exhaust the memory, which would end every run of this
-//! process. The reader process drops its rights before it reads a byte (`confine.rs`). If it crashes or exceeds a
-//! limit, one read fails.
-//!
-//! A program that embeds the library calls [`reader_main`] first in `main`, so that it can start itself as a reader, or
-//! names another program that does so. Without a reader, tools reject these formats.
+//! The reader process drops its rights before it reads a byte (`confine.rs`). If it crashes or exceeds a limit, one
+//! read fails. A program that embeds the library calls [`reader_main`] first in `main`, or names another program that
+//! does so. Without a reader, tools reject these formats.
 
 mod bare;
 mod confine;

@@ -13,7 +13,7 @@ use windlass::{Engine, Outcome, Status, Task};
 use super::{Held, asking, facts, open, plan, runtime, store, task_in};
 use crate::drive::{Counter, party, registry};
 
-/// Tools of which only `write` requires approval.
+/// Tools; only `write` requires approval.
 fn tools(counter: &Counter) -> Registry {
     registry([
         counter.tool("write", EffectClass::Idempotent),

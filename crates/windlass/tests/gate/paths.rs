@@ -1,4 +1,4 @@
-//! Paths of file tools: a rule judges the file that a path leads to, an approval covers that file, and the tool opens
+//! Paths of file tools: a rule judges the file that a path leads to, and an approval covers that file. The tool opens
 //! exactly that file, even if links change meanwhile.
 
 use std::collections::BTreeMap;
