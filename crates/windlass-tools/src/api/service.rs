@@ -133,7 +133,7 @@ pub enum Auth {
         #[serde(alias = "passRef")]
         pass_ref: String,
     },
-    /// Headers that [`ResolveAuth`] provides for each call.
+    /// Headers that [`ResolveAuth`](super::ResolveAuth) provides for each call.
     Custom {
         /// Passed to the resolver to select the scheme.
         id: String,
