@@ -14,7 +14,7 @@ use windlass_bench::pages::{self, Pages};
 use windlass_bench::server::ModelServer;
 use windlass_bench::{growth, machine, table};
 
-/// The cost of Windlass, beside a bare client and rig, against a scripted model server
+/// The cost of Windlass, compared with a bare client and rig, against a scripted model server
 #[derive(Parser)]
 #[command(name = "windlass-bench", version)]
 struct Cli {

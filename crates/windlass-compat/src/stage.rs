@@ -127,7 +127,7 @@ fn played<S: Speaker>(begin: fn(Option<&Run>) -> S, script: &str) -> String {
     out
 }
 
-/// Plays every transcript of a dialect. `begin` creates the encoder, beside an active run or for `run_1`.
+/// Plays every transcript of a dialect. `begin` creates the encoder, for the active run or for `run_1`.
 pub fn check<S: Speaker>(dialect: &str, begin: fn(Option<&Run>) -> S) {
     check_as(dialect, |script| played(begin, script));
 }

@@ -1,4 +1,4 @@
-//! The fields of a request beside its messages, with its URL and headers.
+//! The fields of a request other than its messages, with its URL and headers.
 //!
 //! They depend on settings and tools only, so they are encoded once and cached.
 

@@ -60,7 +60,7 @@ impl<'a> Own<'a> {
     }
 }
 
-/// Converts a provider's item to what is stored beside the block; `None` if the block suffices.
+/// Converts a provider's item to the form stored with the block; `None` if the block suffices.
 pub(super) fn keep(kind: WireKind, origin: &Arc<Origin>, own: Own<'_>, item: &Value) -> Option<Arc<Native>> {
     let hollowed = hollow(item, own.text());
     // The chat wire writes plain calls from our fields, in a different order.

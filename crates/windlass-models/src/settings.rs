@@ -10,7 +10,7 @@ use crate::config::WireKind;
 use crate::provider::preset::Preset;
 use crate::table::{Level, ModelSpec, ReasoningSpec, Sampling};
 
-/// Smallest output cap beside a reasoning budget. (SK-L4)
+/// Smallest output cap of a call with a reasoning budget. (SK-L4)
 pub(crate) const BUDGET_OUTPUT_MIN_TOKENS: u64 = 16_384;
 
 /// Anthropic requires an output cap; this is the one for models that are not in the table.

@@ -112,7 +112,7 @@ impl Levels {
         Self(levels.iter().fold(0, |set, level| set | 1 << *level as u8))
     }
 
-    /// Whether there is none.
+    /// Whether the set has no level.
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -68,7 +68,7 @@ impl fmt::Display for LinkError {
 
 impl std::error::Error for LinkError {}
 
-/// Settings of a request beside what the wire encodes.
+/// Settings of a request in addition to what the wire encodes.
 pub(super) struct LinkOptions {
     /// Silence after which the call fails.
     pub stall_timeout: Duration,

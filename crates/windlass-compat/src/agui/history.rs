@@ -1,6 +1,6 @@
 //! The state of a thread as a client sees it: its messages, the message ids it has used, and the state of its run.
 //!
-//! A fold of the journal; nothing is stored beside it.
+//! A fold of the journal; nothing else is stored.
 
 use std::collections::{BTreeMap, HashMap};
 

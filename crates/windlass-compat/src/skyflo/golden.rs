@@ -20,7 +20,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Begins the stream, beside an active run if there is one. `again` selects whether its open interrupts are sent
+    /// Begins the stream, with the active run if there is one. `again` selects whether its open interrupts are sent
     /// again.
     fn begin(&mut self, again: bool) -> Vec<Word> {
         let active = self.before.run.as_ref();

@@ -83,7 +83,7 @@ pub async fn resume(
     Ok(named(respond(&app, place, feed, speaker, first), &session.name, &run.id))
 }
 
-/// Edited calls that run without a further approval. Parameters beside `approved` may be a client's shortened copy, so
+/// Edited calls that run without a further approval. Parameters sent with `approved` may be a client's shortened copy, so
 /// such a call requires approval again.
 fn edited(results: &[CallResult], given: &[Given]) -> BTreeSet<CallKey> {
     let edits = results.iter().zip(given).filter(|(result, given)| {

@@ -25,7 +25,7 @@ pub(crate) struct Call {
     pub arguments: String,
     /// How much of them was sent to the live display, in bytes.
     shown: usize,
-    /// The provider's item, without `index` and with `null` in the place of the arguments.
+    /// The provider's item, without `index` and with `null` in place of the arguments.
     item: Map<String, Value>,
     /// Further fragments belong to another call.
     closed: bool,

@@ -36,7 +36,7 @@ pub(crate) struct Chunk<'a> {
 pub(crate) struct Choices<'a> {
     /// The choice with index 0, or the first without an index.
     pub first: Option<Choice<'a>>,
-    /// Whether the field is there at all.
+    /// Whether the field is present.
     pub present: bool,
 }
 

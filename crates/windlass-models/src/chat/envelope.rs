@@ -1,4 +1,4 @@
-//! The fields of a chat request beside its messages, and its URL.
+//! The fields of a chat request other than its messages, and its URL.
 //!
 //! None depends on the history.
 

@@ -1,4 +1,4 @@
-//! The fields of a Gemini request beside its contents.
+//! The fields of a Gemini request other than its contents.
 //!
 //! Fields that depend on the history (the instructions) are not included.
 

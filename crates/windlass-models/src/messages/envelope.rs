@@ -1,4 +1,4 @@
-//! The fields of a messages request beside its messages.
+//! The fields of a messages request other than its messages.
 //!
 //! Fields that depend on the history (instructions, container) are not included.
 

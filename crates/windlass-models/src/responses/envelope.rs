@@ -1,4 +1,4 @@
-//! The fields of a responses request beside its input.
+//! The fields of a responses request other than its input.
 //!
 //! Fields that depend on the history (the instructions) are not included.
 

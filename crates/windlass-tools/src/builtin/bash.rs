@@ -38,7 +38,7 @@ pub struct BashSettings {
     pub shell: PathBuf,
     /// The sandbox that every command runs in.
     pub sandbox: Sandbox,
-    /// Environment variables of this process that commands inherit, beside a few standard ones.
+    /// Environment variables of this process that commands inherit, in addition to a few standard ones.
     pub variables: Vec<String>,
     /// Time limit of a command in milliseconds.
     pub timeout_ms: u64,

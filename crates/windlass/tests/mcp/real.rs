@@ -231,7 +231,7 @@ fn conforms(revision: &str) {
     let suite = installed().join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
     assert!(suite.exists(), "{} is not there: `cargo xtask test` installs it", suite.display());
     let mut client = std::env::current_exe().unwrap();
-    // Beside the folder of the test program.
+    // Next to the test program's folder.
     client.pop();
     client.pop();
     let client = client.join("examples/mcp_conformance");

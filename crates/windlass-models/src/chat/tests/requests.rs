@@ -1,6 +1,6 @@
 //! Random histories: both encoders write the same messages for every kind of chat endpoint.
 //!
-//! The fields beside the messages are compared as well, for all settings.
+//! The fields other than the messages are compared as well, for all settings.
 
 use proptest::prelude::*;
 use rig_core::completion::ReplayTarget;

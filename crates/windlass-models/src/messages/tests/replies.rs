@@ -40,7 +40,7 @@ fn theirs(body: &[u8]) -> Reading {
     reading
 }
 
-/// Whether the last event is there.
+/// Whether the body contains the last event.
 fn ends(body: &[u8]) -> bool {
     const LAST: &[u8] = b"\ndata: {\"type\":\"message_stop\"}\n\n";
     memchr::memmem::find(body, LAST).is_some()

@@ -12,7 +12,7 @@ use windlass::tool::builtin::BashSettings;
 use super::Shell;
 
 /// A shell whose configuration names paths in folders that its commands may change. Readable: `data`, `deep/data`,
-/// `one.txt`, `room/tools`, and `later`, which does not exist yet. Writable, beside the working folder: `room` and
+/// `one.txt`, `room/tools`, and `later`, which does not exist yet. Writable, in addition to the working folder: `room` and
 /// `room/out`.
 fn open() -> Shell {
     Shell::with(|settings, outside| {
