@@ -39,6 +39,7 @@ pub struct Load {
 /// The cost of the runs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Figures {
+    /// Number of runs that the load started.
     pub runs: usize,
     /// Runs that returned their script's text.
     pub completed: usize,

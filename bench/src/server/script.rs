@@ -108,7 +108,9 @@ pub enum Reply {
 /// A text, by its number of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Text {
+    /// Number of tokens.
     pub tokens: usize,
+    /// How each token is written.
     pub style: Style,
 }
 
