@@ -1,9 +1,9 @@
-//! Chromium without windows for tests and measurements: one browser per lane, an empty context per page, driven over WebDriver.
+//! Headless Chromium, driven over WebDriver: one browser per lane, an empty context per page.
 //!
-//! A lane is a slot of the test runner's group of browser tests; the tests of a slot run one after another. The first test
-//! starts the browser, and the browser ends with the test runner. A context has no cookies, storage or cache, like a new
-//! profile; creating it takes milliseconds, starting a browser half a second. Pages that are open at the same time get
-//! separate browsers, because a WebDriver session receives the console of every page of its browser.
+//! A lane is a slot of the test runner's browser tests, which run one after another. The first test starts the browser,
+//! and the browser ends with the test runner. A context starts without cookies, storage and cache. It takes
+//! milliseconds to create, while a browser takes half a second. Concurrent pages use separate browsers, because a
+//! WebDriver session receives the console of every page of its browser.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -41,8 +41,8 @@ pub struct Sandbox {
     /// Whether commands have network access, including other programs on this machine. Unix sockets of other programs
     /// stay inaccessible where a command could use them to escape the sandbox.
     pub network: bool,
-    /// Files and folders that commands may read and execute, in addition to those of the system. A path through a symbolic link
-    /// grants nothing and blocks every command, because a writer of the link could redirect it.
+    /// Files and folders that commands may read and execute, in addition to those of the system. A path through a
+    /// symbolic link grants nothing and blocks every command, because a writer of the link could redirect it.
     pub read: Vec<PathBuf>,
     /// Files and folders that commands may change, in addition to the working folder. Must not go through links, as with
     /// `read`.

@@ -172,7 +172,7 @@ impl Exchange<'_> {
         self.core.signals.kick.notify_one();
     }
 
-    /// Where a call resumes after an answer. If the answer is invalid, the question is asked again.
+    /// Where a call resumes after an answer. If the answer is invalid, the error repeats the question.
     fn answer(&self, parked: Parked, answer: &Answer) -> Result<Resumed, ToolOutcome> {
         let parameters = match &parked {
             Parked::Held { asked, .. } => asked.clone(),

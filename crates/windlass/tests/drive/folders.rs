@@ -83,8 +83,8 @@ async fn each_thread_works_in_its_own_folder_which_is_looked_for_once() {
     }
     let is_marked = |name: &str| base.path().join(name).join("mark.txt").exists();
     assert_eq!(["t1", "named", "t2", "other"].map(is_marked), [true, true, false, false]);
-    // The folder is recorded with the thread, regardless of later tasks. The host is asked once each time the thread is
-    // opened.
+    // The folder is recorded with the thread, regardless of later tasks. The engine calls the host once each time it
+    // opens the thread.
     let named = |thread: &str| (thread.to_owned(), (thread == "t2").then(|| "named".to_owned()));
     assert_eq!(*asked.lock().unwrap(), [named("t1"), named("t2"), named("t2")]);
     assert_eq!(engine.thread(&"t2".into()).row().await.unwrap().view.folder.as_deref(), Some("named"));

@@ -72,7 +72,7 @@ async fn a_tool_that_panics_is_an_error_or_in_doubt() {
     let pure = Annotations { read_only_hint: true, ..Annotations::default() };
     let (_, outcome) = run(&echo_result("bad"), registry([panics(pure)]), task("go")).await;
     assert_eq!(outcome.text.as_deref(), Some("Stopped: it crashed: boom"));
-    // The call may have had an effect before the panic, so a person is asked, and the model gets no result yet.
+    // The call may have had an effect before the panic, so the engine asks a person, and the model gets no result yet.
     let (_, outcome) = run(&echo_result("bad"), registry([panics(Annotations::default())]), task("go")).await;
     assert_eq!(outcome.status, Status::Paused);
     assert!(matches!(outcome.interrupts[0].kind, windlass::machine::InterruptKind::InDoubt { .. }));
@@ -141,7 +141,7 @@ async fn a_tool_that_hangs_is_stopped() {
     let (_, outcome) =
         run(&echo_result("bad"), registry([hangs("bad", pure)]), limited(limits.clone())).await;
     assert_eq!(outcome.text.as_deref(), Some("Stopped: it took longer than 50 ms"));
-    // A call that may have had an effect is in doubt, and a person is asked.
+    // A call that may have had an effect is in doubt, and the engine asks a person.
     let once = hangs("bad", Annotations::default());
     let (_, outcome) = run(&echo_result("bad"), registry([once]), limited(limits)).await;
     assert_eq!(outcome.status, Status::Paused);

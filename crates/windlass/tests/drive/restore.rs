@@ -293,7 +293,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// A file is changed only after its record is in the journal, at whatever append the process dies.
+/// A file is changed only after its record is in the journal, regardless of the append at which the process dies.
 // rows: ZE-P9
 #[test]
 fn a_process_that_dies_at_any_append_leaves_a_file_that_can_be_put_back() {

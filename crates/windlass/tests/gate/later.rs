@@ -88,7 +88,7 @@ fn a_call_that_is_put_off_for_days_is_a_row_and_goes_on_in_another_process() {
         let engine = built(folder.path(), &clock, tool()).attend(Attend::All).build().await.unwrap();
         let started = engine.start(task_in("t", "go")).await.unwrap();
         pass(&clock, async || status(&engine).await == ThreadStatus::Sleeping).await;
-        // No process holds it, and no person is asked.
+        // No process holds it, and no interrupt is open.
         put_down(&engine, &started.thread).await;
         let row = engine.thread(&started.thread).row().await.unwrap();
         assert!(row.view.deadline.unwrap().since(Timestamp(1_000)) >= 100 * DAY_MS);

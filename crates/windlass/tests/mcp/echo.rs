@@ -287,7 +287,7 @@ async fn what_a_call_waits_with_is_recorded_without_it() {
     assert!(untold(&asks).contains("opaque"), "{asks:?}");
     let InterruptKind::Question(question) = &ask_of(&asks).kind else { panic!("{asks:?}") };
     assert!(question.summary.starts_with("The server `stage` asks: [masked]"), "{question:?}");
-    // An invalid answer is asked for again, and a redacted default is not an answer.
+    // After an invalid answer the question is repeated, and a redacted default is not an answer.
     let again = resumed(&say, &asks, values(json!({ "n": "x" }))).await;
     assert!(untold(&again).contains("did not fit"), "{again:?}");
     let done = resumed(&say, &again, values(json!({ "n": 2 }))).await;
@@ -365,7 +365,7 @@ async fn a_task_says_nothing_of_it() {
     // The task could only be polled by this name.
     let named = call(&say, json!({ "text": SECRET })).await;
     assert!(untold(&named).contains("may not be recorded"), "{named:?}");
-    // The task is running. The model must not call again, and the server is asked to stop it.
+    // The task is running. The model must not call again, and the client cancels the task at the server.
     assert!(matches!(named, ToolOutcome::Unknown { .. }), "{named:?}");
     assert_eq!(stage.asked("tasks/cancel")[0].params()["taskId"], SECRET);
 }

@@ -59,7 +59,7 @@ async fn a_call_that_asks_goes_on_in_another_process_with_the_exact_state() {
     let buy = find(&second, "buy");
     let asks = resumed(&buy, &asks, values(json!({ "n": 2 }))).await;
     assert_eq!(shown(&asks), "asks: The server `stage` asks: And how many spare?");
-    // An invalid answer is asked for again and never reaches the server.
+    // After an invalid answer the question is repeated, and the server never receives the answer.
     let asks = resumed(&buy, &asks, values(json!({ "n": 0 }))).await;
     assert!(shown(&asks).contains("(The answer before did not fit: "), "{}", shown(&asks));
     let asks = resumed(&buy, &asks, Answer::Deny { reason: None }).await;

@@ -158,7 +158,7 @@ async fn a_task_whose_inputs_are_refused_is_looked_at_again() {
     let asks = looked(&build, &begun, 1).await;
     let refused = resumed(&build, &asks, values(json!({ "n": 4 }))).await;
     assert_eq!(deferral_of(&refused).after_ms, 500, "the task itself says how it stands");
-    // The server still requests the input: a person is asked, who only learns that an input was refused.
+    // The server still requests the input. The engine asks a person, who only learns that an input was refused.
     let asks = looked(&build, &refused, 2).await;
     assert_eq!(shown(&asks), "asks: The server `stage` asks: Which branch?");
     let refused = resumed(&build, &asks, values(json!({ "n": 5 }))).await;
