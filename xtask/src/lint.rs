@@ -11,8 +11,7 @@ use crate::test::{self, Extent};
 use crate::{install, process};
 
 /// The inputs of the features `bedrock`, `vertex` and `otel`: all code that their lints compile. Excludes tests that
-/// the
-/// workspace's lint compiles identically.
+/// the workspace's lint compiles identically.
 const INPUTS: &[&str] = &[
     "Cargo.lock",
     "Cargo.toml",

@@ -6,9 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Concurrent build jobs, unless `CARGO_BUILD_JOBS` is set. More than two linkers of this size exhaust the memory of
-/// a small
-/// machine.
+/// Concurrent build jobs, unless `CARGO_BUILD_JOBS` is set. More than two linkers of this size exhaust the memory of a
+/// small machine.
 const BUILD_JOBS: &str = "2";
 
 /// The root of the workspace in which this command was started.

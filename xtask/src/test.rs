@@ -55,9 +55,8 @@ impl Extent {
     }
 }
 
-/// Returns `WINDLASS_SEED`, or else the first 32 bits of the commit id. Each commit has its own schedules, and all
-/// runs of
-/// a commit have the same ones.
+/// Returns `WINDLASS_SEED`, or else the first 32 bits of the commit id. Each commit has its own schedules, and all runs
+/// of a commit have the same ones.
 fn seed() -> Result<u64> {
     if let Some(given) = std::env::var_os(SEED) {
         return parse_seed(&given.to_string_lossy());

@@ -24,9 +24,8 @@ pub fn read(root: &Path, path: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Makes `copy` contain the same files as `root`. Unchanged files keep their modification time, so that a build in
-/// the copy
-/// is incremental.
+/// Makes `copy` contain the same files as `root`. Unchanged files keep their modification time, so that a build in the
+/// copy is incremental.
 pub fn mirror(root: &Path, copy: &Path) -> Result<()> {
     fs::create_dir_all(copy)?;
     let wanted = files(root)?;

@@ -68,8 +68,7 @@ const PACKAGES: &[Package] = &[
     },
 ];
 
-/// Names by which modules import each other, and the corresponding files. This avoids an import map, which would be
-/// an
+/// Names by which modules import each other, and the corresponding files. This avoids an import map, which would be an
 /// inline script.
 const IMPORTS: &[(&str, &str)] = &[
     ("preact/hooks", "./hooks.js"),

@@ -2,8 +2,7 @@
 //! text.
 //!
 //! A failed write does not end the command: a run continues without a reader. The process exits with an error at the
-//! end,
-//! unless the pipe was closed.
+//! end, unless the pipe was closed.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, OnceLock};

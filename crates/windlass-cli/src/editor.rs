@@ -23,8 +23,7 @@ pub enum Edited {
     Left(Signal),
 }
 
-/// Opens the editor on a text and waits until it exits. The text is in a private file in `directory`. Ctrl-C is left
-/// to
+/// Opens the editor on a text and waits until it exits. The text is in a private file in `directory`. Ctrl-C is left to
 /// the editor.
 pub async fn edit(
     directory: &Path,

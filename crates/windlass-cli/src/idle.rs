@@ -1,8 +1,7 @@
 //! Returns memory to the system while the server idles: memory that only its start or a burst of work needed.
 //!
 //! A server is idle if it uses little CPU. Dropped pages of the program are not lost: they stay in the kernel's file
-//! cache
-//! and are mapped again when they are used. On systems other than Linux this module does nothing.
+//! cache and are mapped again when they are used. On systems other than Linux this module does nothing.
 
 use std::time::Duration;
 
@@ -68,8 +67,7 @@ mod linux {
     const PT_LOAD: u32 = 1;
     const PF_W: u32 = 2;
     /// Segment type of the dynamic section. Its entries below state whether relocations are applied to a segment that
-    /// is not
-    /// writable.
+    /// is not writable.
     const PT_DYNAMIC: u32 = 2;
     const DT_TEXTREL: usize = 22;
     const DT_FLAGS: usize = 30;
@@ -127,12 +125,9 @@ mod linux {
             let begin = first - first % page;
             let bytes = first + header.p_memsz as usize - begin;
             // SAFETY: the segment is a private mapping of the program's file, and nothing writes to it: it is not
-            // writable
-            // (relocated constants, `.data.rel.ro`, belong to a segment that is), and no relocation is applied to it.
-            // So each page
-            // equals the file's content, and any thread that uses it reads it again from the file. The system refuses
-            // writes to the
-            // file of a running program. Only breakpoints of a debugger are lost.
+            // writable (relocated constants, `.data.rel.ro`, belong to a segment that is), and no relocation is applied
+            // to it. So each page equals the file's content, and any thread that uses it reads it again from the file.
+            // The system refuses writes to the file of a running program. Only breakpoints of a debugger are lost.
             unsafe { libc::madvise(begin as *mut c_void, bytes, libc::MADV_DONTNEED) };
         }
         END

@@ -58,8 +58,7 @@ pub fn main() -> ExitCode {
     }
     if exit.leaves_a_run() {
         // Exit at once, like a crash, which runs survive. A runtime that shuts down cancels tasks one by one, and a
-        // cancelled
-        // tool would return an error, which would be recorded.
+        // cancelled tool would return an error, which would be recorded.
         windlass::mcp::kill_servers();
         // A blocked task may still own the screen, so its destructor would not restore the terminal.
         screen::restore_terminal();

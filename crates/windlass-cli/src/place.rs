@@ -122,9 +122,8 @@ impl Consent {
         if yes { Self::Everything } else { Self::Ask }
     }
 
-    /// Returns the rules that apply with this consent. `--yes` adds an allowing rule and counts as one approval of
-    /// the user
-    /// who typed it. It therefore removes every asking rule that this approval alone satisfies.
+    /// Returns the rules that apply with this consent. `--yes` adds an allowing rule and counts as one approval of the
+    /// user who typed it. It therefore removes every asking rule that this approval alone satisfies.
     fn over(self, mut rules: Vec<Rule>) -> Vec<Rule> {
         if self == Self::Everything {
             let Party { principal, roles, .. } = local();

@@ -2,8 +2,7 @@
 //! line.
 //!
 //! The lines at the bottom are erased and redrawn around each text that is printed above them. There is no alternate
-//! screen: the terminal's scrollback keeps the conversation. A terminal that shrinks may wrap lines that were above
-//! the
+//! screen: the terminal's scrollback keeps the conversation. A terminal that shrinks may wrap lines that were above the
 //! cursor. They stay in the scrollback, because erasing more could erase the conversation.
 
 mod complete;
@@ -186,8 +185,7 @@ impl ChatScreen {
     }
 
     /// Accepts these characters as answers without Enter while the input is empty. They are accepted after half a
-    /// second
-    /// without a key, so that the first key of a message does not answer a question that opens at that moment.
+    /// second without a key, so that the first key of a message does not answer a question that opens at that moment.
     pub fn take_answers(&self, keys: &str) {
         let mut state = self.state();
         keys.clone_into(&mut state.answers);

@@ -1,5 +1,5 @@
-//! Measures the cost of an append.
-//! `cargo run --release --example append_cost -- <folder> [threads] [appends] [full|relaxed] [limits]`
+//! Measures the cost of an append. `cargo run --release --example append_cost -- <folder> [threads] [appends]
+//! [full|relaxed] [limits]`
 //!
 //! Prints wall time and CPU time per append, for one thread at a time and for many at once. Each append has two events,
 //! a run row and the thread's row, like half a step of a run. With `limits`, each append also settles the previous

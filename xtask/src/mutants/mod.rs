@@ -1,10 +1,8 @@
 //! `cargo xtask mutants`: breaks the code deliberately, and checks that a test fails.
 //!
-//! It works on a copy of the workspace in `target/mutants/`. The copy shares the build folder, and so the
-//! dependencies, with
-//! the workspace, but has a separate folder for binaries. The original sources are never changed. Mutations are fixed
-//! text
-//! replacements, not random.
+//! It works on a copy of the workspace in `target/mutants/`. The copy shares the build folder, and so the dependencies,
+//! with the workspace, but has a separate folder for binaries. The original sources are never changed. Mutations are
+//! fixed text replacements, not random.
 
 mod list;
 
@@ -23,13 +21,10 @@ const LIST: &str = "xtask/mutants.txt";
 /// nextest's exit code for "some tests failed"; with any other error the tests have not run.
 const TESTS_FAILED: i32 = 100;
 
-/// A mutant is compiled more often than it runs, so the machine crate is not optimized here. The settings also
-/// separate the
-/// intermediate output of mutated crates: cargo names it by settings instead of folder, and must not use a mutant's
-/// output
-/// for the workspace. All other crates of the workspace depend on the machine crate. Names of binaries do not depend
-/// on
-/// settings, so binaries have a separate folder.
+/// A mutant is compiled more often than it runs, so the machine crate is not optimized here. The settings also separate
+/// the intermediate output of mutated crates: cargo names it by settings instead of folder, and must not use a mutant's
+/// output for the workspace. All other crates of the workspace depend on the machine crate. Names of binaries do not
+/// depend on settings, so binaries have a separate folder.
 const PROFILE: [&str; 3] = [
     "profile.dev.package.windlass-machine.opt-level=0",
     "profile.dev.package.windlass-machine.codegen-units=16",
@@ -134,8 +129,7 @@ impl<'m> Suite<'m> {
         Self { package: &mutant.package, is_unit: mutant.tests.contains("::tests::") }
     }
 
-    /// Selects the test binary. Integration tests use the features of the whole workspace, so that the ordinary
-    /// tests'
+    /// Selects the test binary. Integration tests use the features of the whole workspace, so that the ordinary tests'
     /// dependencies are reused.
     fn arguments(self) -> Vec<&'m str> {
         let integration = |name| [test::FEATURES, &["--test", name]].concat();

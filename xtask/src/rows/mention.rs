@@ -1,6 +1,5 @@
 //! Finds the rows that tests name: comments of the form `// rows: A-1, B-2` in Rust and JavaScript, and `# rows: A-1`
-//! in
-//! golden transcripts, which are tests themselves.
+//! in golden transcripts, which are tests themselves.
 //!
 //! The same text inside of a string is ignored.
 

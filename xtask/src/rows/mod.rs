@@ -1,8 +1,7 @@
 //! `cargo xtask rows`: compares the acceptance table in `docs/rows.md` with the tests.
 //!
-//! A row works only if a test names it. The command compares both, prints counts, and updates rows on request; it
-//! does not
-//! run tests.
+//! A row works only if a test names it. The command compares both, prints counts, and updates rows on request; it does
+//! not run tests.
 
 mod mention;
 mod table;

@@ -1,8 +1,7 @@
 //! Who may make facts and prompts.
 //!
 //! Events are constructed only in `on/`, and requests only in `context/`. The surrounding text distinguishes patterns
-//! from
-//! expressions, as far as text allows.
+//! from expressions, as far as text allows.
 
 use super::finding::Finding;
 use super::lexer;

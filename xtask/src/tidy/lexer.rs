@@ -85,8 +85,7 @@ pub fn is_word(char: char) -> bool {
 }
 
 /// The byte positions of `word` in `code` without an adjacent identifier character. If `word` itself begins or ends
-/// with
-/// another character, that side is not checked.
+/// with another character, that side is not checked.
 pub fn find_words(code: &str, word: &str) -> Vec<usize> {
     let starts_word = word.chars().next().is_some_and(is_word);
     let ends_word = word.chars().next_back().is_some_and(is_word);

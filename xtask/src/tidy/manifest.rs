@@ -11,9 +11,8 @@ const MACHINE_TESTS_MAY_USE: &[&str] = &["proptest", "insta"];
 
 const ENGINE: &str = "crates/windlass-engine/Cargo.toml";
 
-/// A crate of the project, and the project's crates that it may depend on. Adapters never depend on each other:
-/// shared code
-/// is in a crate below both.
+/// A crate of the project, and the project's crates that it may depend on. Adapters never depend on each other: shared
+/// code is in a crate below both.
 struct Direction {
     name: &'static str,
     knows: &'static [&'static str],

@@ -1,10 +1,8 @@
 //! `cargo xtask tidy`: checks those conventions of the project that a program can check.
 //!
-//! They cover sizes, names, module docs, layers and leftovers. The rules read text, not types. If a rule is wrong
-//! about a
-//! line, the line has a comment `// tidy: <marker>` with a reason, as the rule's message explains. A rule without a
-//! marker
-//! has no exceptions.
+//! They cover sizes, names, module docs, layers and leftovers. The rules read text, not types. If a rule is wrong about
+//! a line, the line has a comment `// tidy: <marker>` with a reason, as the rule's message explains. A rule without a
+//! marker has no exceptions.
 
 mod circles;
 mod docs;

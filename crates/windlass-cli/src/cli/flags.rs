@@ -16,9 +16,8 @@ pub struct ListFlags {
 
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct ModeFlag {
-    /// Restrict the run: `agent` allows all tools, `ask` only answers, `plan` makes a plan [default: the
-    /// conversation's mode,
-    /// else the agent's]
+    /// Restrict the run: `agent` allows all tools, `ask` only answers, `plan` makes a plan [default: the conversation's
+    /// mode, else the agent's]
     #[arg(long, value_name = "MODE")]
     pub mode: Option<Mode>,
 }

@@ -281,8 +281,7 @@ impl<'a> Follow<'a> {
     }
 
     /// Handles a thread without an active run. If the run's message is still queued, the run before it did not
-    /// complete, and
-    /// no process will send the message.
+    /// complete, and no process will send the message.
     async fn at_rest(&mut self) -> anyhow::Result<Option<End>> {
         let machine = self.place.engine.thread(&self.thread).folded().await?;
         let state = machine.state();
@@ -306,8 +305,7 @@ impl<'a> Follow<'a> {
         Ok(active.map_or_else(|| self.run.clone(), |run| run.id.clone()))
     }
 
-    /// Withdraws queued messages after a run that did not complete, so that none is sent without the user's
-    /// knowledge.
+    /// Withdraws queued messages after a run that did not complete, so that none is sent without the user's knowledge.
     /// Outside of a chat that is only this run's message: others may belong to another process.
     async fn unqueue(&mut self, state: &State) -> anyhow::Result<()> {
         let in_chat = self.chat.is_some();

@@ -1,5 +1,4 @@
-//! `windlass policy`: checks policy files, tests them with hypothetical calls, and explains past decisions. It
-//! neither
+//! `windlass policy`: checks policy files, tests them with hypothetical calls, and explains past decisions. It neither
 //! starts nor changes anything.
 
 mod explain;

@@ -20,8 +20,7 @@ pub struct ResumeArgs {
     #[arg(value_name = "RUN")]
     run: Option<String>,
     /// Approve every call automatically, except those a rule denies or reserves for another approver; a call in doubt
-    /// still
-    /// waits
+    /// still waits
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]

@@ -37,8 +37,7 @@ pub(super) const LISTEN: &str = "127.0.0.1:7717";
 #[derive(Args, Debug)]
 pub struct ServeArgs {
     /// The address to listen on [default: 127.0.0.1:7717]; port 0 selects a free port, and an address that other
-    /// machines reach
-    /// requires `--public-url`
+    /// machines reach requires `--public-url`
     #[arg(long, value_name = "ADDRESS", env = "WINDLASS_LISTEN", hide_env_values = true)]
     listen: Option<SocketAddr>,
     /// A public address of the server, such as https://agents.example.com; requests for other host names are rejected
@@ -173,8 +172,7 @@ fn check_titles(engine: &Engine, model: &TitleModel) -> Result<(), Trouble> {
         .hint("name another with `--title-model` or `[server] title_model`, or `none`"))
 }
 
-/// Serves until a signal arrives. Then requests finish, streams ask clients to reconnect, and threads are released,
-/// all
+/// Serves until a signal arrives. Then requests finish, streams ask clients to reconnect, and threads are released, all
 /// within the time-out. A second signal ends the process at once, without loss of recorded data.
 async fn stop(
     signals: &mut Signals,
@@ -219,8 +217,7 @@ const FIRST_LINK: &str = "first-link";
 /// registration.
 ///
 /// Prints the link to a terminal. Other standard output often ends in logs that more users can read, so the link is
-/// then
-/// written to a file that only this user can read.
+/// then written to a file that only this user can read.
 async fn invite(
     console: &Console,
     accounts: &Accounts,

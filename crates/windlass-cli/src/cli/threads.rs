@@ -1,6 +1,5 @@
 //! `windlass threads`: lists, shows, exports, forks and deletes the conversations of a store, and lists their
-//! background
-//! commands.
+//! background commands.
 
 mod commands;
 mod fork;

@@ -1,8 +1,7 @@
 //! How a model's provider is reached: by `--base-url` and `--api-key-env`, or as recorded with a run.
 //!
 //! A run records references: the address without credentials, and the name of the variable with the key. The command
-//! that
-//! resumes it uses them, and no variable of another terminal. No key is recorded or printed.
+//! that resumes it uses them, and no variable of another terminal. No key is recorded or printed.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +30,7 @@ impl Ground {
     }
 
     /// Makes the model of a recorded run reachable. This command's flags take precedence, then the run's record, then
-    /// the
-    /// variables of this terminal.
+    /// the variables of this terminal.
     fn reach_again(
         &mut self,
         console: &Console,
@@ -255,9 +253,8 @@ pub fn is_own(providers: &BTreeMap<String, ProviderFile>, access: &ModelAccess) 
         && access.api_key_env.as_ref().is_none_or(is_own_key)
 }
 
-/// Removes the parts of an address that may hold secrets: credentials, query and fragment. Also returns whether it
-/// had any.
-/// A text that is not a URL is cut at `@`, `?` and `#`.
+/// Removes the parts of an address that may hold secrets: credentials, query and fragment. Also returns whether it had
+/// any. A text that is not a URL is cut at `@`, `?` and `#`.
 fn without_secrets(address: &str) -> (String, bool) {
     let Some(mut url) = Url::parse(address).ok().filter(Url::has_host) else {
         let bare = address.rsplit_once('@').map_or(address, |(_, rest)| rest);

@@ -15,8 +15,7 @@ const TERMINAL: &str = "terminal";
 
 impl Place {
     /// Answers interrupts of a thread and creates grants, all or none. The answers are in effect before the audit log
-    /// is
-    /// written, so a failure of the log is logged and not returned.
+    /// is written, so a failure of the log is logged and not returned.
     ///
     /// Returns the effect of the answers and the created grants.
     pub async fn answer(

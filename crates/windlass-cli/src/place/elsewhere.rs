@@ -1,8 +1,7 @@
 //! Resumes a run in its own working folder, wherever the user types its id.
 //!
 //! A folder named with `--dir` or a store named with `--store` is used without a search. The files of another folder
-//! apply
-//! only if that folder is trusted.
+//! apply only if that folder is trusted.
 
 use std::path::PathBuf;
 
@@ -19,8 +18,7 @@ const RUN: &str = "run_";
 
 impl Ground {
     /// Finds a run and its working folder by the run's id or the end of it; without an id, the newest unfinished run.
-    /// The
-    /// returned place is open for reading only.
+    /// The returned place is open for reading only.
     pub async fn with_run(
         self,
         console: &Console,

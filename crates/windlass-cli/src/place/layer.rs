@@ -26,8 +26,7 @@ fn paths(programs: Vec<Program>) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Reads a folder's files. If the user trusts them, now or before, all of their content applies; otherwise only rules
-/// that
-/// tighten the policy do.
+/// that tighten the policy do.
 pub(super) fn read_layer(
     console: &Console,
     user: &UserPaths,

@@ -1,8 +1,6 @@
 //! The files in a folder that settings refer to: programs and scripts to execute, and files and secrets to read.
-//! Trusting
-//! the settings includes these files, and file tools do not change them. A missing file is included as well, because
-//! a file
-//! that is created later was never trusted.
+//! Trusting the settings includes these files, and file tools do not change them. A missing file is included as well,
+//! because a file that is created later was never trusted.
 //!
 //! Files that well-known programs load by convention are included. Files that a script loads by itself are not found.
 

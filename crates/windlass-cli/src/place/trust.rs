@@ -1,6 +1,5 @@
 //! Which folders' `windlass.toml` and `windlass.policy.toml` the user trusts. One digest covers both and all files in
-//! the
-//! folder that the settings refer to. If one of them changes, none of them is trusted any longer.
+//! the folder that the settings refer to. If one of them changes, none of them is trusted any longer.
 //!
 //! The list is in the user's data directory, which an agent's file tools cannot access.
 
@@ -145,8 +144,7 @@ impl Trusted {
     }
 
     /// Changes the current list under a lock. Another process may have written it while the user was prompted, and a
-    /// trust that it
-    /// revoked must stay revoked.
+    /// trust that it revoked must stay revoked.
     fn change<T>(&mut self, change: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> Result<T, Trouble> {
         if let Some(directory) = self.path.parent() {
             private_directory(directory)?;

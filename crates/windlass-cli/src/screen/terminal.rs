@@ -91,8 +91,7 @@ pub fn stop() {
     unsafe {
         libc::kill(0, libc::SIGTSTP);
         // The kernel may deliver the signal to another thread. This thread must not set raw mode again before the
-        // process has
-        // stopped.
+        // process has stopped.
         libc::poll(std::ptr::null_mut(), 0, STOP_MS);
     }
 }

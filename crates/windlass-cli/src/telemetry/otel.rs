@@ -77,8 +77,7 @@ pub async fn finish() {
 }
 
 /// The HTTP client on a separate runtime. The exporter's thread calls it before the program's runtime exists, and
-/// blocks
-/// on each response.
+/// blocks on each response.
 #[derive(Debug)]
 struct Client {
     http: reqwest::Client,

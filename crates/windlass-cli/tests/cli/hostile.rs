@@ -1,6 +1,5 @@
-//! The rows of the table of hostile inputs (`docs/security.md`) about the program itself: untrusted folders, and
-//! output to
-//! a terminal.
+//! The rows of the table of hostile inputs (`docs/security.md`) about the program itself: untrusted folders, and output
+//! to a terminal.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,5 +1,4 @@
-//! A chat's screen: a terminal emulator interprets the program's output, and each test waits for the text that a
-//! person
+//! A chat's screen: a terminal emulator interprets the program's output, and each test waits for the text that a person
 //! would wait for.
 
 use std::process::Command;

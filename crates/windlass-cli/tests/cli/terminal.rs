@@ -63,8 +63,7 @@ impl Terminal {
             command.env("TERM", "xterm");
         }
         // SAFETY: only system calls that are allowed between fork and exec. The terminal becomes the controlling
-        // terminal, so
-        // that Ctrl-C arrives as a signal.
+        // terminal, so that Ctrl-C arrives as a signal.
         unsafe {
             command.pre_exec(|| {
                 libc::setsid();

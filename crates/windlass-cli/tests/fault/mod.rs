@@ -1,5 +1,4 @@
-//! The real binary with faults outside of it: in the disk, the folder, the store, the provider, or the process
-//! itself.
+//! The real binary with faults outside of it: in the disk, the folder, the store, the provider, or the process itself.
 //! Each error names the cause and a remedy, and nothing recorded is lost.
 
 mod damage;

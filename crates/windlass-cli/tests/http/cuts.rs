@@ -1,6 +1,5 @@
-//! Clients whose streams are interrupted at random moments, while the server is killed and restarted. Each client
-//! ends with
-//! the journal's events and texts, and receives nothing twice.
+//! Clients whose streams are interrupted at random moments, while the server is killed and restarted. Each client ends
+//! with the journal's events and texts, and receives nothing twice.
 //!
 //! Half of the runs are driven by other processes, and the server only relays them. The server drives the others.
 //! `WINDLASS_SEED` repeats the interruptions of a failure, as far as timing allows.

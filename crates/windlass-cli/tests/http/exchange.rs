@@ -1,11 +1,9 @@
-//! Golden exchanges of a dialect: `DIALECT/golden/*.txt`. A line that begins with `> ` is a request, and the
-//! following
+//! Golden exchanges of a dialect: `DIALECT/golden/*.txt`. A line that begins with `> ` is a request, and the following
 //! lines are the response.
 //!
 //! Ids and times are replaced by names. Deltas of a text are joined, because their boundaries depend on timing.
-//! `{call}` is
-//! the newest observed call id, and `{call1}` the call with that name; the same holds for sessions and checkpoints.
-//! `UPDATE=1` rewrites the responses.
+//! `{call}` is the newest observed call id, and `{call1}` the call with that name; the same holds for sessions and
+//! checkpoints. `UPDATE=1` rewrites the responses.
 
 use std::collections::HashMap;
 use std::fmt::Write;

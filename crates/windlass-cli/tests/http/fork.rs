@@ -1,6 +1,5 @@
 //! Forks over the route that the pages use to retry, edit and roll back: which files a fork contains, and which
-//! requests
-//! are rejected.
+//! requests are rejected.
 
 use std::fs;
 use std::path::{Path, PathBuf};

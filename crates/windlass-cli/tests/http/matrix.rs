@@ -16,10 +16,8 @@ use crate::cli::User;
 /// Each route with its required caller, and a valid body.
 ///
 /// `open`: any caller. `token`: a caller with a token of the route's own kind. `login`: a signed-in user, but no API
-/// key.
-/// `any`: any authenticated caller. `member`, `admin`: that role or a higher one. `operator`: an administrator of the
-/// first
-/// workspace. `ann's`: Ann and administrators of her workspace; for others the object does not exist.
+/// key. `any`: any authenticated caller. `member`, `admin`: that role or a higher one. `operator`: an administrator of
+/// the first workspace. `ann's`: Ann and administrators of her workspace; for others the object does not exist.
 const ROUTES: &str = r#"
 get    /health                                  open
 get    /health/ready                            open

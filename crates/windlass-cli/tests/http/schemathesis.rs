@@ -1,6 +1,5 @@
 //! Tests the server against its OpenAPI document: a fuzzer sends valid and invalid requests, and every response must
-//! match
-//! the document.
+//! match the document.
 //!
 //! The fuzzer is a separate program, which `cargo xtask test` installs into `target/schemathesis`.
 

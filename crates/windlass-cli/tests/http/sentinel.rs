@@ -1,11 +1,9 @@
 //! Secrets of every kind, echoed by far systems in every form. They must reach their destination, and must not occur
 //! anywhere else.
 //!
-//! The test searches prompts, the journal, blobs and everything else in the store, streams, logs at `trace`,
-//! outcomes,
-//! terminal output, and traces (`traces.rs`). `crash.rs` of the program tests panic reports. `tests/mcp/secrets.rs`
-//! of the
-//! library tests secrets for single requests.
+//! The test searches prompts, the journal, blobs and everything else in the store, streams, logs at `trace`, outcomes,
+//! terminal output, and traces (`traces.rs`). `crash.rs` of the program tests panic reports. `tests/mcp/secrets.rs` of
+//! the library tests secrets for single requests.
 
 mod echo;
 

@@ -1,6 +1,5 @@
 //! The Skyflo interface as used by its Command Center: golden exchanges with the real binary, and tests that those
-//! cannot
-//! express.
+//! cannot express.
 
 mod accounts;
 mod play;

@@ -33,8 +33,7 @@ async fn what_a_run_used_is_told_to_its_owner_and_to_administrators() {
     let own = server.get(&of, &key).await.is(StatusCode::OK).body;
     assert_eq!(&own["totals"], totals);
     // The conversation is listed a moment after its first event, by the wall clock. Rounding may put the thread's own
-    // time a
-    // millisecond ahead of it.
+    // time a millisecond ahead of it.
     assert!(own["from"].as_u64().unwrap() <= begun.as_u64().unwrap() + 1, "{own:#} {begun}");
     let begun = own["from"].as_u64().unwrap();
     let before = format!("{of}&from={}&until={begun}", begun - 1);

@@ -1,6 +1,5 @@
 //! The real binary under `kill -9`: repeatedly killed at random moments of a 20-step run that writes files, until the
-//! run
-//! ends. Half of the trials have a watcher that follows all processes and is sometimes killed as well.
+//! run ends. Half of the trials have a watcher that follows all processes and is sometimes killed as well.
 //!
 //! `WINDLASS_KILLS` sets the number of kills (40), and `WINDLASS_SEED` selects their moments (0).
 

@@ -254,8 +254,7 @@ impl<'a> Trial<'a> {
 }
 
 /// Checks that every log line exists once and in order, that every file has its content, and that there is no other
-/// file.
-/// The process that resumes a run deletes temporary files that a killed process did not rename.
+/// file. The process that resumes a run deletes temporary files that a killed process did not rename.
 fn check_files(user: &User) {
     let lines = (1..19).filter(|turn| turn % 3 != 0).map(|turn| format!("line {turn}\n"));
     assert_eq!(user.read("log.txt"), lines.collect::<String>() + "END\n");

@@ -1,6 +1,5 @@
 //! Rare pages, or pages that take several steps to reach: each passes the accessibility check, fits on a phone, and
-//! gets a
-//! screenshot.
+//! gets a screenshot.
 
 use std::time::Duration;
 

@@ -2,8 +2,7 @@
 //! code.
 //!
 //! The texts are in `hostile/`, one per line, in which `\n` is a line break. Each text is used as a reply of a model
-//! and as
-//! a tool result.
+//! and as a tool result.
 
 mod frames;
 mod policy;
@@ -143,8 +142,7 @@ async fn what_a_tool_returns_does_nothing() {
     let shown = "return [...document.querySelectorAll('.result')].filter((one) => one.outerHTML.includes('__pwned')).length";
     let shown = page.run(shown, vec![]).await;
     assert!(shown.as_u64() > Some(50), "the texts are not there: {shown}");
-    // The sanitizer parses a page in a separate document, whose policy rejects handlers again. It also rejects
-    // requests from
-    // styles of frames.
+    // The sanitizer parses a page in a separate document, whose policy rejects handlers again. It also rejects requests
+    // from styles of frames.
     page.ends_but_for(&["about:srcdoc", "vendor/dompurify.js", "chat/frame.js"]).await;
 }

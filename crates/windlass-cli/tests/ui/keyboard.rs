@@ -1,6 +1,5 @@
-//! Use by keyboard alone, from the sign-in to a reply and back. Keys go to the focused element, nothing is clicked,
-//! and only
-//! keys move the focus.
+//! Use by keyboard alone, from the sign-in to a reply and back. Keys go to the focused element, nothing is clicked, and
+//! only keys move the focus.
 
 use serde_json::{Value, json};
 use thirtyfour::Key;

@@ -1,5 +1,4 @@
-//! Checks a displayed page in each appearance without a reload: light, dark and phone. In each of them it must pass
-//! the
+//! Checks a displayed page in each appearance without a reload: light, dark and phone. In each of them it must pass the
 //! accessibility check and fit the width, and it gets a screenshot.
 
 use std::sync::Mutex;

@@ -1,7 +1,6 @@
 //! A browser on the server's pages: Debian's Chromium, headless, driven over WebDriver.
 //!
-//! Every wait is for a visible change, and bounded. A page that logged an error or violated its Content Security
-//! Policy
+//! Every wait is for a visible change, and bounded. A page that logged an error or violated its Content Security Policy
 //! fails the test.
 
 use std::ops::Deref;

@@ -8,8 +8,7 @@ use crate::cli::model::Turn;
 use crate::http::Server;
 
 /// Answers requests for one path as set in `window.broken`, and counts them. Shortens the waits between retries, and
-/// records
-/// their original lengths.
+/// records their original lengths.
 const BREAKS: &str = r#"
     window.tries = 0; window.waits = []; window.broken = JSON.parse(sessionStorage.getItem('broken') ?? 'null');
     const [own, wait] = [window.fetch, window.setTimeout];

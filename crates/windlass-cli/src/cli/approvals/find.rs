@@ -33,8 +33,7 @@ impl Waiting {
     }
 }
 
-/// Lists the open interrupts of all threads, newest first, up to `limit`. Also returns whether there are more. A
-/// thread
+/// Lists the open interrupts of all threads, newest first, up to `limit`. Also returns whether there are more. A thread
 /// that cannot be read is reported and skipped.
 pub async fn all(
     console: &Console,

@@ -139,8 +139,7 @@ pub fn source(text: &str) -> Result<String, Trouble> {
 }
 
 /// Returns an error if the answer does not fit the request, before a server is started or the answer is saved. The
-/// engine
-/// validates it again.
+/// engine validates it again.
 pub fn fits(open: &OpenInterrupt, answer: &Answer) -> Result<(), Trouble> {
     let is_reply = matches!(answer, Answer::Reply(_));
     let is_deny = matches!(answer, Answer::Deny { .. });

@@ -1,5 +1,4 @@
-//! Checks whether the configured and added tool servers can be reached. All are started concurrently, and stopped
-//! after
+//! Checks whether the configured and added tool servers can be reached. All are started concurrently, and stopped after
 //! the check.
 
 use windlass::mcp::{Health, ServerStatus};

@@ -1,6 +1,5 @@
 //! `windlass mcp login` and `logout`: signing in at a server from a terminal. The address is printed, and a page on
-//! this
-//! machine waits for the browser's redirect; no program is opened.
+//! this machine waits for the browser's redirect; no program is opened.
 //!
 //! A running server over the same store detects the sign-in, and resumes the calls that waited for it.
 

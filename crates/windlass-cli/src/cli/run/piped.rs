@@ -1,7 +1,6 @@
 //! Attaches standard input to the message of a task.
 //!
-//! Only a pipe or a regular file is read. A terminal, `/dev/null` and a closed stream are ignored, so that a run in
-//! the
+//! Only a pipe or a regular file is read. A terminal, `/dev/null` and a closed stream are ignored, so that a run in the
 //! background never waits for input that does not come.
 
 use std::io::Read;

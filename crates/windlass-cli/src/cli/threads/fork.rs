@@ -2,8 +2,7 @@
 //! restored.
 //!
 //! If the conversation has a separate folder, the fork works in a copy. If it works in a folder of the user, the fork
-//! shares
-//! that folder: `--restore-files` restores its files, except those that another program has changed since.
+//! shares that folder: `--restore-files` restores its files, except those that another program has changed since.
 
 use clap::Args;
 use windlass::machine::{Principal, Seq, ThreadId};

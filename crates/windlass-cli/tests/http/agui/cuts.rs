@@ -1,6 +1,5 @@
-//! Clients whose streams are interrupted at random moments, while the server is killed and restarted. Each client
-//! ends with
-//! the journal's text. Content that a client already has is not streamed again, and no event id occurs twice.
+//! Clients whose streams are interrupted at random moments, while the server is killed and restarted. Each client ends
+//! with the journal's text. Content that a client already has is not streamed again, and no event id occurs twice.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,9 +1,8 @@
 //! Golden exchanges: `golden/*.txt`. A line that begins with `> ` is a request, and the following lines are the
 //! response.
 //!
-//! Ids are replaced by names. Deltas of a text are joined, because their boundaries depend on timing. `{interrupt}`
-//! is the
-//! newest observed interrupt. `UPDATE=1` rewrites the responses. AG-UI's own schemas also validate every stream.
+//! Ids are replaced by names. Deltas of a text are joined, because their boundaries depend on timing. `{interrupt}` is
+//! the newest observed interrupt. `UPDATE=1` rewrites the responses. AG-UI's own schemas also validate every stream.
 
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -1,6 +1,5 @@
 //! The unmodified requests of other products' clients, in their order, from the first registration to a finished,
-//! approved
-//! run. The server's configuration has only the dialects' tables.
+//! approved run. The server's configuration has only the dialects' tables.
 //!
 //! The tests of each dialect compare complete responses.
 

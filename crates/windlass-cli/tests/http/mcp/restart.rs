@@ -1,5 +1,4 @@
-//! Calls of a server's tools during which the real process is killed. Another process completes the same call from
-//! the
+//! Calls of a server's tools during which the real process is killed. Another process completes the same call from the
 //! store.
 
 use std::sync::{Arc, Mutex};

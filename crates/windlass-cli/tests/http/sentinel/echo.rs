@@ -1,8 +1,6 @@
-//! A tool server with OAuth sign-in on loopback that returns every secret it received or issued. It uses every form,
-//! in
+//! A tool server with OAuth sign-in on loopback that returns every secret it received or issued. It uses every form, in
 //! pieces of five bytes: results, pictures, files, schemas, resources, tasks, questions, completions, progress, log
-//! lines
-//! and errors.
+//! lines and errors.
 
 use std::sync::{Arc, Mutex};
 

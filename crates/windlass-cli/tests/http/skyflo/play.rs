@@ -2,8 +2,7 @@
 //! response.
 //!
 //! Ids and times are replaced by names. Deltas of a text are joined, because their boundaries depend on timing.
-//! `{call}`,
-//! `{run}` and `{cursor}` are the newest observed ids. `UPDATE=1` rewrites the responses.
+//! `{call}`, `{run}` and `{cursor}` are the newest observed ids. `UPDATE=1` rewrites the responses.
 
 use std::collections::HashMap;
 use std::fmt::Write;

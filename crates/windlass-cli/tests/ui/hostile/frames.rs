@@ -1,6 +1,5 @@
 //! Typed tool results: HTML in a frame, Markdown, code and JSON, each with the hostile texts. The page's module for
-//! results
-//! draws them directly; other tests cover results of real tools.
+//! results draws them directly; other tests cover results of real tools.
 
 use serde_json::{Value, json};
 
@@ -25,9 +24,8 @@ const DRAW: &str = "
         return [place.textContent, frames.map((one) => one.srcdoc)];
     });";
 
-/// Additional properties that a frame must not have, including pictures that would be fetched with the user's
-/// session. The
-/// frame's policy handles styles: it precedes all content and permits no requests.
+/// Additional properties that a frame must not have, including pictures that would be fetched with the user's session.
+/// The frame's policy handles styles: it precedes all content and permits no requests.
 const FRAMES: &str = r#"
     for (const text of arguments[0]) {
         const page = new DOMParser().parseFromString(text, 'text/html');

@@ -318,8 +318,7 @@ impl Actor {
         let DrivenThread { services, machine, in_flight, .. } = &self.driven;
         let due_in_ms = machine.due_in_ms(self.driven.now());
         // What waits for people or sleeps is a row: an engine that attends all threads takes it up again when its time
-        // has come.
-        // What waits for tools is given back at once, so that a process that has them may take it.
+        // has come. What waits for tools is given back at once, so that a process that has them may take it.
         let lacks = !machine.missing().is_empty();
         let is_row = lacks
             || services.attends

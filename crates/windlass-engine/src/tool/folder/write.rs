@@ -33,8 +33,7 @@ impl WorkingFolder {
     /// Replaces a file's content at once, or creates it with the directories above it.
     ///
     /// An existing file keeps its mode. A protected or read-only file is refused, and one that the folder has no room
-    /// for. After an error
-    /// the old content is still there, unless the error came from the very last step, the sync of
+    /// for. After an error the old content is still there, unless the error came from the very last step, the sync of
     /// the directory.
     ///
     /// In the folder of a call it is recorded first what was there, and the thread waits for it: call it where
