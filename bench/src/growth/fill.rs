@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use windlass::clock::SystemClock;
 use windlass::machine::{Annotations, Principal, ThreadId, Timestamp};
 use windlass::models::{ProviderCatalog, ProviderConfig, Secret};
@@ -81,7 +80,7 @@ impl World {
         let waiting = world.engine.run_task(Task { thread: Some("thr_waiting".into()), ..waiting }).await?;
         ensure!(waiting.status == Status::Paused, "the run with a call is {:?}", waiting.status);
         world.workspace = world.engine.thread(&world.long).row().await?.view.workspace;
-        copy(&store_folder, threads, world.now_ms).await?;
+        copy(&store_folder, threads, world.now_ms)?;
         let owner = Some(Principal::from(OWN));
         let page = world.engine.threads(&ThreadQuery { owner, ..ThreadQuery::default() }).await?;
         let last = page.last().context("the store has no threads")?;
@@ -125,9 +124,8 @@ async fn open(folder: &Path, base_url: &str) -> Result<(Engine, Store)> {
 }
 
 /// Copies the finished and the waiting thread, with all rows except inboxes and blobs.
-async fn copy(folder: &Path, threads: u64, now_ms: u64) -> Result<()> {
-    let path = format!("sqlite://{}", folder.join("windlass.db").display());
-    let mut database = SqliteConnection::connect(&path).await?;
+fn copy(folder: &Path, threads: u64, now_ms: u64) -> Result<()> {
+    let database = rusqlite::Connection::open(folder.join("windlass.db"))?;
     let step_ms = DAYS * DAY_MS / (threads + 1);
     let copies = format!(
         "CREATE TEMP TABLE copies AS WITH RECURSIVE list (nth) AS ( \
@@ -138,10 +136,9 @@ async fn copy(folder: &Path, threads: u64, now_ms: u64) -> Result<()> {
     );
     let scripts = [copies.as_str(), ROWS, EVENTS, SUMS, "PRAGMA wal_checkpoint(TRUNCATE)"];
     for script in scripts {
-        // Built from constants and numbers only.
-        sqlx::raw_sql(AssertSqlSafe(script.to_owned())).execute(&mut database).await?;
+        database.execute_batch(script)?;
     }
-    Ok(database.close().await?)
+    Ok(())
 }
 
 /// A row is inserted idle and without a title, so that the triggers see both changes.

@@ -9,15 +9,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use rusqlite::params;
 use windlass_engine::port::journal::StoreError;
 use windlass_machine::Digest;
 
 use super::blob;
 use super::check::check_events;
-use super::fault::store_error;
-use super::{common_options, schema};
+use super::schema;
+use crate::database::Database;
 use crate::node::{DATABASE, Node, private_folder};
+use crate::read::pool::blocking;
 
 /// A copy that was not finished has this beside it.
 const UNFINISHED: &str = "unfinished";
@@ -42,6 +43,11 @@ pub struct Copied {
 /// Fails where there is no store, where the folder holds something, and where the disk is full; what was copied by
 /// then is marked as unfinished, and no store is made of it.
 pub async fn backup(store: &Path, into: &Path) -> Result<Copied, StoreError> {
+    let (store, into) = (store.to_owned(), into.to_owned());
+    blocking(move || copy_store(&store, &into)).await
+}
+
+fn copy_store(store: &Path, into: &Path) -> Result<Copied, StoreError> {
     if !store.join(DATABASE).is_file() {
         return Err(StoreError::NotFound { what: format!("a store in `{}`", store.display()) });
     }
@@ -53,14 +59,14 @@ pub async fn backup(store: &Path, into: &Path) -> Result<Copied, StoreError> {
     for _ in 0..TRIES {
         remove(&database)?;
         let files = copy_files(store, into, &HashSet::new())?;
-        copy_database(store, &database).await?;
+        copy_database(store, &database)?;
         copy_files(store, into, &files)?;
-        let mut copy = open(into).await?;
-        let named = named(&mut copy).await?;
-        let in_rows = rows(&mut copy).await?;
+        let copy = Database::open(into)?;
+        let named = named(&copy)?;
+        let in_rows = rows(&copy)?;
         let lost = named.iter().any(|hex| !in_rows.contains(hex) && !file_of(into, hex).is_file());
-        let (threads, events) = counts(&mut copy).await?;
-        copy.close().await.map_err(store_error)?;
+        let (threads, events) = counts(&copy)?;
+        drop(copy);
         if lost {
             continue;
         }
@@ -80,6 +86,11 @@ pub async fn backup(store: &Path, into: &Path) -> Result<Copied, StoreError> {
 /// Fails where the folder holds something or a live process uses it, and where the copy is unfinished or damaged: then
 /// nothing stands in the folder.
 pub async fn restore(copy: &Path, store: &Path) -> Result<Copied, StoreError> {
+    let (copy, store) = (copy.to_owned(), store.to_owned());
+    blocking(move || restore_store(&copy, &store)).await
+}
+
+fn restore_store(copy: &Path, store: &Path) -> Result<Copied, StoreError> {
     if copy.join(UNFINISHED).exists() || !copy.join(DATABASE).is_file() {
         let why = format!("`{}` is no finished backup; name the folder that `backup` wrote", copy.display());
         return Err(StoreError::Refused { why });
@@ -91,7 +102,7 @@ pub async fn restore(copy: &Path, store: &Path) -> Result<Copied, StoreError> {
     let fresh = store.with_file_name(name);
     private_folder(&fresh)?;
     refuse_full(&fresh, "what is being restored")?;
-    let placed = match fill(copy, &fresh).await {
+    let placed = match fill(copy, &fresh) {
         // Where another process has put something into the folder meanwhile, it is no longer empty, and this fails.
         Ok(copied) => fs::remove_dir(store)
             .and_then(|()| fs::rename(&fresh, store))
@@ -108,24 +119,23 @@ pub async fn restore(copy: &Path, store: &Path) -> Result<Copied, StoreError> {
     placed
 }
 
-async fn fill(copy: &Path, fresh: &Path) -> Result<Copied, StoreError> {
+fn fill(copy: &Path, fresh: &Path) -> Result<Copied, StoreError> {
     private_folder(fresh)?;
     let database = fresh.join(DATABASE);
     fs::copy(copy.join(DATABASE), &database).map_err(|error| failed(&database, &error))?;
     private(&database)?;
     copy_files(copy, fresh, &HashSet::new())?;
-    let mut opened = open(fresh).await?;
-    let found: String =
-        sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut opened).await.map_err(store_error)?;
+    let opened = Database::open(fresh)?;
+    let found: String = opened.value("PRAGMA integrity_check(1)", [])?;
     if found != "ok" {
         return Err(StoreError::Corrupt {
             why: format!("the backup's database: {found}; take another backup"),
         });
     }
-    schema::migrate(&mut opened).await?;
-    check_events(&mut opened).await?;
-    let in_rows = rows(&mut opened).await?;
-    for hex in named(&mut opened).await? {
+    schema::migrate(&opened)?;
+    check_events(&opened)?;
+    let in_rows = rows(&opened)?;
+    for hex in named(&opened)? {
         if in_rows.contains(&hex) {
             continue;
         }
@@ -136,52 +146,38 @@ async fn fill(copy: &Path, fresh: &Path) -> Result<Copied, StoreError> {
             return Err(StoreError::Corrupt { why });
         }
     }
-    let (threads, events) = counts(&mut opened).await?;
-    opened.close().await.map_err(store_error)?;
+    let (threads, events) = counts(&opened)?;
+    drop(opened);
     let (files, bytes) = weigh(fresh)?;
     sync(fresh)?;
     Ok(Copied { threads, events, files, bytes })
 }
 
 /// One reading transaction: writers go on meanwhile, and nothing of what they write is in the copy.
-async fn copy_database(store: &Path, into: &Path) -> Result<(), StoreError> {
-    let mut connection = common_options(store).connect().await.map_err(store_error)?;
-    let into_text = into.display().to_string();
-    let copied = sqlx::query("VACUUM INTO ?1").bind(into_text).execute(&mut connection).await;
-    copied.map_err(store_error)?;
-    connection.close().await.map_err(store_error)?;
+fn copy_database(store: &Path, into: &Path) -> Result<(), StoreError> {
+    Database::open(store)?.run("VACUUM INTO ?1", params![into.display().to_string()])?;
     private(into)
 }
 
-async fn open(folder: &Path) -> Result<SqliteConnection, StoreError> {
-    common_options(folder).connect().await.map_err(store_error)
-}
-
 /// Digests of all blobs that threads name, as digits.
-async fn named(connection: &mut SqliteConnection) -> Result<HashSet<String>, StoreError> {
-    digests(connection, "SELECT DISTINCT digest FROM uses").await
+fn named(db: &Database) -> Result<HashSet<String>, StoreError> {
+    digests(db, "SELECT DISTINCT digest FROM uses")
 }
 
 /// Digests of all blobs that are rows.
-async fn rows(connection: &mut SqliteConnection) -> Result<HashSet<String>, StoreError> {
-    digests(connection, "SELECT digest FROM blobs").await
+fn rows(db: &Database) -> Result<HashSet<String>, StoreError> {
+    digests(db, "SELECT digest FROM blobs")
 }
 
-async fn digests(
-    connection: &mut SqliteConnection,
-    query: &'static str,
-) -> Result<HashSet<String>, StoreError> {
-    let found: Vec<Vec<u8>> = sqlx::query_scalar(query).fetch_all(connection).await.map_err(store_error)?;
-    Ok(found.iter().map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect()).collect())
+fn digests(db: &Database, query: &str) -> Result<HashSet<String>, StoreError> {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let found = db.all(query, [], |row| Ok(hex(row.get_ref(0)?.as_bytes()?)))?;
+    Ok(found.into_iter().collect())
 }
 
-async fn counts(connection: &mut SqliteConnection) -> Result<(u64, u64), StoreError> {
-    let mut count = async |query| -> Result<u64, StoreError> {
-        let count: i64 = sqlx::query_scalar(query).fetch_one(&mut *connection).await.map_err(store_error)?;
-        Ok(count.unsigned_abs())
-    };
-    let threads = count("SELECT count(*) FROM threads WHERE deleted = 0").await?;
-    Ok((threads, count("SELECT count(*) FROM events").await?))
+fn counts(db: &Database) -> Result<(u64, u64), StoreError> {
+    let count = |query| db.value::<i64>(query, []).map(i64::unsigned_abs);
+    Ok((count("SELECT count(*) FROM threads WHERE deleted = 0")?, count("SELECT count(*) FROM events")?))
 }
 
 fn file_of(store: &Path, hex: &str) -> PathBuf {

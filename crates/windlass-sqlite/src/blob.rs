@@ -11,11 +11,11 @@ use bytes::Bytes;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
-use sqlx::SqlitePool;
+use rusqlite::params;
 use windlass_engine::port::journal::StoreError;
 use windlass_machine::{BlobRef, Digest};
 
-use super::fault::store_error;
+use crate::database::Database;
 use crate::node::private_folder;
 
 /// The folder of large blobs.
@@ -59,13 +59,11 @@ impl BlobFiles {
 }
 
 /// Reads a blob that is a row.
-pub(super) async fn row(pool: &SqlitePool, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
-    let row: Option<Vec<u8>> = sqlx::query_scalar("SELECT bytes FROM blobs WHERE digest = ?1")
-        .bind(digest.as_bytes().as_slice())
-        .fetch_optional(pool)
-        .await
-        .map_err(store_error)?;
-    Ok(row.map(Bytes::from))
+pub(super) fn row(db: &Database, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
+    const ROW: &str = "SELECT bytes FROM blobs WHERE digest = ?1";
+    Ok(db.first(ROW, params![digest.as_bytes()], |row| {
+        Ok(Bytes::copy_from_slice(row.get_ref(0)?.as_bytes()?))
+    })?)
 }
 
 /// Two levels, so that no folder grows beyond what tools can list.

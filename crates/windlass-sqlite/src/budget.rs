@@ -2,10 +2,7 @@
 //!
 //! The port defines the rules. An append that draws from no budget runs no statement of this module.
 
-use std::sync::Arc;
-
-use futures::TryStreamExt;
-use sqlx::SqlitePool;
+use rusqlite::params;
 use windlass_engine::port::budget::{
     Amounts, BUDGETS_MAX, Books, BudgetRow, CLEARED_AT_ONCE, DAY_KEPT_MS, Known, Reserve, Settle, Standing,
     book, budgets_of, is_of_a_day, keys_of,
@@ -13,9 +10,9 @@ use windlass_engine::port::budget::{
 use windlass_engine::port::journal::{AppendError, StoreError};
 use windlass_machine::ThreadId;
 
-use super::column::{encode, time};
-use super::fault::{Fault, damaged, store_error};
-use crate::writer::raw::{Raw, Row, Statement, Value};
+use super::column::{encode, stored, time, whole};
+use super::fault::{Fault, damaged};
+use crate::database::Database;
 
 const KNOWN: &str = "SELECT amounts FROM reservations WHERE number = ?1 AND key = ?2";
 const KEEP: &str = "INSERT INTO reservations (number, key, amounts) VALUES (?1, ?2, ?3) \
@@ -30,148 +27,113 @@ const NEXT_OPEN: &str =
 const FORGET: &str = "DELETE FROM budgets WHERE budget >= ?1 AND budget < ?2 AND reserved = 0";
 const FORGET_THREAD: &str = "DELETE FROM reservations WHERE number = ?1";
 
-/// The prepared statements of budgets.
-pub(super) struct Budgets {
-    known: Statement,
-    keep: Statement,
-    standing: Statement,
-    stand: Statement,
-    clear: Statement,
-    next_open: Statement,
-    forget: Statement,
-    forget_thread: Statement,
+/// Settles and reserves for a thread.
+pub(super) fn book_all(
+    db: &Database,
+    number: i64,
+    settles: &[Settle],
+    reserves: &[Reserve],
+    now_ms: u64,
+) -> Result<(), AppendError> {
+    if settles.is_empty() && reserves.is_empty() {
+        return Ok(());
+    }
+    let books = books(db, number, settles, reserves).map_err(AppendError::Failed)?;
+    let booking = book(&books, settles, reserves)?;
+    for (key, amounts) in &booking.keys {
+        keep(db, number, key, amounts.as_ref())?;
+    }
+    for (budget, standing) in &booking.standings {
+        stand(db, budget, *standing, now_ms)?;
+    }
+    if booking.new_day {
+        let before = whole(now_ms.saturating_sub(DAY_KEPT_MS));
+        db.run(CLEAR, params![before, stored(CLEARED_AT_ONCE)])?;
+    }
+    Ok(())
 }
 
-impl Budgets {
-    /// Prepares every statement.
-    pub fn prepare(raw: &Arc<Raw>) -> Result<Self, Fault> {
-        Ok(Self {
-            known: raw.prepare(KNOWN)?,
-            keep: raw.prepare(KEEP)?,
-            standing: raw.prepare(STANDING)?,
-            stand: raw.prepare(STAND)?,
-            clear: raw.prepare(CLEAR)?,
-            next_open: raw.prepare(NEXT_OPEN)?,
-            forget: raw.prepare(FORGET)?,
-            forget_thread: raw.prepare(FORGET_THREAD)?,
-        })
+/// Reads what settling and reserving for a thread needs. Each row is a lookup in the open transaction, without a way
+/// to a server and back.
+fn books(db: &Database, number: i64, settles: &[Settle], reserves: &[Reserve]) -> Result<Books, StoreError> {
+    let mut books = Books::default();
+    for key in keys_of(settles, reserves)? {
+        let known = match db.first(KNOWN, params![number, key], |row| row.get::<_, Option<String>>(0))? {
+            None => continue,
+            Some(None) => Known::Settled,
+            Some(Some(amounts)) => Known::Open(decode(&amounts)?),
+        };
+        books.keys.insert(key.to_owned(), known);
     }
-
-    /// Settles and reserves for a thread.
-    pub fn book(
-        &mut self,
-        number: i64,
-        settles: &[Settle],
-        reserves: &[Reserve],
-        now_ms: u64,
-    ) -> Result<(), AppendError> {
-        if settles.is_empty() && reserves.is_empty() {
-            return Ok(());
+    for budget in budgets_of(settles, reserves, &books.keys)? {
+        if let Some(standing) = standing(db, budget)? {
+            books.standings.insert(budget.to_owned(), standing);
         }
-        let books = self.books(number, settles, reserves).map_err(AppendError::Failed)?;
-        let booking = book(&books, settles, reserves)?;
-        for (key, amounts) in &booking.keys {
-            self.keep(number, key, amounts.as_ref())?;
-        }
-        for (budget, standing) in &booking.standings {
-            self.stand(budget, *standing, now_ms)?;
-        }
-        if booking.new_day {
-            let before = Value::number(now_ms.saturating_sub(DAY_KEPT_MS));
-            self.clear.run(&[before, Value::number(CLEARED_AT_ONCE as u64)])?;
-        }
-        Ok(())
     }
+    Ok(books)
+}
 
-    /// Reads what settling and reserving for a thread needs. Each row is a lookup in the open transaction, without a way
-    /// to a server and back.
-    fn books(&mut self, number: i64, settles: &[Settle], reserves: &[Reserve]) -> Result<Books, StoreError> {
-        let mut books = Books::default();
-        for key in keys_of(settles, reserves)? {
-            let row = [Value::Integer(number), Value::Text(key)];
-            let known = match self.known.first(&row, |row| row.text(0))? {
-                None => continue,
-                Some(None) => Known::Settled,
-                Some(Some(amounts)) => Known::Open(decode(&amounts)?),
-            };
-            books.keys.insert(key.to_owned(), known);
+/// Deletes the budgets whose name begins with a text that ends in a slash, of which nothing is set aside.
+pub(super) fn forget(db: &Database, prefix: &str) -> Result<(), Fault> {
+    // `0` comes right after `/`.
+    let end = format!("{}0", prefix.trim_end_matches('/'));
+    db.run(FORGET, params![prefix, end]).map(drop)
+}
+
+/// Frees what a thread has reserved, and forgets its keys.
+pub(super) fn forget_thread(db: &Database, number: i64, now_ms: u64) -> Result<(), StoreError> {
+    loop {
+        let next = db.first(NEXT_OPEN, params![number], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let Some((key, amounts)): Option<(String, String)> = next else { break };
+        for (budget, amount) in decode(&amounts)? {
+            let mut standing = standing(db, &budget)?.unwrap_or_default();
+            standing.release(amount);
+            stand(db, &budget, standing, now_ms)?;
         }
-        for budget in budgets_of(settles, reserves, &books.keys)? {
-            if let Some(standing) = self.standing(budget)? {
-                books.standings.insert(budget.to_owned(), standing);
-            }
-        }
-        Ok(books)
+        keep(db, number, &key, None)?;
     }
+    db.run(FORGET_THREAD, params![number])?;
+    Ok(())
+}
 
-    /// Deletes the budgets whose name begins with a text that ends in a slash, of which nothing is set aside.
-    pub fn forget(&mut self, prefix: &str) -> Result<(), Fault> {
-        // `0` comes right after `/`.
-        let end = format!("{}0", prefix.trim_end_matches('/'));
-        self.forget.run(&[Value::Text(prefix), Value::Text(&end)]).map(drop)
-    }
+fn keep(db: &Database, number: i64, key: &str, amounts: Option<&Amounts>) -> Result<(), Fault> {
+    db.run(KEEP, params![number, key, amounts.map(encode)]).map(drop)
+}
 
-    /// Frees what a thread has reserved, and forgets its keys.
-    pub fn forget_thread(&mut self, number: i64, now_ms: u64) -> Result<(), StoreError> {
-        let read = |row: &Row<'_>| (row.text(0), row.text(1));
-        while let Some((key, amounts)) = self.next_open.first(&[Value::Integer(number)], read)? {
-            for (budget, amount) in decode(amounts.as_deref().unwrap_or_default())? {
-                let mut standing = self.standing(&budget)?.unwrap_or_default();
-                standing.release(amount);
-                self.stand(&budget, standing, now_ms)?;
-            }
-            self.keep(number, key.as_deref().unwrap_or_default(), None)?;
-        }
-        self.forget_thread.run(&[Value::Integer(number)])?;
-        Ok(())
-    }
+fn standing(db: &Database, budget: &str) -> Result<Option<Standing>, Fault> {
+    let number = |number: i64| number.max(0).cast_unsigned();
+    db.first(STANDING, params![budget], |row| {
+        Ok(Standing { used: row.get(0).map(number)?, reserved: row.get(1).map(number)? })
+    })
+}
 
-    fn keep(&mut self, number: i64, key: &str, amounts: Option<&Amounts>) -> Result<(), Fault> {
-        let amounts = amounts.map(encode);
-        let row = [Value::Integer(number), Value::Text(key), Value::text_or_null(amounts.as_deref())];
-        self.keep.run(&row).map(drop)
-    }
-
-    fn standing(&mut self, budget: &str) -> Result<Option<Standing>, Fault> {
-        let number = |number: i64| number.max(0).cast_unsigned();
-        self.standing.first(&[Value::Text(budget)], |row| Standing {
-            used: number(row.integer(0)),
-            reserved: number(row.integer(1)),
-        })
-    }
-
-    fn stand(&mut self, budget: &str, standing: Standing, now_ms: u64) -> Result<(), Fault> {
-        let now = Value::number(now_ms);
-        let day = if is_of_a_day(budget) { now } else { Value::Null };
-        let (used, reserved) = (Value::number(standing.used), Value::number(standing.reserved));
-        self.stand.run(&[Value::Text(budget), used, reserved, now, day]).map(drop)
-    }
+fn stand(db: &Database, budget: &str, standing: Standing, now_ms: u64) -> Result<(), Fault> {
+    let now = whole(now_ms);
+    let day = is_of_a_day(budget).then_some(now);
+    db.run(STAND, params![budget, whole(standing.used), whole(standing.reserved), now, day]).map(drop)
 }
 
 /// Budgets whose name begins with a text.
-pub(super) async fn list(pool: &SqlitePool, prefix: &str) -> Result<Vec<BudgetRow>, StoreError> {
-    const LIST: &str =
-        "SELECT budget, used, reserved, updated_at FROM budgets WHERE budget >= ?1 ORDER BY budget";
-    let mut rows = sqlx::query_as::<_, (String, i64, i64, i64)>(LIST).bind(prefix).fetch(pool);
+pub(super) fn list(db: &Database, prefix: &str) -> Result<Vec<BudgetRow>, StoreError> {
+    const LIST: &str = "SELECT budget, used, reserved, updated_at FROM budgets \
+        WHERE budget >= ?1 AND budget < ?1 || char(1114111) ORDER BY budget LIMIT ?2";
     let number = |number: i64| number.max(0).cast_unsigned();
-    let mut found = Vec::new();
-    while let Some((budget, used, reserved, at)) = rows.try_next().await.map_err(store_error)? {
-        if found.len() == BUDGETS_MAX || !budget.starts_with(prefix) {
-            break;
-        }
-        let (used, reserved, updated_at) = (number(used), number(reserved), time(at));
-        found.push(BudgetRow { budget, used, reserved, updated_at });
-    }
-    Ok(found)
+    Ok(db.all(LIST, params![prefix, stored(BUDGETS_MAX)], |row| {
+        Ok(BudgetRow {
+            budget: row.get(0)?,
+            used: row.get(1).map(number)?,
+            reserved: row.get(2).map(number)?,
+            updated_at: time(row.get(3)?),
+        })
+    })?)
 }
 
 /// What a thread has reserved and not settled.
-pub(super) async fn open(pool: &SqlitePool, thread: &ThreadId) -> Result<Vec<(String, Amounts)>, StoreError> {
+pub(super) fn open(db: &Database, thread: &ThreadId) -> Result<Vec<(String, Amounts)>, StoreError> {
     const OPEN: &str = "SELECT key, amounts FROM threads JOIN reservations USING (number) \
         WHERE thread = ?1 AND deleted = 0 AND amounts IS NOT NULL ORDER BY key";
-    let rows: Vec<(String, String)> =
-        sqlx::query_as(OPEN).bind(thread.as_str()).fetch_all(pool).await.map_err(store_error)?;
-    rows.into_iter().map(|(key, amounts)| Ok((key, decode(&amounts)?))).collect()
+    let rows = db.all(OPEN, params![thread.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.into_iter().map(|(key, amounts): (String, String)| Ok((key, decode(&amounts)?))).collect()
 }
 
 fn decode(amounts: &str) -> Result<Amounts, StoreError> {

@@ -4,18 +4,19 @@
 
 use std::path::Path;
 
-use sqlx::{SqliteConnection, SqlitePool};
+use rusqlite::params;
 use windlass_engine::port::journal::StoreError;
 use windlass_machine::{Digest, ThreadId};
 
-use super::fault::{damaged, store_error};
+use super::fault::damaged;
 use super::options::Durability;
 use super::read::decode;
+use crate::database::Database;
 
 /// Checks every page, every event and every blob in the database, and describes the result. The caller has verified that
 /// the store is writable.
-pub(super) async fn check(
-    pool: &SqlitePool,
+pub(super) fn check(
+    db: &Database,
     folder: &Path,
     durability: Durability,
     synchronous: i64,
@@ -34,18 +35,15 @@ pub(super) async fn check(
         );
         return Err(StoreError::Refused { why });
     }
-    let found: String =
-        sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(pool).await.map_err(store_error)?;
+    let found: String = db.value("PRAGMA quick_check(1)", [])?;
     if found != "ok" {
         let why = format!("{found}; stop every process, keep a copy of the folder, and restore a backup");
         return Err(StoreError::Corrupt { why });
     }
-    let events = check_events(&mut *pool.acquire().await.map_err(store_error)?).await?;
-    let blobs = check_blobs(pool).await?;
-    let journal: String =
-        sqlx::query_scalar("PRAGMA journal_mode").fetch_one(pool).await.map_err(store_error)?;
-    let version: i64 =
-        sqlx::query_scalar("PRAGMA user_version").fetch_one(pool).await.map_err(store_error)?;
+    let events = check_events(db)?;
+    let blobs = check_blobs(db)?;
+    let journal: String = db.value("PRAGMA journal_mode", [])?;
+    let version: i64 = db.value("PRAGMA user_version", [])?;
     let free = match free_bytes(folder) {
         Some(bytes) => format!("{} MiB free", bytes / (1024 * 1024)),
         None => "free space unknown".to_owned(),
@@ -61,19 +59,23 @@ pub(super) async fn check(
 }
 
 /// Reads every event of every thread.
-pub(super) async fn check_events(connection: &mut SqliteConnection) -> Result<String, StoreError> {
+pub(super) fn check_events(db: &Database) -> Result<String, StoreError> {
     const EVENTS: &str = "SELECT position, body, checksum, thread FROM events \
         CROSS JOIN threads ON number = position >> 32 WHERE position > ?1 ORDER BY position LIMIT 1000";
     let (mut after, mut checked, mut without) = (-1_i64, 0_u64, 0_u64);
     loop {
-        let rows: Vec<(i64, Vec<u8>, Option<i64>, String)> =
-            sqlx::query_as(EVENTS).bind(after).fetch_all(&mut *connection).await.map_err(store_error)?;
-        let Some(last) = rows.last() else { break };
-        after = last.0;
-        for (position, body, sum, thread) in rows {
+        let from = after;
+        let rows = db.all(EVENTS, params![from], |row| {
+            after = row.get(0)?;
+            let sum: Option<i64> = row.get(2)?;
             (checked, without) = (checked + 1, without + u64::from(sum.is_none()));
-            decode(&ThreadId::from(thread), &(position, body, sum))?;
+            let thread = ThreadId::from(row.get::<_, String>(3)?);
+            Ok(decode(&thread, after, row.get_ref(1)?.as_bytes()?, sum).map(drop))
+        })?;
+        if rows.is_empty() {
+            break;
         }
+        rows.into_iter().collect::<Result<(), StoreError>>()?;
     }
     Ok(match without {
         0 => format!("{checked} events match their checksums"),
@@ -82,18 +84,21 @@ pub(super) async fn check_events(connection: &mut SqliteConnection) -> Result<St
 }
 
 /// Reads every blob that is a row.
-async fn check_blobs(pool: &SqlitePool) -> Result<String, StoreError> {
+fn check_blobs(db: &Database) -> Result<String, StoreError> {
     const BLOBS: &str = "SELECT rowid, digest, bytes FROM blobs WHERE rowid > ?1 ORDER BY rowid LIMIT 100";
     let (mut after, mut checked) = (0_i64, 0_u64);
     loop {
-        let rows: Vec<(i64, Vec<u8>, Vec<u8>)> =
-            sqlx::query_as(BLOBS).bind(after).fetch_all(pool).await.map_err(store_error)?;
-        let Some(last) = rows.last() else { break };
-        after = last.0;
-        checked += rows.len() as u64;
-        if let Some((_, digest, _)) =
-            rows.iter().find(|(_, digest, bytes)| Digest::of(bytes).as_bytes().as_slice() != digest)
-        {
+        let from = after;
+        let wrong = db.all(BLOBS, params![from], |row| {
+            after = row.get(0)?;
+            let (digest, bytes) = (row.get_ref(1)?.as_bytes()?, row.get_ref(2)?.as_bytes()?);
+            Ok((Digest::of(bytes).as_bytes().as_slice() != digest).then(|| digest.to_vec()))
+        })?;
+        if wrong.is_empty() {
+            break;
+        }
+        checked += wrong.len() as u64;
+        if let Some(digest) = wrong.into_iter().flatten().next() {
             let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
             return Err(damaged(&format!("blob {hex} holds other bytes")));
         }

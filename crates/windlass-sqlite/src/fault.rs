@@ -2,7 +2,7 @@
 //!
 //! The caller decides about retries.
 
-use libsqlite3_sys as ffi;
+use rusqlite::ffi;
 use windlass_engine::port::journal::{AppendError, StoreError};
 use windlass_engine::port::records::RecordError;
 
@@ -24,6 +24,24 @@ impl Fault {
             }
             other @ (StoreError::NotFound { .. } | StoreError::Unreadable { .. }) => other.to_string(),
         }
+    }
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::Error;
+        let (code, message) = match &error {
+            Error::SqliteFailure(failure, message) => (failure.extended_code, message.clone()),
+            Error::SqlInputError { error, msg, .. } => (error.extended_code, Some(msg.clone())),
+            Error::FromSqlConversionFailure(..)
+            | Error::IntegralValueOutOfRange(..)
+            | Error::InvalidColumnType(..)
+            | Error::Utf8Error(..)
+            | Error::QueryReturnedNoRows => (ffi::SQLITE_MISMATCH, None),
+            // The others say that a statement was called wrongly.
+            _ => (ffi::SQLITE_MISUSE, None),
+        };
+        Self { code, message: message.unwrap_or_else(|| error.to_string()) }
     }
 }
 
@@ -57,6 +75,8 @@ impl From<Fault> for StoreError {
                      or run `sqlite3 windlass.db .recover`"
                 ),
             },
+            // A value that could not be read: see the conversion above.
+            ffi::SQLITE_MISMATCH => damaged(message),
             ffi::SQLITE_TOOBIG => StoreError::Refused {
                 why: "a value is larger than the store can hold; make it smaller".to_owned(),
             },
@@ -87,19 +107,6 @@ fn is_write(code: i32) -> bool {
             | ffi::SQLITE_IOERR_SHMOPEN
             | ffi::SQLITE_IOERR_SHMSIZE
     )
-}
-
-/// Translates sqlx's error.
-pub(super) fn store_error(error: sqlx::Error) -> StoreError {
-    match error {
-        sqlx::Error::Database(database) => {
-            let code = database.code().and_then(|code| code.parse().ok()).unwrap_or(ffi::SQLITE_ERROR);
-            Fault { code, message: database.message().to_owned() }.into()
-        }
-        sqlx::Error::ColumnDecode { index, source } => damaged(&format!("column {index}: {source}")),
-        sqlx::Error::Decode(source) => damaged(&source.to_string()),
-        other => StoreError::Unavailable { why: other.to_string() },
-    }
 }
 
 /// A row that this code cannot have written.

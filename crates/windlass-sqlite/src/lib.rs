@@ -10,6 +10,7 @@ pub mod bus;
 mod check;
 mod checksum;
 mod column;
+mod database;
 mod fault;
 mod folder;
 pub mod node;
@@ -17,17 +18,13 @@ mod options;
 mod read;
 mod record;
 mod schema;
-mod work;
 mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, SqlitePool};
 use windlass_engine::port::blob::{APPEND_MAX_BYTES, Blobs};
 use windlass_engine::port::budget::{Amounts, BudgetRow};
 use windlass_engine::port::clock::Clock;
@@ -40,13 +37,13 @@ use windlass_machine::{BlobRef, Digest, Event, Input, InputId, Principal, RunId,
 
 pub use self::backup::{Copied, backup, restore};
 use self::blob::{BlobFiles, collect};
-use self::fault::store_error;
+use self::database::Database;
+pub use self::database::Work;
 pub use self::folder::SqliteFolder;
 use self::node::{DATABASE, Node, opening, private_folder};
-use self::options::BUSY;
 pub use self::options::{Durability, StoreOptions};
+use self::read::pool::{Readers, blocking};
 use self::read::{list, usage};
-pub use self::work::Work;
 use self::writer::{Writer, changes};
 use crate::writer::change::{PreparedAppend, Until, Write, Written};
 
@@ -59,9 +56,9 @@ pub fn is_store(folder: &Path) -> bool {
 pub struct SqliteStore {
     // Fields are dropped in this order: the writer finishes what waits while the node is still locked.
     writer: Writer,
-    readers: SqlitePool,
+    readers: Arc<Readers>,
     /// For what people look at: a slow list keeps no connection from the driver.
-    lists: SqlitePool,
+    lists: Arc<Readers>,
     blobs: BlobFiles,
     node: Arc<Node>,
     clock: Arc<dyn Clock>,
@@ -69,10 +66,11 @@ pub struct SqliteStore {
     durability: Durability,
 }
 
-/// Connections for reading, of the driver and of lists: reads are short, and each costs a thread and half a megabyte.
+/// Connections for reading, of the driver and of lists: reads are short, and each costs half a megabyte.
 const READERS: u32 = 3;
 const LIST_READERS: u32 = 2;
-const PAGE_BYTES: u64 = 4096;
+/// Events that are read on the caller's thread at most.
+const PAGE_EVENTS: usize = 256;
 
 impl SqliteStore {
     /// Opens the store in a folder, and makes it where it is missing.
@@ -89,12 +87,17 @@ impl SqliteStore {
         let node = Arc::new(Node::open(folder, clock.as_ref())?);
         let blobs = BlobFiles::open(folder)?;
         let opening = opening(folder).await?;
-        let mut connection = writer_options(folder, options).connect().await.map_err(store_error)?;
-        schema::migrate(&mut connection).await?;
-        let has_loose = collect::is_due(&mut connection, clock.now().0).await?;
+        let (path, now_ms) = (folder.to_owned(), clock.now().0);
+        let (db, has_loose) = blocking(move || {
+            let db = Database::open_writer(&path, options)?;
+            schema::migrate(&db)?;
+            let has_loose = collect::is_due(&db, now_ms)?;
+            Ok((db, has_loose))
+        })
+        .await?;
         drop(opening);
-        let (readers, lists) = (pool(folder, READERS), pool(folder, LIST_READERS));
-        let writer = Writer::start(connection, Arc::clone(&node), Arc::clone(&clock)).await?;
+        let (readers, lists) = (Readers::new(folder, READERS), Readers::new(folder, LIST_READERS));
+        let writer = Writer::start(db, Arc::clone(&node), Arc::clone(&clock))?;
         let (folder, durability) = (folder.to_owned(), options.durability);
         let store = Self { writer, readers, lists, blobs, node, clock, folder, durability };
         if has_loose {
@@ -114,11 +117,11 @@ impl SqliteStore {
         }
     }
 
-    /// What SQLite has done for this store since it was last asked. Opens every connection for reading.
+    /// What SQLite has done for this store since the last call.
     pub async fn take_work(&self) -> Result<Work, StoreError> {
         let mut work = self.writer.take_work();
-        work.add(read::take_work(&self.readers, READERS).await?);
-        work.add(read::take_work(&self.lists, LIST_READERS).await?);
+        work.add(self.readers.take_work().await?);
+        work.add(self.lists.take_work().await?);
         Ok(work)
     }
 
@@ -132,7 +135,7 @@ impl SqliteStore {
         &self,
         threads: &[ThreadId],
     ) -> Result<Vec<(ThreadId, Option<String>, Seq)>, StoreError> {
-        read::owners(&self.readers, threads).await
+        self.readers.read(|db| read::owners(db, threads)).await
     }
 }
 
@@ -156,52 +159,6 @@ fn refuse_without_database(folder: &Path) -> Result<(), StoreError> {
         part.display(),
     );
     Err(StoreError::Corrupt { why })
-}
-
-fn common_options(folder: &Path) -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
-        .filename(folder.join(DATABASE))
-        .busy_timeout(BUSY)
-        .foreign_keys(false)
-        .pragma("temp_store", "MEMORY")
-        .disable_statement_logging()
-}
-
-fn writer_options(folder: &Path, options: StoreOptions) -> SqliteConnectOptions {
-    let synchronous = match options.durability {
-        Durability::Full => SqliteSynchronous::Full,
-        Durability::Relaxed => SqliteSynchronous::Normal,
-    };
-    let writer = common_options(folder)
-        .create_if_missing(true)
-        .page_size(PAGE_BYTES as u32)
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(synchronous)
-        // A megabyte holds the inner pages of the tables; leaf pages are mostly written once.
-        .pragma("cache_size", "-1024")
-        .pragma("journal_size_limit", "67108864")
-        .thread_name(|_| "windlass-sqlite".to_owned());
-    match options.max_bytes {
-        Some(bytes) => writer.pragma("max_page_count", (bytes / PAGE_BYTES).max(1).to_string()),
-        None => writer,
-    }
-}
-
-fn reader_options(folder: &Path) -> SqliteConnectOptions {
-    common_options(folder)
-        .pragma("query_only", "1")
-        .pragma("cache_size", "-512")
-        .statement_cache_capacity(32)
-        .thread_name(|_| "windlass-reader".to_owned())
-}
-
-/// Connections that are opened when they are first needed.
-fn pool(folder: &Path, connections: u32) -> SqlitePool {
-    SqlitePoolOptions::new()
-        .max_connections(connections)
-        .acquire_timeout(Duration::from_secs(30))
-        .test_before_acquire(false)
-        .connect_lazy_with(reader_options(folder))
 }
 
 fn unexpected(written: &'static str) -> StoreError {
@@ -232,7 +189,8 @@ impl Journal for SqliteStore {
     async fn claim_due(&self, except: &[ThreadId], limit: usize) -> Result<Vec<Due>, StoreError> {
         let mut alive = self.node.others();
         alive.push(self.node.id().to_owned());
-        let found = read::due(&self.readers, &alive, self.clock.now(), except, limit).await?;
+        let now = self.clock.now();
+        let found = self.readers.read(|db| read::due(db, &alive, now, except, limit)).await?;
         if found.is_empty() {
             // The writer is not disturbed.
             return Ok(Vec::new());
@@ -252,7 +210,7 @@ impl Journal for SqliteStore {
     }
 
     async fn head(&self, thread: &ThreadId) -> Result<Option<Head>, StoreError> {
-        read::head(&self.readers, thread).await
+        self.readers.read(|db| read::head(db, thread)).await
     }
 
     async fn append(&self, mut batch: Batch) -> Result<Seq, AppendError> {
@@ -268,7 +226,11 @@ impl Journal for SqliteStore {
     }
 
     async fn read(&self, thread: &ThreadId, after: Seq, limit: usize) -> Result<Vec<Recorded>, StoreError> {
-        read::events(&self.readers, thread, after, limit).await
+        if limit <= PAGE_EVENTS {
+            return self.readers.read(|db| read::events(db, thread, after, limit)).await;
+        }
+        let thread = thread.clone();
+        self.readers.scan(move |db| read::events(db, &thread, after, limit)).await
     }
 
     async fn read_back(
@@ -277,15 +239,19 @@ impl Journal for SqliteStore {
         before: Seq,
         limit: usize,
     ) -> Result<Vec<Recorded>, StoreError> {
-        read::events_back(&self.readers, thread, before, limit).await
+        if limit <= PAGE_EVENTS {
+            return self.readers.read(|db| read::events_back(db, thread, before, limit)).await;
+        }
+        let thread = thread.clone();
+        self.readers.scan(move |db| read::events_back(db, &thread, before, limit)).await
     }
 
     async fn names_blob(&self, thread: &ThreadId, digest: &Digest) -> Result<bool, StoreError> {
-        read::names_blob(&self.readers, thread, digest).await
+        self.readers.read(|db| read::names_blob(db, thread, digest)).await
     }
 
     async fn snapshot(&self, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError> {
-        read::snapshot(&self.readers, thread).await
+        self.readers.read(|db| read::snapshot(db, thread)).await
     }
 
     async fn put_snapshot(
@@ -316,43 +282,46 @@ impl Journal for SqliteStore {
     }
 
     async fn inbox(&self, thread: &ThreadId, limit: usize) -> Result<Vec<(InputId, Left)>, StoreError> {
-        read::inbox(&self.readers, thread, limit).await
+        self.readers.read(|db| read::inbox(db, thread, limit)).await
     }
 
     async fn posted(&self, thread: &ThreadId, id: &InputId) -> Result<Option<Posted>, StoreError> {
-        read::outcome(&self.readers, thread, id, self.clock.now()).await
+        self.readers.read(|db| read::outcome(db, thread, id, self.clock.now())).await
     }
 
     async fn threads(&self, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError> {
-        list::threads(&self.lists, query).await
+        let query = query.clone();
+        self.lists.scan(move |db| list::threads(db, &query)).await
     }
 
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError> {
-        list::thread(&self.readers, thread).await
+        self.readers.read(|db| list::thread(db, thread)).await
     }
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>, StoreError> {
-        list::run(&self.readers, run).await
+        self.readers.read(|db| list::run(db, run)).await
     }
 
     async fn runs_by_id(&self, runs: &[RunId]) -> Result<Vec<RunRow>, StoreError> {
-        list::runs_by_id(&self.lists, runs).await
+        self.lists.read(|db| list::runs_by_id(db, runs)).await
     }
 
     async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
-        list::runs(&self.lists, query).await
+        let query = query.clone();
+        self.lists.scan(move |db| list::runs(db, &query)).await
     }
 
     async fn active_runs(&self, owner: &Principal, limit: usize) -> Result<usize, StoreError> {
-        list::active_runs(&self.readers, owner, limit).await
+        self.readers.read(|db| list::active_runs(db, owner, limit)).await
     }
 
     async fn thread_counts(&self) -> Result<ThreadCounts, StoreError> {
-        list::counts(&self.lists).await
+        self.lists.read(list::counts).await
     }
 
     async fn usage(&self, query: &UsageQuery) -> Result<Usage, StoreError> {
-        usage::usage(&self.lists, query).await
+        let query = query.clone();
+        self.lists.scan(move |db| usage::usage(db, &query)).await
     }
 
     async fn holder(&self, thread: &ThreadId) -> Result<Option<String>, StoreError> {
@@ -361,15 +330,16 @@ impl Journal for SqliteStore {
     }
 
     async fn waiting_inboxes(&self) -> Result<Vec<ThreadId>, StoreError> {
-        read::waiting_inboxes(&self.readers).await
+        self.readers.scan(read::waiting_inboxes).await
     }
 
     async fn budgets(&self, prefix: &str) -> Result<Vec<BudgetRow>, StoreError> {
-        budget::list(&self.lists, prefix).await
+        let prefix = prefix.to_owned();
+        self.lists.scan(move |db| budget::list(db, &prefix)).await
     }
 
     async fn open_reservations(&self, thread: &ThreadId) -> Result<Vec<(String, Amounts)>, StoreError> {
-        budget::open(&self.readers, thread).await
+        self.readers.read(|db| budget::open(db, thread)).await
     }
 
     async fn delete(&self, thread: &ThreadId) -> Result<(), StoreError> {
@@ -388,14 +358,15 @@ impl Journal for SqliteStore {
             | Written::Posted(_)
             | Written::Collected { .. } => return Err(unexpected("a check with something else")),
         };
-        check::check(&self.lists, &self.folder, self.durability, synchronous).await
+        let (folder, durability) = (self.folder.clone(), self.durability);
+        self.lists.scan(move |db| check::check(db, &folder, durability, synchronous)).await
     }
 }
 
 #[async_trait]
 impl Records for SqliteStore {
     async fn get(&self, kind: &str, key: &str) -> Result<Option<Record>, StoreError> {
-        record::get(&self.readers, kind, key).await
+        self.readers.read(|db| record::get(db, kind, key)).await
     }
 
     async fn list(
@@ -405,7 +376,8 @@ impl Records for SqliteStore {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Record>, StoreError> {
-        record::list(&self.readers, kind, owner, after.unwrap_or_default(), limit).await
+        let after = after.unwrap_or_default();
+        self.readers.read(|db| record::list(db, kind, owner, after, limit)).await
     }
 
     async fn apply(&self, changes: Vec<RecordChange>) -> Result<Vec<Option<u64>>, RecordError> {
@@ -413,11 +385,11 @@ impl Records for SqliteStore {
     }
 
     async fn changes(&self, kinds: &[&str]) -> Result<Vec<u64>, StoreError> {
-        record::changes(&self.readers, kinds).await
+        self.readers.read(|db| record::changes(db, kinds)).await
     }
 
     async fn changes_of(&self, owned: &[(&str, &str)]) -> Result<Vec<u64>, StoreError> {
-        record::changes_of(&self.readers, owned).await
+        self.readers.read(|db| record::changes_of(db, owned)).await
     }
 }
 
@@ -437,7 +409,7 @@ impl Blobs for SqliteStore {
     }
 
     async fn get(&self, digest: &Digest) -> Result<Option<Bytes>, StoreError> {
-        let found = match blob::row(&self.readers, digest).await? {
+        let found = match self.readers.read(|db| blob::row(db, digest)).await? {
             Some(bytes) => Some(bytes),
             None => self.blobs.get(digest).await?,
         };

@@ -3,9 +3,11 @@
 //! Nothing here writes.
 
 pub(super) mod list;
+pub(super) mod pool;
 pub(super) mod usage;
 
-use sqlx::SqlitePool;
+use bytes::Bytes;
+use rusqlite::params;
 use windlass_engine::port::journal::{
     BatchId, Epoch, Head, Left, Posted, Recorded, StoreError, StoredSnapshot,
 };
@@ -13,28 +15,21 @@ use windlass_machine::{Digest, Event, InputId, Seq, ThreadId, Timestamp};
 
 use super::checksum;
 use super::column::{OUTCOME_KEPT_MS, encode, posted, stored};
-use super::fault::{damaged, store_error};
-use crate::work::Work;
-use crate::writer::raw;
+use super::fault::damaged;
+use crate::database::Database;
 
 /// Where a thread stands.
-pub(super) async fn head(pool: &SqlitePool, thread: &ThreadId) -> Result<Option<Head>, StoreError> {
-    let row: Option<(i64, i64, i64)> =
-        sqlx::query_as("SELECT head, epoch, batch FROM threads WHERE thread = ?1 AND deleted = 0")
-            .bind(thread.as_str())
-            .fetch_optional(pool)
-            .await
-            .map_err(store_error)?;
-    Ok(row.map(|(seq, epoch, batch)| Head {
-        seq: Seq(seq.cast_unsigned()),
-        epoch: Epoch(epoch.cast_unsigned()),
-        batch: BatchId(batch.cast_unsigned()),
-    }))
+pub(super) fn head(db: &Database, thread: &ThreadId) -> Result<Option<Head>, StoreError> {
+    const HEAD: &str = "SELECT head, epoch, batch FROM threads WHERE thread = ?1 AND deleted = 0";
+    let number = |row: &rusqlite::Row<'_>, column| row.get(column).map(i64::cast_unsigned);
+    Ok(db.first(HEAD, params![thread.as_str()], |row| {
+        Ok(Head { seq: Seq(number(row, 0)?), epoch: Epoch(number(row, 1)?), batch: BatchId(number(row, 2)?) })
+    })?)
 }
 
 /// Events after a position. They stand without a gap, so that a missing one is damage.
-pub(super) async fn events(
-    pool: &SqlitePool,
+pub(super) fn events(
+    db: &Database,
     thread: &ThreadId,
     after: Seq,
     limit: usize,
@@ -42,19 +37,19 @@ pub(super) async fn events(
     const EVENTS: &str = "SELECT position, body, checksum FROM threads CROSS JOIN events \
         WHERE thread = ?1 AND deleted = 0 AND position > (number << 32 | ?2) \
         AND position <= (number << 32 | 4294967295) ORDER BY position LIMIT ?3";
-    let rows: Vec<StoredEvent> = sqlx::query_as(EVENTS)
-        .bind(thread.as_str())
-        .bind(i64::from(u32::try_from(after.0).unwrap_or(u32::MAX)))
-        .bind(stored(limit))
-        .fetch_all(pool)
-        .await
-        .map_err(store_error)?;
-    decoded(thread, after, rows)
+    let from = i64::from(u32::try_from(after.0).unwrap_or(u32::MAX));
+    let mut expected = after;
+    let values = params![thread.as_str(), from, stored(limit)];
+    let decoded = db.all(EVENTS, values, |row| {
+        expected = expected.next();
+        decode_next(thread, expected, row)
+    })?;
+    decoded.into_iter().collect()
 }
 
 /// The last events before a position, in order.
-pub(super) async fn events_back(
-    pool: &SqlitePool,
+pub(super) fn events_back(
+    db: &Database,
     thread: &ThreadId,
     before: Seq,
     limit: usize,
@@ -62,50 +57,59 @@ pub(super) async fn events_back(
     const EVENTS: &str = "SELECT position, body, checksum FROM threads CROSS JOIN events \
         WHERE thread = ?1 AND deleted = 0 AND position > (number << 32) \
         AND position <= (number << 32 | min(?2, head)) ORDER BY position DESC LIMIT ?3";
-    let last = u32::try_from(before.0.saturating_sub(1)).unwrap_or(u32::MAX);
-    let mut rows: Vec<StoredEvent> = sqlx::query_as(EVENTS)
-        .bind(thread.as_str())
-        .bind(i64::from(last))
-        .bind(stored(limit))
-        .fetch_all(pool)
-        .await
-        .map_err(store_error)?;
-    rows.reverse();
+    let last = i64::from(u32::try_from(before.0.saturating_sub(1)).unwrap_or(u32::MAX));
+    let mut next: Option<Seq> = None;
+    let values = params![thread.as_str(), last, stored(limit)];
+    let decoded = db.all(EVENTS, values, |row| {
+        let expected = next.unwrap_or(seq_of(row.get(0)?));
+        next = Some(Seq(expected.0.saturating_sub(1)));
+        decode_next(thread, expected, row)
+    })?;
     // A page that is not full begins with the first event.
-    let first = rows.first().filter(|_| rows.len() >= limit).map_or(1, |(position, ..)| seq_of(*position).0);
-    decoded(thread, Seq(first.saturating_sub(1)), rows)
+    if decoded.len() < limit
+        && let Some(missing) = next.filter(|next| *next != Seq(0))
+    {
+        return Err(lacks(thread, missing));
+    }
+    decoded.into_iter().rev().collect()
 }
 
-/// An event's position, its text and the checksum of that.
-pub(super) type StoredEvent = (i64, Vec<u8>, Option<i64>);
+/// Decodes the event of a row, which must be the expected one.
+fn decode_next(
+    thread: &ThreadId,
+    expected: Seq,
+    row: &rusqlite::Row<'_>,
+) -> rusqlite::Result<Result<Recorded, StoreError>> {
+    let position = row.get(0)?;
+    if seq_of(position) != expected {
+        return Ok(Err(lacks(thread, expected)));
+    }
+    let event = decode(thread, position, row.get_ref(1)?.as_bytes()?, row.get(2)?);
+    Ok(event.map(|event| Recorded { seq: expected, event }))
+}
+
+fn lacks(thread: &ThreadId, seq: Seq) -> StoreError {
+    damaged(&format!("thread `{thread}` lacks event {seq}"))
+}
 
 /// An event's place in its journal: see `001_journal.sql`.
 pub(super) fn seq_of(position: i64) -> Seq {
     Seq((position & 0xffff_ffff).cast_unsigned())
 }
 
-/// Events as they stand after a position.
-fn decoded(thread: &ThreadId, after: Seq, rows: Vec<StoredEvent>) -> Result<Vec<Recorded>, StoreError> {
-    let mut expected = after;
-    let mut events = Vec::with_capacity(rows.len());
-    for row in rows {
-        expected = expected.next();
-        if seq_of(row.0) != expected {
-            return Err(damaged(&format!("thread `{thread}` lacks event {expected}")));
-        }
-        events.push(Recorded { seq: expected, event: decode(thread, &row)? });
-    }
-    Ok(events)
-}
-
 /// Reads one event, whose bytes must be those that were written.
-pub(super) fn decode(thread: &ThreadId, (position, body, sum): &StoredEvent) -> Result<Event, StoreError> {
-    let seq = seq_of(*position);
+pub(super) fn decode(
+    thread: &ThreadId,
+    position: i64,
+    body: &[u8],
+    sum: Option<i64>,
+) -> Result<Event, StoreError> {
+    let seq = seq_of(position);
     let changed = || {
         let why = "its bytes do not match their checksum, so the disk or memory has changed them";
         damaged(&format!("thread `{thread}`, event {seq}: {why}"))
     };
-    if !checksum::matches(body, *position, *sum) {
+    if !checksum::matches(body, position, sum) {
         return Err(changed());
     }
     let body = std::str::from_utf8(body).map_err(|_| changed())?;
@@ -113,81 +117,57 @@ pub(super) fn decode(thread: &ThreadId, (position, body, sum): &StoredEvent) -> 
 }
 
 /// Whether a thread names a blob.
-pub(super) async fn names_blob(
-    pool: &SqlitePool,
-    thread: &ThreadId,
-    digest: &Digest,
-) -> Result<bool, StoreError> {
+pub(super) fn names_blob(db: &Database, thread: &ThreadId, digest: &Digest) -> Result<bool, StoreError> {
     const NAMES: &str = "SELECT EXISTS (SELECT 1 FROM threads JOIN uses USING (number) \
         WHERE thread = ?1 AND deleted = 0 AND digest = ?2)";
-    sqlx::query_scalar(NAMES)
-        .bind(thread.as_str())
-        .bind(digest.as_bytes().as_slice())
-        .fetch_one(pool)
-        .await
-        .map_err(store_error)
+    Ok(db.value(NAMES, params![thread.as_str(), digest.as_bytes()])?)
 }
 
 /// The thread's snapshot; a damaged one is left out, and the whole journal folded.
-pub(super) async fn snapshot(
-    pool: &SqlitePool,
-    thread: &ThreadId,
-) -> Result<Option<StoredSnapshot>, StoreError> {
+pub(super) fn snapshot(db: &Database, thread: &ThreadId) -> Result<Option<StoredSnapshot>, StoreError> {
     const SNAPSHOT: &str = "SELECT fold, seq, bytes, checksum FROM threads JOIN snapshots USING (number) \
         WHERE thread = ?1 AND deleted = 0";
-    let row: Option<(u32, i64, Vec<u8>, Option<i64>)> =
-        sqlx::query_as(SNAPSHOT).bind(thread.as_str()).fetch_optional(pool).await.map_err(store_error)?;
-    let is_whole = |(_, seq, bytes, sum): &(u32, i64, Vec<u8>, Option<i64>)| {
-        let is_whole = checksum::matches(bytes, *seq, *sum);
-        if !is_whole {
-            tracing::warn!(%thread, "the snapshot does not match its checksum; the journal is folded instead");
+    let found = db.first(SNAPSHOT, params![thread.as_str()], |row| {
+        let (seq, bytes): (i64, _) = (row.get(1)?, row.get_ref(2)?.as_bytes()?);
+        if !checksum::matches(bytes, seq, row.get(3)?) {
+            return Ok(None);
         }
-        is_whole
-    };
-    Ok(row.filter(is_whole).map(|(fold, seq, bytes, _)| StoredSnapshot {
-        fold,
-        seq: Seq(seq.cast_unsigned()),
-        bytes: bytes.into(),
-    }))
+        let (fold, bytes) = (row.get(0)?, Bytes::copy_from_slice(bytes));
+        Ok(Some(StoredSnapshot { fold, seq: Seq(seq.cast_unsigned()), bytes }))
+    })?;
+    if found == Some(None) {
+        tracing::warn!(%thread, "the snapshot does not match its checksum; the journal is folded instead");
+    }
+    Ok(found.flatten())
 }
 
 /// Inputs that nobody has consumed.
-pub(super) async fn inbox(
-    pool: &SqlitePool,
+pub(super) fn inbox(
+    db: &Database,
     thread: &ThreadId,
     limit: usize,
 ) -> Result<Vec<(InputId, Left)>, StoreError> {
     const INBOX: &str = "SELECT id, input FROM threads JOIN inbox USING (number) \
         WHERE thread = ?1 AND deleted = 0 AND consumed_at IS NULL ORDER BY place LIMIT ?2";
-    let rows: Vec<(String, String)> = sqlx::query_as(INBOX)
-        .bind(thread.as_str())
-        .bind(stored(limit))
-        .fetch_all(pool)
-        .await
-        .map_err(store_error)?;
-    let decode = |(id, input): (String, String)| {
-        (InputId::from(id), serde_json::from_str(&input).map_err(|error| error.to_string()))
-    };
-    Ok(rows.into_iter().map(decode).collect())
+    Ok(db.all(INBOX, params![thread.as_str(), stored(limit)], |row| {
+        let (id, input): (String, String) = (row.get(0)?, row.get(1)?);
+        Ok((InputId::from(id), serde_json::from_str(&input).map_err(|error| error.to_string())))
+    })?)
 }
 
 /// What became of an input.
-pub(super) async fn outcome(
-    pool: &SqlitePool,
+pub(super) fn outcome(
+    db: &Database,
     thread: &ThreadId,
     id: &InputId,
     now: Timestamp,
 ) -> Result<Option<Posted>, StoreError> {
     const OUTCOME: &str = "SELECT outcome FROM threads JOIN inbox USING (number) \
         WHERE thread = ?1 AND deleted = 0 AND id = ?2 AND coalesce(consumed_at, ?3) >= ?3";
-    let row: Option<(Option<String>,)> = sqlx::query_as(OUTCOME)
-        .bind(thread.as_str())
-        .bind(id.as_str())
-        .bind(now.0.saturating_sub(OUTCOME_KEPT_MS).cast_signed())
-        .fetch_optional(pool)
-        .await
-        .map_err(store_error)?;
-    row.map(|(outcome,)| posted(outcome.as_deref())).transpose()
+    let kept_from = now.0.saturating_sub(OUTCOME_KEPT_MS).cast_signed();
+    let values = params![thread.as_str(), id.as_str(), kept_from];
+    let outcome: Option<Option<String>> = db.first(OUTCOME, values, |row| row.get(0))?;
+    outcome.map(|outcome| posted(outcome.as_deref())).transpose()
 }
 
 /// Finds threads that need a driver. Each part reads an index of such threads alone, in its order, and stops at the
@@ -210,57 +190,38 @@ const DUE: &str = "WITH found (number) AS ( \
     SELECT thread FROM found CROSS JOIN threads USING (number) WHERE deleted = 0 LIMIT ?4";
 
 /// Threads that need a driver and are held by none of the live nodes.
-pub(super) async fn due(
-    pool: &SqlitePool,
+pub(super) fn due(
+    db: &Database,
     alive: &[String],
     now: Timestamp,
     except: &[ThreadId],
     limit: usize,
 ) -> Result<Vec<ThreadId>, StoreError> {
-    let rows: Vec<String> = sqlx::query_scalar(DUE)
-        .bind(now.0.cast_signed())
-        .bind(encode(&alive))
-        .bind(encode(&except))
-        .bind(stored(limit))
-        .fetch_all(pool)
-        .await
-        .map_err(store_error)?;
-    Ok(rows.into_iter().map(ThreadId::from).collect())
-}
-
-/// What SQLite has done for each connection of a pool since it was last asked.
-pub(super) async fn take_work(pool: &SqlitePool, connections: u32) -> Result<Work, StoreError> {
-    let (mut work, mut held) = (Work::default(), Vec::new());
-    for _ in 0..connections {
-        let mut connection = pool.acquire().await.map_err(store_error)?;
-        let mut handle = connection.lock_handle().await.map_err(store_error)?;
-        // SAFETY: the handle keeps the connection locked.
-        work.add(unsafe { raw::take_work(handle.as_raw_handle()) });
-        drop(handle);
-        held.push(connection);
-    }
-    Ok(work)
+    let values = params![now.0.cast_signed(), encode(&alive), encode(&except), stored(limit)];
+    Ok(db.all(DUE, values, thread_id)?)
 }
 
 /// Threads with an input that nobody has consumed.
-pub(super) async fn waiting_inboxes(pool: &SqlitePool) -> Result<Vec<ThreadId>, StoreError> {
+pub(super) fn waiting_inboxes(db: &Database) -> Result<Vec<ThreadId>, StoreError> {
     const WAITING: &str = "SELECT thread FROM threads WHERE number IN ( \
         SELECT number FROM inbox WHERE consumed_at IS NULL) AND deleted = 0 ORDER BY number";
-    let rows: Vec<String> = sqlx::query_scalar(WAITING).fetch_all(pool).await.map_err(store_error)?;
-    Ok(rows.into_iter().map(ThreadId::from).collect())
+    Ok(db.all(WAITING, [], thread_id)?)
+}
+
+fn thread_id(row: &rusqlite::Row<'_>) -> rusqlite::Result<ThreadId> {
+    row.get::<_, String>(0).map(ThreadId::from)
 }
 
 /// For each of some threads that exist: who holds it, and its head.
-pub(super) async fn owners(
-    pool: &SqlitePool,
+pub(super) fn owners(
+    db: &Database,
     threads: &[ThreadId],
 ) -> Result<Vec<(ThreadId, Option<String>, Seq)>, StoreError> {
     const OWNERS: &str = "SELECT thread, node, head FROM json_each(?1) JOIN threads ON thread = value \
         WHERE deleted = 0";
-    let names = encode(&threads);
-    let rows: Vec<(String, Option<String>, i64)> =
-        sqlx::query_as(OWNERS).bind(names).fetch_all(pool).await.map_err(store_error)?;
-    Ok(rows.into_iter().map(|(id, node, head)| (id.into(), node, Seq(head.cast_unsigned()))).collect())
+    Ok(db.all(OWNERS, params![encode(&threads)], |row| {
+        Ok((thread_id(row)?, row.get(1)?, Seq(row.get(2).map(i64::cast_unsigned)?)))
+    })?)
 }
 
 #[cfg(test)]
@@ -276,16 +237,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(SystemClock::new());
         let store = SqliteStore::open(folder.path(), StoreOptions::default(), clock).await.unwrap();
-        let rows: Vec<(i64, i64, i64, String)> =
-            sqlx::query_as(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {DUE}")))
-                .bind(1_i64)
-                .bind("[]")
-                .bind("[]")
-                .bind(32_i64)
-                .fetch_all(&store.readers)
-                .await
-                .unwrap();
-        let plan: Vec<String> = rows.into_iter().map(|row| row.3).collect();
+        let explain = |db: &Database| {
+            let values = params![1_i64, "[]", "[]", 32_i64];
+            Ok(db.all(&format!("EXPLAIN QUERY PLAN {DUE}"), values, |row| row.get(3))?)
+        };
+        let plan: Vec<String> = store.readers.read(explain).await.unwrap();
         let has = |step: &str| assert!(plan.iter().any(|line| line.contains(step)), "{step}: {plan:#?}");
         has("SEARCH threads USING INDEX threads_due (deadline<?)");
         has("SEARCH threads USING INDEX threads_timed (minute>?)");

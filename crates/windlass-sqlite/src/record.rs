@@ -2,16 +2,14 @@
 //!
 //! A record's value is stored as text; its version is the number of the change that wrote it.
 
-use std::sync::Arc;
-
-use sqlx::SqlitePool;
+use rusqlite::{Row, params};
 use windlass_engine::port::journal::StoreError;
 use windlass_engine::port::records::{PreparedChange, PreparedWrite, Record, RecordError};
 
 use super::checksum::checksum;
-use super::column::{encode, stored, time};
-use super::fault::{Fault, damaged, store_error};
-use crate::writer::raw::{Raw, Row, Statement, Value};
+use super::column::{encode, stored, time, whole};
+use super::fault::damaged;
+use crate::database::Database;
 
 const VERSION: &str = "SELECT version, owner FROM records WHERE kind = ?1 AND key = ?2";
 const COUNT: &str = "UPDATE record_changes SET count = count + 1 RETURNING count";
@@ -26,80 +24,53 @@ const PUT: &str = "INSERT INTO records (kind, key, owner, version, updated_at, v
 const SLOTS: i64 = 256;
 const DELETE: &str = "DELETE FROM records WHERE kind = ?1 AND key = ?2";
 
-/// The prepared statements of records.
-pub(super) struct RecordRows {
-    version: Statement,
-    count: Statement,
-    changed: Statement,
-    changed_of: Statement,
-    put: Statement,
-    delete: Statement,
+/// Makes changes one after the other; returns each record's new version.
+pub(super) fn apply(
+    db: &Database,
+    changes: &[PreparedChange],
+    now_ms: u64,
+) -> Result<Vec<Option<u64>>, RecordError> {
+    changes.iter().map(|change| apply_one(db, change, now_ms)).collect()
 }
 
-impl RecordRows {
-    /// Prepares every statement.
-    pub fn prepare(raw: &Arc<Raw>) -> Result<Self, Fault> {
-        Ok(Self {
-            version: raw.prepare(VERSION)?,
-            count: raw.prepare(COUNT)?,
-            changed: raw.prepare(CHANGED)?,
-            changed_of: raw.prepare(CHANGED_OF)?,
-            put: raw.prepare(PUT)?,
-            delete: raw.prepare(DELETE)?,
-        })
-    }
-
-    /// Makes changes one after the other; returns each record's new version.
-    pub fn apply(
-        &mut self,
-        changes: &[PreparedChange],
-        now_ms: u64,
-    ) -> Result<Vec<Option<u64>>, RecordError> {
-        changes.iter().map(|change| self.change(change, now_ms)).collect()
-    }
-
-    fn change(&mut self, change: &PreparedChange, now_ms: u64) -> Result<Option<u64>, RecordError> {
-        let place = [Value::Text(&change.kind), Value::Text(&change.key)];
-        let read = |row: &Row<'_>| (row.integer(0).cast_unsigned(), row.text(1).unwrap_or_default());
-        let (found, known_owner) = self.version.first(&place, read)?.unzip();
-        change.check(found)?;
-        match &change.write {
-            PreparedWrite::Keep => Ok(found),
-            PreparedWrite::Delete => {
-                if let Some(owner) = known_owner {
-                    let version = self.count(&change.kind)?;
-                    self.count_owner(&change.kind, &owner, version)?;
-                    self.delete.run(&place)?;
-                }
-                Ok(None)
+fn apply_one(db: &Database, change: &PreparedChange, now_ms: u64) -> Result<Option<u64>, RecordError> {
+    let (kind, key) = (change.kind.as_str(), change.key.as_str());
+    let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, String>(1)?));
+    let (found, known_owner) = db.first(VERSION, params![kind, key], read)?.unzip();
+    change.check(found)?;
+    match &change.write {
+        PreparedWrite::Keep => Ok(found),
+        PreparedWrite::Delete => {
+            if let Some(owner) = known_owner {
+                let version = count(db, kind)?;
+                count_owner(db, kind, &owner, version)?;
+                db.run(DELETE, params![kind, key])?;
             }
-            PreparedWrite::Put { owner, value } => {
-                let version = self.count(&change.kind)?;
-                self.count_owner(&change.kind, owner, version)?;
-                if let Some(known) = known_owner.filter(|known| known != owner) {
-                    self.count_owner(&change.kind, &known, version)?;
-                }
-                let [kind, key] = place;
-                let (version_now, now) = (Value::number(version), Value::number(now_ms));
-                self.put.run(&[kind, key, Value::Text(owner), version_now, now, Value::Text(value)])?;
-                Ok(Some(version))
+            Ok(None)
+        }
+        PreparedWrite::Put { owner, value } => {
+            let version = count(db, kind)?;
+            count_owner(db, kind, owner, version)?;
+            if let Some(known) = known_owner.filter(|known| known != owner) {
+                count_owner(db, kind, &known, version)?;
             }
+            db.run(PUT, params![kind, key, owner, whole(version), whole(now_ms), value])?;
+            Ok(Some(version))
         }
     }
+}
 
-    /// Raises the number of changes, and returns it as that of the kind's newest one.
-    fn count(&mut self, kind: &str) -> Result<u64, StoreError> {
-        let count = self.count.first(&[], |row| row.integer(0).cast_unsigned())?;
-        let count = count.ok_or_else(|| damaged("the number of changes of records is gone"))?;
-        self.changed.run(&[Value::Text(kind), Value::number(count)])?;
-        Ok(count)
-    }
+/// Raises the number of changes, and returns it as that of the kind's newest one.
+fn count(db: &Database, kind: &str) -> Result<u64, StoreError> {
+    let count = db.first(COUNT, [], |row| row.get::<_, i64>(0))?;
+    let count = count.ok_or_else(|| damaged("the number of changes of records is gone"))?;
+    db.run(CHANGED, params![kind, count])?;
+    Ok(count.cast_unsigned())
+}
 
-    fn count_owner(&mut self, kind: &str, owner: &str, count: u64) -> Result<(), StoreError> {
-        let row = [Value::Text(kind), Value::Integer(slot(owner)), Value::number(count)];
-        self.changed_of.run(&row)?;
-        Ok(())
-    }
+fn count_owner(db: &Database, kind: &str, owner: &str, count: u64) -> Result<(), StoreError> {
+    db.run(CHANGED_OF, params![kind, slot(owner), whole(count)])?;
+    Ok(())
 }
 
 /// The slot of an owner.
@@ -107,20 +78,16 @@ fn slot(owner: &str) -> i64 {
     checksum(owner.as_bytes()).rem_euclid(SLOTS)
 }
 
-type Columns = (String, String, i64, i64, String);
-
 /// Reads a record.
-pub(super) async fn get(pool: &SqlitePool, kind: &str, key: &str) -> Result<Option<Record>, StoreError> {
+pub(super) fn get(db: &Database, kind: &str, key: &str) -> Result<Option<Record>, StoreError> {
     const GET: &str =
         "SELECT key, owner, version, updated_at, value FROM records WHERE kind = ?1 AND key = ?2";
-    let row: Option<Columns> =
-        sqlx::query_as(GET).bind(kind).bind(key).fetch_optional(pool).await.map_err(store_error)?;
-    row.map(|row| record(kind, row)).transpose()
+    db.first(GET, params![kind, key], |row| record(kind, row))?.transpose()
 }
 
 /// Reads records of a kind after a key.
-pub(super) async fn list(
-    pool: &SqlitePool,
+pub(super) fn list(
+    db: &Database,
     kind: &str,
     owner: Option<&str>,
     after: &str,
@@ -130,41 +97,42 @@ pub(super) async fn list(
         WHERE kind = ?1 AND key > ?2 AND owner = ?4 ORDER BY key LIMIT ?3";
     const OF_ALL: &str = "SELECT key, owner, version, updated_at, value FROM records \
         WHERE kind = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
-    let query = match owner {
-        Some(_) => sqlx::query_as(OF_OWNER),
-        None => sqlx::query_as(OF_ALL),
+    let read = |row: &Row<'_>| record(kind, row);
+    let limit = stored(limit);
+    let rows = match owner {
+        Some(owner) => db.all(OF_OWNER, params![kind, after, limit, owner], read),
+        None => db.all(OF_ALL, params![kind, after, limit], read),
     };
-    let query = query.bind(kind).bind(after).bind(stored(limit));
-    let query = match owner {
-        Some(owner) => query.bind(owner),
-        None => query,
-    };
-    let rows: Vec<Columns> = query.fetch_all(pool).await.map_err(store_error)?;
-    rows.into_iter().map(|row| record(kind, row)).collect()
+    rows?.into_iter().collect()
 }
 
 /// The newest change of each of some kinds.
-pub(super) async fn changes(pool: &SqlitePool, kinds: &[&str]) -> Result<Vec<u64>, StoreError> {
+pub(super) fn changes(db: &Database, kinds: &[&str]) -> Result<Vec<u64>, StoreError> {
     const CHANGES: &str = "SELECT coalesce(changed, 0) FROM json_each(?1) AS wanted \
         LEFT JOIN record_kinds ON kind = wanted.value ORDER BY wanted.key";
-    let rows: Vec<i64> =
-        sqlx::query_scalar(CHANGES).bind(encode(&kinds)).fetch_all(pool).await.map_err(store_error)?;
-    Ok(rows.into_iter().map(i64::cast_unsigned).collect())
+    Ok(db.all(CHANGES, params![encode(&kinds)], |row| row.get(0).map(i64::cast_unsigned))?)
 }
 
 /// The newest change of the records of an owner in each of some kinds.
-pub(super) async fn changes_of(pool: &SqlitePool, owned: &[(&str, &str)]) -> Result<Vec<u64>, StoreError> {
+pub(super) fn changes_of(db: &Database, owned: &[(&str, &str)]) -> Result<Vec<u64>, StoreError> {
     const CHANGES_OF: &str = "SELECT coalesce(changed, 0) FROM json_each(?1) AS wanted \
         LEFT JOIN record_owners ON kind = wanted.value ->> 0 AND slot = wanted.value ->> 1 ORDER BY wanted.key";
     let wanted: Vec<(&str, i64)> = owned.iter().map(|(kind, owner)| (*kind, slot(owner))).collect();
-    let rows: Vec<i64> =
-        sqlx::query_scalar(CHANGES_OF).bind(encode(&wanted)).fetch_all(pool).await.map_err(store_error)?;
-    Ok(rows.into_iter().map(i64::cast_unsigned).collect())
+    Ok(db.all(CHANGES_OF, params![encode(&wanted)], |row| row.get(0).map(i64::cast_unsigned))?)
 }
 
-fn record(kind: &str, columns: Columns) -> Result<Record, StoreError> {
-    let (key, owner, version, updated_at, value) = columns;
-    let value = serde_json::from_str(&value).map_err(|error| damaged(&format!("{kind} `{key}`: {error}")))?;
-    let (version, updated_at) = (version.cast_unsigned(), time(updated_at));
-    Ok(Record { kind: kind.to_owned(), key, owner, value, version, updated_at })
+fn record(kind: &str, row: &Row<'_>) -> rusqlite::Result<Result<Record, StoreError>> {
+    let key: String = row.get(0)?;
+    let value = match serde_json::from_str(row.get_ref(4)?.as_str()?) {
+        Ok(value) => value,
+        Err(error) => return Ok(Err(damaged(&format!("{kind} `{key}`: {error}")))),
+    };
+    Ok(Ok(Record {
+        kind: kind.to_owned(),
+        key,
+        owner: row.get(1)?,
+        value,
+        version: row.get(2).map(i64::cast_unsigned)?,
+        updated_at: time(row.get(3)?),
+    }))
 }

@@ -2,11 +2,10 @@
 //!
 //! A migration is a script under the next number; a released script is never edited.
 
-use sqlx::{Connection, SqliteConnection};
 use windlass_engine::port::journal::StoreError;
 
-use super::fault::store_error;
 use crate::blob::collect::name_all;
+use crate::database::Database;
 use crate::writer::usage::sum_all;
 
 /// The scripts; the database's `user_version` is the number of scripts that have run.
@@ -28,11 +27,13 @@ const NAMES: usize = 2;
 const SUMS: usize = 9;
 
 /// Runs what is missing, in one transaction. A database that a newer build has migrated is refused.
-pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+pub(super) fn migrate(db: &Database) -> Result<(), StoreError> {
     // The write lock comes first, so that two processes that start at once do not both migrate.
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(store_error)?;
-    let found: i64 =
-        sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut *transaction).await.map_err(store_error)?;
+    db.transaction("BEGIN IMMEDIATE", || run_missing(db))
+}
+
+fn run_missing(db: &Database) -> Result<(), StoreError> {
+    let found: i64 = db.value("PRAGMA user_version", [])?;
     let known = MIGRATIONS.len() as i64;
     if found > known {
         let why = format!(
@@ -40,17 +41,14 @@ pub(super) async fn migrate(connection: &mut SqliteConnection) -> Result<(), Sto
         );
         return Err(StoreError::Refused { why });
     }
-    if found == known {
-        return Ok(());
-    }
     for (number, script) in (1..).zip(MIGRATIONS).skip(found.max(0) as usize) {
-        sqlx::raw_sql(script).execute(&mut *transaction).await.map_err(store_error)?;
+        db.run_script(script)?;
         if number == NAMES {
-            name_all(&mut transaction).await?;
+            name_all(db)?;
         }
         if number == SUMS {
-            sum_all(&mut transaction).await?;
+            sum_all(db)?;
         }
     }
-    transaction.commit().await.map_err(store_error)
+    Ok(())
 }

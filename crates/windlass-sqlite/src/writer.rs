@@ -7,13 +7,12 @@
 pub(super) mod change;
 pub(super) mod changes;
 mod inbox;
-pub(super) mod raw;
 pub(super) mod usage;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
-use sqlx::SqliteConnection;
 use tokio::sync::{mpsc, oneshot};
 use windlass_engine::port::clock::Clock;
 use windlass_engine::port::journal::{AppendError, Claim, StoreError};
@@ -22,11 +21,10 @@ use windlass_machine::Seq;
 
 use super::fault::Fault;
 use super::options::BUSY;
+use crate::database::{Database, Work};
 use crate::node::Node;
-use crate::work::Work;
 use crate::writer::change::{PreparedAppend, Until, Write, Written};
 use crate::writer::changes::Changes;
-use crate::writer::raw::{Raw, Statement};
 
 /// Changes that may wait. More than the runs that one process drives at once; who comes after waits for room.
 const QUEUE: usize = 1024;
@@ -86,13 +84,10 @@ impl Pace {
 
 impl Writer {
     /// Takes over a connection that is open and migrated, and starts the thread.
-    pub async fn start(
-        connection: SqliteConnection,
-        node: Arc<Node>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, StoreError> {
+    pub fn start(db: Database, node: Arc<Node>, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let pace = Arc::<Pace>::default();
-        let group = Group::prepare(Raw::new(connection).await?, node, clock, Arc::clone(&pace))?;
+        let changes = Changes::new(db, node, Arc::clone(&clock));
+        let group = Group { changes, collectors: Vec::new(), clock, pace: Arc::clone(&pace) };
         let group = Arc::new(Mutex::new(group));
         let (jobs, mut waiting) = mpsc::channel(QUEUE);
         let shared = Arc::clone(&group);
@@ -171,7 +166,7 @@ impl Writer {
 
     /// What the connection has done since it was last asked.
     pub fn take_work(&self) -> Work {
-        locked(&self.group).raw.take_work()
+        locked(&self.group).db().take_work()
     }
 
     async fn make(&self, write: Write) -> Result<Written, StoreError> {
@@ -204,7 +199,7 @@ impl Writer {
         if !few || !nothing_waits || !self.pace.is_quick() {
             return None;
         }
-        let mut group = match self.group.try_lock() {
+        let group = match self.group.try_lock() {
             Ok(group) => group,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
@@ -215,7 +210,7 @@ impl Writer {
     /// Has the thread write the log back, where it has grown long.
     fn tidy(&self, group: &Group) {
         if let Some(jobs) = &self.jobs
-            && group.raw.log_pages() >= LOG_PAGES
+            && group.db().log_pages() >= LOG_PAGES
         {
             // A full queue has changes in it, after which the thread does it anyway.
             let _ = jobs.try_send(Job::Tidy);
@@ -254,42 +249,20 @@ struct Group {
     collectors: Vec<oneshot::Sender<Result<Written, StoreError>>>,
     clock: Arc<dyn Clock>,
     pace: Arc<Pace>,
-    begin: Statement,
-    commit: Statement,
-    rollback: Statement,
-    savepoint: Statement,
-    release: Statement,
-    undo: Statement,
-    raw: Arc<Raw>,
 }
 
+const BEGIN: &str = "BEGIN IMMEDIATE";
+
 impl Group {
-    fn prepare(
-        raw: Arc<Raw>,
-        node: Arc<Node>,
-        clock: Arc<dyn Clock>,
-        pace: Arc<Pace>,
-    ) -> Result<Self, Fault> {
-        Ok(Self {
-            changes: Changes::prepare(&raw, node, Arc::clone(&clock))?,
-            collectors: Vec::new(),
-            clock,
-            pace,
-            begin: raw.prepare("BEGIN IMMEDIATE")?,
-            commit: raw.prepare("COMMIT")?,
-            rollback: raw.prepare("ROLLBACK")?,
-            savepoint: raw.prepare("SAVEPOINT change")?,
-            release: raw.prepare("RELEASE change")?,
-            undo: raw.prepare("ROLLBACK TO change")?,
-            raw,
-        })
+    fn db(&self) -> &Database {
+        self.changes.db()
     }
 
     /// Begins a transaction where no other process has the lock.
-    fn begin_at_once(&mut self) -> bool {
-        self.raw.set_patience(std::time::Duration::ZERO);
-        let begun = self.begin.run(&[]).is_ok();
-        self.raw.set_patience(BUSY);
+    fn begin_at_once(&self) -> bool {
+        let begun = self.db().set_busy_timeout(Duration::ZERO).is_ok() && self.db().run(BEGIN, []).is_ok();
+        // A time that fits is never refused.
+        let _ = self.db().set_busy_timeout(BUSY);
         begun
     }
 
@@ -302,7 +275,7 @@ impl Group {
         let from_ms = self.clock.monotonic_ms();
         let changed = change(&mut self.changes);
         let ended = match &changed {
-            Ok(_) => self.commit.run(&[]).map_err(unknown),
+            Ok(_) => self.db().run("COMMIT", []).map_err(unknown),
             Err(_) => Ok(0),
         };
         self.roll_back();
@@ -312,8 +285,8 @@ impl Group {
 
     /// Ends a transaction that is still open. Whatever this answers, the next `BEGIN` finds out.
     fn roll_back(&mut self) {
-        if self.raw.in_transaction() {
-            let _ = self.rollback.run(&[]);
+        if self.db().is_in_transaction() {
+            let _ = self.db().run("ROLLBACK", []);
         }
     }
 
@@ -331,8 +304,8 @@ impl Group {
             is_committed = lost.is_none();
             self.answer(done, lost.as_ref());
         }
-        if self.raw.log_pages() >= LOG_PAGES
-            && let Err(fault) = self.raw.write_back()
+        if self.db().log_pages() >= LOG_PAGES
+            && let Err(fault) = self.db().write_back()
         {
             tracing::warn!(
                 ?fault,
@@ -366,7 +339,7 @@ impl Group {
     }
 
     fn commit_group(&mut self, first: Job, waiting: &mut mpsc::Receiver<Job>) -> (Vec<Done>, Option<Lost>) {
-        if let Err(fault) = self.begin.run(&[]) {
+        if let Err(fault) = self.db().run(BEGIN, []) {
             self.roll_back();
             // Who waits behind it would meet the same lock or disk, 5 s later each.
             let mut done = Vec::from_iter(Done::untried(first));
@@ -388,14 +361,14 @@ impl Group {
                 next = waiting.try_recv().ok();
             }
         }
-        let lost = self.commit.run(&[]).err().map(Lost::Unknown);
+        let lost = self.db().run("COMMIT", []).err().map(Lost::Unknown);
         self.roll_back();
         (done, lost)
     }
 
     /// Makes one change in its savepoint. An error means that the whole transaction is gone.
     fn change(&mut self, job: Job) -> Result<Option<Done>, (Option<Done>, Fault)> {
-        if let Err(fault) = self.savepoint.run(&[]) {
+        if let Err(fault) = self.db().run("SAVEPOINT change", []) {
             self.roll_back();
             return Err((Done::untried(job), fault));
         }
@@ -403,13 +376,15 @@ impl Group {
             Job::Append(append, reply) => Done::Append(reply, self.changes.append(&append)),
             Job::Write(write, reply) => Done::Write(reply, self.changes.write(&write)),
             Job::Records(changes, reply) => Done::Records(reply, self.changes.apply(&changes)),
-            Job::Tidy => return self.release.run(&[]).map(|_| None).map_err(|fault| (None, fault)),
+            Job::Tidy => {
+                return self.db().run("RELEASE change", []).map(|_| None).map_err(|fault| (None, fault));
+            }
         };
         let closed = match done.is_refused() {
             // Some failures end the transaction by themselves; then there is no savepoint to go back to.
-            true if !self.raw.in_transaction() => Err(interrupted()),
-            true => self.undo.run(&[]).and_then(|_| self.release.run(&[])),
-            false => self.release.run(&[]),
+            true if !self.db().is_in_transaction() => Err(interrupted()),
+            true => self.db().run("ROLLBACK TO change", []).and_then(|_| self.db().run("RELEASE change", [])),
+            false => self.db().run("RELEASE change", []),
         };
         match closed {
             Ok(_) => Ok(Some(done)),
@@ -423,7 +398,7 @@ impl Group {
 
 fn interrupted() -> Fault {
     Fault {
-        code: libsqlite3_sys::SQLITE_IOERR,
+        code: rusqlite::ffi::SQLITE_IOERR,
         message: "a change in the same group ended the transaction".to_owned(),
     }
 }

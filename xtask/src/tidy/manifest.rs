@@ -59,7 +59,7 @@ const ENGINE_CRATES_MAX: usize = 70;
 
 /// Crates that the engine must not depend on, directly or indirectly.
 const ENGINE_LACKS: &[&str] =
-    &["reqwest", "hyper", "rustls", "libsqlite3-sys", "sqlx", "rig-core", "rmcp", "html5ever", "lopdf"];
+    &["reqwest", "hyper", "rustls", "libsqlite3-sys", "rusqlite", "rig-core", "rmcp", "html5ever", "lopdf"];
 
 /// A dependency in a manifest.
 struct Dependency<'a> {

@@ -2,28 +2,16 @@
 
 use std::path::Path;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Connection};
-
 use crate::cli::{TASK, User, lines};
 
-/// Runs a future to completion.
-pub fn wait<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
-}
-
 /// Opens a store's database directly.
-pub async fn database(store: &Path) -> SqliteConnection {
-    SqliteConnectOptions::new().filename(store.join("windlass.db")).connect().await.unwrap()
+pub fn database(store: &Path) -> rusqlite::Connection {
+    rusqlite::Connection::open(store.join("windlass.db")).unwrap()
 }
 
 /// Executes SQL in a store's database.
-pub fn execute(store: &Path, sql: &'static str) {
-    wait(async {
-        let mut database = database(store).await;
-        sqlx::raw_sql(sql).execute(&mut database).await.unwrap();
-        database.close().await.unwrap();
-    });
+pub fn execute(store: &Path, sql: &str) {
+    database(store).execute_batch(sql).unwrap();
 }
 
 /// All rows with recorded data, as text.
@@ -34,12 +22,12 @@ fn rows(store: &Path) -> Vec<String> {
         UNION ALL SELECT place || ' ' || id || ' ' || coalesce(input, '') FROM inbox \
         UNION ALL SELECT hex(digest) || ' ' || hex(bytes) FROM blobs \
         UNION ALL SELECT number || ' ' || thread || ' ' || head || ' ' || batch || ' ' || status FROM threads";
-    wait(async {
-        let mut database = database(store).await;
-        let mut rows: Vec<String> = sqlx::query_scalar(ROWS).fetch_all(&mut database).await.unwrap();
-        rows.sort();
-        rows
-    })
+    let database = database(store);
+    let mut rows = database.prepare(ROWS).unwrap();
+    let mut rows: Vec<String> =
+        rows.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap();
+    rows.sort();
+    rows
 }
 
 /// A newer build appended one event to the waiting run.

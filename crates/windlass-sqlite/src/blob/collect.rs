@@ -4,15 +4,15 @@
 //! decision is made under the database's write lock, including the deletion of a file.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use sqlx::SqliteConnection;
+use rusqlite::params;
 use windlass_engine::port::journal::StoreError;
 use windlass_machine::{Digest, Event, Input};
 
-use crate::fault::{Fault, store_error};
+use crate::column::whole;
+use crate::database::Database;
+use crate::fault::Fault;
 use crate::node::Node;
-use crate::writer::raw::{Raw, Statement, Value};
 
 /// How long an unnamed blob is kept after it was stored. The append that names it follows within moments, or within the
 /// time that a stopped process takes.
@@ -43,51 +43,32 @@ pub(crate) enum Left {
     OfDeleted,
 }
 
-/// The prepared statements of the collection.
+/// Deletes blobs that nothing names.
 pub(crate) struct Collection {
-    name: Statement,
-    is_used: Statement,
-    loosen: Statement,
-    loosen_thread: Statement,
-    forget_thread: Statement,
-    next: Statement,
-    settle: Statement,
-    delete_row: Statement,
     files: PathBuf,
     has_more: bool,
 }
 
+/// Records that a thread names a blob.
+pub(crate) fn name(db: &Database, number: i64, digest: &Digest) -> Result<(), Fault> {
+    db.run(USE, params![digest.as_bytes(), number]).map(drop)
+}
+
+/// Records that a blob was stored, and that nothing may name it yet.
+pub(crate) fn loosen(db: &Database, digest: &Digest, now_ms: u64) -> Result<(), Fault> {
+    db.run(LOOSEN, params![digest.as_bytes(), whole(now_ms)]).map(drop)
+}
+
+/// Takes back every name that a thread has given.
+pub(crate) fn forget_thread(db: &Database, number: i64) -> Result<(), Fault> {
+    db.run(LOOSEN_THREAD, params![number])?;
+    db.run(FORGET_THREAD, params![number]).map(drop)
+}
+
 impl Collection {
-    /// Prepares every statement.
-    pub fn prepare(raw: &Arc<Raw>, node: &Node) -> Result<Self, Fault> {
-        Ok(Self {
-            name: raw.prepare(USE)?,
-            is_used: raw.prepare(IS_USED)?,
-            loosen: raw.prepare(LOOSEN)?,
-            loosen_thread: raw.prepare(LOOSEN_THREAD)?,
-            forget_thread: raw.prepare(FORGET_THREAD)?,
-            next: raw.prepare(NEXT)?,
-            settle: raw.prepare(SETTLE)?,
-            delete_row: raw.prepare(DELETE_ROW)?,
-            files: crate::blob::folder(node.store()),
-            has_more: false,
-        })
-    }
-
-    /// Records that a thread names a blob.
-    pub fn name(&mut self, number: i64, digest: &Digest) -> Result<(), Fault> {
-        self.name.run(&[Value::Blob(digest.as_bytes()), Value::Integer(number)]).map(drop)
-    }
-
-    /// Records that a blob was stored, and that nothing may name it yet.
-    pub fn loosen(&mut self, digest: &Digest, now_ms: u64) -> Result<(), Fault> {
-        self.loosen.run(&[Value::Blob(digest.as_bytes()), Value::number(now_ms)]).map(drop)
-    }
-
-    /// Takes back every name that a thread has given.
-    pub fn forget_thread(&mut self, number: i64) -> Result<(), Fault> {
-        self.loosen_thread.run(&[Value::Integer(number)])?;
-        self.forget_thread.run(&[Value::Integer(number)]).map(drop)
+    /// A collection in a node's store.
+    pub fn new(node: &Node) -> Self {
+        Self { files: crate::blob::folder(node.store()), has_more: false }
     }
 
     /// Whether the last collection left blobs for another one. Returns `true` once for each.
@@ -100,26 +81,25 @@ impl Collection {
     ///
     /// A file goes before the transaction ends: whoever stores the same bytes says so in a transaction of its own
     /// first, which is either before this one, so that the blob stays, or after the file is gone.
-    pub fn collect(&mut self, now_ms: u64) -> Result<Left, Fault> {
-        let until = Value::number(now_ms.saturating_sub(LOOSE_KEPT_MS));
+    pub fn collect(&mut self, db: &Database, now_ms: u64) -> Result<Left, Fault> {
+        let until = whole(now_ms.saturating_sub(LOOSE_KEPT_MS));
         self.has_more = false;
         let mut left = Left::Nothing;
         for _ in 0..AT_ONCE {
-            let next = self.next.first(&[until], |row| (row.blob(0), row.integer(1)))?;
-            let Some((digest, since)) = next else { return Ok(Left::Nothing) };
+            let next = db.first(NEXT, params![until], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let Some((digest, since)): Option<(Vec<u8>, i64)> = next else { return Ok(Left::Nothing) };
             // The blobs of deleted threads count as stored at 0, and the oldest come first.
             left = if since == 0 { Left::OfDeleted } else { Left::Unnamed };
-            let key = [Value::Blob(&digest)];
-            if self.is_used.first(&key, |_| ())?.is_none() {
-                self.delete_row.run(&key)?;
+            if !db.exists(IS_USED, params![digest])? {
+                db.run(DELETE_ROW, params![digest])?;
                 if let Err(error) = self.delete_file(&digest) {
                     tracing::warn!(%error, "a blob that nothing names could not be deleted");
                     // Tried again a day later.
-                    self.loosen.run(&[key[0], Value::number(now_ms)])?;
+                    db.run(LOOSEN, params![digest, whole(now_ms)])?;
                     continue;
                 }
             }
-            self.settle.run(&key)?;
+            db.run(SETTLE, params![digest])?;
         }
         self.has_more = true;
         Ok(left)
@@ -135,18 +115,14 @@ impl Collection {
 }
 
 /// Whether something may be collected.
-pub(crate) async fn is_due(connection: &mut SqliteConnection, now_ms: u64) -> Result<bool, StoreError> {
-    let until = i64::try_from(now_ms.saturating_sub(LOOSE_KEPT_MS)).unwrap_or(i64::MAX);
-    sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM loose WHERE since <= ?1)")
-        .bind(until)
-        .fetch_one(connection)
-        .await
-        .map_err(store_error)
+pub(crate) fn is_due(db: &Database, now_ms: u64) -> Result<bool, StoreError> {
+    const IS_DUE: &str = "SELECT 1 FROM loose WHERE since <= ?1 LIMIT 1";
+    Ok(db.exists(IS_DUE, params![whole(now_ms.saturating_sub(LOOSE_KEPT_MS))])?)
 }
 
 /// Records the blob names of events and inputs written before the table existed. Runs once, when the table is created.
 /// Unreadable rows name nothing.
-pub(crate) async fn name_all(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+pub(crate) fn name_all(db: &Database) -> Result<(), StoreError> {
     type Names = fn(&str) -> Vec<Digest>;
     let texts: [(&'static str, Names); 2] = [
         (
@@ -161,15 +137,13 @@ pub(crate) async fn name_all(connection: &mut SqliteConnection) -> Result<(), St
     for (sql, names) in texts {
         let mut after = -1_i64;
         loop {
-            let rows: Vec<(i64, i64, String)> =
-                sqlx::query_as(sql).bind(after).fetch_all(&mut *connection).await.map_err(store_error)?;
+            let rows = db.all(sql, params![after], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, names(row.get_ref(2)?.as_str()?)))
+            })?;
             let Some(last) = rows.last() else { break };
             after = last.0;
-            for (_, number, text) in &rows {
-                for digest in names(text) {
-                    let row = sqlx::query(USE).bind(digest.as_bytes().as_slice()).bind(number);
-                    row.execute(&mut *connection).await.map_err(store_error)?;
-                }
+            for (_, number, digests) in &rows {
+                digests.iter().try_for_each(|digest| name(db, *number, digest))?;
             }
         }
     }

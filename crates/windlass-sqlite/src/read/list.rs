@@ -4,8 +4,9 @@
 
 mod title;
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{AssertSqlSafe, FromRow, Row, SqlitePool};
+use std::sync::LazyLock;
+
+use rusqlite::{Row, params};
 use windlass_engine::port::journal::{
     RunQuery, RunRow, RunView, StoreError, ThreadAsks, ThreadCounts, ThreadQuery, ThreadRow, ThreadStatus,
     ThreadView,
@@ -14,77 +15,36 @@ use windlass_machine::{ForkPoint, InputId, ModelName, Principal, RunId, RunStatu
 
 use self::title::Found;
 use crate::column::{ASKS_VERSION, encode, run_status_code, stored, thread_status_code, time, whole};
-use crate::fault::{damaged, store_error};
+use crate::database::Database;
+use crate::fault::damaged;
 
-struct ThreadColumns {
-    thread: String,
-    head: i64,
-    created_at: i64,
-    workspace: String,
-    owner: String,
-    title: Option<String>,
-    status: i64,
-    folder: Option<String>,
-    deadline: Option<i64>,
-    interrupts: u32,
-    updated_at: i64,
-    forked_from: Option<String>,
-    forked_until: Option<i64>,
-    asks: Option<String>,
-}
-
-impl FromRow<'_, SqliteRow> for ThreadColumns {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            thread: row.try_get("thread")?,
-            head: row.try_get("head")?,
-            created_at: row.try_get("created_at")?,
-            workspace: row.try_get("workspace")?,
-            owner: row.try_get("owner")?,
-            title: row.try_get("title")?,
-            status: row.try_get("status")?,
-            folder: row.try_get("folder")?,
-            deadline: row.try_get("deadline")?,
-            interrupts: row.try_get("interrupts")?,
-            updated_at: row.try_get("updated_at")?,
-            forked_from: row.try_get("forked_from")?,
-            forked_until: row.try_get("forked_until")?,
-            asks: row.try_get("asks")?,
-        })
-    }
-}
-
-impl ThreadColumns {
-    fn row(self) -> Result<ThreadRow, StoreError> {
-        let status = match self.status {
-            0 => ThreadStatus::Idle,
-            1 => ThreadStatus::Running,
-            2 => ThreadStatus::Waiting,
-            3 => ThreadStatus::Sleeping,
-            other => return Err(damaged(&format!("thread `{}` has status {other}", self.thread))),
-        };
-        let forked_from = self.forked_from.zip(self.forked_until);
-        Ok(ThreadRow {
-            thread: self.thread.into(),
-            head: Seq(self.head.cast_unsigned()),
-            created_at: time(self.created_at),
-            view: ThreadView {
-                workspace: self.workspace,
-                owner: Principal::from(self.owner),
-                title: self.title,
-                status,
-                folder: self.folder,
-                deadline: self.deadline.map(time),
-                interrupts: self.interrupts,
-                updated_at: time(self.updated_at),
-                forked_from: forked_from.map(|(thread, until)| ForkPoint {
-                    thread: thread.into(),
-                    until: Seq(until.cast_unsigned()),
-                }),
-                asks: self.asks.as_deref().and_then(asks).map(Box::new),
-            },
-        })
-    }
+/// Reads a row of `THREAD_COLUMNS` and `asks`.
+fn thread_row(row: &Row<'_>) -> rusqlite::Result<Result<ThreadRow, StoreError>> {
+    let thread = ThreadId::from(row.get::<_, String>("thread")?);
+    let status = match row.get::<_, i64>("status")? {
+        0 => ThreadStatus::Idle,
+        1 => ThreadStatus::Running,
+        2 => ThreadStatus::Waiting,
+        3 => ThreadStatus::Sleeping,
+        other => return Ok(Err(damaged(&format!("thread `{thread}` has status {other}")))),
+    };
+    let forked_from: Option<(String, i64)> =
+        Option::zip(row.get::<_, Option<String>>("forked_from")?, row.get("forked_until")?);
+    let view = ThreadView {
+        workspace: row.get("workspace")?,
+        owner: Principal::from(row.get::<_, String>("owner")?),
+        title: row.get("title")?,
+        status,
+        folder: row.get("folder")?,
+        deadline: row.get::<_, Option<i64>>("deadline")?.map(time),
+        interrupts: row.get("interrupts")?,
+        updated_at: time(row.get("updated_at")?),
+        forked_from: forked_from
+            .map(|(thread, until)| ForkPoint { thread: thread.into(), until: Seq(until.cast_unsigned()) }),
+        asks: row.get_ref("asks")?.as_str_or_null()?.and_then(asks).map(Box::new),
+    };
+    let (head, created_at) = (Seq(row.get::<_, i64>("head")?.cast_unsigned()), time(row.get("created_at")?));
+    Ok(Ok(ThreadRow { thread, head, created_at, view }))
 }
 
 /// Decodes a thread's stored interrupts; `None` if another build stored them in another form.
@@ -97,24 +57,24 @@ const THREAD_COLUMNS: &str = "thread, head, created_at, workspace, owner, title,
     interrupts, updated_at, forked_from, forked_until";
 
 /// Non-empty threads, most recent activity first.
-pub(crate) async fn threads(pool: &SqlitePool, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError> {
+pub(crate) fn threads(db: &Database, query: &ThreadQuery) -> Result<Vec<ThreadRow>, StoreError> {
     let title = query.title_contains.as_ref().map(|text| text.to_lowercase());
     let found = match &title {
-        Some(title) => title::find(pool, title).await?,
+        Some(title) => title::find(db, title)?,
         None => Found::Many,
     };
-    let (from, condition) = match &found {
+    let ((from, condition), numbered) = match &found {
         Found::Few(numbers) if numbers.is_empty() => return Ok(Vec::new()),
         Found::Few(_) => {
-            ("threads", "number IN (SELECT value FROM json_each(?9)) AND (?5 IS NULL OR owner = ?5)")
+            (("threads", "(?5 IS NULL OR owner = ?5)"), "number IN (SELECT value FROM json_each(?9))")
         }
-        Found::Many => by_index(query),
+        Found::Many => (by_index(query), "?9 IS NULL"),
     };
     let text = format!(
         "SELECT {THREAD_COLUMNS}, iif(?7, asks, NULL) AS asks FROM {from} WHERE {condition} \
          AND deleted = 0 AND head > 0 AND minute <= ?1 / 60000 AND (updated_at, thread) < (?1, ?2) \
          AND (?3 IS NULL OR workspace = ?3) AND (?4 IS NULL OR instr(title_lower, ?4) > 0) \
-         AND (?6 IS NULL OR status = ?6) AND (?7 = 0 OR interrupts > 0) \
+         AND (?6 IS NULL OR status = ?6) AND (?7 = 0 OR interrupts > 0) AND ({numbered}) \
          ORDER BY minute DESC, updated_at DESC, thread DESC LIMIT ?8"
     );
     let (at, thread) = match &query.before {
@@ -125,21 +85,18 @@ pub(crate) async fn threads(pool: &SqlitePool, query: &ThreadQuery) -> Result<Ve
         Found::Few(numbers) => Some(encode(numbers)),
         Found::Many => None,
     };
-    // Built from constants only.
-    let rows: Vec<ThreadColumns> = sqlx::query_as(AssertSqlSafe(text))
-        .bind(at)
-        .bind(thread)
-        .bind(query.workspace.as_deref())
-        .bind(title)
-        .bind(query.owner.as_ref().map(Principal::as_str))
-        .bind(query.status.map(thread_status_code))
-        .bind(query.asking)
-        .bind(stored(query.rows()))
-        .bind(numbers)
-        .fetch_all(pool)
-        .await
-        .map_err(store_error)?;
-    rows.into_iter().map(ThreadColumns::row).collect()
+    let values = params![
+        at,
+        thread,
+        query.workspace.as_deref(),
+        title,
+        query.owner.as_ref().map(Principal::as_str),
+        query.status.map(thread_status_code),
+        query.asking,
+        stored(query.rows()),
+        numbers,
+    ];
+    db.all(&text, values, thread_row)?.into_iter().collect()
 }
 
 /// The index for a list of threads, with its condition. The query planner knows neither the number of owners nor that
@@ -169,9 +126,9 @@ fn by_index(query: &ThreadQuery) -> (&'static str, &'static str) {
 }
 
 /// Counts threads by status.
-pub(crate) async fn counts(pool: &SqlitePool) -> Result<ThreadCounts, StoreError> {
+pub(crate) fn counts(db: &Database) -> Result<ThreadCounts, StoreError> {
     const COUNTS: &str = "SELECT status, threads, interrupts FROM standings";
-    let rows: Vec<(i64, i64, i64)> = sqlx::query_as(COUNTS).fetch_all(pool).await.map_err(store_error)?;
+    let rows: Vec<(i64, i64, i64)> = db.all(COUNTS, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let count = |count: i64| count.max(0).cast_unsigned();
     let threads = |status: ThreadStatus| {
         let row = rows.iter().find(|(code, ..)| *code == thread_status_code(status));
@@ -186,81 +143,46 @@ pub(crate) async fn counts(pool: &SqlitePool) -> Result<ThreadCounts, StoreError
 }
 
 /// One thread's row.
-pub(crate) async fn thread(pool: &SqlitePool, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError> {
-    let text =
-        format!("SELECT {THREAD_COLUMNS}, NULL AS asks FROM threads WHERE thread = ?1 AND deleted = 0");
-    let row: Option<ThreadColumns> = sqlx::query_as(AssertSqlSafe(text))
-        .bind(thread.as_str())
-        .fetch_optional(pool)
-        .await
-        .map_err(store_error)?;
-    row.map(ThreadColumns::row).transpose()
+pub(crate) fn thread(db: &Database, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError> {
+    static ONE: LazyLock<String> = LazyLock::new(|| {
+        format!("SELECT {THREAD_COLUMNS}, NULL AS asks FROM threads WHERE thread = ?1 AND deleted = 0")
+    });
+    db.first(&ONE, params![thread.as_str()], thread_row)?.transpose()
 }
 
-struct RunColumns {
-    thread: String,
-    workspace: String,
-    owner: String,
-    title: Option<String>,
-    asking: bool,
-    run: String,
-    agent: String,
-    model: String,
-    queued: Option<String>,
-    status: Option<i64>,
-    from_seq: i64,
-    started_at: i64,
-    finished_at: Option<i64>,
-    totals: String,
-}
-
-impl FromRow<'_, SqliteRow> for RunColumns {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            thread: row.try_get("thread")?,
-            workspace: row.try_get("workspace")?,
-            owner: row.try_get("owner")?,
-            run: row.try_get("run")?,
-            title: row.try_get("title")?,
-            asking: row.try_get("asking")?,
-            agent: row.try_get("agent")?,
-            model: row.try_get("model")?,
-            queued: row.try_get("queued")?,
-            status: row.try_get("status")?,
-            from_seq: row.try_get("from_seq")?,
-            started_at: row.try_get("started_at")?,
-            finished_at: row.try_get("finished_at")?,
-            totals: row.try_get("totals")?,
-        })
-    }
-}
-
-impl RunColumns {
-    fn row(self) -> Result<RunRow, StoreError> {
-        let status = match self.status {
-            None => None,
-            Some(0) => Some(RunStatus::Done),
-            Some(1) => Some(RunStatus::Failed),
-            Some(2) => Some(RunStatus::Cancelled),
-            Some(other) => return Err(damaged(&format!("run `{}` has status {other}", self.run))),
-        };
-        let totals: Totals = serde_json::from_str(&self.totals)
-            .map_err(|error| damaged(&format!("run `{}`: {error}", self.run)))?;
-        let view = RunView {
-            run: RunId::from(self.run),
-            agent: self.agent,
-            model: ModelName::from(self.model),
-            queued: self.queued.map(InputId::from),
-            status,
-            from: Seq(self.from_seq.cast_unsigned()),
-            started_at: time(self.started_at),
-            finished_at: self.finished_at.map(time),
-            totals,
-        };
-        let (workspace, owner) = (self.workspace, Principal::from(self.owner));
-        let (title, asking) = (self.title, self.asking);
-        Ok(RunRow { thread: self.thread.into(), workspace, owner, title, asking, view })
-    }
+/// Reads a row of `RUN_COLUMNS`.
+fn run_row(row: &Row<'_>) -> rusqlite::Result<Result<RunRow, StoreError>> {
+    let run = RunId::from(row.get::<_, String>("run")?);
+    let status = match row.get::<_, Option<i64>>("status")? {
+        None => None,
+        Some(0) => Some(RunStatus::Done),
+        Some(1) => Some(RunStatus::Failed),
+        Some(2) => Some(RunStatus::Cancelled),
+        Some(other) => return Ok(Err(damaged(&format!("run `{run}` has status {other}")))),
+    };
+    let totals: Totals = match serde_json::from_str(row.get_ref("totals")?.as_str()?) {
+        Ok(totals) => totals,
+        Err(error) => return Ok(Err(damaged(&format!("run `{run}`: {error}")))),
+    };
+    let view = RunView {
+        run,
+        agent: row.get("agent")?,
+        model: ModelName::from(row.get::<_, String>("model")?),
+        queued: row.get::<_, Option<String>>("queued")?.map(InputId::from),
+        status,
+        from: Seq(row.get::<_, i64>("from_seq")?.cast_unsigned()),
+        started_at: time(row.get("started_at")?),
+        finished_at: row.get::<_, Option<i64>>("finished_at")?.map(time),
+        totals,
+    };
+    Ok(Ok(RunRow {
+        thread: row.get::<_, String>("thread")?.into(),
+        workspace: row.get("workspace")?,
+        owner: Principal::from(row.get::<_, String>("owner")?),
+        title: row.get("title")?,
+        asking: row.get("asking")?,
+        view,
+    }))
 }
 
 const RUN_COLUMNS: &str = "thread, runs.workspace AS workspace, runs.owner AS owner, title, run, agent, model, \
@@ -268,29 +190,25 @@ const RUN_COLUMNS: &str = "thread, runs.workspace AS workspace, runs.owner AS ow
     started_at, finished_at, totals";
 
 /// A run by its id.
-pub(crate) async fn run(pool: &SqlitePool, run: &RunId) -> Result<Option<RunRow>, StoreError> {
-    let text = format!("SELECT {RUN_COLUMNS} FROM runs JOIN threads USING (number) WHERE run = ?1");
-    let row: Option<RunColumns> = sqlx::query_as(AssertSqlSafe(text))
-        .bind(run.as_str())
-        .fetch_optional(pool)
-        .await
-        .map_err(store_error)?;
-    row.map(RunColumns::row).transpose()
+pub(crate) fn run(db: &Database, run: &RunId) -> Result<Option<RunRow>, StoreError> {
+    static ONE: LazyLock<String> = LazyLock::new(|| {
+        format!("SELECT {RUN_COLUMNS} FROM runs JOIN threads USING (number) WHERE run = ?1")
+    });
+    db.first(&ONE, params![run.as_str()], run_row)?.transpose()
 }
 
 /// Runs by their ids.
-pub(crate) async fn runs_by_id(pool: &SqlitePool, runs: &[RunId]) -> Result<Vec<RunRow>, StoreError> {
-    let text = format!(
-        "SELECT {RUN_COLUMNS} FROM json_each(?1) CROSS JOIN runs ON run = value CROSS JOIN threads USING (number)"
-    );
-    // Built from constants only.
-    let rows: Vec<RunColumns> =
-        sqlx::query_as(AssertSqlSafe(text)).bind(encode(&runs)).fetch_all(pool).await.map_err(store_error)?;
-    rows.into_iter().map(RunColumns::row).collect()
+pub(crate) fn runs_by_id(db: &Database, runs: &[RunId]) -> Result<Vec<RunRow>, StoreError> {
+    static SOME: LazyLock<String> = LazyLock::new(|| {
+        format!(
+            "SELECT {RUN_COLUMNS} FROM json_each(?1) CROSS JOIN runs ON run = value CROSS JOIN threads USING (number)"
+        )
+    });
+    db.all(&SOME, params![encode(&runs)], run_row)?.into_iter().collect()
 }
 
 /// Runs, newest first.
-pub(crate) async fn runs(pool: &SqlitePool, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
+pub(crate) fn runs(db: &Database, query: &RunQuery) -> Result<Vec<RunRow>, StoreError> {
     // Within a thread, the journal determines the order, even if two runs begin in the same millisecond.
     const AFTER: &str = "(started_at, run) < (?1, ?2)";
     const AFTER_IN_THREAD: &str = "(?2 IS NULL OR from_seq < (SELECT from_seq FROM runs AS last \
@@ -317,38 +235,26 @@ pub(crate) async fn runs(pool: &SqlitePool, query: &RunQuery) -> Result<Vec<RunR
     );
     let end = (i64::MAX, query.thread.is_none().then_some(""));
     let (at, run) = query.before.as_ref().map_or(end, |(at, run)| (whole(at.0), Some(run.as_str())));
-    // Built from constants only.
-    let rows: Vec<RunColumns> = sqlx::query_as(AssertSqlSafe(text))
-        .bind(at)
-        .bind(run)
-        .bind(query.thread.as_ref().map(ThreadId::as_str))
-        .bind(query.owner.as_ref().map(Principal::as_str))
-        .bind(query.workspace.as_deref())
-        .bind(query.active)
-        .bind(query.from.map_or(0, |at| whole(at.0)))
-        .bind(query.until.map_or(i64::MAX, |at| whole(at.0)))
-        .bind(stored(query.rows()))
-        .bind(query.ended.map(run_status_code))
-        .bind(query.asking)
-        .fetch_all(pool)
-        .await
-        .map_err(store_error)?;
-    rows.into_iter().map(RunColumns::row).collect()
+    let values = params![
+        at,
+        run,
+        query.thread.as_ref().map(ThreadId::as_str),
+        query.owner.as_ref().map(Principal::as_str),
+        query.workspace.as_deref(),
+        query.active,
+        query.from.map_or(0, |at| whole(at.0)),
+        query.until.map_or(i64::MAX, |at| whole(at.0)),
+        stored(query.rows()),
+        query.ended.map(run_status_code),
+        query.asking,
+    ];
+    db.all(&text, values, run_row)?.into_iter().collect()
 }
 
 /// Counts the active runs of an owner, up to `limit`.
-pub(crate) async fn active_runs(
-    pool: &SqlitePool,
-    owner: &Principal,
-    limit: usize,
-) -> Result<usize, StoreError> {
+pub(crate) fn active_runs(db: &Database, owner: &Principal, limit: usize) -> Result<usize, StoreError> {
     const TEXT: &str = "SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY runs_active_by_owner \
         WHERE owner = ?1 AND status IS NULL AND queued IS NULL LIMIT ?2)";
-    let count: i64 = sqlx::query_scalar(TEXT)
-        .bind(owner.as_str())
-        .bind(stored(limit))
-        .fetch_one(pool)
-        .await
-        .map_err(store_error)?;
+    let count: i64 = db.value(TEXT, params![owner.as_str(), stored(limit)])?;
     Ok(usize::try_from(count).unwrap_or_default())
 }

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use rusqlite::{Row, params};
 use windlass_engine::port::budget::{of_run, of_thread};
 use windlass_engine::port::clock::Clock;
 use windlass_engine::port::journal::{
@@ -15,17 +16,15 @@ use windlass_engine::port::journal::{
 use windlass_engine::port::records::{PreparedChange, RecordError};
 use windlass_machine::{Digest, Input, InputId, Seq, ThreadId};
 
-use crate::blob::collect::{Collection, Left};
-use crate::budget::Budgets;
+use crate::blob::collect::{self, Collection, Left};
 use crate::checksum::{checksum, placed};
-use crate::column::{ASKS_VERSION, encode, minute, run_status_code, thread_status_code};
+use crate::column::{ASKS_VERSION, encode, minute, run_status_code, thread_status_code, whole};
+use crate::database::Database;
 use crate::fault::Fault;
 use crate::node::Node;
-use crate::record::RecordRows;
 use crate::writer::change::{PreparedAppend, Until, Write, Written};
-use crate::writer::inbox::Inbox;
-use crate::writer::raw::{Raw, Row, Statement, Value};
-use crate::writer::usage::UsageSums;
+use crate::writer::{inbox, usage};
+use crate::{budget, record};
 
 const HEAD: &str = "SELECT number, deleted, epoch, node, head, batch, status FROM threads WHERE thread = ?1";
 const CLAIM: &str = "UPDATE threads SET epoch = epoch + 1, node = ?2 WHERE number = ?1";
@@ -66,71 +65,23 @@ const DELETE_EVENTS: &str = "DELETE FROM events WHERE position BETWEEN ?1 AND ?2
 const DELETE_RUNS: &str = "DELETE FROM runs WHERE number = ?1";
 const DELETE_SNAPSHOT: &str = "DELETE FROM snapshots WHERE number = ?1";
 
-/// The prepared statements of every change.
+/// Makes changes on the connection that writes.
 pub(crate) struct Changes {
-    // tidy: fields one prepared statement for each change
-    head: Statement,
-    claim: Statement,
-    create: Statement,
-    make: Statement,
-    release: Statement,
-    view: Statement,
-    standing: Statement,
-    listed: Statement,
-    event: Statement,
-    blob: Statement,
-    run: Statement,
-    run_ended: Statement,
-    unqueue: Statement,
-    is_due: Statement,
-    snapshot: Statement,
-    check: Statement,
-    synchronous: Statement,
-    workspace: Statement,
-    /// Rows of a thread that only a deletion touches: each takes the thread's number.
-    delete: [Statement; 3],
-    delete_events: Statement,
-    inbox: Inbox,
+    db: Database,
     collection: Collection,
-    budgets: Budgets,
-    records: RecordRows,
-    usage: UsageSums,
     node: Arc<Node>,
     clock: Arc<dyn Clock>,
 }
 
 impl Changes {
-    /// Prepares every statement.
-    pub fn prepare(raw: &Arc<Raw>, node: Arc<Node>, clock: Arc<dyn Clock>) -> Result<Self, Fault> {
-        Ok(Self {
-            head: raw.prepare(HEAD)?,
-            claim: raw.prepare(CLAIM)?,
-            create: raw.prepare(CREATE)?,
-            make: raw.prepare(MAKE)?,
-            release: raw.prepare(RELEASE)?,
-            view: raw.prepare(VIEW)?,
-            standing: raw.prepare(STANDING)?,
-            listed: raw.prepare(LISTED)?,
-            event: raw.prepare(EVENT)?,
-            blob: raw.prepare(BLOB)?,
-            run: raw.prepare(RUN)?,
-            run_ended: raw.prepare(RUN_ENDED)?,
-            unqueue: raw.prepare(UNQUEUE)?,
-            is_due: raw.prepare(IS_DUE)?,
-            snapshot: raw.prepare(SNAPSHOT)?,
-            check: raw.prepare(CHECK)?,
-            synchronous: raw.prepare("PRAGMA synchronous")?,
-            workspace: raw.prepare(WORKSPACE)?,
-            delete: [raw.prepare(DELETE)?, raw.prepare(DELETE_RUNS)?, raw.prepare(DELETE_SNAPSHOT)?],
-            delete_events: raw.prepare(DELETE_EVENTS)?,
-            inbox: Inbox::prepare(raw)?,
-            collection: Collection::prepare(raw, &node)?,
-            budgets: Budgets::prepare(raw)?,
-            records: RecordRows::prepare(raw)?,
-            usage: UsageSums::prepare(raw)?,
-            node,
-            clock,
-        })
+    /// Makes changes on a connection, as a node.
+    pub fn new(db: Database, node: Arc<Node>, clock: Arc<dyn Clock>) -> Self {
+        Self { db, collection: Collection::new(&node), node, clock }
+    }
+
+    /// The connection.
+    pub fn db(&self) -> &Database {
+        &self.db
     }
 
     /// Appends a batch where its epoch and expected position are still the thread's.
@@ -145,8 +96,8 @@ impl Changes {
             return Err(AppendError::Conflict { head: found.head.seq });
         }
         let now_ms = self.clock.now().0;
-        self.budgets.book(found.number, &batch.settle, &batch.reserve, now_ms)?;
-        self.records.apply(&append.records, now_ms)?;
+        budget::book_all(&self.db, found.number, &batch.settle, &batch.reserve, now_ms)?;
+        record::apply(&self.db, &append.records, now_ms)?;
         self.append_rows(found.number, append).map_err(AppendError::Failed)
     }
 
@@ -157,18 +108,16 @@ impl Changes {
 
     /// Changes records.
     pub fn apply(&mut self, changes: &[PreparedChange]) -> Result<Vec<Option<u64>>, RecordError> {
-        self.records.apply(changes, self.clock.now().0)
+        record::apply(&self.db, changes, self.clock.now().0)
     }
 
     /// Makes a thread that this node drives from the start; one that exists belongs to somebody else.
     fn made(&mut self, thread: &ThreadId) -> Result<Found, StoreError> {
-        let node = Value::Text(self.node.id());
-        let row = [Value::Text(thread.as_str()), Value::number(self.clock.now().0), node];
-        match self.make.first(&row, Found::read)? {
+        let now = whole(self.clock.now().0);
+        match self.db.first(MAKE, params![thread.as_str(), now, self.node.id()], Found::read)? {
             Some(made) => Ok(made),
             None => self
-                .head
-                .first(&[row[0]], Found::read)?
+                .found(thread)?
                 .map(|found| Found { node: None, ..found })
                 .ok_or_else(|| crate::fault::damaged("a thread is there and is not")),
         }
@@ -176,92 +125,89 @@ impl Changes {
 
     fn append_rows(&mut self, number: i64, append: &PreparedAppend) -> Result<Seq, StoreError> {
         let batch = &append.batch;
-        let now = Value::number(self.clock.now().0);
+        let now_ms = self.clock.now().0;
         for (blob, bytes) in &batch.blobs {
-            self.blob.run(&[Value::Blob(blob.digest.as_bytes()), now, Value::Blob(bytes)])?;
+            self.put_blob(&blob.digest, bytes)?;
         }
         let mut seq = batch.expected;
         for (checksum, body) in &append.bodies {
             seq = seq.next();
             let position = position(number, seq)?;
-            let checksum = Value::Integer(placed(*checksum, position));
-            self.event.run(&[Value::Integer(position), Value::Text(body), checksum])?;
+            self.db.run(EVENT, params![position, body, placed(*checksum, position)])?;
         }
         self.name(number, &append.names)?;
         for (blob, _) in batch.blobs.iter().filter(|(blob, _)| !append.names.contains(&blob.digest)) {
-            self.collection.loosen(&blob.digest, self.clock.now().0)?;
+            collect::loosen(&self.db, &blob.digest, now_ms)?;
         }
         for (id, outcome) in &batch.consumed {
-            self.inbox.consume(number, id, outcome, self.clock.now().0)?;
+            inbox::consume(&self.db, number, id, outcome, now_ms)?;
         }
         for run in &batch.unqueued {
-            self.unqueue.run(&[Value::Text(run.as_str()), Value::Integer(number)])?;
+            self.db.run(UNQUEUE, params![run.as_str(), number])?;
         }
         for run in &batch.runs {
             self.put_run(number, run, &batch.thread_view)?;
             if run.status.is_some() {
-                self.budgets.forget(&of_run(&batch.thread_view.workspace, &run.run))?;
+                budget::forget(&self.db, &of_run(&batch.thread_view.workspace, &run.run))?;
             }
         }
         self.put_view(number, Head { seq, epoch: batch.epoch, batch: batch.id }, &batch.thread_view)?;
         Ok(seq)
     }
 
-    fn name(&mut self, number: i64, names: &HashSet<Digest>) -> Result<(), Fault> {
-        names.iter().try_for_each(|digest| self.collection.name(number, digest))
+    fn put_blob(&self, digest: &Digest, bytes: &[u8]) -> Result<(), Fault> {
+        let now = whole(self.clock.now().0);
+        self.db.run(BLOB, params![digest.as_bytes(), now, bytes]).map(drop)
     }
 
-    fn put_run(&mut self, number: i64, run: &RunView, thread: &ThreadView) -> Result<(), Fault> {
-        self.usage.remove(number, &run.run)?;
-        self.run.run(&[
-            Value::Text(run.run.as_str()),
-            Value::Integer(number),
-            Value::Text(&run.agent),
-            Value::Text(run.model.as_str()),
-            Value::number(run.from.0),
-            Value::number(run.started_at.0),
-            Value::Text(&encode(&run.totals)),
-            Value::Text(&thread.workspace),
-            Value::Text(thread.owner.as_str()),
-            Value::text_or_null(run.queued.as_ref().map(InputId::as_str)),
-        ])?;
+    fn name(&self, number: i64, names: &HashSet<Digest>) -> Result<(), Fault> {
+        names.iter().try_for_each(|digest| collect::name(&self.db, number, digest))
+    }
+
+    fn put_run(&self, number: i64, run: &RunView, thread: &ThreadView) -> Result<(), Fault> {
+        usage::remove(&self.db, number, &run.run)?;
+        let values = params![
+            run.run.as_str(),
+            number,
+            run.agent,
+            run.model.as_str(),
+            whole(run.from.0),
+            whole(run.started_at.0),
+            encode(&run.totals),
+            thread.workspace,
+            thread.owner.as_str(),
+            run.queued.as_ref().map(InputId::as_str),
+        ];
+        self.db.run(RUN, values)?;
         if let Some(status) = run.status {
-            let finished_at = run.finished_at.map_or(Value::Null, |at| Value::number(at.0));
-            let status = Value::Integer(run_status_code(status));
-            let key = [Value::Text(run.run.as_str()), Value::Integer(number)];
-            self.run_ended.run(&[key[0], key[1], status, finished_at])?;
+            let finished_at = run.finished_at.map(|at| whole(at.0));
+            let values = params![run.run.as_str(), number, run_status_code(status), finished_at];
+            self.db.run(RUN_ENDED, values)?;
         }
         // A run of a thread that is driven changes with each step, and is counted once it stands still.
         let stands_still = run.status.is_some() || thread.status != ThreadStatus::Running;
-        if stands_still && run.queued.is_none() { self.usage.add(number, &run.run) } else { Ok(()) }
+        if stands_still && run.queued.is_none() { usage::add(&self.db, number, &run.run) } else { Ok(()) }
     }
 
-    fn put_view(&mut self, number: i64, head: Head, view: &ThreadView) -> Result<(), Fault> {
+    fn put_view(&self, number: i64, head: Head, view: &ThreadView) -> Result<(), Fault> {
         let asks = view.asks.as_ref().map(|asks| encode(&(ASKS_VERSION, asks)));
-        let title_lower = view.title.as_deref().map(str::to_lowercase);
-        let number = Value::Integer(number);
-        self.view.run(&[
+        let values = params![
             number,
-            Value::number(head.seq.0),
-            Value::Integer(head.batch.0.cast_signed()),
-            Value::number(view.updated_at.0),
-            Value::Text(&view.workspace),
-            Value::text_or_null(view.folder.as_deref()),
-            Value::text_or_null(view.title.as_deref()),
-            Value::text_or_null(title_lower.as_deref()),
-            Value::text_or_null(view.forked_from.as_ref().map(|from| from.thread.as_str())),
-            view.forked_from.as_ref().map_or(Value::Null, |from| Value::number(from.until.0)),
-        ])?;
-        self.standing.run(&[
-            number,
-            Value::Integer(thread_status_code(view.status)),
-            view.deadline.map_or(Value::Null, |at| Value::number(at.0)),
-            Value::Integer(view.interrupts.into()),
-            Value::text_or_null(asks.as_deref()),
-        ])?;
-        let minute = Value::Integer(minute(view.updated_at));
-        self.listed.run(&[number, minute, Value::Text(view.owner.as_str())])?;
-        Ok(())
+            whole(head.seq.0),
+            head.batch.0.cast_signed(),
+            whole(view.updated_at.0),
+            view.workspace,
+            view.folder,
+            view.title,
+            view.title.as_deref().map(str::to_lowercase),
+            view.forked_from.as_ref().map(|from| from.thread.as_str()),
+            view.forked_from.as_ref().map(|from| whole(from.until.0)),
+        ];
+        self.db.run(VIEW, values)?;
+        let deadline = view.deadline.map(|at| whole(at.0));
+        let values = params![number, thread_status_code(view.status), deadline, view.interrupts, asks];
+        self.db.run(STANDING, values)?;
+        self.db.run(LISTED, params![number, minute(view.updated_at), view.owner.as_str()]).map(drop)
     }
 
     /// Makes any other change.
@@ -270,8 +216,7 @@ impl Changes {
             Write::Claim(thread) => self.claim(thread).map(Written::Claim),
             Write::ClaimDue(threads) => self.claim_due(threads).map(Written::Due),
             Write::Release(thread, epoch) => {
-                let node = Value::Text(self.node.id());
-                self.release.run(&[Value::Text(thread.as_str()), Value::number(epoch.0), node])?;
+                self.db.run(RELEASE, params![thread.as_str(), whole(epoch.0), self.node.id()])?;
                 Ok(Written::Nothing)
             }
             Write::Post { thread, id, input, names, is_message } => {
@@ -279,24 +224,22 @@ impl Changes {
             }
             Write::Snapshot(thread, epoch, snapshot) => self.put_snapshot(thread, *epoch, snapshot),
             Write::Blob(digest, bytes) => {
-                let now = Value::number(self.clock.now().0);
-                self.collection.loosen(digest, self.clock.now().0)?;
-                self.blob.run(&[Value::Blob(digest.as_bytes()), now, Value::Blob(bytes)])?;
+                collect::loosen(&self.db, digest, self.clock.now().0)?;
+                self.put_blob(digest, bytes)?;
                 Ok(Written::Nothing)
             }
             Write::Loosen(digest) => {
-                self.collection.loosen(digest, self.clock.now().0)?;
+                collect::loosen(&self.db, digest, self.clock.now().0)?;
                 Ok(Written::Nothing)
             }
             Write::Collect(until) => {
-                let left = self.collection.collect(self.clock.now().0)?;
+                let left = self.collection.collect(&self.db, self.clock.now().0)?;
                 Ok(Written::Collected { is_done: *until == Until::FirstGroup || left != Left::OfDeleted })
             }
             Write::Delete(thread) => self.delete(thread),
             Write::Check => {
-                self.check.run(&[Value::number(self.clock.now().0)])?;
-                let synchronous = self.synchronous.first(&[], |row| row.integer(0))?.unwrap_or_default();
-                Ok(Written::Checked { synchronous })
+                self.db.run(CHECK, params![whole(self.clock.now().0)])?;
+                Ok(Written::Checked { synchronous: self.db.value("PRAGMA synchronous", [])? })
             }
         }
     }
@@ -317,15 +260,14 @@ impl Changes {
     fn claim_due(&mut self, threads: &[ThreadId]) -> Result<Vec<Due>, StoreError> {
         let mut due = Vec::with_capacity(threads.len());
         for thread in threads {
-            let found = self.head.first(&[Value::Text(thread.as_str())], Found::read)?;
+            let found = self.found(thread)?;
             let is_held = |node: &String| self.node.is_alive(node);
             let Some(found) =
                 found.filter(|found| !found.deleted && !found.node.as_ref().is_some_and(is_held))
             else {
                 continue;
             };
-            let row = [Value::Integer(found.number), Value::number(self.clock.now().0)];
-            if self.is_due.first(&row, |_| ())?.is_some() {
+            if self.db.exists(IS_DUE, params![found.number, whole(self.clock.now().0)])? {
                 let (head, inbox) = self.take(&found)?;
                 due.push(Due { thread: thread.clone(), head, inbox });
             }
@@ -335,8 +277,8 @@ impl Changes {
 
     /// Gives a thread to this node in another epoch. Returns its head, and whether its inbox has rows.
     fn take(&mut self, found: &Found) -> Result<(Head, bool), StoreError> {
-        self.claim.run(&[Value::Integer(found.number), Value::Text(self.node.id())])?;
-        let inbox = self.inbox.is_waiting(found.number)?;
+        self.db.run(CLAIM, params![found.number, self.node.id()])?;
+        let inbox = inbox::is_waiting(&self.db, found.number)?;
         Ok((Head { epoch: Epoch(found.head.epoch.0 + 1), ..found.head }, inbox))
     }
 
@@ -350,7 +292,7 @@ impl Changes {
         is_message: bool,
     ) -> Result<Posted, StoreError> {
         let found = if is_message { self.known_or_created(thread)? } else { self.known(thread)? };
-        let posted = self.inbox.post(found.number, thread, id, input, self.clock.now().0)?;
+        let posted = inbox::post(&self.db, found.number, thread, id, input, self.clock.now().0)?;
         if posted.is_none() {
             self.name(found.number, names)?;
         }
@@ -367,13 +309,9 @@ impl Changes {
         if found.head.epoch != epoch {
             return Ok(Written::Nothing);
         }
-        self.snapshot.run(&[
-            Value::Integer(found.number),
-            Value::Integer(snapshot.fold.into()),
-            Value::number(snapshot.seq.0),
-            Value::Blob(&snapshot.bytes),
-            Value::Integer(placed(checksum(&snapshot.bytes), snapshot.seq.0.cast_signed())),
-        ])?;
+        let sum = placed(checksum(&snapshot.bytes), snapshot.seq.0.cast_signed());
+        let (seq, bytes) = (whole(snapshot.seq.0), snapshot.bytes.as_ref());
+        self.db.run(SNAPSHOT, params![found.number, snapshot.fold, seq, bytes, sum])?;
         Ok(Written::Nothing)
     }
 
@@ -383,36 +321,38 @@ impl Changes {
             let why = format!("thread `{thread}` has an active run; cancel the run, then delete the thread");
             return Err(StoreError::Refused { why });
         }
-        let workspace = self.workspace.first(&[Value::Integer(found.number)], |row| row.text(0))?.flatten();
-        let own = of_thread(&workspace.unwrap_or_default(), thread);
-        self.usage.remove_thread(found.number)?;
-        self.inbox.delete(found.number)?;
-        for statement in &mut self.delete {
-            statement.run(&[Value::Integer(found.number)])?;
+        let number = found.number;
+        let workspace: String = self.db.value(WORKSPACE, params![number])?;
+        usage::remove_thread(&self.db, number)?;
+        inbox::delete(&self.db, number)?;
+        for statement in [DELETE, DELETE_RUNS, DELETE_SNAPSHOT] {
+            self.db.run(statement, params![number])?;
         }
-        self.budgets.forget_thread(found.number, self.clock.now().0)?;
-        self.budgets.forget(&own)?;
-        self.collection.forget_thread(found.number)?;
-        let first = position(found.number, Seq(0))?;
-        self.delete_events.run(&[Value::Integer(first), Value::Integer(first | i64::from(u32::MAX))])?;
+        budget::forget_thread(&self.db, number, self.clock.now().0)?;
+        budget::forget(&self.db, &of_thread(&workspace, thread))?;
+        collect::forget_thread(&self.db, number)?;
+        let first = position(number, Seq(0))?;
+        self.db.run(DELETE_EVENTS, params![first, first | i64::from(u32::MAX)])?;
         Ok(Written::Nothing)
     }
 
-    fn known(&mut self, thread: &ThreadId) -> Result<Found, StoreError> {
-        let found = self.head.first(&[Value::Text(thread.as_str())], Found::read)?;
-        found
+    fn found(&self, thread: &ThreadId) -> Result<Option<Found>, Fault> {
+        self.db.first(HEAD, params![thread.as_str()], Found::read)
+    }
+
+    fn known(&self, thread: &ThreadId) -> Result<Found, StoreError> {
+        self.found(thread)?
             .filter(|found| !found.deleted)
             .ok_or_else(|| StoreError::NotFound { what: format!("thread `{thread}`") })
     }
 
-    fn known_or_created(&mut self, thread: &ThreadId) -> Result<Found, StoreError> {
-        let name = [Value::Text(thread.as_str())];
-        if let Some(found) = self.head.first(&name, Found::read)?
+    fn known_or_created(&self, thread: &ThreadId) -> Result<Found, StoreError> {
+        if let Some(found) = self.found(thread)?
             && !found.deleted
         {
             return Ok(found);
         }
-        self.create.run(&[Value::Text(thread.as_str()), Value::number(self.clock.now().0)])?;
+        self.db.run(CREATE, params![thread.as_str(), whole(self.clock.now().0)])?;
         self.known(thread)
     }
 }
@@ -427,18 +367,15 @@ struct Found {
 }
 
 impl Found {
-    fn read(row: &Row<'_>) -> Self {
-        Self {
-            number: row.integer(0),
-            deleted: row.integer(1) != 0,
-            node: row.text(3),
-            head: Head {
-                seq: Seq(row.integer(4).cast_unsigned()),
-                epoch: Epoch(row.integer(2).cast_unsigned()),
-                batch: BatchId(row.integer(5).cast_unsigned()),
-            },
-            status: row.integer(6),
-        }
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let number = |column| row.get(column).map(i64::cast_unsigned);
+        Ok(Self {
+            number: row.get(0)?,
+            deleted: row.get(1)?,
+            node: row.get(3)?,
+            head: Head { seq: Seq(number(4)?), epoch: Epoch(number(2)?), batch: BatchId(number(5)?) },
+            status: row.get(6)?,
+        })
     }
 }
 

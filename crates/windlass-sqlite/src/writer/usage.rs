@@ -2,14 +2,14 @@
 //!
 //! A run that changes with each step is not counted: see `009_rows.sql`. `read/usage.rs` reads the sums.
 
-use std::sync::Arc;
+use std::sync::LazyLock;
 
-use sqlx::{AssertSqlSafe, SqliteConnection};
+use rusqlite::{Row, params};
 use windlass_engine::port::journal::StoreError;
 use windlass_machine::RunId;
 
-use crate::fault::{Fault, store_error};
-use crate::writer::raw::{Raw, Row, Statement, Value};
+use crate::database::Database;
+use crate::fault::Fault;
 
 /// A quarter of a day in milliseconds. Charts of a week and longer have steps that are multiples of it.
 pub(crate) const QUARTER_MS: i64 = 6 * 60 * 60 * 1000;
@@ -110,31 +110,22 @@ fn near() -> String {
     )
 }
 
+/// Statements that are put together from constants.
+static ADD: LazyLock<String> = LazyLock::new(|| add_runs(1, OF_RUN));
+static SUBTRACT: LazyLock<String> = LazyLock::new(|| add_runs(-1, OF_RUN));
+static NEAR: LazyLock<String> = LazyLock::new(near);
+static SUBTRACT_ALL: LazyLock<[String; 2]> =
+    LazyLock::new(|| [add_runs(-1, OF_THREAD), add_threads(-1, OF_THREAD)]);
+
 /// Fills the sums from the rows of runs.
-pub(crate) async fn sum_all(connection: &mut SqliteConnection) -> Result<(), StoreError> {
+pub(crate) fn sum_all(db: &Database) -> Result<(), StoreError> {
     // Runs of threads that are driven are counted as soon as their rows stand still.
     const COUNT_ALL: &str = "UPDATE runs SET counted = 1 WHERE queued IS NULL AND (status IS NOT NULL \
         OR (SELECT status FROM threads WHERE threads.number = runs.number) <> 1)";
-    sqlx::query(COUNT_ALL).execute(&mut *connection).await.map_err(store_error)?;
-    for text in [add_runs(1, OF_ALL), add_threads(1, OF_ALL)] {
-        // Made of constants alone.
-        sqlx::query(AssertSqlSafe(text)).execute(&mut *connection).await.map_err(store_error)?;
-    }
+    db.run(COUNT_ALL, [])?;
+    db.run(&add_runs(1, OF_ALL), [])?;
+    db.run(&add_threads(1, OF_ALL), [])?;
     Ok(())
-}
-
-/// The prepared statements of the sums.
-pub(super) struct UsageSums {
-    row: Statement,
-    count: Statement,
-    near: Statement,
-    add: Statement,
-    subtract: Statement,
-    add_thread: Statement,
-    clear_runs: Statement,
-    clear_threads: Statement,
-    next_quarter: Statement,
-    subtract_all: [Statement; 2],
 }
 
 /// A run's place in the sums.
@@ -148,141 +139,107 @@ struct Place {
 }
 
 impl Place {
-    fn read(row: &Row<'_>) -> Self {
-        let text = |column| row.text(column).unwrap_or_default();
-        Self {
-            quarter: row.integer(0) / QUARTER_MS,
-            workspace: text(1),
-            owner: text(2),
-            model: text(3),
-            agent: text(4),
-            is_counted: row.integer(5) != 0,
-        }
+    fn find(db: &Database, number: i64, run: &RunId) -> Result<Option<Self>, Fault> {
+        db.first(ROW, params![number, run.as_str()], |row| {
+            Ok(Self {
+                quarter: row.get::<_, i64>(0)? / QUARTER_MS,
+                workspace: row.get(1)?,
+                owner: row.get(2)?,
+                model: row.get(3)?,
+                agent: row.get(4)?,
+                is_counted: row.get(5)?,
+            })
+        })
     }
 }
 
-impl UsageSums {
-    /// Prepares every statement.
-    pub fn prepare(raw: &Arc<Raw>) -> Result<Self, Fault> {
-        Ok(Self {
-            row: raw.prepare(ROW)?,
-            count: raw.prepare(COUNT)?,
-            near: raw.prepare(&near())?,
-            add: raw.prepare(&add_runs(1, OF_RUN))?,
-            subtract: raw.prepare(&add_runs(-1, OF_RUN))?,
-            add_thread: raw.prepare(ADD_THREAD)?,
-            clear_runs: raw.prepare(CLEAR_RUNS)?,
-            clear_threads: raw.prepare(CLEAR_THREADS)?,
-            next_quarter: raw.prepare(NEXT_QUARTER)?,
-            subtract_all: [raw.prepare(&add_runs(-1, OF_THREAD))?, raw.prepare(&add_threads(-1, OF_THREAD))?],
-        })
-    }
+/// Counts a run, whose row has its newest figures.
+pub(super) fn add(db: &Database, number: i64, run: &RunId) -> Result<(), Fault> {
+    let Some(place) = Place::find(db, number, run)?.filter(|place| !place.is_counted) else {
+        return Ok(());
+    };
+    change_threads(db, number, &place, 1)?;
+    db.run(COUNT, params![number, run.as_str(), 1])?;
+    db.run(&ADD, params![number, run.as_str()]).map(drop)
+}
 
-    /// Counts a run, whose row has its newest figures.
-    pub fn add(&mut self, number: i64, run: &RunId) -> Result<(), Fault> {
-        let key = [Value::Integer(number), Value::Text(run.as_str())];
-        let Some(place) = self.row.first(&key, Place::read)?.filter(|place| !place.is_counted) else {
+/// Takes a run out of the sums if it is counted. Called before its row changes.
+pub(super) fn remove(db: &Database, number: i64, run: &RunId) -> Result<(), Fault> {
+    let Some(place) = Place::find(db, number, run)?.filter(|place| place.is_counted) else {
+        return Ok(());
+    };
+    db.run(&SUBTRACT, params![number, run.as_str()])?;
+    db.run(COUNT, params![number, run.as_str(), 0])?;
+    change_threads(db, number, &place, -1)?;
+    db.run(CLEAR_RUNS, params![place.quarter, place.workspace, place.owner]).map(drop)
+}
+
+/// Takes every run of a thread out of the sums. Called before its rows are deleted.
+pub(super) fn remove_thread(db: &Database, number: i64) -> Result<(), Fault> {
+    for statement in &*SUBTRACT_ALL {
+        db.run(statement, params![number])?;
+    }
+    let mut from = 0;
+    loop {
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let next = db.first(NEXT_QUARTER, params![number, from, QUARTER_MS], read)?;
+        let Some((quarter, workspace, owner)): Option<(i64, String, String)> = next else {
             return Ok(());
         };
-        self.change_threads(number, &place, 1)?;
-        self.count.run(&[key[0], key[1], Value::Integer(1)])?;
-        self.add.run(&key).map(drop)
+        db.run(CLEAR_RUNS, params![quarter, workspace, owner])?;
+        db.run(CLEAR_THREADS, params![quarter, workspace, owner])?;
+        from = (quarter + 1) * QUARTER_MS;
     }
+}
 
-    /// Takes a run out of the sums if it is counted. Called before its row changes.
-    pub fn remove(&mut self, number: i64, run: &RunId) -> Result<(), Fault> {
-        let key = [Value::Integer(number), Value::Text(run.as_str())];
-        let Some(place) = self.row.first(&key, Place::read)?.filter(|place| place.is_counted) else {
-            return Ok(());
-        };
-        self.subtract.run(&key)?;
-        self.count.run(&[key[0], key[1], Value::Integer(0)])?;
-        self.change_threads(number, &place, -1)?;
-        let around =
-            [Value::Integer(place.quarter), Value::Text(&place.workspace), Value::Text(&place.owner)];
-        self.clear_runs.run(&around).map(drop)
+/// Counts a thread in a quarter, or no longer, unless it has another counted run there. Called while the run itself is
+/// not counted.
+fn change_threads(db: &Database, number: i64, place: &Place, sign: i64) -> Result<(), Fault> {
+    change_threads_of(db, number, place, Runs::Alike, sign)?;
+    change_threads_of(db, number, place, Runs::All, sign)
+}
+
+fn change_threads_of(db: &Database, number: i64, place: &Place, runs: Runs, sign: i64) -> Result<(), Fault> {
+    let (model, agent) = match runs {
+        Runs::Alike => (Some(place.model.as_str()), Some(place.agent.as_str())),
+        Runs::All => (None, None),
+    };
+    let near = db.first(&NEAR, params![number, place.quarter, model, agent], Near::read)?.unwrap_or_default();
+    if near.is_there {
+        return Ok(());
     }
-
-    /// Takes every run of a thread out of the sums. Called before its rows are deleted.
-    pub fn remove_thread(&mut self, number: i64) -> Result<(), Fault> {
-        for statement in &mut self.subtract_all {
-            statement.run(&[Value::Integer(number)])?;
-        }
-        let mut from = 0;
-        loop {
-            let next = [Value::Integer(number), Value::Integer(from), Value::Integer(QUARTER_MS)];
-            let place = |row: &Row<'_>| (row.integer(0), row.text(1), row.text(2));
-            let Some((quarter, workspace, owner)) = self.next_quarter.first(&next, place)? else {
-                return Ok(());
-            };
-            let (workspace, owner) = (workspace.unwrap_or_default(), owner.unwrap_or_default());
-            let around = [Value::Integer(quarter), Value::Text(&workspace), Value::Text(&owner)];
-            self.clear_runs.run(&around)?;
-            self.clear_threads.run(&around)?;
-            from = (quarter + 1) * QUARTER_MS;
-        }
+    add_thread(db, place, runs, place.quarter, NO_QUARTER, sign)?;
+    if let Some(before) = near.before {
+        add_thread(db, place, runs, place.quarter, before, sign)?;
     }
-
-    /// Counts a thread in a quarter, or no longer, unless it has another counted run there. Called while the run itself is
-    /// not counted.
-    fn change_threads(&mut self, number: i64, place: &Place, sign: i64) -> Result<(), Fault> {
-        self.change_threads_of(number, place, Runs::Alike, sign)?;
-        self.change_threads_of(number, place, Runs::All, sign)
-    }
-
-    fn change_threads_of(&mut self, number: i64, place: &Place, runs: Runs, sign: i64) -> Result<(), Fault> {
-        let (model, agent) = match runs {
-            Runs::Alike => (Value::Text(&place.model), Value::Text(&place.agent)),
-            Runs::All => (Value::Null, Value::Null),
-        };
-        let around = [Value::Integer(number), Value::Integer(place.quarter), model, agent];
-        let near = self.near.first(&around, Near::read)?.unwrap_or_default();
-        if near.is_there {
-            return Ok(());
-        }
-        self.add_thread(place, runs, place.quarter, NO_QUARTER, sign)?;
+    if let Some(after) = near.after {
+        // It follows this quarter now, and no longer the one before.
+        add_thread(db, place, runs, after, place.quarter, sign)?;
         if let Some(before) = near.before {
-            self.add_thread(place, runs, place.quarter, before, sign)?;
+            add_thread(db, place, runs, after, before, -sign)?;
         }
-        if let Some(after) = near.after {
-            // It follows this quarter now, and no longer the one before.
-            self.add_thread(place, runs, after, place.quarter, sign)?;
-            if let Some(before) = near.before {
-                self.add_thread(place, runs, after, before, -sign)?;
-            }
-        }
-        Ok(())
     }
+    Ok(())
+}
 
-    fn add_thread(
-        &mut self,
-        place: &Place,
-        runs: Runs,
-        quarter: i64,
-        previous: i64,
-        sign: i64,
-    ) -> Result<(), Fault> {
-        let (by_model, model, agent) = match runs {
-            Runs::Alike => (1, place.model.as_str(), place.agent.as_str()),
-            Runs::All => (0, "", ""),
-        };
-        let (quarter, workspace) = (Value::Integer(quarter), Value::Text(&place.workspace));
-        let owner = Value::Text(&place.owner);
-        self.add_thread.run(&[
-            quarter,
-            workspace,
-            owner,
-            Value::Integer(previous),
-            Value::Integer(by_model),
-            Value::Text(model),
-            Value::Text(agent),
-            Value::Integer(sign),
-        ])?;
-        if sign < 0 {
-            self.clear_threads.run(&[quarter, workspace, owner])?;
-        }
-        Ok(())
+fn add_thread(
+    db: &Database,
+    place: &Place,
+    runs: Runs,
+    quarter: i64,
+    previous: i64,
+    sign: i64,
+) -> Result<(), Fault> {
+    let (by_model, model, agent) = match runs {
+        Runs::Alike => (1, place.model.as_str(), place.agent.as_str()),
+        Runs::All => (0, "", ""),
+    };
+    let (workspace, owner) = (&place.workspace, &place.owner);
+    db.run(ADD_THREAD, params![quarter, workspace, owner, previous, by_model, model, agent, sign])?;
+    if sign < 0 {
+        db.run(CLEAR_THREADS, params![quarter, workspace, owner])?;
     }
+    Ok(())
 }
 
 /// Of which runs a thread is counted.
@@ -304,8 +261,9 @@ struct Near {
 }
 
 impl Near {
-    fn read(row: &Row<'_>) -> Self {
-        let quarter = |column| Some(row.integer(column)).filter(|quarter| *quarter != NO_QUARTER);
-        Self { is_there: row.integer(0) != 0, before: quarter(1), after: quarter(2) }
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let quarter =
+            |column| row.get(column).map(|quarter| Some(quarter).filter(|found| *found != NO_QUARTER));
+        Ok(Self { is_there: row.get(0)?, before: quarter(1)?, after: quarter(2)? })
     }
 }

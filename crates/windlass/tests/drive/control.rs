@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use sqlx::{Connection, SqliteConnection};
 use windlass::clock::SystemClock;
 use windlass::machine::{EffectClass, Input, Principal, Seq};
 use windlass::memory::MemoryStore;
@@ -53,15 +52,12 @@ async fn an_input_that_cannot_be_read_is_refused_and_holds_nothing_up() {
     let engine = stored(folder.path(), &models, windlass::registry()).build().await.unwrap();
     let to = |text: &str| Task { thread: Some("t1".into()), ..task(text) };
     engine.run_task(to("first")).await.unwrap();
-    let path = format!("sqlite://{}", folder.path().join("windlass.db").display());
-    let mut database = SqliteConnection::connect(&path).await.unwrap();
+    let database = rusqlite::Connection::open(folder.path().join("windlass.db")).unwrap();
     let left = "INSERT INTO inbox (number, id, input) SELECT number, 'new', '{\"input\":\"of_tomorrow\"}' FROM threads";
-    sqlx::raw_sql(left).execute(&mut database).await.unwrap();
+    database.execute_batch(left).unwrap();
     assert_eq!(engine.run_task(to("second")).await.unwrap().status, Status::Done);
-    let outcome: String = sqlx::query_scalar("SELECT outcome FROM inbox WHERE id = 'new'")
-        .fetch_one(&mut database)
-        .await
-        .unwrap();
+    let of_new = "SELECT outcome FROM inbox WHERE id = 'new'";
+    let outcome: String = database.query_row(of_new, [], |row| row.get(0)).unwrap();
     assert!(outcome.contains("cannot be read") && outcome.contains("of_tomorrow"), "{outcome}");
 }
 

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use sqlx::Connection;
 use windlass::machine::{Answer, AutoRun, EffectClass, Fact, Given, Principal, Seq, ThreadId};
 use windlass::port::journal::RunQuery;
 use windlass::testing::scripted::{Line, ScriptedModels, results};
@@ -100,14 +99,13 @@ async fn a_thread_that_cannot_be_opened_is_left_to_others() {
     let models = ScriptedModels::new(|_| Line::Say("hello".into()));
     let engine = stored(folder.path(), &models, windlass::registry()).build().await.unwrap();
     let outcome = engine.run_task(task("go")).await.unwrap();
-    let path = format!("sqlite://{}", folder.path().join("windlass.db").display());
-    let mut database = sqlx::SqliteConnection::connect(&path).await.unwrap();
+    let database = rusqlite::Connection::open(folder.path().join("windlass.db")).unwrap();
     let newer = "UPDATE events SET checksum = NULL, body = replace(body, '\"v\":1', '\"v\":99')";
-    sqlx::raw_sql(newer).execute(&mut database).await.unwrap();
+    database.execute_batch(newer).unwrap();
     let again = Task { thread: Some(outcome.thread.clone()), ..task("again") };
     engine.start(again).await.unwrap_err();
     let holder: Option<String> =
-        sqlx::query_scalar("SELECT node FROM threads").fetch_one(&mut database).await.unwrap();
+        database.query_row("SELECT node FROM threads", [], |row| row.get(0)).unwrap();
     assert_eq!(holder, None);
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use windlass::clock::ManualClock;
 use windlass::port::blob::{APPEND_MAX_BYTES, Blobs};
 use windlass::port::journal::{Batch, Journal};
@@ -194,7 +193,7 @@ async fn a_store_of_before_learns_what_its_journals_name() {
         CREATE INDEX threads_to_drive ON threads (number) WHERE status = 1 OR deadline IS NOT NULL; \
         ALTER TABLE runs DROP COLUMN queued; ALTER TABLE events DROP COLUMN checksum; \
         ALTER TABLE snapshots DROP COLUMN checksum; DROP INDEX threads_timed; PRAGMA user_version = 1";
-    execute(world.folder.path(), &format!("{WITHOUT_ROWS}{older}")).await;
+    execute(world.folder.path(), &format!("{WITHOUT_ROWS}{older}"));
     world.reopen().await;
     // Deleting a later thread that shares the blob must not delete it.
     world.name(&thread(2), &old).await;
@@ -204,11 +203,8 @@ async fn a_store_of_before_learns_what_its_journals_name() {
     assert!(world.has(&old).await && !world.has(&gone).await);
 }
 
-async fn execute(folder: &Path, sql: &str) {
-    let path = format!("sqlite://{}", folder.join("windlass.db").display());
-    let mut database = SqliteConnection::connect(&path).await.unwrap();
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut database).await.unwrap();
-    database.close().await.unwrap();
+fn execute(folder: &Path, sql: &str) {
+    rusqlite::Connection::open(folder.join("windlass.db")).unwrap().execute_batch(sql).unwrap();
 }
 
 /// The possible steps; the process may die after each.
@@ -267,7 +263,7 @@ async fn play(steps: Vec<Step>) {
                 world.clock.advance_ms(more * HOUR_MS);
             }
             Step::Reopen => world.reopen().await,
-            Step::DieCollecting => die_collecting(&world).await,
+            Step::DieCollecting => die_collecting(&world),
         }
         for number in named.values().flatten() {
             assert!(world.has(&blob(*number)).await, "blob {number} is named and gone");
@@ -281,19 +277,18 @@ async fn play(steps: Vec<Step>) {
     }
 }
 
-async fn die_collecting(world: &World) {
-    let path = format!("sqlite://{}", world.folder.path().join("windlass.db").display());
-    let mut database = SqliteConnection::connect(&path).await.unwrap();
+fn die_collecting(world: &World) {
+    let database = rusqlite::Connection::open(world.folder.path().join("windlass.db")).unwrap();
     let until = windlass::port::clock::Clock::now(&*world.clock).0 - 24 * HOUR_MS;
     const DUE: &str = "SELECT digest FROM loose WHERE since <= ?1 \
         AND NOT EXISTS (SELECT 1 FROM uses WHERE uses.digest = loose.digest)";
-    let due: Vec<Vec<u8>> =
-        sqlx::query_scalar(DUE).bind(until as i64).fetch_all(&mut database).await.unwrap();
+    let mut due = database.prepare(DUE).unwrap();
+    let due = due.query_map([until as i64], |row| row.get::<_, Vec<u8>>(0)).unwrap();
+    let due: Vec<Vec<u8>> = due.collect::<Result<_, _>>().unwrap();
     for digest in due {
         let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         let _ = std::fs::remove_file(world.folder.path().join("blobs").join(&hex[..2]).join(&hex));
     }
-    database.close().await.unwrap();
 }
 
 proptest! {

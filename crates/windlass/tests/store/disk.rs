@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use windlass::clock::SystemClock;
 use windlass::port::blob::Blobs;
 use windlass::port::budget::Settle;
@@ -33,11 +32,8 @@ async fn filled(folder: &Path, notes: usize) -> (SqliteStore, Head) {
     (store, head)
 }
 
-async fn execute(folder: &Path, sql: &str) {
-    let path = format!("sqlite://{}", folder.join("windlass.db").display());
-    let mut database = SqliteConnection::connect(&path).await.unwrap();
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut database).await.unwrap();
-    database.close().await.unwrap();
+fn execute(folder: &Path, sql: &str) {
+    rusqlite::Connection::open(folder.join("windlass.db")).unwrap().execute_batch(sql).unwrap();
 }
 
 #[tokio::test]
@@ -69,7 +65,7 @@ async fn a_damaged_page_is_told_with_a_way_out() {
     const PAGE_BYTES: u64 = 4096;
     let folder = tempfile::tempdir().unwrap();
     drop(filled(folder.path(), 200).await);
-    execute(folder.path(), "PRAGMA wal_checkpoint(TRUNCATE)").await;
+    execute(folder.path(), "PRAGMA wal_checkpoint(TRUNCATE)");
     let path = folder.path().join("windlass.db");
     let mut file = std::fs::File::options().write(true).open(&path).unwrap();
     let pages = file.metadata().unwrap().len() / PAGE_BYTES;
@@ -100,7 +96,7 @@ async fn a_file_that_is_no_database_is_told() {
 async fn a_missing_event_is_damage() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = filled(folder.path(), 3).await;
-    execute(folder.path(), "DELETE FROM events WHERE position & 4294967295 = 2").await;
+    execute(folder.path(), "DELETE FROM events WHERE position & 4294967295 = 2");
     let error = store.read(&thread(), Seq(0), 10).await.unwrap_err();
     let StoreError::Corrupt { why } = error else { panic!("{error:?}") };
     assert!(why.contains("lacks event 2"), "{why}");
@@ -113,8 +109,7 @@ async fn an_event_of_a_newer_build_is_unreadable() {
     execute(
         folder.path(),
         r#"UPDATE events SET checksum = NULL, body = '{"v":99}' WHERE position & 4294967295 = 2"#,
-    )
-    .await;
+    );
     let error = store.read(&thread(), Seq(0), 10).await.unwrap_err();
     let StoreError::Unreadable { thread: found, seq, source } = error else { panic!("{error:?}") };
     assert_eq!((found, seq), (thread(), Seq(2)));
@@ -126,7 +121,7 @@ async fn an_event_of_a_newer_build_is_unreadable() {
 async fn a_store_of_a_newer_build_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     drop(open(folder.path()).await);
-    execute(folder.path(), "PRAGMA user_version = 99").await;
+    execute(folder.path(), "PRAGMA user_version = 99");
     let opened =
         SqliteStore::open(folder.path(), StoreOptions::default(), Arc::new(SystemClock::new())).await;
     let Err(StoreError::Refused { why }) = opened else { panic!("{:?}", opened.err()) };
@@ -142,7 +137,7 @@ async fn a_store_of_an_older_build_gets_its_new_tables() {
         CREATE INDEX threads_to_drive ON threads (number) WHERE status = 1 OR deadline IS NOT NULL; \
         ALTER TABLE runs DROP COLUMN queued; ALTER TABLE events DROP COLUMN checksum; \
         ALTER TABLE snapshots DROP COLUMN checksum; DROP INDEX threads_timed; PRAGMA user_version = 2";
-    execute(folder.path(), &format!("{WITHOUT_ROWS}{older}")).await;
+    execute(folder.path(), &format!("{WITHOUT_ROWS}{older}"));
     let store = open(folder.path()).await;
     let mut reserving = batch(&thread(), claimed(&store, &thread()).await, &["a"]);
     reserving.reserve = vec![draws("one", &[("usd", 10, 6)])];
@@ -173,7 +168,7 @@ async fn a_store_of_an_older_build_learns_what_its_threads_are_forks_of() {
     let older = "PRAGMA user_version = 8; \
         UPDATE events SET body = substr(body, 2) WHERE position = 2 + \
             (SELECT number FROM threads WHERE thread = 'damaged') * 4294967296";
-    execute(folder.path(), &format!("{WITHOUT_ROWS}{older}")).await;
+    execute(folder.path(), &format!("{WITHOUT_ROWS}{older}"));
     let store = open(folder.path()).await;
     let origin = async |id: &str| store.thread(&id.into()).await.unwrap().expect("a thread").view.forked_from;
     let expected = ForkPoint { thread: "origin".into(), until: Seq(7) };
@@ -198,7 +193,7 @@ async fn a_store_of_an_older_build_has_sums_of_what_its_runs_used() {
     let known = store.usage(&query).await.unwrap();
     assert_eq!((known.threads, known.rows.iter().map(|row| row.runs).sum()), (3, 15));
     drop(store);
-    execute(folder.path(), &format!("{WITHOUT_ROWS}PRAGMA user_version = 8")).await;
+    execute(folder.path(), &format!("{WITHOUT_ROWS}PRAGMA user_version = 8"));
     let store = open(folder.path()).await;
     assert_eq!(store.usage(&query).await.unwrap(), known);
     Journal::delete(&store, &"t1".into()).await.unwrap();
@@ -224,7 +219,7 @@ async fn an_append_that_draws_from_nothing_asks_nothing_of_budgets_and_records()
     let folder = tempfile::tempdir().unwrap();
     let (store, head) = filled(folder.path(), 1).await;
     let gone = "DROP TABLE budgets; DROP TABLE reservations; DROP TABLE records; DROP TABLE record_changes";
-    execute(folder.path(), gone).await;
+    execute(folder.path(), gone);
     assert_eq!(store.append(batch(&thread(), head, &["a"])).await.unwrap(), Seq(2));
     let mut reserving = batch(&thread(), Head { seq: Seq(2), ..head }, &["x"]);
     reserving.reserve = vec![draws("one", &[("usd", 10, 6)])];
@@ -239,7 +234,7 @@ async fn a_record_that_cannot_be_read_is_told_and_can_be_replaced() {
     for key in ["a", "b"] {
         Records::put(&store, "grant", key, "alice", 1.into(), Expect::Absent).await.unwrap();
     }
-    execute(folder.path(), "UPDATE records SET value = '{' WHERE key = 'a'").await;
+    execute(folder.path(), "UPDATE records SET value = '{' WHERE key = 'a'");
     super::fault::unreadable_and_replaced(&store).await;
 }
 
@@ -251,7 +246,7 @@ async fn a_reservation_that_cannot_be_read_is_told() {
     let mut reserving = batch(&thread(), head, &[]);
     reserving.reserve = vec![draws("one", &[("usd", 10, 6)])];
     store.append(reserving).await.unwrap();
-    execute(folder.path(), "UPDATE reservations SET amounts = '[' WHERE key = 'one'").await;
+    execute(folder.path(), "UPDATE reservations SET amounts = '[' WHERE key = 'one'");
     let mut settling = batch(&thread(), head, &["x"]);
     settling.settle = vec![Settle { key: "one".to_owned(), used: Vec::new() }];
     let AppendError::Failed(append) = store.append(settling).await.unwrap_err() else {
@@ -274,7 +269,7 @@ async fn a_damaged_blob_is_an_error_never_other_bytes() {
         let (digest, size_bytes) = (Digest::of(&bytes), size as u64);
         let blob = BlobRef { digest, media_type: "text/plain".to_owned(), size_bytes, tokens: 0 };
         Blobs::put(&store, &blob, bytes.clone()).await.unwrap();
-        execute(folder.path(), "UPDATE blobs SET bytes = x'00'").await;
+        execute(folder.path(), "UPDATE blobs SET bytes = x'00'");
         let hex = digest.to_string();
         let file = folder.path().join("blobs").join(&hex[..2]).join(&hex);
         assert_eq!(file.exists(), size > 1_000_000);
@@ -334,7 +329,7 @@ async fn a_changed_bit_of_an_event_is_damage() {
     let said = store.check().await.unwrap();
     assert!(said.contains("3 events match their checksums"), "{said}");
     drop(store);
-    execute(folder.path(), "PRAGMA wal_checkpoint(TRUNCATE)").await;
+    execute(folder.path(), "PRAGMA wal_checkpoint(TRUNCATE)");
     // The text stays valid JSON, and the event a valid event.
     flip_bit(folder.path(), "xxxxxxxx");
     let store = open(folder.path()).await;
@@ -346,7 +341,7 @@ async fn a_changed_bit_of_an_event_is_damage() {
     // The same bytes at another position are damage too.
     let swapped = "UPDATE events SET (body, checksum) = (SELECT body, checksum FROM events AS other \
         WHERE other.position = events.position + 1) WHERE position & 4294967295 = 2";
-    execute(folder.path(), swapped).await;
+    execute(folder.path(), swapped);
     let error = store.read(&thread(), Seq(1), 1).await.unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
 }
@@ -358,7 +353,7 @@ async fn a_changed_snapshot_is_left_out() {
     let snapshot = StoredSnapshot { fold: 1, seq: Seq(3), bytes: "{}".into() };
     store.put_snapshot(&thread(), head.epoch, snapshot.clone()).await.unwrap();
     assert_eq!(store.snapshot(&thread()).await.unwrap(), Some(snapshot));
-    execute(folder.path(), "UPDATE snapshots SET bytes = '{ }'").await;
+    execute(folder.path(), "UPDATE snapshots SET bytes = '{ }'");
     assert_eq!(store.snapshot(&thread()).await.unwrap(), None);
 }
 

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use sqlx::{Connection, SqliteConnection};
 use windlass::port::journal::{AppendError, Batch, Epoch, Head, Journal};
 use windlass::port::records::{Expect, RecordChange, RecordError, Records};
 use windlass::testing::suite::{batch, claimed, draws};
@@ -44,10 +43,9 @@ async fn two_hundred_threads_append_at_once_and_a_stale_one_fails_alone() {
 }
 
 /// A connection that holds the write lock, as another process might.
-async fn locked(folder: &Path) -> SqliteConnection {
-    let path = format!("sqlite://{}", folder.join("windlass.db").display());
-    let mut other = SqliteConnection::connect(&path).await.unwrap();
-    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+fn locked(folder: &Path) -> rusqlite::Connection {
+    let other = rusqlite::Connection::open(folder.join("windlass.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
     other
 }
 
@@ -69,7 +67,7 @@ async fn a_refused_one_leaves_nothing_and_does_not_disturb_its_group() {
         store.append(batch)
     };
     let mode = RecordChange::put("mode", "b", "alice", "ask".into(), Expect::Absent);
-    let mut other = locked(folder.path()).await;
+    let other = locked(folder.path());
     // All of them wait for the lock, and then form one group.
     let (done, refused, conflict, applied, also_done, _) = tokio::join!(
         reserving(&first, 4, grant(2, Expect::Version(1))),
@@ -77,7 +75,7 @@ async fn a_refused_one_leaves_nothing_and_does_not_disturb_its_group() {
         reserving(&conflicting, 1, grant(4, Expect::Version(1))),
         store.apply(vec![mode, grant(5, Expect::Version(1))]),
         reserving(&last, 6, grant(6, Expect::Version(2))),
-        async { sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap() }
+        async { other.execute_batch("ROLLBACK").unwrap() }
     );
     assert_eq!((done.unwrap(), also_done.unwrap()), (Seq(1), Seq(1)));
     assert!(matches!(refused, Err(AppendError::Limit { taken: 4, wanted: 7, .. })), "{refused:?}");
@@ -100,8 +98,8 @@ async fn an_append_does_not_hold_up_its_thread_while_another_process_writes() {
     let thread = ThreadId::from("thread-1");
     let store = open(folder.path()).await;
     let head = claimed(&store, &thread).await;
-    let mut other = locked(folder.path()).await;
-    let unlock = async { sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap() };
+    let other = locked(folder.path());
+    let unlock = async { other.execute_batch("ROLLBACK").unwrap() };
     // On a single thread: if the append waited for the lock there, the lock would never be released.
     let (appended, _) = tokio::join!(store.append(batch(&thread, head, &["a"])), unlock);
     assert_eq!(appended.unwrap(), Seq(1));
@@ -128,11 +126,11 @@ async fn what_was_sent_before_the_store_closed_is_written() {
     {
         let store = open(folder.path()).await;
         let head = claimed(&store, &thread).await;
-        let mut other = locked(folder.path()).await;
+        let other = locked(folder.path());
         // Polled once, so that it is queued, and then dropped: its outcome is unknown to the caller.
         let append = store.append(batch(&thread, head, &["a"]));
         assert!(futures::poll!(std::pin::pin!(append)).is_pending());
-        sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
+        other.execute_batch("ROLLBACK").unwrap();
     }
     let store = open(folder.path()).await;
     assert_eq!(store.read(&thread, Seq(0), 10).await.unwrap().len(), 1);

@@ -3,11 +3,11 @@
 //! Candidates are compared with the titles themselves. A part that many titles contain is not looked up here, because a
 //! list by time soon fills a page with them.
 
-use sqlx::SqlitePool;
+use rusqlite::params;
 use windlass_engine::port::journal::StoreError;
 
 use crate::column::stored;
-use crate::fault::store_error;
+use crate::database::Database;
 
 /// Most threads looked up by number.
 const FEW: usize = 1_000;
@@ -25,7 +25,7 @@ pub(super) enum Found {
 }
 
 /// Finds the threads whose title contains a part, both in lower case.
-pub(super) async fn find(pool: &SqlitePool, part: &str) -> Result<Found, StoreError> {
+pub(super) fn find(db: &Database, part: &str) -> Result<Found, StoreError> {
     // Titles have no control characters, and the index stops at the first NUL.
     if part.contains('\0') {
         return Ok(Found::Few(Vec::new()));
@@ -33,7 +33,7 @@ pub(super) async fn find(pool: &SqlitePool, part: &str) -> Result<Found, StoreEr
     let wanted = match part.chars().count() {
         0 => return Ok(Found::Many),
         SEQUENCE_CHARS.. => quoted(part),
-        _ => match sequences(pool, part).await? {
+        _ => match sequences(db, part)? {
             None => return Ok(Found::Many),
             Some(sequences) if sequences.is_empty() => return Ok(Found::Few(Vec::new())),
             Some(sequences) => {
@@ -42,25 +42,16 @@ pub(super) async fn find(pool: &SqlitePool, part: &str) -> Result<Found, StoreEr
         },
     };
     const MATCH: &str = "SELECT rowid FROM titles WHERE titles MATCH ?1 LIMIT ?2";
-    let numbers: Vec<i64> = sqlx::query_scalar(MATCH)
-        .bind(wanted)
-        .bind(stored(FEW + 1))
-        .fetch_all(pool)
-        .await
-        .map_err(store_error)?;
+    let numbers: Vec<i64> = db.all(MATCH, params![wanted, stored(FEW + 1)], |row| row.get(0))?;
     Ok(if numbers.len() > FEW { Found::Many } else { Found::Few(numbers) })
 }
 
 /// The sequences of the index that begin with a part; `None` if many titles contain one.
-async fn sequences(pool: &SqlitePool, part: &str) -> Result<Option<Vec<String>>, StoreError> {
+fn sequences(db: &Database, part: &str) -> Result<Option<Vec<String>>, StoreError> {
     const SEQUENCES_FROM: &str =
         "SELECT term, doc FROM title_parts WHERE term >= ?1 AND term < ?1 || char(1114111) LIMIT ?2";
-    let rows: Vec<(String, i64)> = sqlx::query_as(SEQUENCES_FROM)
-        .bind(part)
-        .bind(stored(SEQUENCES + 1))
-        .fetch_all(pool)
-        .await
-        .map_err(store_error)?;
+    let values = params![part, stored(SEQUENCES + 1)];
+    let rows: Vec<(String, i64)> = db.all(SEQUENCES_FROM, values, |row| Ok((row.get(0)?, row.get(1)?)))?;
     let titles: i64 = rows.iter().map(|(_, titles)| titles).sum();
     if rows.len() > SEQUENCES || titles > stored(FEW) {
         return Ok(None);

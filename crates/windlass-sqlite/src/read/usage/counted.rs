@@ -5,14 +5,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{AssertSqlSafe, FromRow, Row, SqliteConnection, SqlitePool};
+use rusqlite::{Row, params};
 use windlass_engine::port::journal::{StoreError, Usage, UsageQuery, UsageRow};
 use windlass_machine::{MicroUsd, Principal, Timestamp};
 
-use super::UsageColumns;
+use super::usage_row;
 use crate::column::{time, whole};
-use crate::fault::store_error;
+use crate::database::Database;
 use crate::writer::usage::{FIGURES, NO_QUARTER, QUARTER_MS};
 
 /// The quarters from `?1` up to `?2` that have sums. Jumps from one to the next by the key.
@@ -49,44 +48,33 @@ impl Span {
     }
 }
 
-/// What runs used.
-pub(super) async fn usage(pool: &SqlitePool, query: &UsageQuery, part_ms: u64) -> Result<Usage, StoreError> {
+/// What runs used. The caller has begun a transaction, so that all reads agree with each other.
+pub(super) fn usage(db: &Database, query: &UsageQuery, part_ms: u64) -> Result<Usage, StoreError> {
     if query.until <= query.from {
         return Ok(Usage::default());
     }
-    // All reads agree with each other.
-    let mut transaction = pool.begin().await.map_err(store_error)?;
     let (from, until) = (whole(query.from.0), whole(query.until.0));
     let last = until / QUARTER_MS;
     // Mostly the time ends now, so that no run of its last quarter began later.
-    let is_last_whole = until % QUARTER_MS != 0 && !has_later(&mut transaction, query, until).await?;
+    let is_last_whole = until % QUARTER_MS != 0 && !has_later(db, query, until)?;
     let end = if is_last_whole { last + 1 } else { last };
     let span = Span { from, until, part_ms: whole(part_ms), first: from / QUARTER_MS, end };
     let mut sums = Sums::default();
-    sums.add_counted(&mut transaction, query, &span).await?;
-    sums.add_threads(&mut transaction, query, &span).await?;
-    sums.add_others(&mut transaction, query, &span).await?;
+    sums.add_counted(db, query, &span)?;
+    sums.add_threads(db, query, &span)?;
+    sums.add_others(db, query, &span)?;
     Ok(sums.into_usage())
 }
 
 /// Whether a run began at a moment or later in its quarter.
-async fn has_later(
-    connection: &mut SqliteConnection,
-    query: &UsageQuery,
-    until: i64,
-) -> Result<bool, StoreError> {
+fn has_later(db: &Database, query: &UsageQuery, until: i64) -> Result<bool, StoreError> {
     const OF_OWNER: &str = "SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_by_owner \
         WHERE owner = ?3 AND started_at >= ?1 AND started_at < ?2)";
     const OF_ALL: &str = "SELECT EXISTS (SELECT 1 FROM runs INDEXED BY runs_by_start \
         WHERE started_at >= ?1 AND started_at < ?2 AND ?3 IS NULL)";
     let text = if query.owner.is_some() { OF_OWNER } else { OF_ALL };
-    sqlx::query_scalar(text)
-        .bind(until)
-        .bind((until / QUARTER_MS).saturating_add(1).saturating_mul(QUARTER_MS))
-        .bind(query.owner.as_ref().map(Principal::as_str))
-        .fetch_one(connection)
-        .await
-        .map_err(store_error)
+    let end = (until / QUARTER_MS).saturating_add(1).saturating_mul(QUARTER_MS);
+    Ok(db.value(text, params![until, end, query.owner.as_ref().map(Principal::as_str)])?)
 }
 
 /// A row of an answer, by the beginning of its part of the time, model, agent and owner.
@@ -110,16 +98,16 @@ struct ThreadColumns {
     threads: i64,
 }
 
-impl FromRow<'_, SqliteRow> for ThreadColumns {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+impl ThreadColumns {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
-            quarter: row.try_get("quarter")?,
-            owner: row.try_get("owner")?,
-            previous: row.try_get("previous")?,
-            by_model: row.try_get("by_model")?,
-            model: row.try_get("model")?,
-            agent: row.try_get("agent")?,
-            threads: row.try_get("threads")?,
+            quarter: row.get("quarter")?,
+            owner: row.get("owner")?,
+            previous: row.get("previous")?,
+            by_model: row.get("by_model")?,
+            model: row.get("model")?,
+            agent: row.get("agent")?,
+            threads: row.get("threads")?,
         })
     }
 }
@@ -136,53 +124,39 @@ struct OtherColumns {
     is_anywhere: bool,
 }
 
-impl FromRow<'_, SqliteRow> for OtherColumns {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
-        let UsageColumns(columns) = UsageColumns::from_row(row)?;
+impl OtherColumns {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
-            number: row.try_get("number")?,
-            row: columns,
-            is_alike_there: row.try_get("is_alike_there")?,
-            is_there: row.try_get("is_there")?,
-            is_anywhere: row.try_get("is_anywhere")?,
+            number: row.get("number")?,
+            row: usage_row(row)?,
+            is_alike_there: row.get("is_alike_there")?,
+            is_there: row.get("is_there")?,
+            is_anywhere: row.get("is_anywhere")?,
         })
     }
 }
 
 impl Sums {
     /// Adds the figures of the sums.
-    async fn add_counted(
-        &mut self,
-        connection: &mut SqliteConnection,
-        query: &UsageQuery,
-        span: &Span,
-    ) -> Result<(), StoreError> {
+    fn add_counted(&mut self, db: &Database, query: &UsageQuery, span: &Span) -> Result<(), StoreError> {
         let figures = FIGURES.map(|(name, _)| name).join(", ");
         let text = format!(
             "{QUARTERS} SELECT quarter * {QUARTER_MS}, model, agent, owner, 0, {figures} \
              FROM quarters CROSS JOIN usage USING (quarter) WHERE {} AND runs > 0",
             which(query)
         );
-        // Made of constants alone.
-        let rows: Vec<UsageColumns> = sqlx::query_as(AssertSqlSafe(text))
-            .bind(span.first)
-            .bind(span.end)
-            .bind(query.workspace.as_deref())
-            .bind(query.owner.as_ref().map(Principal::as_str))
-            .fetch_all(connection)
-            .await
-            .map_err(store_error)?;
-        rows.into_iter().for_each(|UsageColumns(row)| drop(self.add(row, span)));
+        let values = params![
+            span.first,
+            span.end,
+            query.workspace.as_deref(),
+            query.owner.as_ref().map(Principal::as_str),
+        ];
+        db.all(&text, values, usage_row)?.into_iter().for_each(|row| drop(self.add(row, span)));
         Ok(())
     }
 
     /// Adds the threads of the sums.
-    async fn add_threads(
-        &mut self,
-        connection: &mut SqliteConnection,
-        query: &UsageQuery,
-        span: &Span,
-    ) -> Result<(), StoreError> {
+    fn add_threads(&mut self, db: &Database, query: &UsageQuery, span: &Span) -> Result<(), StoreError> {
         // Threads that were last there before the time are left out by the key.
         let text = format!(
             "{QUARTERS}, places AS (SELECT DISTINCT quarter, workspace, owner \
@@ -193,15 +167,13 @@ impl Sums {
                  CROSS JOIN usage_threads USING (quarter, workspace, owner) WHERE previous >= ?1",
             which(query)
         );
-        // Made of constants alone.
-        let rows: Vec<ThreadColumns> = sqlx::query_as(AssertSqlSafe(text))
-            .bind(span.first)
-            .bind(span.end)
-            .bind(query.workspace.as_deref())
-            .bind(query.owner.as_ref().map(Principal::as_str))
-            .fetch_all(connection)
-            .await
-            .map_err(store_error)?;
+        let values = params![
+            span.first,
+            span.end,
+            query.workspace.as_deref(),
+            query.owner.as_ref().map(Principal::as_str),
+        ];
+        let rows = db.all(&text, values, ThreadColumns::read)?;
         // First what there is, then what is counted twice: no sum falls below 0 in between.
         let (all, again): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.previous == NO_QUARTER);
         for row in all {
@@ -235,12 +207,7 @@ impl Sums {
     }
 
     /// Adds the runs that the sums do not have.
-    async fn add_others(
-        &mut self,
-        connection: &mut SqliteConnection,
-        query: &UsageQuery,
-        span: &Span,
-    ) -> Result<(), StoreError> {
+    fn add_others(&mut self, db: &Database, query: &UsageQuery, span: &Span) -> Result<(), StoreError> {
         // Each of them by itself, as a group of one row.
         let figures = FIGURES.map(|(_, sum)| sum).join(", ");
         let bucket = "(?1 + (runs.started_at - ?1) / ?3 * ?3)";
@@ -265,17 +232,15 @@ impl Sums {
              UNION ALL {select} FROM runs INDEXED BY {begun} \
                  AND counted = 1 AND started_at >= max(?1, ?6) AND started_at < ?2 AND {of}"
         );
-        // Made of constants alone.
-        let others: Vec<OtherColumns> = sqlx::query_as(AssertSqlSafe(text))
-            .bind(span.from)
-            .bind(span.until)
-            .bind(span.part_ms)
-            .bind(query.workspace.as_deref())
-            .bind(query.owner.as_ref().map(Principal::as_str))
-            .bind(span.end.saturating_mul(QUARTER_MS))
-            .fetch_all(connection)
-            .await
-            .map_err(store_error)?;
+        let values = params![
+            span.from,
+            span.until,
+            span.part_ms,
+            query.workspace.as_deref(),
+            query.owner.as_ref().map(Principal::as_str),
+            span.end.saturating_mul(QUARTER_MS),
+        ];
+        let others = db.all(&text, values, OtherColumns::read)?;
         let (mut alike, mut there, mut anywhere) = (HashSet::new(), HashSet::new(), HashSet::new());
         for OtherColumns { number, row, is_alike_there, is_there, is_anywhere } in others {
             let key = self.add(row, span);
