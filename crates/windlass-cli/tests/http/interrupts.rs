@@ -219,3 +219,20 @@ async fn two_people_and_those_whom_a_rule_names_are_asked() {
     assert_eq!(second["state"], "closed");
     assert_eq!(ann.wait(&run).await["status"], "done");
 }
+
+#[tokio::test]
+async fn what_a_thread_asks_is_read_from_its_row() {
+    let server = Server::start(&[]);
+    let (ann, _) = server.member("ann");
+    let (thread, _, interrupt) = ann.asked().await;
+    let one = format!("/interrupts/{interrupt}");
+    let shown = ann.get(&one).await.is(StatusCode::OK).body;
+    let key = ann.key.clone();
+    let user = server.kill();
+    // No fold gets past this journal.
+    crate::fault::newer::execute(&user.store(), "UPDATE events SET checksum = NULL, body = '{'");
+    let server = Server::start_for(user, &[]);
+    let ann = Client { server: &server, key };
+    assert_eq!(ann.get(&one).await.is(StatusCode::OK).body, shown);
+    assert_eq!(ann.get(&format!("/interrupts?thread={thread}")).await.body["data"], json!([shown]));
+}

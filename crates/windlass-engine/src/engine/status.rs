@@ -61,9 +61,14 @@ impl Engine {
         Ok(waiting)
     }
 
-    /// What a thread in a list of those that ask something asks, and when its run began. Folds the journal where the row
-    /// does not have it.
+    /// The open interrupts of a thread and the start of its run, from a row that has them ([`ThreadView::asks`]). Folds the
+    /// journal only if another build wrote the row.
+    ///
+    /// [`ThreadView::asks`]: crate::port::journal::ThreadView::asks
     pub async fn asked_by(&self, thread: &ThreadRow) -> Result<(Vec<OpenInterrupt>, Timestamp), EngineError> {
+        if thread.view.interrupts == 0 {
+            return Ok((Vec::new(), Timestamp::default()));
+        }
         if let Some(asks) = &thread.view.asks {
             return Ok((self.open(asks).await?, asks.run_started_at));
         }

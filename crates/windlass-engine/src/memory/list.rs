@@ -7,9 +7,7 @@ use std::cmp::Reverse;
 use windlass_machine::{RunId, Seq, ThreadId};
 
 use super::state::State;
-use crate::port::journal::{
-    RunQuery, RunRow, ThreadCounts, ThreadQuery, ThreadRow, ThreadStatus, ThreadView,
-};
+use crate::port::journal::{RunQuery, RunRow, ThreadCounts, ThreadQuery, ThreadRow, ThreadStatus};
 
 impl State {
     /// See [`Journal::threads`](crate::port::journal::Journal::threads).
@@ -28,8 +26,8 @@ impl State {
         let mut rows: Vec<_> = self.threads.keys().filter_map(|id| self.row(id)).filter(wanted).collect();
         rows.sort_by(|a, b| (b.view.updated_at, &b.thread).cmp(&(a.view.updated_at, &a.thread)));
         rows.truncate(query.rows());
-        for row in rows.iter_mut().filter(|_| query.asking) {
-            row.view.asks = self.known(&row.thread).and_then(|thread| thread.view.asks.clone());
+        for row in rows.iter_mut().filter(|_| !query.asking) {
+            row.view.asks = None;
         }
         rows
     }
@@ -54,8 +52,7 @@ impl State {
     pub fn row(&self, id: &ThreadId) -> Option<ThreadRow> {
         let thread = self.known(id)?;
         let (head, created_at) = (thread.head.seq, thread.created_at);
-        let view = ThreadView { asks: None, ..thread.view.clone() };
-        Some(ThreadRow { thread: id.clone(), head, created_at, view })
+        Some(ThreadRow { thread: id.clone(), head, created_at, view: thread.view.clone() })
     }
 
     /// See [`Journal::run`](crate::port::journal::Journal::run).

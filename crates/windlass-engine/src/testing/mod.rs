@@ -23,7 +23,7 @@ impl SchemaCompiler for NoSchemas {
     }
 }
 
-/// The columns of a thread's row, computed from the fold of its journal. What it asks is left out, as in its row by itself.
+/// The columns of a thread's row, computed from the fold of its journal.
 pub fn thread_view(machine: &Machine) -> ThreadView {
-    ThreadView { asks: None, ..crate::drive::journal::row::thread_view(machine) }
+    crate::drive::journal::row::thread_view(machine)
 }

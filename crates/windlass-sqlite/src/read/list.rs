@@ -145,7 +145,7 @@ pub(crate) fn counts(db: &Database) -> Result<ThreadCounts, StoreError> {
 /// One thread's row.
 pub(crate) fn thread(db: &Database, thread: &ThreadId) -> Result<Option<ThreadRow>, StoreError> {
     static ONE: LazyLock<String> = LazyLock::new(|| {
-        format!("SELECT {THREAD_COLUMNS}, NULL AS asks FROM threads WHERE thread = ?1 AND deleted = 0")
+        format!("SELECT {THREAD_COLUMNS}, asks FROM threads WHERE thread = ?1 AND deleted = 0")
     });
     db.first(&ONE, params![thread.as_str()], thread_row)?.transpose()
 }

@@ -47,8 +47,8 @@ pub struct ThreadView {
     pub updated_at: Timestamp,
     /// The thread that it is a fork of.
     pub forked_from: Option<ForkPoint>,
-    /// What its run asks. Only lists of threads that ask have it. `None` also where another build wrote it in another way:
-    /// the journal says it too.
+    /// What its run asks. A single row has it, and rows of a list for threads that ask ([`ThreadQuery::asking`]). `None`
+    /// also if another build wrote it in another format: the journal has it too.
     #[serde(skip)]
     pub asks: Option<Box<ThreadAsks>>,
 }

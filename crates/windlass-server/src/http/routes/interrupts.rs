@@ -140,22 +140,28 @@ impl Snapshot {
         Ok(Self { folded, open })
     }
 
-    fn viewer<'a>(&self, app: &Shared, caller: &'a Caller) -> Viewer<'a> {
-        let run = self.folded.state().run.as_ref();
-        viewer(app, caller, run.map(|run| run.started_at).unwrap_or_default())
-    }
-
-    /// Finds an open interrupt. Returns `None` if it is closed. A caller who may not see the thread gets 404 instead.
+    /// See [`find`].
     fn find(
         &self,
         caller: &Caller,
         row: &RunRow,
         interrupt: &InterruptId,
     ) -> Result<Option<&OpenInterrupt>, Problem> {
-        let open = self.open.iter().find(|open| open.interrupt == *interrupt);
-        let is_named = open.is_some_and(|open| is_named(caller, open));
-        if is_named || caller.sees(&row.workspace, &row.owner) { Ok(open) } else { Err(missing(interrupt)) }
+        find(&self.open, caller, row, interrupt)
     }
+}
+
+/// Finds an open interrupt of a run's thread. Returns `None` if it is closed. A caller who may not see the thread gets 404
+/// instead.
+fn find<'a>(
+    open: &'a [OpenInterrupt],
+    caller: &Caller,
+    row: &RunRow,
+    interrupt: &InterruptId,
+) -> Result<Option<&'a OpenInterrupt>, Problem> {
+    let open = open.iter().find(|open| open.interrupt == *interrupt);
+    let is_named = open.is_some_and(|open| is_named(caller, open));
+    if is_named || caller.sees(&row.workspace, &row.owner) { Ok(open) } else { Err(missing(interrupt)) }
 }
 
 fn viewer<'a>(app: &Shared, caller: &'a Caller, run_started_at: Timestamp) -> Viewer<'a> {
@@ -172,8 +178,7 @@ fn is_named(caller: &Caller, open: &OpenInterrupt) -> bool {
     open.terms.names(&party.principal, &party.roles)
 }
 
-/// Finds the run of an interrupt in the caller's workspace. [`Snapshot::find`] checks whether the caller may see the
-/// interrupt.
+/// Finds the run of an interrupt in the caller's workspace. [`find`] checks whether the caller may see the interrupt.
 async fn locate(app: &Shared, caller: &Caller, interrupt: &InterruptId) -> Result<RunRow, Problem> {
     // The engine's ids contain a run id. Other ids need no lookup.
     let run = run_of(interrupt);
@@ -198,12 +203,16 @@ async fn one(
 ) -> Result<Json<Interrupt>, Problem> {
     caller.reads()?;
     let row = locate(&app, &caller, &interrupt).await?;
-    let snapshot = Snapshot::read(&app, &row.thread).await?;
-    let open = snapshot.find(&caller, &row, &interrupt)?.cloned();
+    let thread = match app.engine.thread(&row.thread).row().await {
+        Err(EngineError::NoThread(_)) => return Err(missing(&interrupt)),
+        thread => thread?,
+    };
+    let (open, run_started_at) = app.engine.asked_by(&thread).await?;
+    let open = find(&open, &caller, &row, &interrupt)?.cloned();
     let open = open.ok_or_else(|| Problem::not_found(format!("an open interrupt `{interrupt}`")))?;
     let people = app.accounts.refresh().await?;
     let setting = Setting::of(&app, &caller, people, &row.thread, &row.owner, row.title).await?;
-    Ok(Json(Interrupt::new(&setting, open, &snapshot.viewer(&app, &caller))))
+    Ok(Json(Interrupt::new(&setting, open, &viewer(&app, &caller, run_started_at))))
 }
 
 /// Answer an interrupt
