@@ -38,13 +38,13 @@ const DELETE: &str = "UPDATE threads SET deleted = 1, epoch = epoch + 1, node = 
     deadline = NULL, interrupts = 0, workspace = '', owner = '', folder = NULL, title = NULL, title_lower = NULL, \
     forked_from = NULL, forked_until = NULL, asks = NULL \
     WHERE number = ?1";
-const VIEW: &str = "UPDATE threads SET head = ?2, batch = ?3, updated_at = ?4, workspace = ?5, folder = ?6, \
-    title = ?7, title_lower = ?8, forked_from = ?9, forked_until = ?10 WHERE number = ?1";
-// Apart, because SQLite writes an index's pages whenever its columns are assigned, even the same values.
+// Assigns no indexed column: SQLite writes an index's pages whenever one is assigned, even with the same value.
+const VIEW: &str = "UPDATE threads SET head = ?2, batch = ?3, updated_at = ?4, folder = ?5, title = ?6, \
+    title_lower = ?7, forked_from = ?8, forked_until = ?9 WHERE number = ?1";
 const STANDING: &str = "UPDATE threads SET status = ?2, deadline = ?3, interrupts = ?4, asks = ?5 WHERE number = ?1 \
     AND (status IS NOT ?2 OR deadline IS NOT ?3 OR interrupts IS NOT ?4 OR asks IS NOT ?5)";
-const LISTED: &str = "UPDATE threads SET minute = ?2, owner = ?3 WHERE number = ?1 \
-    AND (minute IS NOT ?2 OR owner IS NOT ?3)";
+const LISTED: &str = "UPDATE threads SET minute = ?2, owner = ?3, workspace = ?4 WHERE number = ?1 \
+    AND (minute IS NOT ?2 OR owner IS NOT ?3 OR workspace IS NOT ?4)";
 const EVENT: &str = "INSERT INTO events (position, body, checksum) VALUES (?1, ?2, ?3)";
 // The same bytes over the same row write no page; over a damaged one they heal it.
 const BLOB: &str = "INSERT INTO blobs (digest, used_at, bytes) VALUES (?1, ?2, ?3) \
@@ -196,7 +196,6 @@ impl Changes {
             whole(head.seq.0),
             head.batch.0.cast_signed(),
             whole(view.updated_at.0),
-            view.workspace,
             view.folder,
             view.title,
             view.title.as_deref().map(str::to_lowercase),
@@ -207,7 +206,8 @@ impl Changes {
         let deadline = view.deadline.map(|at| whole(at.0));
         let values = params![number, thread_status_code(view.status), deadline, view.interrupts, asks];
         self.db.run(STANDING, values)?;
-        self.db.run(LISTED, params![number, minute(view.updated_at), view.owner.as_str()]).map(drop)
+        let values = params![number, minute(view.updated_at), view.owner.as_str(), view.workspace];
+        self.db.run(LISTED, values).map(drop)
     }
 
     /// Makes any other change.
@@ -391,5 +391,28 @@ pub(crate) fn position(number: i64, seq: Seq) -> Result<i64, StoreError> {
         _ => Err(StoreError::Refused {
             why: "the store is full: it holds 2^31 threads and 2^32 events per thread".to_owned(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StoreOptions;
+    use crate::schema::migrate;
+
+    #[test]
+    fn the_statement_of_every_append_assigns_no_indexed_column() {
+        const INDEXED: &str = "SELECT DISTINCT columns.name FROM pragma_index_list('threads') AS list, \
+            pragma_index_info(list.name) AS columns";
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open_writer(folder.path(), StoreOptions::default()).unwrap();
+        migrate(&db).unwrap();
+        let indexed: Vec<String> = db.all(INDEXED, [], |row| row.get(0)).unwrap();
+        assert!(indexed.iter().any(|column| column == "workspace"), "{indexed:?}");
+        let assigned = VIEW.split_once("SET").unwrap().1.split_once("WHERE").unwrap().0;
+        for part in assigned.split(',') {
+            let column = part.split_once('=').unwrap().0.trim();
+            assert!(!indexed.iter().any(|indexed| indexed == column), "`{column}` is indexed");
+        }
     }
 }
