@@ -39,6 +39,12 @@ pub(super) struct Channel {
     readers: Vec<Reader>,
 }
 
+/// Followers to wake. Most threads have one, for which nothing is allocated.
+pub(super) struct Wakers {
+    pub first: Option<Waker>,
+    pub others: Vec<Waker>,
+}
+
 /// One follower.
 struct Reader {
     number: u64,
@@ -96,8 +102,8 @@ impl Channel {
         self.readers.iter().find(wants).map_or(Backlog::Fragments, |reader| reader.relayed_backlog)
     }
 
-    /// Keeps a signal for the followers, and its fragments for those who come later. Returns who waits for it.
-    pub fn publish(&mut self, from: Source, signal: Signal) -> Vec<Waker> {
+    /// Keeps a signal for the followers, and its fragments for later ones. Returns whether a follower can read it.
+    pub fn publish(&mut self, from: Source, signal: Signal) -> bool {
         let before = self.generation();
         let pushed = match &signal {
             Signal::Delta { seq, number, attempt, delta } => {
@@ -118,11 +124,17 @@ impl Channel {
             self.settle();
         }
         if pushed == Pushed::Old || self.readers.is_empty() {
-            return Vec::new();
+            return false;
         }
         self.log.push_back((from, Arc::new(signal)));
         self.trim();
-        self.readers.iter_mut().filter_map(|reader| reader.waker.take()).collect()
+        true
+    }
+
+    /// Takes the wakers of the followers that wait for a signal.
+    pub fn take_wakers(&mut self) -> Wakers {
+        let mut wakers = self.readers.iter_mut().filter_map(|reader| reader.waker.take());
+        Wakers { first: wakers.next(), others: wakers.collect() }
     }
 
     /// Drops the ring, as soon as no follower is reading it: one that keeps up gets every fragment before the event that

@@ -15,7 +15,7 @@ use futures_util::{Stream, StreamExt};
 use tokio::sync::Notify;
 use windlass_machine::ThreadId;
 
-use super::channel::{Channel, Source};
+use super::channel::{Channel, Source, Wakers};
 use crate::port::bus::{Backlog, Bus, Position, Signal};
 
 /// Threads are spread over this many locks, so that a thread with a thousand followers holds up few others.
@@ -35,7 +35,7 @@ impl LocalBus {
 
     /// Publishes a signal that another process has published: only followers in this process receive it.
     pub fn relay(&self, thread: &ThreadId, signal: Signal) {
-        self.0.publish_from(Source::Elsewhere, thread, signal);
+        self.0.publish_from(Source::Elsewhere, thread, [signal]);
     }
 
     /// Follows a thread on behalf of another process, which receives no relayed signals.
@@ -63,7 +63,12 @@ impl LocalBus {
 impl Bus for LocalBus {
     /// Sends a signal to the thread's followers, and keeps fragments for later ones.
     fn publish(&self, thread: &ThreadId, signal: Signal) {
-        self.0.publish_from(Source::Here, thread, signal);
+        self.0.publish_from(Source::Here, thread, [signal]);
+    }
+
+    /// Takes the thread's lock once for all signals.
+    fn publish_all(&self, thread: &ThreadId, signals: &mut Vec<Signal>) {
+        self.0.publish_from(Source::Here, thread, signals.drain(..));
     }
 
     /// Drops the thread's fragments.
@@ -127,23 +132,29 @@ impl Default for Local {
 }
 
 impl Local {
-    fn publish_from(&self, from: Source, thread: &ThreadId, signal: Signal) {
+    fn publish_from(&self, from: Source, thread: &ThreadId, signals: impl IntoIterator<Item = Signal>) {
         let wakers = {
             let mut shard = self.shard(thread);
-            let is_kept = matches!(signal, Signal::Delta { .. } | Signal::Snapshot { .. });
-            let channel = match shard.get_mut(thread) {
-                Some(channel) => channel,
-                None if is_kept => shard.entry(thread.clone()).or_default(),
-                None => return,
-            };
-            let wakers = channel.publish(from, signal);
+            let mut has_news = false;
+            for signal in signals {
+                let is_kept = matches!(signal, Signal::Delta { .. } | Signal::Snapshot { .. });
+                let channel = match shard.get_mut(thread) {
+                    Some(channel) => channel,
+                    None if is_kept => shard.entry(thread.clone()).or_default(),
+                    None => continue,
+                };
+                has_news |= channel.publish(from, signal);
+            }
+            let Some(channel) = shard.get_mut(thread) else { return };
+            let wakers = has_news.then(|| channel.take_wakers());
             if channel.is_idle() {
                 shard.remove(thread);
             }
             wakers
         };
-        // Outside the lock: whoever is woken takes it.
-        wakers.into_iter().for_each(std::task::Waker::wake);
+        // Outside the lock, which a woken follower takes.
+        let Some(Wakers { first, others }) = wakers else { return };
+        first.into_iter().chain(others).for_each(std::task::Waker::wake);
     }
 
     fn follow_for(

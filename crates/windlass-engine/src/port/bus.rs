@@ -18,6 +18,9 @@ pub trait Bus: Send + Sync {
     /// Tells whoever follows the thread; never blocks, and costs next to nothing while nobody does.
     fn publish(&self, thread: &ThreadId, signal: Signal);
 
+    /// Publishes several signals in order, wakes each follower once, and empties the list. Never blocks.
+    fn publish_all(&self, thread: &ThreadId, signals: &mut Vec<Signal>);
+
     /// Forgets the running message's fragments: its reply or its failure is recorded. A follower that comes later reads it in
     /// the journal; one that is reading the fragments still gets all of them.
     fn settle(&self, thread: &ThreadId);

@@ -53,6 +53,10 @@ impl Bus for SocketBus {
         self.local.publish(thread, signal);
     }
 
+    fn publish_all(&self, thread: &ThreadId, signals: &mut Vec<Signal>) {
+        self.local.publish_all(thread, signals);
+    }
+
     fn settle(&self, thread: &ThreadId) {
         self.local.settle(thread);
     }

@@ -7,6 +7,7 @@ use std::collections::hash_map::Entry;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
@@ -145,7 +146,6 @@ async fn recorded(
 struct Heard {
     text: String,
     bytes: usize,
-    fragments: u64,
     ttft_ms: Option<u64>,
     thoughts: Thoughts,
     /// The tools that the model was shown.
@@ -216,13 +216,13 @@ async fn converse(
     let call = call.map_err(|error| unstored(&error))?;
     heard.shown = call.tools.clone();
     let mut stream = model.stream(call);
-    while let Some(event) = stream.next().await {
+    let mut fragments = Fragments { place, work, count: 0, waiting: Vec::new() };
+    while let Some(event) = fragments.next(&mut stream).await {
         match event? {
             ModelEvent::Delta(delta) => {
-                if heard.fragments == 0 {
+                if heard.ttft_ms.is_none() {
                     heard.ttft_ms = Some(services.clock.monotonic_ms().saturating_sub(started));
                 }
-                heard.fragments += 1;
                 heard.thoughts.heard(&delta, &*services.clock);
                 heard.bytes += size(&delta);
                 if heard.bytes > REPLY_MAX_BYTES {
@@ -232,13 +232,7 @@ async fn converse(
                 if let Delta::Text { text, .. } = &delta {
                     heard.text.push_str(text);
                 }
-                let signal =
-                    Signal::Delta { seq: work.seq, number: heard.fragments, attempt: work.attempt, delta };
-                services.bus.publish(&place.thread, signal);
-                // A provider that sends much at once would fill a watcher's queue before the watcher is polled.
-                if heard.fragments.is_multiple_of(BURST) {
-                    tokio::task::yield_now().await;
-                }
+                fragments.add(delta).await;
             }
             ModelEvent::Finished(reply) => {
                 tracing::trace!(text = heard.text, "reply");
@@ -247,6 +241,57 @@ async fn converse(
         }
     }
     Err(ModelError::new(FailureClass::Truncated, "the reply ended before it was complete"))
+}
+
+/// The fragments of a reply on their way to the bus. Those that arrive together are published together, so that a
+/// follower is woken once for them.
+struct Fragments<'a> {
+    place: &'a Place,
+    work: &'a ModelWork,
+    /// How many have arrived.
+    count: u64,
+    waiting: Vec<Signal>,
+}
+
+impl Fragments<'_> {
+    /// The next event of the stream. Publishes the waiting fragments before it waits.
+    async fn next(
+        &mut self,
+        stream: &mut BoxStream<'static, Result<ModelEvent, ModelError>>,
+    ) -> Option<Result<ModelEvent, ModelError>> {
+        std::future::poll_fn(|context| {
+            let next = stream.poll_next_unpin(context);
+            if next.is_pending() {
+                self.publish();
+            }
+            next
+        })
+        .await
+    }
+
+    async fn add(&mut self, delta: Delta) {
+        self.count += 1;
+        let (seq, attempt) = (self.work.seq, self.work.attempt);
+        self.waiting.push(Signal::Delta { seq, number: self.count, attempt, delta });
+        // A provider that sends much at once would fill a watcher's queue before the watcher is polled.
+        if self.count.is_multiple_of(BURST) {
+            self.publish();
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn publish(&mut self) {
+        if !self.waiting.is_empty() {
+            self.place.services.bus.publish_all(&self.place.thread, &mut self.waiting);
+        }
+    }
+}
+
+impl Drop for Fragments<'_> {
+    /// Publishes the fragments before the event that ends the reply, however it ends.
+    fn drop(&mut self) {
+        self.publish();
+    }
 }
 
 fn size(delta: &Delta) -> usize {

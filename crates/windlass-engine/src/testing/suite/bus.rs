@@ -14,6 +14,7 @@ use crate::port::model::Delta;
 /// Runs every case of the bus port on fresh buses.
 pub async fn bus_suite(make: impl Fn() -> Box<dyn Bus>) {
     a_late_follower_sees_the_whole_generation(&*make()).await;
+    signals_of_one_batch_come_in_order(&*make()).await;
     a_settled_generation_is_not_shown(&*make()).await;
     a_follower_that_reads_a_reply_gets_its_end(&*make()).await;
     the_next_generation_replaces_the_last(&*make()).await;
@@ -57,6 +58,24 @@ async fn a_late_follower_sees_the_whole_generation(bus: &dyn Bus) {
     for number in 1..=100 {
         assert_eq!(*next(&mut follower).await, fragment(3, number));
     }
+}
+
+async fn signals_of_one_batch_come_in_order(bus: &dyn Bus) {
+    let mut follower = bus.follow(&thread(), Position::default(), Backlog::Fragments);
+    let appended = Signal::Appended { seq: Seq(3), events: [].into(), status: None };
+    let mut batch = vec![appended.clone(), fragment(3, 1), fragment(3, 2)];
+    bus.publish_all(&thread(), &mut batch);
+    assert_eq!(batch, []);
+    // The emptied list may be filled again.
+    batch.extend([fragment(3, 3), fragment(3, 4)]);
+    bus.publish_all(&thread(), &mut batch);
+    assert_eq!(*next(&mut follower).await, appended);
+    let mut late = bus.follow(&thread(), Position::default(), Backlog::Fragments);
+    for number in 1..=4 {
+        assert_eq!(*next(&mut follower).await, fragment(3, number));
+        assert_eq!(*next(&mut late).await, fragment(3, number));
+    }
+    bus.publish_all(&ThreadId::from("thread-2"), &mut vec![appended]);
 }
 
 async fn a_settled_generation_is_not_shown(bus: &dyn Bus) {
