@@ -164,7 +164,8 @@ impl WatchSource {
             silence: Silence::default(),
             ended: false,
         };
-        stream::unfold(watcher, |mut watcher| async move {
+        // Boxed, because it moves with each update.
+        stream::unfold(Box::new(watcher), |mut watcher| async move {
             if watcher.ended {
                 return None;
             }

@@ -1,8 +1,10 @@
 //! Encodes updates as bytes, once for all readers of a thread.
 //!
-//! A thousand readers of one run receive the same frames. The first reader that needs a frame encodes it.
+//! A thousand readers of one run receive the same frames. The first reader that needs a frame encodes it. The only reader
+//! of a thread caches no frames.
 
 use std::collections::{HashMap, VecDeque};
+use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
@@ -68,7 +70,7 @@ impl Frames {
 impl Thread {
     /// Encodes an update.
     pub async fn encode(
-        &self,
+        self: &Arc<Self>,
         engine: &Engine,
         format: Format,
         position: Position,
@@ -78,16 +80,13 @@ impl Thread {
         let write = async || {
             // Most updates are deltas, so their text is serialized directly, without a tree of JSON values.
             if let Update::Delta { seq, number, delta } = update {
-                let fragment = Fragment::of(*seq, *number, delta);
-                // Invariant: our own types contain only strings and numbers, so they always serialize.
-                let json = serde_json::to_string(&fragment).unwrap_or_default();
-                return Ok(format.write(Some(position), fragment.name(), &json));
+                return Ok(format.delta(position, &Fragment::of(*seq, *number, delta)));
             }
             let value = Box::pin(json::update(engine, update)).await?;
             Ok(format.frame(is_placed.then_some(position), &value))
         };
-        // Updates without a position are short, so each reader encodes them.
-        if !is_placed {
+        // Updates without a position are short, so each reader encodes them. The only reader uses each frame once.
+        if !is_placed || Arc::strong_count(self) == 1 {
             return write().await;
         }
         let is_snapshot = matches!(update, Update::Snapshot { .. });
@@ -126,6 +125,29 @@ impl Format {
     /// Encodes an object as a frame, with its `type` as the event name.
     pub fn frame(self, position: Option<Position>, value: &Value) -> Bytes {
         self.write(position, value["type"].as_str().unwrap_or("message"), &value.to_string())
+    }
+
+    /// Encodes a delta of a reply as a frame.
+    fn delta(self, position: Position, delta: &Fragment<'_>) -> Bytes {
+        /// Room for a frame beside the delta's text, unless the text needs escapes.
+        const ROOM_BYTES: usize = 192;
+        let mut frame = Vec::with_capacity(ROOM_BYTES + delta.text_bytes());
+        // Writing to memory does not fail. Our own types contain only strings and numbers, so they always serialize.
+        let _ = match self {
+            Self::Sse => write!(frame, "id: {position}\nevent: {}\ndata: ", delta.name()),
+            Self::Ndjson => write!(frame, "{{\"position\":\"{position}\","),
+        };
+        let json_at = frame.len();
+        let _ = serde_json::to_writer(&mut frame, delta);
+        match self {
+            Self::Sse => frame.extend_from_slice(b"\n\n"),
+            Self::Ndjson => {
+                // The position is a member of the same object.
+                frame.remove(json_at);
+                frame.push(b'\n');
+            }
+        }
+        frame.into()
     }
 
     /// Encodes the text of a non-empty JSON object as a frame.
@@ -217,7 +239,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_many_read_is_written_once() {
+    async fn readers_of_one_thread_share_frames() {
         let engine = windlass::builder().build().await.unwrap();
         let frames = Frames::default();
         let (one, two) = (frames.of(&"t".into()), frames.of(&"t".into()));
@@ -229,7 +251,12 @@ mod tests {
         assert!(std::ptr::eq(first.as_ptr(), second.as_ptr()), "the same bytes");
         let other = two.encode(&engine, Format::Ndjson, position, &update).await.unwrap();
         assert_ne!(first, other);
-        drop((one, two));
+        assert_eq!(locked(&one.0).len(), 2, "one frame in each format");
+        drop(two);
+        let later = Position { seq: Seq(7), delta: 3 };
+        one.encode(&engine, Format::Sse, later, &update).await.unwrap();
+        assert_eq!(locked(&one.0).len(), 2, "the only reader caches no frame");
+        drop(one);
         frames.of(&"u".into());
         assert_eq!(locked(&frames.0).len(), 1, "a thread that nobody reads is forgotten");
     }

@@ -43,6 +43,14 @@ impl<'a> Fragment<'a> {
         Self { seq: seq.0, delta: number, fragment }
     }
 
+    /// Size of its text or arguments.
+    pub fn text_bytes(&self) -> usize {
+        match self.fragment {
+            Delta::Text { text, .. } | Delta::Reasoning { text, .. } => text.len(),
+            Delta::Call { arguments, .. } => arguments.len(),
+        }
+    }
+
     /// The value of `type`.
     pub fn name(&self) -> &'static str {
         match self.fragment {

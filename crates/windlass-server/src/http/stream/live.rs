@@ -228,7 +228,8 @@ impl Live {
 
     fn respond(self) -> Response {
         let format = self.format;
-        let frames = futures::stream::unfold(self, |mut live| async move {
+        // Boxed, because it moves with each frame.
+        let frames = futures::stream::unfold(Box::new(self), |mut live| async move {
             let frame = live.next().await?;
             Some((Ok::<_, Infallible>(frame), live))
         });
