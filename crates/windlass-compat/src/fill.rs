@@ -75,6 +75,6 @@ async fn fill_text(engine: &Engine, text: &mut Content, room: &mut u64) {
     *room = left;
     match engine.text(text).await {
         Ok(whole) => *text = Content::Inline(whole),
-        Err(error) => tracing::warn!(%error, "a text that is stored apart cannot be read"),
+        Err(error) => tracing::warn!(%error, "a stored text could not be read"),
     }
 }

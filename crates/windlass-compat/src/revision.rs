@@ -82,16 +82,14 @@ impl<'a> Target<'a> {
     /// Finds the open interrupt of a call. Rejects the id of any revision except the one that waits for approval.
     pub fn find(run: Option<&'a Run>, id: &str) -> Result<Self, Problem> {
         let shown = windlass_server::text::first_line(id, 160);
-        let closed = || {
-            Problem::conflict("closed", format!("call `{shown}` does not wait for an answer, or no longer"))
-        };
+        let closed = || Problem::conflict("closed", format!("call `{shown}` is not waiting for an answer"));
         let (of, key) = named(id).ok_or_else(|| Problem::not_found(format!("call `{shown}`")))?;
         let run = run.filter(|run| run.id == of && run.attempt.step == key.step).ok_or_else(closed)?;
         let Phase::Calls(line) = &run.phase else { return Err(closed()) };
         let call = line.calls.get(key.index as usize).ok_or_else(closed)?;
         let CallStatus::Asking(asked) = &call.status else { return Err(closed()) };
         if is_about_consent(&asked.kind) && outward_id(run, key, call) != id {
-            let detail = format!("call `{shown}` has changed since it was shown; nothing was answered");
+            let detail = format!("call `{shown}` has changed since it was shown; the answer was not applied");
             return Err(Problem::conflict("stale", detail).hint("read the conversation again, then decide"));
         }
         Ok(Self { asked, call })

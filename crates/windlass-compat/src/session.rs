@@ -29,9 +29,8 @@ pub async fn find(app: &Shared, caller: &Caller, name: &str) -> Result<Session, 
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
     if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_plain) {
         let shown = windlass_server::text::first_line(name, NAME_MAX);
-        return Err(Problem::invalid(format!("`session_id` is `{shown}`")).hint(format!(
-            "use 1 to {NAME_MAX} letters, digits and `-_.:`, or leave it away for a new one"
-        )));
+        return Err(Problem::invalid(format!("`session_id` is `{shown}`, which is not valid"))
+            .hint(format!("use 1 to {NAME_MAX} letters, digits and `-_.:`, or omit it for a new session")));
     }
     for thread in [ThreadId::from(name), ThreadId::from(format!("{}{name}", whose(caller)))] {
         match app.engine.thread(&thread).row().await {

@@ -96,7 +96,7 @@ impl<S: Speaker> Said<S> {
                 self.ready.extend(self.speaker.hear(&update, self.clock.now()));
             }
             Item::Heartbeat => self.ready.push_back(ALIVE.to_owned()),
-            Item::Stopping => self.breaks("the server stops; the run goes on when it is back"),
+            Item::Stopping => self.breaks("the server is shutting down; the run resumes after it restarts"),
             Item::Refused(problem) => self.breaks(&problem.detail),
         }
     }

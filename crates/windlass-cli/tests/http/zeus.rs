@@ -46,7 +46,7 @@ async fn calls_are_rejected_modified_and_run_out_of_time() {
     check(&server, "zeus", "calls_are_rejected_modified_and_run_out_of_time").await;
     let told = server.user.run(&["threads", "export"]).exits(0).out;
     assert!(told.contains("Do not retry it"), "{told}");
-    assert!(told.contains("Their reason: nobody answered in time"), "{told}");
+    assert!(told.contains("Their reason: no answer in time"), "{told}");
     assert!(told.contains("Say what you did not do"), "{told}");
 }
 
@@ -98,7 +98,7 @@ async fn steps_run_out() {
     let said = invoke(&server, &server.key(&[]), json!({"message": "go"})).await;
     let (name, data) = said.last().unwrap().clone();
     assert_eq!((name.as_str(), &data["error_code"]), ("error", &json!("ERR_MAX_TURNS")), "{said:#?}");
-    assert_eq!(data["error"], "the run has used up its steps");
+    assert_eq!(data["error"], "the run reached its step limit");
 }
 
 async fn post(server: &Server, key: &str, path: &str, body: &Value) -> Answer {

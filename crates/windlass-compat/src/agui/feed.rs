@@ -188,9 +188,9 @@ impl Live {
                 self.ready.push_back(SILENCE.to_owned());
                 Vec::new()
             }
-            Item::Stopping => {
-                self.speaker.breaks(DETACHED, "the server stops; the run goes on when it is back")
-            }
+            Item::Stopping => self
+                .speaker
+                .breaks(DETACHED, "the server is shutting down; the run resumes after it restarts"),
             Item::Refused(problem) => return Err(problem),
         };
         let is_history = said.iter().any(|said| matches!(said, Said::History(_)));

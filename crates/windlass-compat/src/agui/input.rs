@@ -87,13 +87,16 @@ impl RunInput {
         for (name, id) in [("threadId", &self.thread_id), ("runId", &self.run_id)].into_iter().chain(users) {
             if !(1..=ID_MAX_BYTES).contains(&id.len()) {
                 let shown: String = id.chars().take(40).collect();
-                let detail = format!("`{name}` is `{shown}`; an id has 1 to {ID_MAX_BYTES} bytes");
+                let detail = format!("`{name}` is `{shown}`; an id must have 1 to {ID_MAX_BYTES} bytes");
                 return Err(Problem::invalid(detail));
             }
         }
         if self.messages.len() > MESSAGES_MAX {
-            let detail = format!("{} messages; at most {MESSAGES_MAX} are read", self.messages.len());
-            return Err(Problem::invalid(detail).hint("send the newest ones; the server has the history"));
+            let detail =
+                format!("the input has {} messages; at most {MESSAGES_MAX} are allowed", self.messages.len());
+            return Err(
+                Problem::invalid(detail).hint("send only the newest ones; the server has the history")
+            );
         }
         self.mode().map(drop)
     }
@@ -103,7 +106,9 @@ impl RunInput {
         match &self.forwarded_props["mode"] {
             Value::Null => Ok(None),
             Value::String(word) => word.parse().map(Some).map_err(Problem::invalid),
-            other => Err(Problem::invalid(format!("`forwardedProps.mode` is `{other}`, which is no text"))), // tidy: JSON
+            other => {
+                Err(Problem::invalid(format!("`forwardedProps.mode` is `{other}`, which is not a string")))
+            } // tidy: JSON
         }
     }
 
@@ -150,7 +155,8 @@ impl Line {
             Value::String(text) => return Said::Text(text.clone()).read(),
             Value::Array(parts) => parts,
             other => {
-                let detail = format!("the content of message `{}` is `{other}`, which is no text", self.id);
+                let detail =
+                    format!("the content of message `{}` is `{other}`, which is not a string", self.id);
                 return Err(Problem::invalid(detail));
             }
         };
@@ -160,10 +166,10 @@ impl Line {
                 Some(text) => message.blocks.push(Block::text(text)),
                 None => {
                     let detail = format!(
-                        "message `{}` has a part of type {}, which is not read here",
+                        "message `{}` has a part of type {}, which is not supported",
                         self.id, part["type"]
                     );
-                    return Err(Problem::invalid(detail).hint("upload files over `/api/v1/files`"));
+                    return Err(Problem::invalid(detail).hint("upload files with `/api/v1/files`"));
                 }
             }
         }

@@ -71,13 +71,13 @@ impl Asked {
             InterruptKind::Approval { tool, approval, preview } => {
                 let preview = preview.as_ref().map(|preview| text(preview).to_owned());
                 let message = match open.preview.clone().or(preview) {
-                    Some(preview) => format!("may `{tool}` run?\n{preview}"),
-                    None => format!("may `{tool}` run?"),
+                    Some(preview) => format!("allow `{tool}` to run?\n{preview}"),
+                    None => format!("allow `{tool}` to run?"),
                 };
                 Self { approval: Some(approval.to_string()), ..plain("tool_call", message, leave()) }
             }
             InterruptKind::Hook { tool, reason } => {
-                plain("tool_call", format!("may `{tool}` run? {reason}"), leave())
+                plain("tool_call", format!("allow `{tool}` to run? {reason}"), leave())
             }
             InterruptKind::Question(question) => {
                 let schema = question.schema.clone().unwrap_or_else(|| {
@@ -95,22 +95,22 @@ impl Asked {
             InterruptKind::SignIn { server, url, message } => {
                 let said = match message {
                     Some(message) => format!("`{server}` asks: {message}: {url}"),
-                    None => format!("sign in at `{server}`: {url}"),
+                    None => format!("sign in to `{server}`: {url}"),
                 };
                 plain("windlass:sign_in", said, json!({}))
             }
             InterruptKind::Handoff { runner } => {
                 let schema = json!({"description": "the result of the call"});
-                plain("windlass:handoff", format!("the runner `{runner}` does this call"), schema)
+                plain("windlass:handoff", format!("the runner `{runner}` handles this call"), schema)
             }
             InterruptKind::InDoubt { tool } => {
-                let message = format!("`{tool}` was started and nobody knows whether it was done");
+                let message = format!("`{tool}` was started, and its outcome is unknown");
                 plain("windlass:in_doubt", message, doubt())
             }
             InterruptKind::Limit(limit) => {
                 let (used, figure, name) = (limit.used, limit.figure, &limit.limit);
                 let message =
-                    format!("{used} of {figure} `{name}` are used; go on with a higher figure, or stop");
+                    format!("{used} of {figure} `{name}` are used; raise the limit, or stop the run");
                 let schema =
                     json!({"type": "object", "properties": {"to": {"type": "integer"}}, "required": ["to"]});
                 Self { more: serde_json::to_value(limit).ok(), ..plain("windlass:limit", message, schema) }
@@ -124,8 +124,8 @@ fn leave() -> Value {
         "type": "object",
         "properties": {
             "approved": {"type": "boolean"},
-            "reason": {"type": "string", "description": "told to the model where it is not approved"},
-            "editedArgs": {"type": "object", "description": "the arguments to run it with, whole"},
+            "reason": {"type": "string", "description": "shown to the model if the call is not approved"},
+            "editedArgs": {"type": "object", "description": "the complete arguments to run the call with"},
         },
         "required": ["approved"],
     })
@@ -136,8 +136,8 @@ fn doubt() -> Value {
         "type": "object",
         "properties": {
             "outcome": {"enum": ["done", "retry", "failed"]},
-            "result": {"type": "string", "description": "the result, where it was done"},
-            "reason": {"type": "string", "description": "why it counts as failed"},
+            "result": {"type": "string", "description": "the result, if the call was done"},
+            "reason": {"type": "string", "description": "why the call failed"},
         },
         "required": ["outcome"],
     })
@@ -181,7 +181,7 @@ pub fn answers(
 fn approval(entry: &Resume) -> Result<Option<Digest>, Problem> {
     let Some(text) = entry.metadata["approval"].as_str() else { return Ok(None) };
     let digest = Digest::from_hex(text);
-    digest.map(Some).ok_or_else(|| Problem::invalid(format!("`approval` is `{text}`, which is no digest")))
+    digest.map(Some).ok_or_else(|| Problem::invalid(format!("`approval` is `{text}`, which is not a digest")))
 }
 
 fn answer(open: &OpenInterrupt, entry: &Resume) -> Result<Answer, Problem> {
@@ -190,7 +190,7 @@ fn answer(open: &OpenInterrupt, entry: &Resume) -> Result<Answer, Problem> {
     let is_answered = entry.status == Status::Resolved;
     let unfit = |wanted: &str| {
         let detail = format!("the answer to interrupt `{}` is `{payload}`; {wanted}", open.interrupt);
-        Err(Problem::invalid(detail).hint("its shape stands in the interrupt's `responseSchema`"))
+        Err(Problem::invalid(detail).hint("the interrupt's `responseSchema` describes the expected answer"))
     };
     match &open.kind {
         InterruptKind::InDoubt { .. } if !is_answered => Ok(Answer::Fail { reason: None }),
@@ -204,7 +204,7 @@ fn answer(open: &OpenInterrupt, entry: &Resume) -> Result<Answer, Problem> {
                 }
                 (Some(true), Value::Null) => Ok(Answer::Approve),
                 (Some(false), _) => Ok(Answer::Deny { reason: text("reason") }),
-                _ => unfit("it says whether the call is `approved`"), // tidy: JSON of any other shape
+                _ => unfit("it must say whether the call is `approved`"), // tidy: JSON of any other shape
             }
         }
         // A client with a generic "reject" button sends this for every kind of interrupt. It is a denial, not a reply.
@@ -225,7 +225,7 @@ fn answer(open: &OpenInterrupt, entry: &Resume) -> Result<Answer, Problem> {
                 values: members.get("values").filter(|values| values.is_object()).cloned(),
             },
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
-                return unfit("it is a text or an object");
+                return unfit("it must be a string or an object");
             }
         }))),
         InterruptKind::SignIn { .. } => Ok(Answer::Reply(Box::default())),
@@ -237,11 +237,11 @@ fn answer(open: &OpenInterrupt, entry: &Resume) -> Result<Answer, Problem> {
             Some("done") => Ok(Answer::Done { result: text("result").unwrap_or_default() }),
             Some("retry") => Ok(Answer::Retry),
             Some("failed") => Ok(Answer::Fail { reason: text("reason") }),
-            Some(_) | None => unfit("its `outcome` is `done`, `retry` or `failed`"),
+            Some(_) | None => unfit("its `outcome` must be `done`, `retry` or `failed`"),
         },
         InterruptKind::Limit(_) => match payload.as_u64().or(payload["to"].as_u64()) {
             Some(to) => Ok(Answer::Raise { to }),
-            None => unfit("`to` is the new figure"),
+            None => unfit("`to` must be the new limit"),
         },
     }
 }

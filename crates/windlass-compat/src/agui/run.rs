@@ -207,7 +207,7 @@ impl<'a> Exchange<'a> {
                 Some(by) if entry.status == Status::Resolved && by != self.caller.user() => {
                     let detail = format!("interrupt `{}` was closed by `{by}`", entry.interrupt_id);
                     return Err(Problem::conflict("closed", detail)
-                        .hint("come back to the thread with `GET /agui/threads/{thread}`"));
+                        .hint("reconnect to the thread with `GET /agui/threads/{thread}`"));
                 }
                 Some(_) => {}
             }
@@ -228,6 +228,6 @@ impl<'a> Exchange<'a> {
 }
 
 fn nothing_new() -> Problem {
-    Problem::invalid("the input has no message of the user, and answers nothing")
-        .hint("come back to a thread with `GET /agui/threads/{thread}`")
+    Problem::invalid("the input has no user message and no answer")
+        .hint("reconnect to a thread with `GET /agui/threads/{thread}`")
 }

@@ -115,11 +115,11 @@ impl Speaker {
             Update::Delta { seq, delta, .. } if self.began == Some(*seq) => self.reply.fragment(delta),
             Update::Snapshot { seq, parts, .. } if self.began == Some(*seq) => self.reply.snapshot(parts),
             Update::Status(ThreadStatus::Idle) if self.queued.is_some() => {
-                let why = "the run before it ended without taking the message, which still waits";
+                let why = "the previous run ended without taking the message, which is still queued";
                 self.breaks("waiting", why)
             }
             Update::Stopped { why } => {
-                self.breaks(DETACHED, &format!("the run was interrupted and goes on later: {why}"))
+                self.breaks(DETACHED, &format!("the run was interrupted and resumes later: {why}"))
             }
             Update::Delta { .. } | Update::Snapshot { .. } | Update::Progress { .. } | Update::Status(_) => {
                 Vec::new()

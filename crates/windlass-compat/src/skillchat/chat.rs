@@ -45,7 +45,7 @@ pub const LAST_RESORT: &str = "I'm here! Something went wrong on my side—pleas
 /// The same after an answer to a question. (WT-L12)
 const LAST_RESORT_RESUMED: &str = "Done. Anything else?";
 /// Result of a question that expired, as the model reads it.
-const NOBODY: &str = "nobody answered within 30 minutes";
+const NOBODY: &str = "no answer within 30 minutes";
 
 /// The body of a message.
 #[derive(Debug, Deserialize)]
@@ -118,7 +118,7 @@ pub async fn respond_to(
         let answer = Answer::Deny { reason: Some(NOBODY.to_owned()) };
         // Another client may have closed it, with the same effect.
         if let Err(error) = give(&app, &caller, &folded, &open, answer).await {
-            tracing::debug!(%error, %thread, "a question that has expired was not declined");
+            tracing::debug!(%error, %thread, "an expired question could not be declined");
         }
         return Err(expired());
     }
@@ -163,7 +163,7 @@ impl Chat {
             return Err(refused("history_too_long", words));
         }
         if self.doc_id.as_deref().is_some_and(|id| !id.is_empty()) {
-            return Err(missing().hint("leave `doc_id` away"));
+            return Err(missing().hint("omit `doc_id`"));
         }
         // Entries that are no messages are ignored, as clients of the original expect.
         let lines = history.iter().filter_map(|line| serde_json::from_value(line.clone()).ok());
@@ -220,9 +220,9 @@ fn told_of(session: &str, outcome: Outcome, last_resort: &str) -> Result<Value, 
         },
         Status::Paused => return paused(session, &outcome),
         Status::Failed => (last_resort.to_owned(), true, Some(failed(outcome)?)),
-        Status::Cancelled => return Err(refused("invalid_request", "The run was stopped.")),
+        Status::Cancelled => return Err(refused("invalid_request", "The run was cancelled.")),
         Status::Queued | Status::Running => {
-            let words = "The message waits: the run before it has not ended well. It is kept.";
+            let words = "The message is queued: the previous run did not end successfully.";
             return Err(Problem::conflict("busy", words));
         }
     };
@@ -241,7 +241,7 @@ fn told_of(session: &str, outcome: Outcome, last_resort: &str) -> Result<Value, 
 /// The run's first open question; the next one follows after its answer. (WT-H5, WT-H9)
 fn paused(session: &str, outcome: &Outcome) -> Result<Value, Problem> {
     let Some(open) = outcome.interrupts.first() else {
-        return Err(Problem::internal(format!("run `{}` waits for nothing", outcome.run)));
+        return Err(Problem::internal(format!("run `{}` waits without an interrupt", outcome.run)));
     };
     let arguments = arguments(open);
     Ok(json!({"hitl": asked(open, &arguments).payload(session), "session_id": session}))

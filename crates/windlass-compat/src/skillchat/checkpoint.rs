@@ -48,32 +48,32 @@ impl Asked<'_> {
             }
             InterruptKind::Approval { preview, .. } => {
                 let preview = preview.as_ref().map(|preview| format!("\n\n{}", text(preview)));
-                let summary = format!("May `{tool}` be called?{}", preview.unwrap_or_default());
+                let summary = format!("Allow `{tool}` to run?{}", preview.unwrap_or_default());
                 ("approval".into(), summary)
             }
             InterruptKind::Hook { reason, .. } => {
-                ("approval".into(), format!("May `{tool}` be called? {reason}"))
+                ("approval".into(), format!("Allow `{tool}` to run? {reason}"))
             }
             InterruptKind::SignIn { server, url, message } => {
                 let summary = match message {
                     Some(message) => format!("`{server}` asks: {message}\n\nOpen {url}, then approve."),
-                    None => format!("Sign in at {url} for `{server}`, then approve."),
+                    None => format!("Sign in to `{server}` at {url}, then approve."),
                 };
                 ("sign_in".into(), summary)
             }
             InterruptKind::Handoff { runner } => {
-                ("handoff".into(), format!("`{tool}` waits for a result of `{runner}`."))
+                ("handoff".into(), format!("`{tool}` is waiting for a result from `{runner}`."))
             }
             InterruptKind::InDoubt { .. } => {
                 let summary = format!(
-                    "Whether the call of `{tool}` was done is not known. Approve to run it again, cancel to go on \
-                     without it."
+                    "The outcome of the call of `{tool}` is unknown. Approve to run it again, cancel to \
+                     continue without it."
                 );
                 ("in_doubt".into(), summary)
             }
             InterruptKind::Limit(limit) => {
                 let summary =
-                    format!("{} of {} `{}` are used. Go on?", limit.used, limit.figure, limit.limit);
+                    format!("{} of {} `{}` are used. Continue?", limit.used, limit.figure, limit.limit);
                 ("limit".into(), summary)
             }
         };

@@ -22,7 +22,7 @@ pub fn expired() -> Problem {
 
 /// A feature of the tutor that this server does not have.
 pub fn missing() -> Problem {
-    Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", "this server has no such feature")
+    Problem::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", "this server does not support this feature")
 }
 
 /// Converts a problem to the dialect's shape. Other responses are unchanged.

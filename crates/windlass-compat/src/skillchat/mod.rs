@@ -35,7 +35,7 @@ const TUTORS_OWN: [(&str, &str); 11] = [
     ("/subjects", "name the subject in a message"),
     ("/courses", "name the course in a message"),
     ("/study", "read `GET /api/v1/usage` for what runs used"),
-    ("/reminders", "ask the agent to come back at a time; it has the tool `Sleep`"),
+    ("/reminders", "ask the agent to continue at a later time; it has the tool `Sleep`"),
     ("/notes", "have the agent keep notes in its files: `GET /api/v1/threads/{thread}/files`"),
     ("/gmail", "connect a mail server under `[mcp]`"),
 ];

@@ -130,7 +130,7 @@ async fn welcome(
         Ok(tokens) => Ok(Some(tokens)),
         Err(AccountError::Refused { code, detail }) => {
             Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail)
-                .hint("sign in, or come back later")
+                .hint("sign in, or try again later")
                 .retry_after(FULL_RETRY_S))
         }
         Err(error) => Err(error.into()),
@@ -222,7 +222,7 @@ pub async fn logout(
     match &identity.credential {
         Credential::Session(id) | Credential::Guest(id) => app.accounts.end_session(&identity, id).await?,
         Credential::Key { .. } => {
-            let problem = Problem::forbidden("an API key does not sign out");
+            let problem = Problem::forbidden("an API key cannot sign out");
             return Err(problem.hint("revoke it with `DELETE /api/v1/keys/{key}`"));
         }
     }

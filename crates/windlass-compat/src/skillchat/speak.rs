@@ -189,7 +189,7 @@ impl Speaker for SkillChat {
             Update::Event(recorded) => match self.turn.hear(&recorded.event) {
                 Heard::Own => self.own(&recorded.event),
                 Heard::TakenBack => {
-                    let words = "The message was taken back.";
+                    let words = "The message was withdrawn.";
                     self.says_instead(words, json!({"code": "CANCELLED", "message": words}))
                 }
                 Heard::Nothing => Vec::new(),
@@ -210,7 +210,7 @@ impl Speaker for SkillChat {
             Update::Delta { .. } | Update::Snapshot { .. } | Update::Progress { .. } => Vec::new(),
             Update::Status(ThreadStatus::Waiting) if self.turn.is_now() => self.pauses(),
             Update::Status(ThreadStatus::Waiting | ThreadStatus::Idle) if self.turn.is_queued() => {
-                let words = "The message waits: the run before it has not ended well. It is kept.";
+                let words = "The message is queued: the previous run did not end successfully.";
                 self.says_instead(words, json!({"code": "ERR_QUEUED", "message": words}))
             }
             Update::Status(
@@ -224,7 +224,7 @@ impl Speaker for SkillChat {
     }
 
     fn breaks(&self, why: &str) -> Vec<String> {
-        let words = format!("The stream ends, and the run goes on: {why}.");
+        let words = format!("The stream ended, and the run continues: {why}.");
         let error = json!({"code": "service_unavailable", "message": words});
         let done = json!({
             "message": words, "session_id": self.session, "model_fallback": true, "error": error,

@@ -90,7 +90,7 @@ impl Which {
 
 fn moment(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, Problem> {
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
-    let wrong = || Problem::invalid(format!("`{name}` is `{text}`, which is no date"));
+    let wrong = || Problem::invalid(format!("`{name}` is `{text}`, which is not a date"));
     read(text).map(Some).ok_or_else(|| wrong().hint("write it as 2026-12-31 or 2026-12-31T18:00:00Z"))
 }
 
@@ -160,7 +160,7 @@ pub async fn metrics(
     let span = which.span(windlass_server::clock::clock().now())?;
     let steps = span.to.since(span.from) / span.step_ms;
     if steps > STEPS_MAX {
-        return Err(Problem::invalid(format!("the span has {steps} steps; at most {STEPS_MAX} are told")));
+        return Err(Problem::invalid(format!("the span has {steps} steps; at most {STEPS_MAX} are allowed")));
     }
     let mut query = RunQuery {
         workspace: Some(caller.workspace().to_owned()),

@@ -252,7 +252,9 @@ pub async fn change_me(
 ) -> Result<Json<Value>, Problem> {
     caller.manages_itself()?;
     if change.role.is_some() || change.is_active.is_some() || change.email.is_some() {
-        return Err(Problem::forbidden("an administrator changes an address, a role, and who may sign in"));
+        return Err(Problem::forbidden(
+            "only an administrator can change an address, a role, or who may sign in",
+        ));
     }
     let change = MemberChange { name: change.full_name, ..MemberChange::default() };
     let member = app.accounts.change_self(&caller.0, change, None, &client).await?;
@@ -275,7 +277,9 @@ pub async fn change_password(
     caller.session()?;
     let NewPassword { current_password, new_password } = body;
     if [&current_password, &new_password].iter().any(|it| it.chars().count() < PASSWORD_MIN_CHARS) {
-        return Err(Problem::invalid(format!("a password has at least {PASSWORD_MIN_CHARS} characters")));
+        return Err(Problem::invalid(format!(
+            "a password must have at least {PASSWORD_MIN_CHARS} characters"
+        )));
     }
     let current = Some(current_password);
     match app.accounts.change_password(&caller.0, current, new_password, ApiKeys::Keep, &client).await {

@@ -68,7 +68,7 @@ impl Chat {
         }
         let users = self.messages.iter().rev().filter(|line| line.role == "user");
         let newest = users.map(Line::text).find(|text| !text.trim().is_empty());
-        newest.ok_or_else(|| Problem::bad_request("no message of the user has any content"))
+        newest.ok_or_else(|| Problem::bad_request("no user message has any content"))
     }
 }
 
@@ -180,7 +180,7 @@ pub async fn decide(
         if let Err(error) =
             app.engine.thread(&row.thread).send(Input::Note { name: REASON.into(), data }).await
         {
-            tracing::warn!(%error, call, "the reason of an approval was not kept");
+            tracing::warn!(%error, call, "the reason of an approval could not be stored");
         }
     }
     let scene = Scene { conversation: conversation.to_owned(), run: outward(&active.id, seq) };

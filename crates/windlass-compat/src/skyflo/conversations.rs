@@ -134,7 +134,7 @@ async fn place(app: &Shared, caller: &Caller, cursor: &str) -> Result<(Timestamp
         return Ok((at, ThreadId::from(id)));
     }
     let bad =
-        || Problem::bad_request("Invalid cursor").hint("use `next_cursor` of the page before, unchanged");
+        || Problem::bad_request("Invalid cursor").hint("send `next_cursor` of the previous page, unchanged");
     match look(app, caller, cursor).await?.ok_or_else(bad)? {
         Found::Thread(row) => Ok((row.view.updated_at, row.thread)),
         Found::Draft(draft) => Ok((draft.updated_at, ThreadId::from(draft.id))),
@@ -307,7 +307,7 @@ async fn end_run(app: &Shared, caller: &Caller, thread: &ThreadId) -> Result<(),
     let Some(run) = &machine.state().run else { return Ok(()) };
     // The run may have ended, or another request may have cancelled it.
     if let Err(error) = app.engine.run(&run.id).cancel(caller.user().clone()).await {
-        tracing::debug!(%error, run = %run.id, "the run was not stopped");
+        tracing::debug!(%error, run = %run.id, "the run was not cancelled");
     }
     let ended = app.engine.run(&run.id).wait();
     let within = std::time::Duration::from_secs(10);

@@ -112,7 +112,9 @@ impl Said {
                 }
             }
             Item::Heartbeat => self.ready.push_back(heartbeat(now)),
-            Item::Stopping => self.breaks(now, "the server stops; the run goes on when it is back"),
+            Item::Stopping => {
+                self.breaks(now, "the server is shutting down; the run resumes after it restarts")
+            }
             Item::Refused(problem) => self.breaks(now, &problem.detail),
         }
     }
@@ -126,7 +128,7 @@ impl Said {
         match self.app.engine.thread(&self.thread).tools_shown(recorded.seq).await {
             Ok(count) => self.speaker.offer(count),
             Err(error) => {
-                tracing::warn!(%error, thread = %self.thread, "the tools of a step are not counted")
+                tracing::warn!(%error, thread = %self.thread, "the tools of a step could not be counted")
             }
         }
     }

@@ -110,7 +110,7 @@ fn may_see(caller: &Caller, id: &str, workspace: &str, owner: &Principal) -> Res
     if caller.is_admin() || owner == caller.user() {
         return Ok(true);
     }
-    Err(Problem::forbidden(format!("conversation `{id}` is another user's")))
+    Err(Problem::forbidden(format!("conversation `{id}` belongs to another user")))
 }
 
 /// The thread to write to, with the draft that it replaces. An unused id is first claimed by a draft, so that two users
@@ -128,12 +128,14 @@ pub async fn open(app: &Shared, caller: &Caller, id: &str) -> Result<(ThreadId, 
 pub async fn create(app: &Shared, caller: &Caller, id: &str) -> Result<Draft, Problem> {
     if !is_uuid(id) {
         return Err(Problem::not_found(format!("conversation `{id}`"))
-            .hint("make it with `POST /conversations`, or choose a UUID"));
+            .hint("create it with `POST /conversations`, or choose a UUID"));
     }
     let kept = app.engine.records().list(DRAFT, Some(caller.user().as_str()), None, DRAFTS_MAX).await?;
     if kept.len() >= DRAFTS_MAX {
-        let detail = format!("there are {DRAFTS_MAX} conversations without a message already");
-        return Err(Problem::conflict("too_many", detail).hint("write in one of them, or delete some"));
+        let detail = format!("the limit of {DRAFTS_MAX} conversations without a message is reached");
+        return Err(
+            Problem::conflict("too_many", detail).hint("send a message in one of them, or delete some")
+        );
     }
     let now = windlass_server::clock::clock().now();
     let draft = Draft {
@@ -145,7 +147,7 @@ pub async fn create(app: &Shared, caller: &Caller, id: &str) -> Result<Draft, Pr
         created_at: now,
         updated_at: now,
     };
-    let taken = || Problem::conflict("taken", format!("conversation `{id}` exists already"));
+    let taken = || Problem::conflict("taken", format!("conversation `{id}` already exists"));
     match draft.put(app, Expect::Absent).await {
         Ok(()) => {}
         Err(RecordError::Conflict { .. }) => return Err(taken()),

@@ -17,8 +17,10 @@ pub async fn database(State(app): State<Shared>) -> Json<Value> {
     match app.engine.records().changes(&[]).await {
         Ok(_) => Json(json!({"status": "ok", "database": "connected"})),
         Err(error) => {
-            tracing::warn!(%error, "the store does not answer");
-            Json(json!({"status": "error", "database": "disconnected", "error": "the store does not answer"}))
+            tracing::warn!(%error, "the store does not respond");
+            Json(
+                json!({"status": "error", "database": "disconnected", "error": "the store does not respond"}),
+            )
         }
     }
 }
@@ -28,8 +30,8 @@ pub async fn mcp(State(app): State<Shared>) -> (StatusCode, Json<Value>) {
     match missing(&app).await.as_slice() {
         [] => (StatusCode::OK, Json(json!({"status": "ok", "mcp": "connected"}))),
         missing => {
-            tracing::warn!(servers = ?missing, "tool servers do not answer");
-            let error = format!("{} tool servers do not answer", missing.len());
+            tracing::warn!(servers = ?missing, "tool servers do not respond");
+            let error = format!("{} tool servers do not respond", missing.len());
             let told = json!({"status": "degraded", "mcp": "disconnected", "error": error});
             (StatusCode::SERVICE_UNAVAILABLE, Json(told))
         }

@@ -121,13 +121,13 @@ impl Speaker {
             }
             Update::Status(ThreadStatus::Waiting) => self.waits(now),
             Update::Status(ThreadStatus::Idle) if self.queued.is_some() => {
-                let why = "the run before it ended without taking the message, which still waits";
+                let why = "the previous run ended without taking the message, which is still queued";
                 vec![self.fails(now, why)]
             }
             Update::Status(ThreadStatus::Idle) => Vec::new(),
             Update::Stopped { why } => {
                 self.is_over = true;
-                vec![self.scene.error(now, &format!("the run was interrupted and goes on later: {why}"))]
+                vec![self.scene.error(now, &format!("the run was interrupted and resumes later: {why}"))]
             }
         }
     }

@@ -20,9 +20,9 @@ pub async fn list(State(app): State<Shared>, caller: Caller) -> Result<Json<Vec<
     caller.reads()?;
     let missing = missing(&app).await;
     if !missing.is_empty() {
-        let what = format!("tool servers do not answer: {}", missing.join(", "));
+        let what = format!("tool servers do not respond: {}", missing.join(", "));
         return Err(Problem::new(StatusCode::BAD_GATEWAY, "tool_server", what)
-            .hint("`/api/v1/mcp/servers` says why; `/api/v1/tools` lists all tools all the same"));
+            .hint("`/api/v1/mcp/servers` shows the reason; `/api/v1/tools` still lists all tools"));
     }
     let servers = app.servers.hub.status();
     let listed = servers.iter().flat_map(|server| &server.tools).map(|tool| (tool.name.as_str(), tool));

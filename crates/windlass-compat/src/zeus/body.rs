@@ -130,7 +130,7 @@ impl Resume {
         let llm = LlmConfig::read(taken(&mut body, "llm_config")?.unwrap_or_default())?;
         let results: Vec<CallResult> = taken(&mut body, "tool_call_results")?.unwrap_or_default();
         if results.is_empty() {
-            return Err(Problem::invalid("`tool_call_results` names no call"));
+            return Err(Problem::invalid("`tool_call_results` is empty"));
         }
         let order = taken(&mut body, "human_order")?.filter(|order: &String| !order.trim().is_empty());
         let guards = taken(&mut body, "tool_interrupt_config")?.unwrap_or_default();
@@ -145,7 +145,7 @@ pub fn taken<T: DeserializeOwned>(body: &mut Map<String, Value>, name: &str) -> 
         None | Some(Value::Null) => Ok(None),
         Some(value) => serde_json::from_value(value)
             .map(Some)
-            .map_err(|error| Problem::invalid(format!("`{name}` does not fit: {error}"))),
+            .map_err(|error| Problem::invalid(format!("`{name}` is invalid: {error}"))),
     }
 }
 
@@ -170,9 +170,9 @@ pub fn refuse(of: &str, rest: &Map<String, Value>) -> Result<(), Problem> {
     if names.is_empty() {
         return Ok(());
     }
-    let detail = format!("this server does not take {} from clients", names.join(", "));
+    let detail = format!("this server does not accept {} from clients", names.join(", "));
     Err(Problem::invalid(detail)
-        .hint("leave it away; tools and files are the configuration's, and uploads go to `/api/v1/files`"))
+        .hint("omit it; tools and files are configured on the server, and uploads go to `/api/v1/files`"))
 }
 
 /// Whether a value differs from the default.

@@ -71,12 +71,12 @@ pub async fn confirm(
                 // Other people have to approve it as well.
                 Ok(Settled::Open) => {}
                 // The call has changed, or this vote was counted already. The client decides.
-                Err(error) => tracing::debug!(%error, %interrupt, "an edited call is asked about again"),
+                Err(error) => tracing::debug!(%error, %interrupt, "an edited call requires approval again"),
             }
         }
     };
     if tokio::time::timeout(WITHIN, follow).await.is_err() {
-        tracing::debug!(%thread, "edited calls are asked about again: their tools show nothing yet");
+        tracing::debug!(%thread, "edited calls require approval again: their tools have no preview yet");
     }
     confirmed
 }

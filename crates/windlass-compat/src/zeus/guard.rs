@@ -18,19 +18,27 @@ pub async fn check(app: &Shared, caller: &Caller, session: &Session, guards: &Gu
     for (name, guard) in guards {
         let Some(tool) = tools.iter().find(|tool| tool.spec.name.as_str() == name) else { continue };
         if guard.enabled == Some(false) {
-            return Err(unmet(name, "enabled", "the tool cannot be taken out of one session")
-                .hint("have an administrator deny it by a rule"));
+            return Err(unmet(name, "enabled", "a tool cannot be disabled for one session")
+                .hint("ask an administrator to deny it with a rule"));
         }
         if !guard.requires_interrupt {
             continue;
         }
         if runs_unasked(tool) {
-            return Err(unmet(name, "requires_interrupt", "its calls change nothing and run without asking")
-                .hint("leave it away, or have an administrator add a rule that asks"));
+            return Err(unmet(
+                name,
+                "requires_interrupt",
+                "its calls change nothing and run without approval",
+            )
+            .hint("omit it, or ask an administrator to add a rule that requires approval"));
         }
         if auto_run(app, caller, session).await? != AutoRun::Ask {
-            return Err(unmet(name, "requires_interrupt", "your choice lets its calls run without asking")
-                .hint("choose `ask` with `PUT /api/v1/auto-run`"));
+            return Err(unmet(
+                name,
+                "requires_interrupt",
+                "your auto-run choice lets its calls run without approval",
+            )
+            .hint("choose `ask` with `PUT /api/v1/auto-run`"));
         }
     }
     Ok(())
@@ -38,7 +46,7 @@ pub async fn check(app: &Shared, caller: &Caller, session: &Session, guards: &Gu
 
 fn unmet(tool: &str, member: &str, why: &str) -> Problem {
     let tool = windlass_server::text::first_line(tool, 64);
-    Problem::invalid(format!("`tool_interrupt_config.{tool}.{member}` cannot be met: {why}"))
+    Problem::invalid(format!("`tool_interrupt_config.{tool}.{member}` cannot be applied: {why}"))
 }
 
 /// Whether the gate allows a tool's calls because they change nothing. (SK-A1)

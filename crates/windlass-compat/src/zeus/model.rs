@@ -74,12 +74,12 @@ impl LlmConfig {
         endpoint: &ClientEndpoint,
     ) -> Result<AgentConfig, Problem> {
         let name = self.name.as_deref().ok_or_else(|| {
-            Problem::invalid("`llm_config.modelName` is required beside `llm_config.baseUrl`")
+            Problem::invalid("`llm_config.modelName` is required with `llm_config.baseUrl`")
         })?;
         let opened = app.models.endpoints.open(caller.workspace(), caller.user(), endpoint, name);
         let model = opened.map_err(|error| {
             Problem::invalid(format!("`llm_config`: {error}"))
-                .hint("`[outbound]` says which hosts and ports may be called")
+                .hint("`[outbound]` defines which hosts and ports may be called")
         })?;
         let mut agent = choose(app, None, None)?;
         agent.models = vec![model];
@@ -95,10 +95,11 @@ impl LlmConfig {
         let Some(first) = there.first().copied() else {
             let shown = windlass_server::text::first_line(&endpoint.url, 200);
             let detail =
-                format!("`llm_config.baseUrl` is `{shown}`, which is the address of no configured model");
+                format!("`llm_config.baseUrl` is `{shown}`, which is not the address of a configured model");
             return Err(Problem::invalid(detail).hint(
-                "leave it away; or have an administrator add the endpoint as `[providers.NAME]` and its model to \
-                 `models` of `[agent]`, or let clients choose with `[server.dialect.zeus] client_endpoints`",
+                "omit it, or ask an administrator to add the endpoint as `[providers.NAME]` and its model \
+                 to `models` of `[agent]`, or to allow endpoints of clients with `[server.dialect.zeus] \
+                 client_endpoints`",
             ));
         };
         self.name.as_deref().map_or(Ok(first), |name| configured(there, name))
@@ -114,7 +115,7 @@ fn text(said: &mut Map<String, Value>, names: [&str; 2]) -> Result<Option<String
         found = match value {
             None => found,
             Some(Value::String(text)) => found.or(Some(text).filter(|text| !text.is_empty())),
-            Some(_) => return Err(Problem::invalid(format!("`llm_config.{name}` must be a text"))),
+            Some(_) => return Err(Problem::invalid(format!("`llm_config.{name}` must be a string"))),
         };
     }
     Ok(found)
@@ -137,7 +138,8 @@ fn configured<'a>(models: Vec<&'a ModelName>, name: &str) -> Result<&'a ModelNam
     found.copied().ok_or_else(|| {
         let shown = windlass_server::text::first_line(name, 64);
         Problem::invalid(format!("`llm_config.modelName` is `{shown}`, which is not configured")).hint(
-            "`GET /api/v1/models` lists those that are; an administrator adds one to `models` of `[agent]`",
+            "`GET /api/v1/models` lists the configured models; an administrator can add one to `models` of \
+             `[agent]`",
         )
     })
 }

@@ -35,7 +35,7 @@ use super::word::Scene;
 use crate::call;
 
 /// Result of a call that was not decided, as the model reads it.
-const NOBODY: &str = "nobody answered in time";
+const NOBODY: &str = "no answer in time";
 
 /// Applies the answers and streams the run.
 pub async fn resume(
@@ -53,8 +53,9 @@ pub async fn resume(
     guard::check(&app, &caller, &session, &guards).await?;
     let machine = app.engine.thread(&session.thread).folded().await?;
     let run = machine.state().run.as_ref();
-    let run = run
-        .ok_or_else(|| Problem::conflict("closed", format!("nothing waits in session `{}`", session.name)))?;
+    let run = run.ok_or_else(|| {
+        Problem::conflict("closed", format!("no call is waiting in session `{}`", session.name))
+    })?;
     let given = results.iter().map(|result| given(run, &guards, result)).collect::<Result<Vec<_>, _>>()?;
     // Queued before the answers, so that the next step reads it and not a later one.
     let ordered = match order {
@@ -99,7 +100,7 @@ fn given(run: &Run, guards: &Guards, result: &CallResult) -> Result<Given, Probl
     let tool = target.call.tool.as_str();
     if let Some(named) = result.tool_name.as_deref().filter(|named| *named != tool) {
         let named = windlass_server::text::first_line(named, 64);
-        return Err(Problem::invalid(format!("call `{id}` is of `{tool}`, and `tool_name` is `{named}`")));
+        return Err(Problem::invalid(format!("call `{id}` is for `{tool}`, but `tool_name` is `{named}`")));
     }
     guard::allows(guards, tool, result)?;
     Ok(target.given(answer(&target.asked.kind, result)?))
@@ -118,7 +119,7 @@ fn answer(kind: &InterruptKind, result: &CallResult) -> Result<Answer, Problem> 
     };
     let parameters = result.parameters.clone();
     if result.decision == Decision::Modified && parameters.is_none() {
-        return Err(Problem::invalid("the decision `modified` needs `parameters`"));
+        return Err(Problem::invalid("the decision `modified` requires `parameters`"));
     }
     Ok(Decided { is_yes, reason, parameters }.answer(kind))
 }
@@ -145,6 +146,6 @@ async fn take_back(app: &Shared, caller: &Caller, thread: &ThreadId, id: Option<
     if let Some(Some(id)) = id
         && let Err(error) = app.engine.thread(thread).queue().withdraw(&id, caller.user().clone()).await
     {
-        tracing::warn!(%error, %thread, "an instruction beside answers that did not count stays");
+        tracing::warn!(%error, %thread, "the instruction of a rejected answer could not be withdrawn");
     }
 }

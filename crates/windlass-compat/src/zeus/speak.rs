@@ -203,12 +203,12 @@ impl Speaker for Zeus {
                 Vec::new()
             }
             Update::Status(ThreadStatus::Waiting) if self.turn.is_queued() => self.is_left(
-                "the run before it waits for an answer",
-                "answer what it asks; the message is kept and read after it",
+                "the previous run is waiting for an answer",
+                "answer it first; the message is queued and read afterwards",
             ),
             Update::Status(ThreadStatus::Idle) if self.turn.is_queued() => self.is_left(
-                "the run before it ended without taking the message",
-                "the message is kept; send it with the queue of `/api/v1`, or send another one",
+                "the previous run ended without taking the message",
+                "the message is queued; send it with the queue of `/api/v1`, or send another one",
             ),
             Update::Status(
                 ThreadStatus::Waiting | ThreadStatus::Idle | ThreadStatus::Running | ThreadStatus::Sleeping,
@@ -221,8 +221,8 @@ impl Speaker for Zeus {
     }
 
     fn breaks(&self, why: &str) -> Vec<String> {
-        let details = json!({"hint": "ask for the session again in a moment; nothing recorded was lost", "retryable": true});
-        let words = format!("the stream ends, and the run goes on: {why}");
+        let details = json!({"hint": "request the session again in a moment; no recorded data was lost", "retryable": true});
+        let words = format!("the stream ended, and the run continues: {why}");
         vec![
             self.scene
                 .frame("error", json!({"error": words, "error_code": "ERR_STREAM", "details": details})),

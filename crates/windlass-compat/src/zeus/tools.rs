@@ -39,7 +39,7 @@ enum Wire {
 /// Parses `tools`.
 pub fn read(tools: Vec<Map<String, Value>>) -> Result<Vec<McpServer>, Problem> {
     if tools.len() > SERVERS_MAX {
-        let detail = format!("`tools` has {} entries; {SERVERS_MAX} are allowed", tools.len());
+        let detail = format!("`tools` has {} entries; at most {SERVERS_MAX} are allowed", tools.len());
         return Err(Problem::invalid(detail));
     }
     tools.into_iter().enumerate().map(|(index, tool)| one(&format!("tools[{index}]."), tool)).collect()
@@ -58,15 +58,18 @@ fn one(of: &str, mut tool: Map<String, Value>) -> Result<McpServer, Problem> {
     match kind.as_str() {
         "mcp" => {}
         "oauth" => {
-            let detail = format!("`{}` is `oauth`: tokens of clients are not taken here", named("type"));
+            let detail = format!("`{}` is `oauth`: tokens of clients are not accepted", named("type"));
             return Err(Problem::invalid(detail).hint(
-                "name the system's MCP server in `[mcp.NAME]` and sign in there with `windlass mcp login NAME`, or \
-                 bring it along as a tool of type `mcp` with its token as `api_key`",
+                "add the system's MCP server as `[mcp.NAME]` and sign in with `windlass mcp login NAME`, or \
+                 send a tool of type `mcp` with its token as `api_key`",
             ));
         }
         other => {
             let shown = windlass_server::text::first_line(other, 32);
-            return Err(Problem::invalid(format!("`{}` is `{shown}`; `mcp` is known", named("type"))));
+            return Err(Problem::invalid(format!(
+                "`{}` is `{shown}`; only `mcp` is supported",
+                named("type")
+            )));
         }
     }
     let required = |name: &str, found: Option<String>| {
@@ -88,7 +91,7 @@ fn one(of: &str, mut tool: Map<String, Value>) -> Result<McpServer, Problem> {
     let too_long = headers.iter().any(|(name, value)| name.len() + value.len() > HEADER_MAX_BYTES);
     if headers.len() > HEADERS_MAX || too_long {
         let detail = format!(
-            "`{}` are more than {HEADERS_MAX} or longer than {HEADER_MAX_BYTES} bytes",
+            "`{}` has more than {HEADERS_MAX} headers, or one longer than {HEADER_MAX_BYTES} bytes",
             named("headers")
         );
         return Err(Problem::invalid(detail));
@@ -103,7 +106,7 @@ fn one(of: &str, mut tool: Map<String, Value>) -> Result<McpServer, Problem> {
     let server = McpServer { secrets, ..McpServer::new(&name, transport) };
     server.check().map_err(|error| {
         // The error contains no header value.
-        Problem::invalid(format!("`{}` makes no server: {error}", of.trim_end_matches('.')))
+        Problem::invalid(format!("`{}` is not a valid server: {error}", of.trim_end_matches('.')))
     })?;
     Ok(server)
 }
@@ -114,7 +117,7 @@ pub async fn reached(app: &Shared, caller: &Caller, servers: Vec<McpServer>) -> 
         return Ok(RunTools::Usual);
     }
     let Some(_place) = app.limits.limiter.reaching.try_take(caller.user().as_str()) else {
-        let detail = "two requests of yours are reaching the servers of their `tools` already";
+        let detail = "you already have two requests that are connecting to servers of `tools`";
         return Err(Problem::new(http::StatusCode::TOO_MANY_REQUESTS, "busy", detail).retry_after(5));
     };
     let own = app.engine.tools().list().into_iter().map(|tool| tool.spec.name.to_string());
@@ -129,10 +132,11 @@ pub async fn reached(app: &Shared, caller: &Caller, servers: Vec<McpServer>) -> 
         if !is_ready {
             // The exact reason would reveal the internal network to the client.
             let what = format!(
-                "the server `{name}` of `tools` does not answer within {WITHIN_MS} ms, or lets nobody in"
+                "the server `{name}` of `tools` did not respond within {WITHIN_MS} ms, or rejected the \
+                 credential"
             );
             return Err(Problem::new(http::StatusCode::BAD_GATEWAY, "tool_server", what).hint(
-                "check `base_url`, `api_key` and `headers`; what may be called stands in `[outbound]`",
+                "check `base_url`, `api_key` and `headers`; `[outbound]` defines which hosts may be called",
             ));
         }
     }
