@@ -18,13 +18,13 @@ pub enum AccountError {
     #[error("the current password is wrong")]
     WrongPassword,
     /// Too many attempts in a short time.
-    #[error("too many attempts; the next one is taken in {retry_after_s} s")]
+    #[error("too many attempts; try again in {retry_after_s} s")]
     TooMany {
         /// Seconds until the next attempt is accepted.
         retry_after_s: u64,
     },
     /// Too many password checks are in progress.
-    #[error("too many people are signing in at this moment")]
+    #[error("too many sign-ins are in progress")]
     Busy,
     /// The input is invalid.
     #[error("{0}")]
@@ -33,13 +33,13 @@ pub enum AccountError {
     #[error("{0}")]
     Forbidden(String),
     /// Another account was registered first.
-    #[error("another account was registered first; an administrator can invite you")]
+    #[error("another account was registered first; ask an administrator for an invitation")]
     NotFirst,
     /// The one-time link was used, has expired, was revoked, or never existed.
-    #[error("the link is not valid: it was used, has expired, or was taken back")]
+    #[error("the link is invalid: it was used, has expired, or was revoked")]
     Link,
     /// Another account has the email address.
-    #[error("the address `{email}` belongs to an account")]
+    #[error("the address `{email}` already belongs to an account")]
     Taken {
         /// The address.
         email: String,
@@ -56,7 +56,7 @@ pub enum AccountError {
     #[error("{0} does not exist")]
     Missing(String),
     /// A concurrent change conflicts with the operation.
-    #[error("{what} was changed by somebody else")]
+    #[error("{what} was changed by another request")]
     Changed {
         /// The object that was changed.
         what: String,

@@ -106,10 +106,10 @@ impl Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     /// The request has no credential.
-    #[error("the request carries no credential")]
+    #[error("the request has no credential")]
     Nothing,
     /// The credential never existed or was revoked.
-    #[error("the credential is not valid")]
+    #[error("the credential is invalid")]
     Invalid,
     #[error("the credential has expired")]
     Expired,

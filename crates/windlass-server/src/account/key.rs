@@ -87,13 +87,14 @@ impl Accounts {
         draft.user = identity.user.clone();
         let keys = self.keys(&identity.user).await?;
         if keys.len() >= KEYS_MAX {
-            let detail = format!("there are {KEYS_MAX} keys; revoke one first");
+            let detail = format!("the limit of {KEYS_MAX} keys is reached; revoke one first");
             return Err(AccountError::Refused { code: "too_many", detail });
         }
         if let Credential::Key { id, scopes } = &identity.credential {
             let wider = draft.scopes.is_empty() || draft.scopes.iter().any(|scope| !identity.has(*scope));
             if !scopes.is_empty() && wider {
-                let why = "a key makes no key that covers more than itself; name scopes that it has";
+                let why = "an API key cannot create a key with more scopes than its own; choose from its \
+                    scopes";
                 return Err(AccountError::Forbidden(why.into()));
             }
             let end = keys.iter().find(|key| key.id == *id).and_then(|key| key.expires_at);
@@ -101,7 +102,7 @@ impl Accounts {
             draft.expires_at = [draft.expires_at, end].into_iter().flatten().min();
         }
         if draft.expires_at.is_some_and(|end| end <= self.clock.now()) {
-            return Err(AccountError::Invalid("`expires_at` is over already".into()));
+            return Err(AccountError::Invalid("`expires_at` is in the past".into()));
         }
         for _ in 0..TRIES {
             let stands = self.credential_stands(identity).await?;

@@ -88,11 +88,13 @@ impl Accounts {
         seconds: u64,
     ) -> Result<(Link, String), AccountError> {
         if !(60..=LINK_MAX_S).contains(&seconds) {
-            let why = format!("a link counts for 60 to {LINK_MAX_S} seconds; {seconds} was asked for");
+            let why = format!(
+                "a link must be valid for 60 to {LINK_MAX_S} seconds; the request asks for {seconds}"
+            );
             return Err(AccountError::Invalid(why));
         }
         if self.links(workspace).await?.len() >= LINKS_MAX {
-            let detail = format!("the workspace has {LINKS_MAX} open links; take some back first");
+            let detail = format!("the workspace has {LINKS_MAX} open links; revoke some first");
             return Err(AccountError::Refused { code: "too_many", detail });
         }
         let (link, token) = self.draw_link(maker, workspace, used_for, seconds);

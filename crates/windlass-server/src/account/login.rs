@@ -83,7 +83,7 @@ impl Accounts {
         let email = fold_email(email).unwrap_or_else(|_| email.trim().to_lowercase());
         if password.len() > *password::LENGTH.end() {
             // No account can have this password, so it does not count as an attempt.
-            let why = format!("a password has at most {} bytes", password::LENGTH.end());
+            let why = format!("a password must have at most {} bytes", password::LENGTH.end());
             return Err(AccountError::Invalid(why));
         }
         let user = self.by_email(email.get(..254).unwrap_or(&email)).await?;
@@ -266,7 +266,7 @@ impl Accounts {
     ) -> Result<Admission, AccountError> {
         let Some(token) = &draft.invite else {
             if !self.is_registered().await? {
-                let why = "the first account is registered with the link that the server printed";
+                let why = "register the first account with the link that the server printed";
                 return Err(AccountError::Forbidden(why.into()));
             }
             return match registration {
@@ -274,9 +274,9 @@ impl Accounts {
                     let workspace = DEFAULT_WORKSPACE.to_owned();
                     Ok(Admission { workspace, role: Role::Member, vouched: false, used: None })
                 }
-                Registration::Invite => {
-                    Err(AccountError::Forbidden("registering needs an invitation of an administrator".into()))
-                }
+                Registration::Invite => Err(AccountError::Forbidden(
+                    "registration requires an invitation from an administrator".into(),
+                )),
                 Registration::Closed => Err(closed()),
             };
         };
@@ -337,8 +337,8 @@ impl Accounts {
         if session.is_some_and(|session| now.since(session.created_at) <= FRESH_MS) {
             return Ok(());
         }
-        let detail = "an account without a password gets a password, an API key or another address within 5 minutes of \
-             signing in";
+        let detail = "an account without a password can get a password, an API key or another address only \
+            within 5 minutes of signing in; sign in again";
         Err(AccountError::Refused { code: "sign_in_again", detail: detail.into() })
     }
 
@@ -363,7 +363,7 @@ impl Accounts {
 }
 
 fn closed() -> AccountError {
-    AccountError::Forbidden("nobody can register here; an administrator adds accounts".into())
+    AccountError::Forbidden("registration is closed; ask an administrator for an account".into())
 }
 
 /// Maps conflicts at registration: the address was taken, or the invitation was used, since it was checked.

@@ -268,9 +268,9 @@ impl Accounts {
             .map_err(|error| misconfigured(provider, &error))?
             .set_pkce_verifier(PkceCodeVerifier::new(flow.verifier.clone()));
         let answer = exchange.request_async(&send).await;
-        let answer = answer.map_err(|error| failed(provider, "did not take the code", &error))?;
+        let answer = answer.map_err(|error| failed(provider, "rejected the authorization code", &error))?;
         let token = answer.id_token().ok_or_else(|| {
-            AccountError::Provider(format!("the provider `{}` did not say who signed in", provider.name))
+            AccountError::Provider(format!("the provider `{}` returned no ID token", provider.name))
         })?;
         let nonce = Nonce::new(flow.nonce.clone());
         let found = match verified(provider, &described, token, &nonce) {
@@ -280,7 +280,7 @@ impl Accounts {
             }
             found => found,
         };
-        found.map_err(|error| failed(provider, "sent an identity that does not hold", &error))
+        found.map_err(|error| failed(provider, "returned an invalid ID token", &error))
     }
 
     /// Finds the account of a person, or creates one if the configuration allows it. Returns the changes to write, and
@@ -328,14 +328,14 @@ impl Accounts {
 
     fn newcomer(&self, provider: &Provider, person: &Person) -> Result<User, AccountError> {
         let Some(role) = provider.role else {
-            let why = "nobody has given you an account here; ask an administrator for one";
+            let why = "you have no account on this server; ask an administrator for one";
             return Err(AccountError::Forbidden(why.into()));
         };
         let domain =
             person.email.as_deref().and_then(|email| email.split_once('@')).map(|(_, domain)| domain);
         let listed = |listed: &String| domain.is_some_and(|domain| listed.eq_ignore_ascii_case(domain));
         if !provider.domains.is_empty() && !provider.domains.iter().any(listed) {
-            let why = "accounts here are for people with a verified address of certain domains; yours is not";
+            let why = "accounts on this server require a verified address of an allowed domain; yours is not";
             return Err(AccountError::Forbidden(why.into()));
         }
         Ok(User {
@@ -357,7 +357,7 @@ impl Accounts {
 
 /// The error for a redirect that does not match a sign-in of this browser.
 fn foreign() -> AccountError {
-    let why = "this sign-in was not begun in this browser, or took too long; begin it again";
+    let why = "this sign-in was started in another browser, or has expired; start it again";
     AccountError::Forbidden(why.into())
 }
 
@@ -394,7 +394,7 @@ fn verified(
 }
 
 fn misconfigured(provider: &Provider, error: &dyn std::error::Error) -> AccountError {
-    failed(provider, "is not set up as it should be", error)
+    failed(provider, "is not configured correctly", error)
 }
 
 /// Logs a provider's failure and returns a generic message. The details may describe our internal network.
@@ -405,7 +405,7 @@ fn failed(provider: &Provider, what: &str, error: &dyn std::error::Error) -> Acc
         causes.push(cause.to_string());
         inner = cause.source();
     }
-    tracing::warn!(provider = provider.name, why = causes.join(": "), "a sign-in by a provider failed");
+    tracing::warn!(provider = provider.name, why = causes.join(": "), "signing in with a provider failed");
     AccountError::Provider(format!("the provider `{}` {what}", provider.name))
 }
 

@@ -241,7 +241,7 @@ mod tests {
     use crate::account::login::trial::Trial;
 
     const ELSEWHERE: Client = Client { from: None, agent: None };
-    const INVALID: &str = "the credential is not valid";
+    const INVALID: &str = "the credential is invalid";
 
     #[tokio::test]
     async fn a_user_has_so_many_sessions_and_no_more() {

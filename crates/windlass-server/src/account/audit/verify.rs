@@ -24,16 +24,14 @@ pub enum Flaw {
     #[error("the file cannot be read: {0}")]
     Io(#[from] io::Error),
     /// A line is not a valid entry.
-    #[error("line {line} is no entry of an audit log: {why}")]
+    #[error("line {line} is not an entry of an audit log: {why}")]
     Foreign {
         /// Line number, from 1.
         line: u64,
         why: String,
     },
     /// Entries before this line are missing, reordered or inserted.
-    #[error(
-        "line {line} has the entry {found} where {expected} belongs: entries were removed, moved or put in"
-    )]
+    #[error("line {line} has entry {found} instead of {expected}: entries were removed, moved or inserted")]
     Order {
         /// Line number.
         line: u64,
@@ -43,13 +41,13 @@ pub enum Flaw {
         found: u64,
     },
     /// The entry does not follow the entry before it.
-    #[error("line {line} does not follow from the line before: an entry was changed, moved or put in")]
+    #[error("line {line} does not follow from the previous line: an entry was changed, moved or inserted")]
     Chain {
         /// Line number.
         line: u64,
     },
     /// The entry was changed after it was written.
-    #[error("line {line}, the entry {seq}, was changed after it was written")]
+    #[error("line {line}, entry {seq}, was changed after it was written")]
     Changed {
         /// Line number.
         line: u64,
@@ -57,15 +55,13 @@ pub enum Flaw {
         seq: u64,
     },
     /// The last line is missing.
-    #[error("the log ends at the entry {seq} without its last line: its end was cut off")]
+    #[error("the log ends at entry {seq} without its last line: its end was cut off")]
     Cut {
         /// Position of the last entry.
         seq: u64,
     },
     /// The end differs from the noted one.
-    #[error(
-        "the log ends with the hash {found} and not with {expected}: its end was cut off or written anew"
-    )]
+    #[error("the log ends with the hash {found} instead of {expected}: its end was cut off or rewritten")]
     OtherEnd {
         /// The noted hash.
         expected: String,
@@ -82,7 +78,7 @@ pub fn verify(file: impl BufRead, noted: Option<&str>) -> Result<Head, Flaw> {
         let text = text?;
         let foreign = |why: String| Flaw::Foreign { line, why };
         if trailer.is_some() {
-            return Err(foreign("it stands after the last line".into()));
+            return Err(foreign("it follows the last line".into()));
         }
         if text.starts_with("{\"head\":") {
             let Trailer { head } = serde_json::from_str(&text).map_err(|error| foreign(error.to_string()))?;
@@ -160,20 +156,20 @@ mod tests {
     fn what_was_done_to_an_export_is_found() {
         check("whole up to 4", |_| {});
         assert_eq!(verdict(&export(0), None), "whole up to 0");
-        check("line 2, the entry 2, was changed after it was written", |lines| {
+        check("line 2, entry 2, was changed after it was written", |lines| {
             lines[1] = lines[1].replace("a@example.com", "b@example.com");
         });
-        check("line 2, the entry 2, was changed after it was written", |lines| {
+        check("line 2, entry 2, was changed after it was written", |lines| {
             lines[1] = lines[1].replace("\"n\":2", "\"n\":1,\"n\":2");
         });
-        let order = "has the entry 3 where 2 belongs: entries were removed, moved or put in";
+        let order = "has entry 3 instead of 2: entries were removed, moved or inserted";
         check(&format!("line 2 {order}"), |lines| drop(lines.remove(1)));
         check(&format!("line 2 {order}"), |lines| lines.swap(1, 2));
-        check("line 3 has the entry 2 where 3 belongs: entries were removed, moved or put in", |lines| {
+        check("line 3 has entry 2 instead of 3: entries were removed, moved or inserted", |lines| {
             lines.insert(2, lines[1].clone());
         });
         check(
-            "line 3 does not follow from the line before: an entry was changed, moved or put in",
+            "line 3 does not follow from the previous line: an entry was changed, moved or inserted",
             |lines| {
                 // An entry that is rewritten with a matching hash breaks the chain after it.
                 let mut entry: Entry = serde_json::from_str(&lines[1]).unwrap();
@@ -182,10 +178,10 @@ mod tests {
                 lines[1] = entry.line();
             },
         );
-        check("the log ends at the entry 3 without its last line: its end was cut off", |lines| {
+        check("the log ends at entry 3 without its last line: its end was cut off", |lines| {
             lines.truncate(3);
         });
-        check("line 6 is no entry of an audit log: it stands after the last line", |lines| {
+        check("line 6 is not an entry of an audit log: it follows the last line", |lines| {
             lines.push(lines[0].clone());
         });
     }

@@ -27,7 +27,7 @@ impl Accounts {
         let now = self.clock.monotonic_ms();
         let kept = known.described().get(&provider.issuer).cloned();
         if let Some((at, described)) = kept.filter(|(at, _)| age == Age::Some && now - at < FRESH_MS) {
-            tracing::trace!(issuer = provider.issuer, at, "a provider is known");
+            tracing::trace!(issuer = provider.issuer, at, "using the cached metadata of a provider");
             return Ok(described);
         }
         let asked = known.silent().get(&provider.issuer).copied();

@@ -19,14 +19,14 @@ const ANSWER_MAX_BYTES: usize = 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The request would be unencrypted, or a remote provider's metadata points to this machine.
-    #[error("`{0}` is not https, or on this machine while the provider is not")]
+    #[error("`{0}` does not use https, or is on this machine although the provider is not")]
     Clear(String),
     #[error("the request failed")]
     Request(#[from] reqwest::Error),
-    #[error("the answer is larger than {ANSWER_MAX_BYTES} bytes")]
+    #[error("the response is larger than {ANSWER_MAX_BYTES} bytes")]
     TooLarge,
     /// The response is not valid HTTP.
-    #[error("the answer cannot be read")]
+    #[error("the response is not valid HTTP")]
     Answer(#[from] http::Error),
 }
 
@@ -65,7 +65,7 @@ impl Resolve for Elsewhere {
             let all = tokio::net::lookup_host((name.as_str(), 0)).await?;
             let found: Vec<SocketAddr> = all.filter(|address| !is_own(address.ip())).collect();
             if found.is_empty() {
-                return Err(format!("`{}` is on this machine, and the provider is not", name.as_str()).into());
+                return Err(format!("`{}` is on this machine, but the provider is not", name.as_str()).into());
             }
             let found: Addrs = Box::new(found.into_iter());
             Ok(found)
@@ -155,7 +155,7 @@ mod tests {
         let found = Elsewhere.resolve("localhost".parse().unwrap()).await;
         assert_eq!(
             found.map(|_| ()).unwrap_err().to_string(),
-            "`localhost` is on this machine, and the provider is not"
+            "`localhost` is on this machine, but the provider is not"
         );
     }
 }

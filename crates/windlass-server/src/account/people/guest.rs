@@ -91,7 +91,7 @@ impl Accounts {
             };
             return Ok(put(PLACE, &key, user.id.as_str(), &place, expected));
         }
-        let detail = format!("{GUESTS_MAX} guests are here, which is as many as there may be");
+        let detail = format!("the limit of {GUESTS_MAX} guests is reached");
         Err(AccountError::Refused { code: "too_many_guests", detail })
     }
 

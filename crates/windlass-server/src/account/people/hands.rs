@@ -60,8 +60,7 @@ impl Accounts {
             return Err(AccountError::Refused { code: "local_account", detail: foreign_local() });
         }
         if !member.user.active || member.user.email.is_none() {
-            let detail =
-                format!("`{id}` has no address or is deactivated, so there is no password to choose");
+            let detail = format!("`{id}` has no address or is deactivated, so its password cannot be reset");
             return Err(AccountError::Refused { code: "no_password", detail });
         }
         self.make_link(maker, workspace, LinkUse::Reset { user: id.clone() }, DAY_S).await

@@ -244,7 +244,9 @@ impl Accounts {
 /// The error for a change of the local account: with its address or password, another user could act as the terminal's
 /// user.
 pub(in crate::account) fn foreign_local() -> String {
-    format!("`{LOCAL}` is whoever uses this machine's terminal, who alone changes its address and password")
+    format!(
+        "`{LOCAL}` is the user of this machine's terminal; only that user can change its address and password"
+    )
 }
 
 fn is_admin(user: &User) -> bool {
@@ -266,12 +268,12 @@ fn check(identity: &Identity, before: &User, after: &User, team: &[Arc<User>]) -
         return Ok(());
     }
     if before.id == identity.user {
-        let detail = "nobody changes their own role or deactivates themselves; another administrator does";
+        let detail = "you cannot change your own role or deactivate yourself; ask another administrator";
         return refused("own_account", detail.into());
     }
     if before.id.as_str() == LOCAL {
         let detail =
-            format!("`{LOCAL}` is whoever uses this machine's terminal, and always an administrator");
+            format!("`{LOCAL}` is the user of this machine's terminal, and is always an administrator");
         return refused("local_account", detail);
     }
     let another = team.iter().any(|user| user.id != before.id && is_admin(user));

@@ -137,14 +137,14 @@ pub fn fold_email(email: &str) -> Result<String, AccountError> {
         return Ok(email);
     }
     let shown = crate::text::first_line(&email, 80);
-    Err(AccountError::Invalid(format!("`{shown}` is no e-mail address")))
+    Err(AccountError::Invalid(format!("`{shown}` is not an email address")))
 }
 
 /// Trims and validates a display name.
 pub fn check_name(name: &str) -> Result<String, AccountError> {
     let name = name.trim();
     if name.chars().count() > NAME_MAX_CHARS || name.chars().any(char::is_control) {
-        let why = format!("a name has at most {NAME_MAX_CHARS} characters, all on one line");
+        let why = format!("a name must have at most {NAME_MAX_CHARS} characters, all on one line");
         return Err(AccountError::Invalid(why));
     }
     Ok(name.to_owned())

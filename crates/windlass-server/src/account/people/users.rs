@@ -23,7 +23,8 @@ impl Accounts {
     ) -> Result<[u64; N], StoreError> {
         let changes = self.records.changes(&kinds).await?;
         changes.try_into().map_err(|changes: Vec<u64>| {
-            let why = format!("the store named {} changes of {N} kinds; this is a defect", changes.len());
+            let why =
+                format!("the store returned {} change counters for {N} kinds; this is a bug", changes.len());
             StoreError::Unavailable { why }
         })
     }

@@ -29,12 +29,12 @@ impl Accounts {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
         if name.is_empty() || name.len() > NAME_MAX_BYTES || !name.bytes().all(plain) {
             let why = format!(
-                "`{name}` is no name of a workspace: 1 to {NAME_MAX_BYTES} of the letters a to z, digits, `-` and `_`"
+                "`{name}` is not a valid workspace name; use 1 to {NAME_MAX_BYTES} of a-z, 0-9, `-` and `_`"
             );
             return Err(AccountError::Invalid(why));
         }
         let exists = || {
-            let detail = format!("there is a workspace `{name}`");
+            let detail = format!("workspace `{name}` already exists");
             AccountError::Refused { code: "exists", detail }
         };
         if name == DEFAULT_WORKSPACE {

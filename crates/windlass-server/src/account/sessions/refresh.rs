@@ -184,7 +184,7 @@ impl Accounts {
     /// receive only an access token at sign-in. An access token that is stolen later cannot obtain one.
     pub async fn issue_refresh(&self, identity: &Identity, id: &str) -> Result<String, AccountError> {
         let refused = || {
-            let why = "a refresh token is given once, within a minute of signing in; sign in again";
+            let why = "a refresh token is issued once, within a minute of signing in; sign in again";
             AccountError::Forbidden(why.into())
         };
         let missing = || AccountError::Missing(format!("session `{id}`"));
@@ -239,7 +239,7 @@ mod tests {
         trial.accounts.refresh_session(token, &ELSEWHERE).await.map_err(|error| error.to_string())
     }
 
-    const INVALID: &str = "the credential is not valid";
+    const INVALID: &str = "the credential is invalid";
 
     // rows: SK-P8
     #[tokio::test]
@@ -333,7 +333,7 @@ mod tests {
         }
         trial.clock.advance_ms(1_000);
         let refused = refreshed(&trial, &tokens.refresh).await.err().unwrap();
-        assert_eq!(refused, "too many attempts; the next one is taken in 59 s");
+        assert_eq!(refused, "too many attempts; try again in 59 s");
         trial.clock.advance_ms(59_000);
         assert!(refreshed(&trial, &tokens.refresh).await.is_ok());
     }
@@ -348,7 +348,7 @@ mod tests {
             trial.accounts.issue_refresh(&who, &id).await.map_err(|error| error.to_string())
         };
         let refused =
-            Err("a refresh token is given once, within a minute of signing in; sign in again".to_owned());
+            Err("a refresh token is issued once, within a minute of signing in; sign in again".to_owned());
         let login = || {
             let email = user.email.as_deref().unwrap();
             trial.accounts.login(email, PASSWORD.into(), &ELSEWHERE, FirstRefresh::OnRequest)

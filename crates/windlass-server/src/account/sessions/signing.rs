@@ -56,7 +56,7 @@ impl Accounts {
                 return Ok(signer);
             }
             // A restored store has another vault. All clients then need new tokens.
-            tracing::warn!("the key that signs tokens cannot be opened by this vault; a new one is drawn");
+            tracing::warn!("this vault cannot decrypt the key that signs tokens; creating a new one");
             self.draw_key(Expect::Version(version)).await?;
         }
         Err(StoreError::Corrupt { why: "the key that signs tokens cannot be read".into() })
