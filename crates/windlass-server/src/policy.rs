@@ -97,7 +97,8 @@ impl PolicyText {
             Some(problem) => {
                 let trouble = Trouble::usage(problem.brief(&path));
                 let trouble = problem.hint.iter().cloned().fold(trouble, Trouble::hint);
-                Err(trouble.hint(format!("`windlass policy check {}` shows all of them", quoted(&path))))
+                Err(trouble
+                    .hint(format!("run `windlass policy check {}` to list all problems", quoted(&path))))
             }
         }
     }
@@ -162,7 +163,7 @@ mod tests {
             let trouble = rules.unwrap_err();
             let (message, hints) = trouble.parts();
             assert!(message.starts_with("some/windlass.policy.toml:5:1: the list is empty"), "{message}");
-            assert_eq!(hints, ["`windlass policy check some/windlass.policy.toml` shows all of them"]);
+            assert_eq!(hints, ["run `windlass policy check some/windlass.policy.toml` to list all problems"]);
         }
         assert!(
             parse("[[rule]]\nverdict = 'deny'\nuntil = 2020-01-01\n").whole().is_ok(),

@@ -100,7 +100,7 @@ fn a_wrong_key_is_named_with_the_likely_one() {
         ),
         (
             "enabled = true\nread = ['data']",
-            "`tools.bash.read` names `data`; write a path that begins with `/` or `~/`",
+            "`tools.bash.read` has the path `data`; write a path that begins with `/` or `~/`",
         ),
     ] {
         user.configure(&format!("[tools.bash]\n{text}\n"));

@@ -162,7 +162,7 @@ fn tools_budgets_and_limits_are_set_in_the_configuration() {
     assert!(said.err.contains("`ERR_CONFIG`"), "{said:#?}");
     user.configure("[[budget]]\nper = 'run'\nunit = 'steps'\ncap = 0.5\n");
     let said = user.run(&["run", "go"]).exits(2);
-    assert!(said.err.contains("a budget of steps takes a whole number"), "{said:#?}");
+    assert!(said.err.contains("a budget in steps must be a whole number"), "{said:#?}");
 }
 
 /// Copies the only thread of a store, which waits, ten thousand times. As in the store, a thread is inserted idle.

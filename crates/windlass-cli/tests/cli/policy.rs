@@ -211,7 +211,7 @@ fn a_policy_that_cannot_be_read_stops_everything() {
     put(&user, "windlass.policy.toml", "[[rule]]\nverdict = 'deny'\ntool = 'Write'\n");
     let said = user.run(&["run", "--yes", TASK]).exits(2);
     let wanted = "error: ./windlass.policy.toml:3:1: unknown key `tool`\nhint: did you mean `tools`?\n\
-                  hint: `windlass policy check ./windlass.policy.toml` shows all of them\n";
+                  hint: run `windlass policy check ./windlass.policy.toml` to list all problems\n";
     assert!(said.err.ends_with(wanted), "{said:#?}");
     std::fs::remove_file(user.folder().join("windlass.policy.toml")).unwrap();
     users_policy(&user, "[[rule]]\nverdict = 'deny'\nquorum = 2\n");

@@ -41,7 +41,8 @@ impl TryFrom<String> for Part {
             Some(("settings", name)) if !name.is_empty() => Ok(Self::Setting(name.to_owned())),
             Some(("credentials", name)) if !name.is_empty() => Ok(Self::Credential(name.to_owned())),
             Some(_) | None => Err(format!(
-                "`{text}` is none of `credentials_ref`, `settings.<name>` and `credentials.<name>`"
+                "`{text}` is not supported; write `credentials_ref`, `settings.<name>` or \
+                 `credentials.<name>`"
             )),
         }
     }
@@ -77,6 +78,6 @@ mod tests {
         let wrong = toml::from_str::<BTreeMap<String, ConnectedFile>>(
             "[a]\nserver = 'b'\narguments = { c = 'literal' }",
         );
-        assert!(wrong.unwrap_err().to_string().contains("`literal` is none of"));
+        assert!(wrong.unwrap_err().to_string().contains("`literal` is not supported"));
     }
 }

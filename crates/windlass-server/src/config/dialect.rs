@@ -133,7 +133,7 @@ impl DialectsFile {
                 Err(Trouble::usage(format!(
                     "`[server.dialect.zeus] max_steps` is {steps}; it must be {least} to {most}"
                 ))
-                .hint("Zeus itself allows 999; leave the key away for the agent's own limit"))
+                .hint("Zeus itself allows 999; remove the key to use the agent's own limit"))
             }
             None => Ok(()),
         }

@@ -158,7 +158,9 @@ impl<'de> Deserialize<'de> for ReasoningWord {
                 "medium" => Reasoning::Effort(Effort::Medium),
                 "high" => Reasoning::Effort(Effort::High),
                 other => {
-                    return Err(serde::de::Error::custom(format!("`{other}` is no reasoning; {wanted}")));
+                    return Err(serde::de::Error::custom(format!(
+                        "`{other}` is not a reasoning setting; {wanted}"
+                    )));
                 }
             },
         }))
@@ -210,19 +212,19 @@ impl ConfigFile {
             for (header, value) in &provider.headers {
                 if value.is_literal() && names_a_secret(header) {
                     let key = format!("providers.{name}.headers.{header}");
-                    return Err(at(key, "must not stand in a file as it is")
-                        .hint("write `env:NAME` or `file:PATH`, which say where the secret is"));
+                    return Err(at(key, "must not contain a literal secret")
+                        .hint("write `env:NAME` or `file:PATH` to refer to the secret"));
                 }
             }
         }
         for (name, server) in &self.mcp {
             if let Some(key) = server.open_secret() {
-                return Err(at(format!("mcp.{name}.{key}"), "must not stand in a file as it is")
-                    .hint("write `env:NAME` or `file:PATH`, which say where the secret is"));
+                return Err(at(format!("mcp.{name}.{key}"), "must not contain a literal secret")
+                    .hint("write `env:NAME` or `file:PATH` to refer to the secret"));
             }
         }
         if self.agent.models.as_ref().is_some_and(Vec::is_empty) {
-            return Err(at("agent.models".into(), "is empty").hint("name a model as `provider/model`"));
+            return Err(at("agent.models".into(), "is empty").hint("add a model as `provider/model`"));
         }
         Ok(())
     }

@@ -109,7 +109,7 @@ impl TryFrom<BudgetText> for BudgetFile {
         let BudgetText { per, unit, window, cap, approvers } = text;
         let whole = |what: &str| {
             let number = cap.as_integer().and_then(|number| u64::try_from(number).ok());
-            number.ok_or_else(|| format!("`cap = {cap}`: a budget of {what} takes a whole number"))
+            number.ok_or_else(|| format!("`cap = {cap}`: a budget in {what} must be a whole number"))
         };
         let cap = match unit {
             Unit::Usd => Dollars::try_from(&cap).map_err(|wanted| format!("`cap = {cap}`; {wanted}"))?.0,

@@ -222,8 +222,8 @@ impl McpFile {
                 }
             }
             (Some(_), Some(_)) | (None, None) => {
-                return Err(Trouble::usage(format!("`mcp.{name}` needs either `command` or `url`"))
-                    .hint("`command` starts a program; `url` names a server that runs elsewhere"));
+                return Err(Trouble::usage(format!("`mcp.{name}` requires either `command` or `url`"))
+                    .hint("`command` starts a program; `url` connects to a remote server"));
             }
         };
         let mut server = McpServer::new(name, transport);

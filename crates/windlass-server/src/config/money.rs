@@ -15,7 +15,7 @@ impl FromStr for Dollars {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WANTED: &str = "write an amount of dollars such as `2` or `0.05`, with at most six decimals";
+        const WANTED: &str = "write an amount in dollars such as `2` or `0.05`, with at most six decimals";
         let text = text.trim().trim_start_matches('$');
         let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Dollars {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let written = toml::Value::deserialize(deserializer)?;
         Self::try_from(&written)
-            .map_err(|wanted| serde::de::Error::custom(format!("`{written}` is no amount; {wanted}")))
+            .map_err(|wanted| serde::de::Error::custom(format!("`{written}` is not an amount; {wanted}")))
     }
 }
 

@@ -145,7 +145,7 @@ impl<'de> Deserialize<'de> for Range {
         let range = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
         range.map(Self).map_err(|_| {
             let wanted = "write an address such as `10.0.0.7` or a range such as `10.0.0.0/8`";
-            serde::de::Error::custom(format!("`{text}` is no address; {wanted}"))
+            serde::de::Error::custom(format!("`{text}` is not an IP address; {wanted}"))
         })
     }
 }

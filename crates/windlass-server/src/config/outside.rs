@@ -165,15 +165,14 @@ impl WebFile {
         };
         let key = |api_key: Option<Reference>| {
             let key = api_key.map(|key| key.to_string());
-            key.ok_or_else(|| {
-                needed("api_key", "write `env:NAME` or `file:PATH`, which say where the key is")
-            })
+            key.ok_or_else(|| needed("api_key", "write `env:NAME` or `file:PATH` to refer to the key"))
         };
         Ok(Search::Chosen(match provider {
             EngineWord::Off => return Ok(Search::Off),
             EngineWord::DuckDuckGo => Provider::DuckDuckGo { base_url },
             EngineWord::SearXng => Provider::SearXng {
-                base_url: base_url.ok_or_else(|| needed("base_url", "write where your SearXNG is"))?,
+                base_url: base_url
+                    .ok_or_else(|| needed("base_url", "write the URL of your SearXNG instance"))?,
                 api_key: api_key.map(|key| key.to_string()),
             },
             EngineWord::Brave => Provider::Brave { base_url, api_key: key(api_key)? },
@@ -196,7 +195,7 @@ impl ApiFile {
             None => None,
             Some(path) => Some(std::fs::read_to_string(path).map_err(|error| {
                 Trouble::usage(format!("cannot read `{}`: {error}", path.display()))
-                    .hint(format!("`api.{name}.openapi` names it"))
+                    .hint(format!("the path is set in `api.{name}.openapi`"))
             })?),
         };
         let auth = match &self.auth {
@@ -241,7 +240,8 @@ pub struct Kept;
 
 impl SecretSource for Kept {
     fn secret(&self, reference: &str) -> Result<Secret, String> {
-        let known = Reference::parse(reference).ok_or_else(|| "its reference cannot be read".to_owned())?;
+        let known =
+            Reference::parse(reference).ok_or_else(|| "the reference to its secret is invalid".to_owned())?;
         known.resolve("its secret").map_err(|trouble| trouble.parts().0.to_owned())
     }
 }
@@ -312,7 +312,7 @@ mod tests {
             refused("[web.search]\nprovider = 'google'\n"),
         ]
         .join("\n"), @r"
-        windlass.toml:3: a secret must not stand in a file | write `env:NAME` or `file:PATH`, which say where it is
+        windlass.toml:3: a file must not contain a literal secret | write `env:NAME` or `file:PATH` to refer to it
         windlass.toml:3: unknown variant `oauth`, expected one of `none`, `bearer`, `header`, `basic`
         windlass.toml:3: unknown key `allowed_path` | did you mean `allowed_paths`?
         windlass.toml:2: `https://a.example/` is no host | write `docs.example.com`, `*.example.com` or a range such as `10.0.0.0/8`

@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Reference {
         // The text may be the secret itself, so the error does not contain it.
         Self::parse(&text).ok_or_else(|| {
             serde::de::Error::custom(
-                "a secret must not stand in a file; write `env:NAME` or `file:PATH`, which say where it is",
+                "a file must not contain a literal secret; write `env:NAME` or `file:PATH` to refer to it",
             )
         })
     }

@@ -139,8 +139,8 @@ impl ServerFile {
             let uri =
                 url.parse::<Uri>().ok().filter(|uri| uri.scheme().is_some() && uri.authority().is_some());
             uri.ok_or_else(|| {
-                Trouble::usage(format!("`{url}` in `[server] public_urls` is no address"))
-                    .hint("write it as `https://agents.example.com`")
+                Trouble::usage(format!("`{url}` in `[server] public_urls` is not a URL"))
+                    .hint("write a URL such as `https://agents.example.com`")
             })
         };
         self.public_urls.iter().flatten().map(read).collect()
@@ -153,7 +153,7 @@ impl ServerFile {
             && !cfg!(feature = "openid")
         {
             return Err(Trouble::usage(format!(
-                "`[server.oidc.{name}]`: this build has no sign-in by OpenID Connect"
+                "`[server.oidc.{name}]`: this build does not support OpenID Connect"
             ))
             .hint("build with the default features, or with `--features openid`"));
         }
@@ -165,8 +165,10 @@ impl OidcFile {
     fn check(&self, name: &str) -> Result<(), Trouble> {
         let place = format!("server.oidc.{name}");
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
-            return Err(Trouble::usage(format!("`{place}`: the name stands in an address"))
-                .hint("use letters, digits, `-` and `_`"));
+            return Err(Trouble::usage(format!(
+                "`{place}`: the name is used in a URL and has invalid characters"
+            ))
+            .hint("use letters, digits, `-` and `_`"));
         }
         let issuer = self.issuer.parse::<Uri>().ok();
         let here = |host: &str| host == "localhost" || host == "[::1]" || host.starts_with("127.");
@@ -177,10 +179,10 @@ impl OidcFile {
         });
         if !safe {
             return Err(Trouble::usage(format!(
-                "`{place}.issuer` is `{}`, which is no https address",
+                "`{place}.issuer` is `{}`, which is not an https URL",
                 self.issuer
             ))
-            .hint("write the issuer exactly as the provider's description names it"));
+            .hint("write the issuer exactly as in the provider's metadata"));
         }
         let secret = self.client_secret.as_ref();
         secret.map_or(Ok(()), |secret| secret.resolve(&format!("{place}.client_secret")).map(drop))
@@ -214,10 +216,10 @@ mod tests {
             refused("registration = 'free'"),
         ]
         .join("\n"), @r"
-        `server.oidc.a.issuer` is `http://id.example.com`, which is no https address
-        `server.oidc.a.issuer` is `id`, which is no https address
-        `server.oidc.a/b`: the name stands in an address
-        a secret must not stand in a file; write `env:NAME` or `file:PATH`, which say where it is
+        `server.oidc.a.issuer` is `http://id.example.com`, which is not an https URL
+        `server.oidc.a.issuer` is `id`, which is not an https URL
+        `server.oidc.a/b`: the name is used in a URL and has invalid characters
+        a file must not contain a literal secret; write `env:NAME` or `file:PATH` to refer to it
         `server.oidc.a.client_secret` refers to the variable WINDLASS_TEST_NOT_SET, which is not set
         unknown variant `owner`, expected one of `viewer`, `member`, `admin`
         unknown variant `free`, expected one of `open`, `invite`, `closed`

@@ -24,7 +24,7 @@ pub fn words(message: &str) -> (String, Option<String>) {
     };
     let hint = match nearest(key, &known) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("keys that exist here: {}", known.join(", ")),
+        None => format!("valid keys: {}", known.join(", ")),
     };
     (format!("unknown key `{key}`"), Some(hint))
 }

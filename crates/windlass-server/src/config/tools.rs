@@ -185,7 +185,7 @@ fn whole(key: &str, path: &Path, home: Option<&Path>) -> Result<PathBuf, String>
         Some((rest, home)) => Ok(home.canonicalize().unwrap_or_else(|_| home.to_owned()).join(rest)),
         None if path.is_absolute() => Ok(path.to_owned()),
         None => Err(format!(
-            "`tools.bash.{key}` names `{}`; write a path that begins with `/` or `~/`",
+            "`tools.bash.{key}` has the path `{}`; write a path that begins with `/` or `~/`",
             path.display()
         )),
     }

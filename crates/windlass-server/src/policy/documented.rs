@@ -11,7 +11,7 @@ const DOCUMENT: &str = include_str!("../../../../docs/policy.md");
 
 /// The keys that the parser's hint lists for the unknown key `0`.
 fn expected(hint: Option<&String>) -> BTreeSet<String> {
-    let keys = hint.and_then(|hint| hint.strip_prefix("keys that exist here: ")).unwrap();
+    let keys = hint.and_then(|hint| hint.strip_prefix("valid keys: ")).unwrap();
     keys.split(", ").map(str::to_owned).collect()
 }
 

@@ -101,11 +101,17 @@ impl Reader<'_> {
             && (REASONS.contains(&name.as_str())
                 || ["grant ", "error:", "rule #"].iter().any(|reason| name.starts_with(reason)))
         {
-            let message = "judgements give this name to something else; choose another one";
+            let message = "this name is reserved for built-in reasons; choose another one";
             self.problem(index, None, "name", Word::Error, message);
         }
         if file.timeout.is_none() && file.on_timeout == Some(Expiry::Deny) {
-            self.problem(index, None, "on_timeout", Word::Warning, "without `timeout` it never happens");
+            self.problem(
+                index,
+                None,
+                "on_timeout",
+                Word::Warning,
+                "`on_timeout` has no effect without `timeout`",
+            );
         }
         let when = file.when.into_iter().enumerate().map(|(at, it)| self.condition(index, at, it));
         let when = when.collect();
@@ -142,7 +148,7 @@ impl Reader<'_> {
     /// An absent list matches everything. An empty list is rejected, because it is probably a mistake.
     fn list<T>(&mut self, index: usize, key: &str, list: Option<Vec<T>>) -> Vec<T> {
         if list.as_ref().is_some_and(Vec::is_empty) {
-            let message = format!("the list is empty; leave `{key}` out where it does not matter");
+            let message = format!("the list is empty; remove `{key}` if it does not matter");
             self.problem(index, None, key, Word::Error, &message);
         }
         list.unwrap_or_default()
@@ -154,7 +160,7 @@ impl Reader<'_> {
             .then_some(Predicate::Between { min: file.min, max: file.max });
         let values = [&file.one_of, &file.not_one_of].into_iter().flatten().flatten().chain(&file.equals);
         if values.into_iter().any(holds_a_date) {
-            let message = "JSON has no dates: write it as a text";
+            let message = "JSON has no date type: write a string";
             self.problem(index, Some(at), "argument", Word::Error, message);
         }
         let said = [
@@ -170,8 +176,8 @@ impl Reader<'_> {
         let mut said = said.into_iter().flatten();
         let (first, second) = (said.next(), said.next());
         if first.is_none() || second.is_some() {
-            let message = "write one of `equals`, `one_of`, `not_one_of`, `matches`, `min` with `max`, `under`, \
-                           `present`, `absent`; for more, add another condition";
+            let message = "write exactly one of `equals`, `one_of`, `not_one_of`, `matches`, `min` with \
+                `max`, `under`, `present`, `absent`; for more, add another condition";
             self.problem(index, Some(at), "argument", Word::Error, message);
         }
         // A condition without a predicate is an error, so this placeholder is never evaluated. It keeps the indices of
@@ -317,14 +323,14 @@ mod tests {
         error: policy.toml:3:11: `5 parsecs` is no length of time
          3 │ timeout = '5 parsecs'
            │           ^
-        hint: write a length of time such as `90s`, `30m`, `1h30m` or `2d`
+        hint: write a duration such as `90s`, `30m`, `1h30m` or `2d`
         ---
         error: policy.toml:3:9: this is no moment
          3 │ until = '2026-01-01'
            │         ^
         hint: write it without quotes: `2026-12-31` or `2026-12-31T18:00:00+01:00`
         ---
-        error: policy.toml:3:9: `2026-01-01T00:00:00`: a time zone is missing, such as `Z` or `+01:00`
+        error: policy.toml:3:9: `2026-01-01T00:00:00`: the time zone is missing, such as `Z` or `+01:00`
          3 │ until = 2026-01-01T00:00:00
            │         ^
         hint: write it without quotes: `2026-12-31` or `2026-12-31T18:00:00+01:00`
@@ -362,13 +368,13 @@ mod tests {
         ];
         let said: Vec<String> = texts.into_iter().map(check).collect();
         insta::assert_snapshot!(said.join("---\n"), @r#"
-        error: policy.toml:2:1: judgements give this name to something else; choose another one
+        error: policy.toml:2:1: this name is reserved for built-in reasons; choose another one
          2 │ name = 'auto-run'
            │ ^
-        error: policy.toml:3:1: the list is empty; leave `tools` out where it does not matter
+        error: policy.toml:3:1: the list is empty; remove `tools` if it does not matter
          3 │ tools = []
            │ ^
-        warning: policy.toml:5:1: without `timeout` it never happens
+        warning: policy.toml:5:1: `on_timeout` has no effect without `timeout`
          5 │ on_timeout = 'deny'
            │ ^
         error: policy.toml:6:1: at least one has to approve
@@ -378,10 +384,10 @@ mod tests {
         warning: policy.toml:2:1: the rule never decides: `rule #2` is stronger wherever it fits
          2 │ verdict = 'allow'
            │ ^
-        error: policy.toml:4:1: JSON has no dates: write it as a text
+        error: policy.toml:4:1: JSON has no date type: write a string
          4 │ argument = 'path'
            │ ^
-        error: policy.toml:4:1: write one of `equals`, `one_of`, `not_one_of`, `matches`, `min` with `max`, `under`, `present`, `absent`; for more, add another condition
+        error: policy.toml:4:1: write exactly one of `equals`, `one_of`, `not_one_of`, `matches`, `min` with `max`, `under`, `present`, `absent`; for more, add another condition
          4 │ argument = 'path'
            │ ^
         error: policy.toml:4:1: a JSON pointer begins with `/`: write `/path`

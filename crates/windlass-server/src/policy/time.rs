@@ -13,13 +13,13 @@ use windlass::machine::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length(pub u64);
 
-const WANTED: &str = "write a length of time such as `90s`, `30m`, `1h30m` or `2d`";
+const WANTED: &str = "write a duration such as `90s`, `30m`, `1h30m` or `2d`";
 
 impl FromStr for Length {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::parse(text).ok_or_else(|| format!("`{text}` is no length of time; {WANTED}"))
+        Self::parse(text).ok_or_else(|| format!("`{text}` is not a duration; {WANTED}"))
     }
 }
 
@@ -46,13 +46,13 @@ pub struct Moment(pub Timestamp);
 impl Moment {
     fn of(written: Datetime) -> Result<Self, &'static str> {
         let text = match (written.date, written.time, written.offset) {
-            (None, ..) => return Err("a date is missing"),
-            (Some(_), Some(_), None) => return Err("a time zone is missing, such as `Z` or `+01:00`"),
+            (None, ..) => return Err("the date is missing"),
+            (Some(_), Some(_), None) => return Err("the time zone is missing, such as `Z` or `+01:00`"),
             (Some(date), None, _) => format!("{date}T00:00:00Z"),
             (Some(_), Some(_), Some(_)) => written.to_string(),
         };
-        let moment: jiff::Timestamp = text.parse().map_err(|_| "there is no such moment")?;
-        let ms = u64::try_from(moment.as_millisecond()).map_err(|_| "it is before 1970")?;
+        let moment: jiff::Timestamp = text.parse().map_err(|_| "this time does not exist")?;
+        let ms = u64::try_from(moment.as_millisecond()).map_err(|_| "the time is before 1970")?;
         Ok(Self(Timestamp(ms)))
     }
 }
@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let wanted = "write it without quotes: `2026-12-31` or `2026-12-31T18:00:00+01:00`";
         let written = Datetime::deserialize(deserializer)
-            .map_err(|_| serde::de::Error::custom(format!("this is no moment; {wanted}")))?;
+            .map_err(|_| serde::de::Error::custom(format!("this is not a date; {wanted}")))?;
         Self::of(written).map_err(|why| serde::de::Error::custom(format!("`{written}`: {why}; {wanted}")))
     }
 }
@@ -103,9 +103,9 @@ mod tests {
             ("2026-03-01T00:00:00Z", Ok(1_772_323_200_000)),
             ("2026-03-01T01:00:00+01:00", Ok(1_772_323_200_000)),
             ("2026-02-28T18:30:00.250-05:30", Ok(1_772_323_200_250)),
-            ("2026-03-01T00:00:00", Err("a time zone is missing, such as `Z` or `+01:00`")),
-            ("12:00:00", Err("a date is missing")),
-            ("1969-12-31", Err("it is before 1970")),
+            ("2026-03-01T00:00:00", Err("the time zone is missing, such as `Z` or `+01:00`")),
+            ("12:00:00", Err("the date is missing")),
+            ("1969-12-31", Err("the time is before 1970")),
         ];
         for (text, wanted) in cases {
             let moment = Moment::of(text.parse().unwrap()).map(|moment| moment.0.0);
