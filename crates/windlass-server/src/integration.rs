@@ -138,9 +138,9 @@ pub enum Said {
 impl From<Said> for Checked {
     fn from(said: Said) -> Self {
         let detail = match said {
-            Said::Ok => "the system takes the credentials",
-            Said::Refused => "the system refuses the credentials",
-            Said::Unreachable => "no such system answers there, or it may not be called",
+            Said::Ok => "the system accepts the credentials",
+            Said::Refused => "the system rejects the credentials",
+            Said::Unreachable => "the system cannot be reached, or calling it is not allowed",
         };
         Self { ok: said == Said::Ok, said, detail }
     }
@@ -150,13 +150,13 @@ impl From<Said> for Checked {
 #[derive(Debug, thiserror::Error)]
 pub enum IntegrationError {
     /// The provider is not supported.
-    #[error("`{0}` cannot be connected; what can is: {known}", known = PROVIDERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "))]
+    #[error("provider `{0}` is not supported; supported providers: {known}", known = PROVIDERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "))]
     Unsupported(String),
     /// The workspace already has an integration for this provider.
-    #[error("`{0}` is connected already; change that integration")]
+    #[error("`{0}` is already connected; change the existing integration")]
     Duplicate(String),
     /// A setting is missing or not a text.
-    #[error("the setting `{setting}` of `{provider}` is missing or no text")]
+    #[error("the setting `{setting}` of `{provider}` is missing or is not a string")]
     Setting {
         /// The provider.
         provider: String,
@@ -171,12 +171,12 @@ pub enum IntegrationError {
         why: &'static str,
     },
     /// The credentials belong to another system.
-    #[error("the credentials were given for `{0}`; send `credentials` for the new address as well")]
+    #[error("the stored credentials are for `{0}`; send `credentials` for the new URL")]
     Elsewhere(String),
     /// The credentials cannot be unsealed.
-    #[error("the credentials cannot be opened for this address; send `credentials` again")]
+    #[error("the stored credentials cannot be decrypted for this URL; send `credentials` again")]
     Sealed,
-    #[error("a name has 1 to 200 bytes; this one has {0}")]
+    #[error("a name must have 1 to 200 bytes; this one has {0}")]
     Name(usize),
     #[error("integration `{0}` does not exist")]
     Missing(String),

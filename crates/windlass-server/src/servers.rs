@@ -130,21 +130,19 @@ pub enum ChangeError {
     #[error("the server cannot be added: {0}")]
     Invalid(String),
     /// The server is a local program, which the settings do not allow.
-    #[error(
-        "the server is a program, and `[server] mcp_commands` does not let programs be started from here"
-    )]
+    #[error("the server is a program, which `[server] mcp_commands` does not allow")]
     Command,
     /// The maximum number of servers is reached.
-    #[error("there are {} added servers, which is as many as there may be", added::MAX)]
+    #[error("the limit of {} added servers is reached", added::MAX)]
     Full,
     /// The name is in use.
-    #[error("there is a server named `{0}`")]
+    #[error("a server named `{0}` already exists")]
     Duplicate(String),
     /// The server does not exist.
     #[error("server `{0}` does not exist")]
     Missing(String),
     /// The server is configured in the settings.
-    #[error("the server `{0}` stands in the settings; take it out there")]
+    #[error("the server `{0}` is defined in the configuration; remove it there")]
     Settings(String),
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -235,9 +233,12 @@ impl Servers {
         self.hub.start(configured).await.map_err(|error| {
             let hint = match &error {
                 McpError::SignIn { server } => {
-                    format!("run `windlass mcp login {server}` first; `required = false` starts without it")
+                    format!(
+                        "run `windlass mcp login {server}`, or set `required = false` to start without it"
+                    )
                 }
-                _ => "`windlass mcp test` says more; `required = false` starts without it".to_owned(),
+                _ => "run `windlass mcp test` for details, or set `required = false` to start without it"
+                    .to_owned(),
             };
             Trouble::usage(error.to_string()).hint(hint)
         })?;
@@ -316,7 +317,8 @@ impl Servers {
         if removed.is_err()
             && let Err(error) = self.take_in(&mut added).await
         {
-            tracing::warn!(server = name, %error, "a tool server that was not removed is out for now");
+            tracing::warn!(server = name, %error, "a tool server could not be removed and is unavailable \
+                for now");
         }
         Ok(removed?)
     }
@@ -358,21 +360,19 @@ impl Servers {
     /// Registers an added server in the hub, replacing its earlier version.
     fn taken_in(&self, Kept { name, version, draft }: Kept, before: Option<TakenIn>) -> TakenIn {
         let put = || {
-            let draft = draft.ok_or("it cannot be read; remove it and add it again")?;
+            let draft = draft.ok_or("its record cannot be read; remove the server and add it again")?;
             if self.is_configured(&name) {
-                return Err("the settings have one of this name".to_owned());
+                return Err("the configuration has a server with this name".to_owned());
             }
             if draft.command.is_some() && self.settings.server.mcp_commands != Some(true) {
-                return Err(
-                    "it is a program, and `[server] mcp_commands` does not let it be started".to_owned()
-                );
+                return Err("it is a program, which `[server] mcp_commands` does not allow".to_owned());
             }
             let server = draft.server(&self.back, &self.settings.outbound.reach())?;
             self.hub.put(server).map_err(|error| error.to_string())
         };
         let put = put();
         if let Err(why) = &put {
-            tracing::warn!(server = name, why, "an added tool server is left out");
+            tracing::warn!(server = name, why, "skipping an added tool server");
             if before.is_some_and(|before| before.is_in) {
                 // The hub may not contain it any more.
                 let _ = self.hub.remove(&name);

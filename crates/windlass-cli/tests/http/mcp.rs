@@ -114,7 +114,7 @@ async fn a_run_that_waits_for_a_sign_in_goes_on_when_somebody_has_signed_in() {
     confirm(&server, &bob, &far.back(&page)).await.is_problem(403, "forbidden");
     come_back(&server, &boss, "error=access_denied").await.is_problem(422, "invalid");
     let asked = come_back(&server, &boss, &far.back(&page)).await.is(StatusCode::OK);
-    assert!(asked.body.as_str().unwrap().contains("You have begun this sign-in"), "{asked:#?}");
+    assert!(asked.body.as_str().unwrap().contains("You started this sign-in"), "{asked:#?}");
     let done = confirm(&server, &boss, &far.back(&page)).await.is(StatusCode::OK);
     assert!(done.headers["content-type"].to_str().unwrap().starts_with("text/html"));
     come_back(&server, &boss, &far.back(&page)).await.is_problem(409, "closed");

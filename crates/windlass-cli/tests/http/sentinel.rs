@@ -223,7 +223,7 @@ async fn secrets_get_to_where_they_are_for_and_nowhere_else() {
     ] {
         assert!(echoed.contains(way), "{way} in {echoed}");
     }
-    assert!(said.err.contains("a tool server is given a completion"), "{}", said.err);
+    assert!(said.err.contains("starting a completion for a tool server"), "{}", said.err);
     assert!(said.out.matches("[masked]").count() > 20, "{}", said.out);
     let mut texts = vec![("the stream", said.out), ("the log", said.err)];
     for arguments in [&["threads", "export"][..], &["threads", "show"], &["mcp", "test"], &["doctor"]] {

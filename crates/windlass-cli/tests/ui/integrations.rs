@@ -43,7 +43,7 @@ async fn a_system_is_connected_checked_switched_off_and_forgotten() {
     assert_eq!(known(&page).await, json!([["CI", "active"]]));
 
     page.press("Check").await;
-    page.sees("CI: the system takes the credentials").await;
+    page.sees("CI: the system accepts the credentials").await;
     for (name, next, stands) in [("Disable", "Enable", "disabled"), ("Enable", "Disable", "active")] {
         page.press(name).await;
         page.until_of("it is switched", "return button(arguments[0])", vec![next.into()]).await;

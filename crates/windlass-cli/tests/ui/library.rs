@@ -48,7 +48,7 @@ async fn a_tool_is_read_about_and_tried_by_a_form_and_as_json() {
     page.write(".trial [name=text]", r#"{"file_path": "made.md", "content": "by hand"}"#).await;
     page.press("Run tool").await;
     // The page asks for approval and shows the preview.
-    page.sees("such calls are asked about").await;
+    page.sees("the call requires approval").await;
     page.sees("+by hand").await;
     let files = async || page.asks("/files").await.to_string();
     assert!(!files().await.contains("made.md"));
@@ -99,7 +99,7 @@ async fn a_tool_server_is_added_looked_at_and_taken_out() {
     page.write("dialog [name=name]", "far").await;
     page.write("dialog [name=url]", "http://10.0.0.1/mcp").await;
     page.press("Add").await;
-    page.sees("`url` is no https address").await;
+    page.sees("`url` does not use https").await;
     page.write("dialog [name=url]", &format!("{}/mcp", far.base)).await;
     page.write("dialog [name=headers]", "no header").await;
     page.press("Add").await;

@@ -34,7 +34,7 @@ async fn at_the_far_side(page: &Page, far: &Far, name: &str, then: &str) {
     page.sees("May Windlass use far?").await;
     page.press(name).await;
     if name == "Allow it" {
-        page.sees("for everybody here?").await;
+        page.sees("for everyone on this server?").await;
         page.press("Yes, sign in").await;
     }
     page.sees(then).await;
@@ -92,7 +92,7 @@ async fn a_call_that_waits_for_a_sign_in_goes_on_by_itself() {
     far.takes_back();
     page.say("Do it.").await;
     page.sees("Sign in to guarded").await;
-    at_the_far_side(&page, &far, "Allow it", "what waited for it goes on").await;
+    at_the_far_side(&page, &far, "Allow it", "waiting calls resume").await;
     page.sees("It is settled.").await;
     page.misses("Sign in to guarded").await;
     assert_eq!(far.calls(), ["Bearer SENTINEL-token-2"]);

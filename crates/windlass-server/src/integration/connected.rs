@@ -36,8 +36,8 @@ fn rules(settings: &Settings, opened: &Opened) -> Vec<Hidden> {
         let ConnectedFile { server, tools, arguments } = table.clone();
         if !settings.mcp.contains_key(&server) {
             tracing::warn!(
-                "`[integrations.{provider}]` fills in nothing: the settings have no `[mcp.{server}]`; name the server \
-                 there, or take the table out"
+                "`[integrations.{provider}]` has no effect: `[mcp.{server}]` is not configured; add that \
+                 server, or remove the table"
             );
             continue;
         }
@@ -77,8 +77,9 @@ impl HiddenArguments for Filled {
         let mut values = BTreeMap::new();
         for (name, part) in &self.parts {
             let value = value(part, &it, credential);
-            let value = value
-                .map_err(|why| format!("The {} integration: {why}. Ask an administrator", self.title()))?;
+            let value = value.map_err(|why| {
+                format!("The {} integration is misconfigured: {why}. Ask an administrator", self.title())
+            })?;
             values.extend(value.map(|value| (name.clone(), value)));
         }
         Ok(values)
@@ -109,7 +110,7 @@ fn value(part: &Part, it: &Integration, credential: Option<&str>) -> Result<Opti
             let Some(credential) = credential else { return Ok(None) };
             let credentials = serde_json::from_str::<Map<String, Value>>(credential);
             let credentials =
-                credentials.map_err(|_| format!("its credentials are no JSON object with `{name}` in it"))?;
+                credentials.map_err(|_| format!("its credentials are not a JSON object with `{name}`"))?;
             text(credentials.get(name), &format!("`{name}` of its credentials"))
         }
     }
@@ -124,7 +125,7 @@ fn text(value: Option<&Value>, what: &str) -> Result<Option<Secret>, String> {
         Some(Value::Array(_)) => "a list",
         Some(Value::Object(_)) => "an object",
     };
-    Err(format!("{what} is {kind}, which no argument can be filled in with"))
+    Err(format!("{what} is {kind}, which cannot be used as an argument"))
 }
 
 #[cfg(test)]
@@ -186,7 +187,7 @@ mod tests {
         );
         let bare = told("credentials.token", Some("SENTINEL"));
         assert!(
-            bare.starts_with("! its credentials are no JSON object") && !bare.contains("SENTINEL"),
+            bare.starts_with("! its credentials are not a JSON object") && !bare.contains("SENTINEL"),
             "{bare}"
         );
         assert_eq!(told("credentials.token", None), "nothing");

@@ -20,21 +20,21 @@ impl Reach {
 
     /// Parses a system's URL, or returns why it is invalid. Whether its address may be called is checked later.
     pub fn target(&self, text: &str) -> Result<Url, &'static str> {
-        let url = Url::parse(text).map_err(|_| "is no address")?;
+        let url = Url::parse(text).map_err(|_| "is not a URL")?;
         if url.query().is_some() || url.fragment().is_some() {
             return Err("has a query or a fragment");
         }
         match self.out.reach().judge(&url, None) {
-            Err(Refusal::Credentials) => return Err("has credentials in it; send them as `credentials`"),
-            Err(Refusal::NoHost) => return Err("names no host"),
+            Err(Refusal::Credentials) => return Err("contains credentials; send them as `credentials`"),
+            Err(Refusal::NoHost) => return Err("has no host"),
             // The address of a host is only known at the call, whose error details are not returned.
             Err(_) | Ok(()) => {}
         }
         match url.scheme() {
             "https" => Ok(url),
             "http" if self.out.reach().is_inside(&url) => Ok(url),
-            "http" => Err("is no https address, and `[server] internal_hosts` does not name its host"),
-            _ => Err("is no https address"),
+            "http" => Err("does not use https, and `[server] internal_hosts` does not list its host"),
+            _ => Err("does not use https"),
         }
     }
 

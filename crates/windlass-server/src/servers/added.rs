@@ -114,14 +114,14 @@ impl Draft {
                 let is_inside = |url: &Url| url.scheme() == "https" || reach.is_inside(url);
                 let Some(parsed) = Url::parse(url).ok().filter(is_inside) else {
                     return Err(
-                        "`url` is no https address, and `[outbound] internal_hosts` does not name its host"
+                        "`url` does not use https, and `[outbound] internal_hosts` does not list its host"
                             .into(),
                     );
                 };
                 // The addresses that its name resolves to are checked at each connection.
                 reach
                     .judge(&parsed, None)
-                    .map_err(|refusal| format!("`url` may not be called: {refusal}"))?;
+                    .map_err(|refusal| format!("calling `url` is not allowed: {refusal}"))?;
                 let says_who = self.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
                 let oauth = (!says_who).then(|| OAuth {
                     client_id: self.client_id.clone(),
@@ -138,7 +138,7 @@ impl Draft {
                 }
             }
             (None, Some(command)) => Transport::Stdio(Stdio::new(command, &self.args)),
-            (Some(_), Some(_)) | (None, None) => return Err("it needs either `url` or `command`".into()),
+            (Some(_), Some(_)) | (None, None) => return Err("either `url` or `command` is required".into()),
         };
         let mut server = McpServer::new(&self.name, transport);
         // All headers are treated as secrets, regardless of their names.
@@ -154,7 +154,7 @@ impl Draft {
         let lists =
             [self.args.len(), self.headers.len(), self.include.len(), self.exclude.len(), self.scopes.len()];
         if let Some(many) = lists.into_iter().find(|many| *many > PARTS_MAX) {
-            return Err(format!("a list of it has {many} entries; {PARTS_MAX} are allowed"));
+            return Err(format!("a list has {many} entries; at most {PARTS_MAX} are allowed"));
         }
         let texts = [&self.url, &self.command, &self.client_id, &self.client_secret].into_iter().flatten();
         let lists = [&self.args, &self.include, &self.exclude, &self.scopes].into_iter().flatten();
@@ -162,7 +162,7 @@ impl Draft {
         let too_long = |text: &&String| text.chars().count() > TEXT_MAX_CHARS;
         match texts.chain(lists).chain(headers).find(too_long) {
             // The text may be a secret, so the error does not contain it.
-            Some(_) => Err(format!("a text of it is longer than {TEXT_MAX_CHARS} characters")),
+            Some(_) => Err(format!("a value is longer than {TEXT_MAX_CHARS} characters")),
             None => Ok(()),
         }
     }

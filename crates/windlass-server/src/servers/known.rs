@@ -42,7 +42,7 @@ pub async fn keep(records: &dyn Records, hub: &McpHub) {
     for known in hub.known() {
         let server = known.server.clone();
         if let Err(error) = keep_one(records, known).await {
-            tracing::warn!(server, %error, "what is known of a tool server is not kept");
+            tracing::warn!(server, %error, "the metadata of a tool server could not be stored");
         }
     }
 }
@@ -59,8 +59,9 @@ async fn keep_one(records: &dyn Records, known: KnownServer) -> Result<(), Recor
     let mut changes = Vec::new();
     for (number, part) in parts.into_iter().enumerate() {
         let key = format!("{server}/{number:04}");
-        let value = serde_json::to_value(part)
-            .map_err(|error| StoreError::Refused { why: format!("what is known of `{server}`: {error}") })?;
+        let value = serde_json::to_value(part).map_err(|error| StoreError::Refused {
+            why: format!("the metadata of `{server}` cannot be encoded: {error}"),
+        })?;
         if before.remove(&key).as_ref() != Some(&value) {
             changes.push(RecordChange::put(KNOWN, &key, &server, value, Expect::Any));
         }

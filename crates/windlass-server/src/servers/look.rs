@@ -68,7 +68,7 @@ impl Servers {
 
     async fn look(&self, seen: &mut Seen) {
         if let Err(error) = self.look_at_changes(seen).await {
-            tracing::debug!(%error, "what others have changed of tool servers is not known");
+            tracing::debug!(%error, "changes to tool servers by other processes could not be read");
         }
         let version = self.hub.version();
         if seen.version.replace(version) != Some(version) {

@@ -53,7 +53,7 @@ impl Page {
             Err(_) => TcpListener::bind(("127.0.0.1", 0)).await,
         };
         let failed = |error: std::io::Error| {
-            Trouble::engine(format!("cannot listen on this machine for the end of a sign-in: {error}"))
+            Trouble::engine(format!("cannot listen on this machine for the redirect of a sign-in: {error}"))
         };
         let listener = listener.map_err(failed)?;
         let port = listener.local_addr().map_err(failed)?.port();
@@ -74,7 +74,7 @@ impl Page {
             let router =
                 Router::new().route("/callback", get(come_back).post(confirm)).with_state((page, servers));
             if let Err(error) = axum::serve(listener, router).await {
-                tracing::warn!(%error, "nobody can come back from signing in");
+                tracing::warn!(%error, "the listener for sign-in redirects has stopped");
             }
         });
     }
@@ -88,8 +88,8 @@ impl Page {
     }
 }
 
-const SIGNED_IN: &str = "<h1>You are signed in</h1><p>Go back to the terminal.";
-const FAILED: &str = "<h1>That did not work</h1><p>The terminal says why.";
+const SIGNED_IN: &str = "<h1>You are signed in</h1><p>Return to the terminal.";
+const FAILED: &str = "<h1>Sign-in failed</h1><p>The terminal shows the reason.";
 
 /// Query parameters of an OAuth redirect.
 #[derive(Deserialize)]
@@ -114,7 +114,7 @@ async fn come_back(State((own, servers)): Serving, Query(brought): Query<Brought
         }
     };
     let Some(code) = code else {
-        let why = first_line(error.as_deref().unwrap_or("the browser brought no code"), 200);
+        let why = first_line(error.as_deref().unwrap_or("the redirect has no authorization code"), 200);
         own.ended.send_replace(Some(Ended { state, how: Err(why) }));
         return page(StatusCode::OK, FAILED);
     };
@@ -132,7 +132,7 @@ async fn confirm(
 ) -> Response {
     let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
     if origin.is_none() || origin != own.address.strip_suffix("/callback") {
-        return page(StatusCode::FORBIDDEN, "<h1>Only this page's own button counts</h1>");
+        return page(StatusCode::FORBIDDEN, "<h1>This request did not come from the sign-in page</h1>");
     }
     match Weak::upgrade(&servers) {
         Some(servers) => own.end(&servers, back).await,
@@ -141,7 +141,7 @@ async fn confirm(
 }
 
 fn nothing() -> Response {
-    page(StatusCode::CONFLICT, "<h1>No sign-in goes by this</h1><p>Or no longer: begin it again.")
+    page(StatusCode::CONFLICT, "<h1>Unknown or expired sign-in</h1><p>Start it again.")
 }
 
 /// Asks whether the user of this browser has just signed in. `owner` is the owner of the call that started the
@@ -149,14 +149,12 @@ fn nothing() -> Response {
 pub fn question(open: &OpenSignIn, owner: Option<&str>, back: &SignInReturn) -> Response {
     let server = escaped(&open.server);
     let begun = match (&open.begun, owner) {
-        (BegunBy::Oneself, _) => "You have begun this sign-in.".to_owned(),
+        (BegunBy::Oneself, _) => "You started this sign-in.".to_owned(),
         (BegunBy::Call(_), Some(owner)) => {
             let owner = escaped(owner);
-            format!(
-                "A call in a conversation of <b>{owner}</b> has begun it, and they have seen its address."
-            )
+            format!("A call in a conversation of <b>{owner}</b> started it, and that user has seen its URL.")
         }
-        (BegunBy::Call(_), None) => "A call in somebody's conversation has begun it.".to_owned(),
+        (BegunBy::Call(_), None) => "A call in another user's conversation started it.".to_owned(),
     };
     let fields = [("code", Some(&back.code)), ("state", Some(&back.state)), ("iss", back.iss.as_ref())];
     let field = |(name, value): (&str, Option<&String>)| {
@@ -164,10 +162,10 @@ pub fn question(open: &OpenSignIn, owner: Option<&str>, back: &SignInReturn) -> 
     };
     let fields: String = fields.into_iter().filter_map(field).collect();
     let body = format!(
-        "<h1>Sign in at {server} for everybody here?</h1><p>{begun} The account that was signed in with is \
-         then the one that all runs here use <b>{server}</b> with.<p>Did you just sign in there yourself? If not, close \
-         this page.\
-         <form method=post action=\"callback\">{fields}<button>Yes, sign in</button></form>"
+        "<h1>Sign in to {server} for everyone on this server?</h1><p>{begun} All runs on this server will \
+         use <b>{server}</b> with the account that was signed in.<p>Did you just sign in there yourself? If \
+         not, close this page.<form method=post action=\"callback\">{fields}<button>Yes, sign \
+         in</button></form>"
     );
     page(StatusCode::OK, &body)
 }

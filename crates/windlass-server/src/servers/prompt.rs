@@ -19,7 +19,7 @@ pub enum PromptError {
     #[error(transparent)]
     Mcp(#[from] McpError),
     /// The server has no such prompt.
-    #[error("the server `{server}` has no prompt `{prompt}`; it has {known}")]
+    #[error("the server `{server}` has no prompt `{prompt}`; its prompts: {known}")]
     Unknown {
         /// Name of the server.
         server: String,
@@ -29,7 +29,7 @@ pub enum PromptError {
         known: String,
     },
     /// Required arguments are missing.
-    #[error("the prompt `{prompt}` needs {missing}")]
+    #[error("the prompt `{prompt}` requires {missing}")]
     Missing {
         /// Name of the prompt.
         prompt: String,
@@ -37,7 +37,7 @@ pub enum PromptError {
         missing: String,
     },
     /// The prompt has no such argument.
-    #[error("the prompt `{prompt}` takes no argument `{argument}`; it takes {known}")]
+    #[error("the prompt `{prompt}` has no argument `{argument}`; its arguments: {known}")]
     Surplus {
         /// Name of the prompt.
         prompt: String,

@@ -81,7 +81,7 @@ impl Used {
                 None => free = free.or(Some(thread)),
             }
         }
-        Ok((used, free.ok_or_else(|| format!("a run's servers get {TIMES_MAX} completions at most"))))
+        Ok((used, free.ok_or_else(|| format!("the servers of a run get at most {TIMES_MAX} completions"))))
     }
 
     /// Reduces the limits by the usage. The error is returned to the server.
@@ -91,7 +91,7 @@ impl Used {
             // Zero means no limit.
             if *limit > 0 {
                 let left = limit.checked_sub(used).filter(|left| *left > 0);
-                *limit = left.ok_or("the run that it is asked for has used up what it may")?;
+                *limit = left.ok_or("the run has used up its limits")?;
             }
         }
         Ok(())
@@ -105,27 +105,27 @@ impl SamplingHandler for EngineSampling {
         request: SamplingRequest,
         context: SamplingContext,
     ) -> Result<SamplingReply, String> {
-        let engine = self.engine.get().ok_or("nobody answers completions here")?;
+        let engine = self.engine.get().ok_or("completions are not available here")?;
         let asked = Asked::read(&request.params)?;
         // Internal errors are logged and not sent to the server.
         let inside = |error: &dyn std::fmt::Display| {
             tracing::warn!(server = context.server, %error, "a completion for a tool server failed");
-            "it cannot be done now".to_owned()
+            "the completion failed".to_owned()
         };
         let turn = self.turn(&context.run);
         let _turn = turn.lock().await;
         let row = engine.run(&context.run).row().await.map_err(|error| inside(&error))?;
         let machine = engine.thread(&row.thread).folded().await.map_err(|error| inside(&error))?;
         let run = machine.state().run.as_ref().filter(|run| run.id == context.run);
-        let run = run.ok_or("the run that it is asked for has ended")?;
+        let run = run.ok_or("the run has ended")?;
         let standing = engine.policy().wish(&WISH.into(), &context.server, &row, run).await;
         let standing = standing.map_err(|error| inside(&error))?;
         match standing.verdict {
             Verdict::Allow => {}
-            Verdict::Deny => return Err(format!("a rule denies it completions (`{}`)", standing.by)),
+            Verdict::Deny => return Err(format!("a rule denies completions (`{}`)", standing.by)),
             Verdict::Ask => {
                 return Err(format!(
-                    "people are asked first (`{}`), and no server can wait for them",
+                    "completions require approval (`{}`), which a server cannot wait for",
                     standing.by
                 ));
             }
@@ -155,7 +155,7 @@ impl SamplingHandler for EngineSampling {
         context.nests(&started.run);
         tracing::info!(
             server = context.server, asked_for = %context.run, thread = %started.thread, depth = context.depth,
-            "a tool server is given a completion"
+            "starting a completion for a tool server"
         );
         let outcome = engine.run(&started.run).wait().await.map_err(|error| inside(&error))?;
         match (outcome.status, outcome.text) {
@@ -184,7 +184,7 @@ impl Asked {
             params.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let said = messages.iter().map(said).collect::<Result<Vec<_>, _>>()?;
         let text = match &said[..] {
-            [] => return Err("there are no messages".into()),
+            [] => return Err("`messages` is empty".into()),
             [(_, text)] => text.clone(),
             // A new thread has one message, so several messages are joined with their roles.
             several => {
@@ -193,7 +193,7 @@ impl Asked {
         };
         let chars = text.chars().count() + system.as_ref().map_or(0, |system| system.chars().count());
         if chars > CHARS_MAX {
-            return Err(format!("it asks with {chars} characters; {CHARS_MAX} are allowed"));
+            return Err(format!("the request has {chars} characters; at most {CHARS_MAX} are allowed"));
         }
         let max_tokens = params.get("maxTokens").and_then(Value::as_u64).unwrap_or(TOKENS_MAX);
         let temperature = params.get("temperature").and_then(Value::as_f64);
@@ -209,7 +209,7 @@ fn said(message: &Value) -> Result<(String, String), String> {
     let texts = parts.iter().map(|part| {
         part.get("text").and_then(Value::as_str).ok_or_else(|| {
             let kind = part.get("type").and_then(Value::as_str).unwrap_or("nothing");
-            format!("a message holds `{}`; only text is taken", crate::text::first_line(kind, 32))
+            format!("a message contains `{}`; only text is supported", crate::text::first_line(kind, 32))
         })
     });
     Ok((who, texts.collect::<Result<Vec<_>, _>>()?.join("\n")))

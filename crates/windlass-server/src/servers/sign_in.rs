@@ -21,13 +21,13 @@ pub enum SignInError {
     #[error(transparent)]
     Mcp(#[from] McpError),
     /// The sign-in was never started, has expired, or is finished.
-    #[error("no sign-in goes by this state, or no longer: begin it again")]
+    #[error("the sign-in is unknown or has expired; start it again")]
     Unknown,
     /// Another user has started it.
-    #[error("somebody else has begun this sign-in; begin one of your own")]
+    #[error("another user started this sign-in; start your own")]
     Another,
     /// The authorization server rejected the sign-in.
-    #[error("the server's sign-in says: {0}")]
+    #[error("the authorization server rejected the sign-in: {0}")]
     Refused(String),
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -136,7 +136,7 @@ impl Servers {
         let waiting = match waiting(engine, server).await {
             Ok(waiting) => waiting,
             Err(error) => {
-                tracing::warn!(%error, server, "what waits for a sign-in is not found");
+                tracing::warn!(%error, server, "calls that wait for a sign-in could not be listed");
                 return false;
             }
         };
@@ -193,11 +193,11 @@ pub async fn waiting(engine: &Engine, wanted: &str) -> Result<Vec<SignInCall>, E
 
 fn told(error: Option<EngineError>, server: &str, interrupt: &str) {
     match error {
-        None => tracing::info!(server, interrupt, "a call goes on after a sign-in"),
+        None => tracing::info!(server, interrupt, "a call resumes after a sign-in"),
         // Another process was faster.
         Some(EngineError::Rejected(reject)) => tracing::debug!(server, interrupt, %reject, "not answered"),
         Some(error) => {
-            tracing::warn!(server, interrupt, %error, "a call that waits for a sign-in is not answered")
+            tracing::warn!(server, interrupt, %error, "a call that waits for a sign-in could not be answered")
         }
     }
 }

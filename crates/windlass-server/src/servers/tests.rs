@@ -200,7 +200,7 @@ async fn a_server_that_cannot_be_used_is_not_kept_and_said_once() {
     for (url, said) in [
         ("https://10.0.0.1/mcp", "10.0.0.1"),
         ("https://example.com:8443/mcp", "8443"),
-        ("http://example.com/mcp", "no https address"),
+        ("http://example.com/mcp", "does not use https"),
     ] {
         let draft = Draft { url: Some(url.into()), ..draft("a") };
         let refused = servers.add(draft, &world.accounts, Note::new("default", "mcp.added")).await;

@@ -149,7 +149,7 @@ impl TokenStore for SealedTokens {
     }
 
     async fn save(&self, name: &str, value: Vec<u8>) -> Result<(), String> {
-        let text = String::from_utf8(value).map_err(|_| format!("`{name}` is no text"))?;
+        let text = String::from_utf8(value).map_err(|_| format!("`{name}` is not valid text"))?;
         let owner = owner(name);
         if owner != KEPT {
             self.make_room(owner).await?;
@@ -174,7 +174,9 @@ impl TokenStore for SealedTokens {
                 Ok(()) => return Ok(Some(TokenLock::holding(file))),
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
                 Err(TryLockError::WouldBlock) if self.clock.monotonic_ms() >= until => {
-                    return Err(format!("another process has refreshed `{name}` for {LOCK_WITHIN_MS} ms"));
+                    return Err(format!(
+                        "another process has been refreshing `{name}` for {LOCK_WITHIN_MS} ms"
+                    ));
                 }
                 Err(TryLockError::WouldBlock) => self.clock.sleep_ms(LOCK_LOOK_MS).await,
             }
@@ -222,7 +224,7 @@ mod tests {
         // A value is sealed for its name and cannot be opened under another one.
         let moved = "mcp/evil/tokens";
         world.records.put(SECRET, moved, KEPT, kept.value, Expect::Any).await.unwrap();
-        assert!(other.load(moved).await.unwrap_err().contains("cannot be opened"));
+        assert!(other.load(moved).await.unwrap_err().contains("cannot be decrypted"));
         other.remove(name).await.unwrap();
         assert_eq!(one.load(name).await.unwrap(), None);
     }

@@ -140,8 +140,8 @@ async fn rules_say_which_servers_are_answered() {
         ..Rule::new(verdict)
     };
     for (verdict, server, told) in [
-        (Verdict::Deny, "far", "a rule denies it completions (`said`)"),
-        (Verdict::Ask, "far", "people are asked first (`said`), and no server can wait for them"),
+        (Verdict::Deny, "far", "a rule denies completions (`said`)"),
+        (Verdict::Ask, "far", "completions require approval (`said`), which a server cannot wait for"),
         (Verdict::Deny, "other", "thought: answer to What is best?"),
     ] {
         let agent = AgentConfig::from("test/scripted");
@@ -154,7 +154,7 @@ async fn rules_say_which_servers_are_answered() {
 #[tokio::test]
 async fn rules_see_the_run_that_a_completion_is_asked_for() {
     let deny = || Rule { tools: vec![WISH.into()], ..Rule::new(Verdict::Deny) };
-    let denied = "a rule denies it completions";
+    let denied = "a rule denies completions";
     for (rule, told) in [
         (Rule { agents: vec!["reporter".into()], ..deny() }, denied),
         (Rule { surfaces: vec![Surface::Chat], ..deny() }, denied),
@@ -177,7 +177,7 @@ fn what_a_server_asks_is_text_within_bounds() {
     let two = Asked::read(&json!({"messages": [text("user", "a"), text("assistant", "b")]})).unwrap();
     assert_eq!((two.text.as_str(), two.max_tokens), ("user: a\n\nassistant: b", TOKENS_MAX));
     for (wrong, why) in [
-        (json!({}), "no messages"),
+        (json!({}), "`messages` is empty"),
         (json!({"messages": [{"role": "user", "content": {"type": "image", "data": "x"}}]}), "`image`"),
         (json!({"messages": [text("user", &"x".repeat(CHARS_MAX + 1))]}), "200001"),
     ] {
@@ -196,7 +196,7 @@ async fn a_run_gets_so_many_completions_and_no_more() {
     assert_eq!(outcome.text.as_deref(), Some("thought: answer to What is best?"));
     assert_eq!(threads(&engine).await, 1 + 25);
     let (engine, outcome) = asked(true, agent(), TIMES_MAX + 1).await;
-    assert!(outcome.text.as_deref().unwrap_or_default().contains("25 completions at most"), "{outcome:?}");
+    assert!(outcome.text.as_deref().unwrap_or_default().contains("at most 25 completions"), "{outcome:?}");
     assert_eq!(threads(&engine).await, 1 + 25);
 }
 
