@@ -123,7 +123,7 @@ fn a_restored_store_has_the_key_that_it_is_given_or_none() {
     let short = user.home().join("short");
     std::fs::write(&short, "short").unwrap();
     let refused = restore(&other, &["--vault-key", text(&short)]);
-    assert!(refused.err.contains("has 5 bytes and not 32"), "{refused:#?}");
+    assert!(refused.err.contains("has 5 bytes instead of 32"), "{refused:#?}");
     // The failed restore created nothing, so a second one succeeds.
     let said = restore(&other, &["--vault-key", text(&key)]).exits(0);
     assert!(!said.err.contains("is missing"), "{said:#?}");

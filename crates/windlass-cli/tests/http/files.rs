@@ -231,7 +231,7 @@ async fn a_run_writes_no_more_than_its_user_has_room_for() {
     let events = ann.all(&format!("/threads/{thread}/events"), 100).await;
     let refused = events.iter().find(|event| event["type"] == "tool.finished" && event["error"] == true);
     let refused = refused.unwrap_or_else(|| panic!("{events:#?}")).to_string();
-    let wanted = "`insights.md` was not written: 26 of 60 bytes are taken";
+    let wanted = "`insights.md` was not written: 26 of 60 bytes are used";
     assert!(refused.contains(wanted), "{refused}");
     let path = format!("/threads/{thread}/files/content?path=insights.md");
     ann.get(&path).await.is_problem(404, "not_found");

@@ -46,7 +46,7 @@ fn a_head_without_end_is_refused() {
     assert_eq!(problem(&say(&server, many.as_bytes())), (431, "head_too_large".into()));
     let line = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(1 << 20));
     assert_eq!(problem(&say(&server, line.as_bytes())).0 / 100, 4);
-    logs(&server.user, 2 + 1, |line| line["message"] == "a connection was refused");
+    logs(&server.user, 2 + 1, |line| line["message"] == "a connection was rejected");
     check_memory(&server);
 }
 
@@ -65,7 +65,7 @@ fn what_is_no_request_is_refused() {
         let answer = say(&server, bytes);
         assert_eq!(problem(&answer), (400, "bad_request".into()), "{}", String::from_utf8_lossy(bytes));
     }
-    logs(&server.user, 7, |line| line["message"] == "a connection was refused");
+    logs(&server.user, 7, |line| line["message"] == "a connection was rejected");
     // A foreign host name, and a missing one.
     let foreign = say(&server, b"GET / HTTP/1.1\r\nhost: evil.example.com\r\nconnection: close\r\n\r\n");
     assert_eq!(problem(&foreign), (421, "unknown_host".into()));

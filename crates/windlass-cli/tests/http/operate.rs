@@ -197,7 +197,7 @@ fn one_address_does_not_take_all_connections() {
     for _ in 0..5 {
         assert_eq!(super::raw::say(&server, ask.as_bytes()), "");
     }
-    logs(&server.user, 1, |line| line["message"] == "too many connections of one address");
+    logs(&server.user, 1, |line| line["message"] == "too many connections from one address");
     drop(held);
     until("there is room again", || super::raw::say(&server, ask.as_bytes()).starts_with("HTTP/1.1 200"));
 }

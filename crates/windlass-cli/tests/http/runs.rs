@@ -72,7 +72,7 @@ async fn what_makes_no_task_is_refused_with_its_value() {
         (json!({"message": " \n"}), "blank"),
         (json!({"message": []}), "blank"),
         (json!({"message": vec![json!({"kind": "text", "text": "x"}); 65]}), "65 blocks"),
-        (json!({"message": "x", "agent": "other"}), "no agent `other`"),
+        (json!({"message": "x", "agent": "other"}), "agent `other` does not exist"),
         (json!({"message": "x", "model": "nowhere/x"}), "`nowhere/x`"),
         (json!({"message": "x", "timezone": "Mars/Olympus"}), "`Mars/Olympus`"),
         (json!({"message": "x", "when_busy": "wait"}), "wait"),

@@ -135,7 +135,7 @@ async fn a_position_that_cannot_be_is_refused_with_words() {
         );
         let late = get("1000.2").await;
         late.is_problem(422, "invalid");
-        let said = format!("the thread ends at event {head}, and `1000.2` is after it");
+        let said = format!("the thread ends at event {head}, but `1000.2` is after it");
         assert_eq!(late.body["detail"], said);
     }
     server.get(&format!("/api/v1/threads/{thread}/updates?wait=3600"), &key).await.is_problem(422, "invalid");

@@ -44,7 +44,7 @@ async fn threads_come_in_pages_newest_first_to_their_owner() {
         ("query=w", "`query` has 1 characters"),
         ("limit=0", "`limit` is 0"),
         ("limit=201", "`limit` is 201"),
-        ("limit=x", "does not fit"),
+        ("limit=x", "is invalid"),
         ("cursor=abc", "`cursor` is `abc`"),
         ("status=asleep", "asleep"),
     ] {

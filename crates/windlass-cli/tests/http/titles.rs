@@ -36,7 +36,7 @@ async fn both(client: &Client<'_>, thread: &str) -> Vec<Value> {
         }
         tokio::time::sleep(Duration::from_millis(50)).await; // tidy: sleep it waits for the thing itself
     }
-    panic!("no title was made");
+    panic!("no title was generated");
 }
 
 // rows: SK-P7

@@ -170,7 +170,7 @@ async fn what_a_trial_call_writes_keeps_to_its_callers_room() {
     };
     assert_eq!(write("a.txt", 900).await, None);
     let refused = write("b.txt", 101).await.unwrap();
-    assert!(refused.contains("900 of 1000 bytes are taken; 101 more do not fit"), "{refused}");
+    assert!(refused.contains("900 of 1000 bytes are used; 101 more do not fit"), "{refused}");
     let listed = server.get("/api/v1/files", &key).await.is(StatusCode::OK).body;
     assert_eq!(listed["data"].as_array().unwrap().len(), 1, "{listed}");
     // Replacing a file frees its space, and a smaller file always fits.

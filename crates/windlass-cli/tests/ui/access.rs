@@ -70,7 +70,7 @@ async fn a_session_that_ends_takes_nothing_of_what_was_typed() {
     page.until("it is still there", "return all('[data-key=composer]')[0].value === 'a long thought'").await;
     page.say("").await;
     page.sees("It is said.").await;
-    page.ends_but_for(&["401", "the request carries no credential"]).await;
+    page.ends_but_for(&["401", "the request has no credential"]).await;
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn a_session_that_ends_in_a_conversation_leaves_it_and_what_was_typed() {
         .await;
     page.say("").await;
     page.sees("And once more.").await;
-    page.ends_but_for(&["401", "the request carries no credential"]).await;
+    page.ends_but_for(&["401", "the request has no credential"]).await;
 }
 
 #[tokio::test]

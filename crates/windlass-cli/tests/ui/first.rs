@@ -79,7 +79,7 @@ async fn an_invited_person_registers_and_talks() {
     assert_eq!((&me["email"], &me["role"]), (&json!("ann@example.com"), &json!("member")));
     // The link can be used only once.
     page.driver.goto(link).await.unwrap();
-    page.sees("ask whoever gave you the link for another one").await;
+    page.sees("ask the sender of the link for a new one").await;
     page.ends_but_for(&["410"]).await;
 }
 

@@ -146,5 +146,5 @@ async fn a_picture_that_failed_in_a_session_that_was_over_comes_back() {
     page.press("Sign in").await;
     page.misses("Your session has ended").await;
     page.until("the picture, once more", whole).await;
-    page.ends_but_for(&["401", "404", "the request carries no credential"]).await;
+    page.ends_but_for(&["401", "404", "the request has no credential"]).await;
 }

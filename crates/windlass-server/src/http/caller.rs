@@ -40,8 +40,8 @@ impl FromRequestParts<Shared> for Caller {
         let mut identity = identity.map_err(|unknown| Problem::unauthenticated(unknown.to_string()))?;
         let is_guest = matches!(identity.credential, Credential::Guest(_));
         if is_guest && parts.extensions.get::<GuestsWelcome>().is_none() {
-            let problem = Problem::forbidden("a guest may use only the dialect that admitted them");
-            return Err(problem.hint("register an account, and sign in"));
+            let problem = Problem::forbidden("guests may use only the dialect that admitted them");
+            return Err(problem.hint("register an account and sign in"));
         }
         identity.from =
             parts.extensions.get::<super::middleware::peer::Client>().map(|client| client.address);
@@ -85,8 +85,12 @@ pub fn own_page(parts: &request::Parts, app: &Shared) -> Result<(), Problem> {
     if ours {
         return Ok(());
     }
-    Err(Problem::new(http::StatusCode::FORBIDDEN, "cross_site", "a cookie counts only for our own pages")
-        .hint("send `Origin` with the server's address, or sign in with `Authorization: Bearer …`"))
+    Err(Problem::new(
+        http::StatusCode::FORBIDDEN,
+        "cross_site",
+        "a session cookie is accepted only from this server's own pages",
+    )
+    .hint("send `Origin` with the server's URL, or authenticate with `Authorization: Bearer …`"))
 }
 
 /// The network address and user agent of a request.
@@ -129,12 +133,12 @@ impl Caller {
     /// Returns an error if the role is below `role` or the credential lacks `scope`.
     pub fn may(&self, role: Role, scope: Scope) -> Result<(), Problem> {
         if self.0.role < role {
-            let what = format!("this needs the role `{}`; yours is `{}`", role.word(), self.0.role.word());
+            let what = format!("this requires the role `{}`; yours is `{}`", role.word(), self.0.role.word());
             return Err(Problem::forbidden(what));
         }
         if !self.0.has(scope) {
             let scope = serde_json::to_value(scope).unwrap_or_default();
-            return Err(Problem::forbidden(format!("the API key does not cover the scope {scope}")));
+            return Err(Problem::forbidden(format!("the API key lacks the scope {scope}")));
         }
         Ok(())
     }
@@ -149,10 +153,10 @@ impl Caller {
         match &self.0.credential {
             Credential::Session(id) => Ok(id),
             Credential::Guest(_) => {
-                Err(Problem::forbidden("a guest cannot do this").hint("register an account, and sign in"))
+                Err(Problem::forbidden("guests cannot do this").hint("register an account and sign in"))
             }
             Credential::Key { .. } => {
-                Err(Problem::forbidden("an API key cannot do this").hint("sign in with your password"))
+                Err(Problem::forbidden("API keys cannot do this").hint("sign in with your password"))
             }
         }
     }

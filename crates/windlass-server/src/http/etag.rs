@@ -104,9 +104,9 @@ impl Seen {
         if names(wanted).any(|name| name == "*" || name == now.0) {
             return Ok(());
         }
-        let detail = format!("`If-Match` names {wanted}; the present version is {}", now.0);
+        let detail = format!("`If-Match` is {wanted}, but the current version is {}", now.0);
         Err(Problem::new(StatusCode::PRECONDITION_FAILED, "changed", detail)
-            .hint("read it again, and repeat the change where it still makes sense"))
+            .hint("read the resource again, and repeat the change if it still applies"))
     }
 
     /// Returns 304 if the client has the current version. Otherwise awaits `thing` and returns it with its tag.

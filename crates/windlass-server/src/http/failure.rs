@@ -19,98 +19,99 @@ pub struct Failure<'a> {
 /// The last message alone exceeds the model's input limit. (ZE-X1)
 const INPUT_TOO_LONG: Failure<'static> = Failure {
     code: "ERR_INPUT_LENGTH",
-    words: "the message is longer than the model takes",
-    hint: "shorten the message, or put long texts into a file, which the agent reads in parts",
+    words: "the message exceeds the model's input limit",
+    hint: "shorten the message, or put long texts in a file, which the agent can read in parts",
 };
 
 /// The conversation exceeds the model's context length. (ZE-X2)
 const CONTEXT_TOO_LONG: Failure<'static> = Failure {
     code: "ERR_CONTEXT_LENGTH",
-    words: "the conversation is longer than the model can read at once",
-    hint: "start a new conversation, and say in short what matters of this one",
+    words: "the conversation exceeds the model's context length",
+    hint: "start a new conversation with a short summary of this one",
 };
 
 /// Error code, message, and hint.
 const WORDS: &[(&str, &str, &str)] = &[
     (
         "ERR_RATE_LIMIT",
-        "the model's provider takes no more requests for now",
+        "the model's provider has reached its rate limit",
         "try again in a minute, or choose another model",
     ),
     (
         "ERR_API_OVERLOADED",
         "the model's provider is overloaded",
-        "try again in some minutes, or choose another model",
+        "try again in a few minutes, or choose another model",
     ),
     (
         "ERR_API",
-        "the model's provider does not answer, or with an error of its own",
-        "try again; if it stays so, have an administrator check the provider's address and its status page",
+        "the model's provider did not respond, or responded with an error",
+        "try again; if the error persists, ask an administrator to check the provider's address and its \
+         status page",
     ),
-    ("ERR_STREAM_INCOMPLETE", "the provider's answer broke off", "try again"),
+    ("ERR_STREAM_INCOMPLETE", "the provider's response was cut off", "try again"),
     (
         "ERR_STREAM_PARSE",
-        "the provider's answer cannot be read",
-        "have an administrator check the provider's `base_url`: something else may answer there",
+        "the provider's response cannot be parsed",
+        "ask an administrator to check the provider's `base_url`: it may be the address of another service",
     ),
     (
         "ERR_AUTH",
-        "the provider refuses the server's key",
-        "have an administrator set a valid key for the provider, or choose another model",
+        "the provider rejected the server's API key",
+        "ask an administrator to set a valid key for the provider, or choose another model",
     ),
     (
         "ERR_REQUEST",
-        "the provider refuses the request as it is",
-        "choose another model, or have an administrator check the model's name and settings",
+        "the provider rejected the request as invalid",
+        "choose another model, or ask an administrator to check the model's name and settings",
     ),
     (
         "ERR_CONFIG",
-        "the model cannot be called as it is configured",
-        "choose another model, or have an administrator complete the provider in the configuration",
+        "the model's configuration is incomplete or invalid",
+        "choose another model, or ask an administrator to complete the provider's configuration",
     ),
-    ("ERR_EMPTY_REPLY", "the model answered nothing", "ask again, or in other words"),
+    ("ERR_EMPTY_REPLY", "the model returned an empty reply", "try again, or rephrase the message"),
     (
         "ERR_STORE",
-        "a file of the conversation is missing in the store, or damaged",
-        "start a new conversation, and have an administrator run `windlass doctor`",
+        "a file of the conversation is missing or damaged",
+        "start a new conversation, and ask an administrator to run `windlass doctor`",
     ),
     (
         "ERR_LOST",
-        "the server ended several times while the model was called",
-        "have an administrator look at the server's log, then send the message again",
+        "the server stopped several times during the model call",
+        "ask an administrator to check the server's log, then send the message again",
     ),
-    ("ERR_REFUSED", "the model declined to answer", "ask in other words"),
+    ("ERR_REFUSED", "the model declined to answer", "rephrase the message"),
     (
         "ERR_UNEXPECTED_STOP",
-        "the model stopped before it was done",
-        "ask it to go on, or choose another model",
+        "the model stopped before its reply was complete",
+        "ask the agent to continue, or choose another model",
     ),
     (
         "ERR_MAX_TOKENS",
-        "the answer is longer than the model may write",
-        "ask for a shorter answer, or for one part after the other",
+        "the reply exceeds the model's output limit",
+        "ask for a shorter reply, or for one part at a time",
     ),
     (
         "ERR_MAX_TURNS",
-        "the run has used up its steps",
-        "ask it to go on, or split the task; an administrator can raise `max_steps`",
+        "the run reached its step limit",
+        "ask the agent to continue, or split the task; an administrator can raise `max_steps`",
     ),
     (
         "ERR_STALLED",
-        "the agent went round in circles",
-        "say what it should do differently; an administrator can raise `max_same_calls`",
+        "the agent repeated the same calls without progress",
+        "give the agent different instructions; an administrator can raise `max_same_calls`",
     ),
     (
         "ERR_LIMIT",
         "a budget or a limit is used up",
-        "wait until it is renewed, or have an administrator raise it",
+        "wait until it is renewed, or ask an administrator to raise it",
     ),
     (
         "ERR_RUN_TIMEOUT",
-        "the run took longer than it may",
+        "the run exceeded its time limit",
         "split the task; an administrator can raise `run_timeout_ms`",
     ),
-    ("CANCELLED", "the run was stopped", "send the message again to start over"),
+    ("CANCELLED", "the run was cancelled", "send the message again to start over"),
 ];
 
 /// Phrases by which providers report that a single message is too long. A group matches if the error text contains all

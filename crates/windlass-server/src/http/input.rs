@@ -77,16 +77,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
 /// differ in which value of a repeated key they use, so a check and its user could see different values.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if let Err(error) = serde_json::from_slice::<Unique>(bytes) {
-        return Err(Problem::bad_request(format!("the body is no JSON that is read here: {error}")));
+        return Err(Problem::bad_request(format!("the body is not valid JSON: {error}")));
     }
     // Reject arrays: serde would accept one as the struct's fields in order.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
-        return Err(Problem::invalid("the body is no JSON object"));
+        return Err(Problem::invalid("the body must be a JSON object"));
     }
     match serde_json::from_slice(bytes) {
         Ok(value) => Ok(value),
-        Err(error) if error.is_data() => Err(Problem::invalid(format!("the body does not fit: {error}"))),
-        Err(error) => Err(Problem::bad_request(format!("the body is no JSON: {error}"))),
+        Err(error) if error.is_data() => Err(Problem::invalid(format!("the body is invalid: {error}"))),
+        Err(error) => Err(Problem::bad_request(format!("the body is not valid JSON: {error}"))),
     }
 }
 
@@ -116,7 +116,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut request::Parts, state: &S) -> Result<Self, Problem> {
         let query = axum::extract::Query::<T>::from_request_parts(parts, state).await;
         query.map(|query| Self(query.0)).map_err(|rejection: QueryRejection| {
-            Problem::bad_request(format!("the query does not fit: {}", rejection.body_text()))
+            Problem::bad_request(format!("the query is invalid: {}", rejection.body_text()))
         })
     }
 }
@@ -167,7 +167,7 @@ mod tests {
             assert_eq!(status, 400, "{detail}");
             assert!(detail.len() < 300, "{detail}");
         }
-        assert!(refused(br#"{"free":{"to":1,"to":2}}"#).1.contains("the key `to` stands twice"));
+        assert!(refused(br#"{"free":{"to":1,"to":2}}"#).1.contains("duplicate key `to`"));
     }
 
     /// Sends a body in many chunks, with or without a declared length. Returns the status and the number of chunks

@@ -50,7 +50,7 @@ pub fn router(app: Shared) -> Router {
         .fallback(ui::nowhere)
         .method_not_allowed_fallback(async || {
             let status = http::StatusCode::METHOD_NOT_ALLOWED;
-            Problem::new(status, "method_not_allowed", "this path has no such method")
+            Problem::new(status, "method_not_allowed", "this path does not support the method")
         })
         .layer(DefaultBodyLimit::max(input::BODY_MAX_BYTES))
         .layer(from_fn_with_state(app.clone(), body::watch))

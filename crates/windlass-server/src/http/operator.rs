@@ -25,7 +25,7 @@ impl FromRequestParts<Shared> for Operator {
         if caller.workspace() == DEFAULT_WORKSPACE {
             return Ok(Self(caller));
         }
-        let what = format!("this is for the administrators of the workspace `{DEFAULT_WORKSPACE}`");
+        let what = format!("this requires an administrator of the workspace `{DEFAULT_WORKSPACE}`");
         Err(Problem::forbidden(what))
     }
 }

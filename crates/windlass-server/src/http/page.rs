@@ -91,9 +91,9 @@ fn read<T: DeserializeOwned>(cursor: &str) -> Result<T, Problem> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).ok_or_else(|| {
         Problem::bad_request(format!(
-            "`cursor` is `{}`, which no page gave",
+            "`cursor` is `{}`, which is not a cursor of this list",
             crate::text::first_line(cursor, 80)
         ))
-        .hint("use `next_cursor` of the page before, unchanged")
+        .hint("send `next_cursor` of the previous page, unchanged")
     })
 }

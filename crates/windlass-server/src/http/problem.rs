@@ -135,8 +135,8 @@ impl Problem {
     /// 500: a server fault. The cause is only logged.
     pub fn internal(error: impl std::fmt::Display) -> Self {
         tracing::error!(error = %error, "a request failed");
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "something went wrong in the server")
-            .hint("the server's log has more under this request's `x-request-id`")
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "an internal error occurred")
+            .hint("see the server's log under this request's `x-request-id`")
     }
 }
 
@@ -175,7 +175,8 @@ impl From<EngineError> for Problem {
             EngineError::Active { .. } => Self::conflict("run_active", error.to_string()),
             EngineError::NotReached { ref run, .. } => {
                 let hint = format!(
-                    "`windlass approvals` answers it at a terminal, `windlass resume {run}` resumes it"
+                    "answer it in a terminal with `windlass approvals`, or resume it with `windlass resume \
+                     {run}`"
                 );
                 Self::conflict("not_reached", format!("{error}; {hint}"))
             }
@@ -194,7 +195,7 @@ impl From<EngineError> for Problem {
 /// 202: the input is stored for the process that drives the thread, which has not replied yet.
 fn pending(thread: &str, driver: &SlowDriver) -> Problem {
     let detail =
-        format!("thread `{thread}` is driven by {driver}, which has not answered yet; the input is kept");
+        format!("thread `{thread}` is driven by {driver}, which has not replied yet; the input is stored");
     Problem::new(StatusCode::ACCEPTED, "pending", detail)
 }
 

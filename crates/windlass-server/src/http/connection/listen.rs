@@ -145,7 +145,8 @@ impl Hall {
         let of_address = guests.entry(address).or_default();
         if of_address.count >= self.terms.limits.connections_per_address() {
             if !std::mem::replace(&mut of_address.is_told, true) {
-                tracing::warn!(%address, connections = of_address.count, "too many connections of one address");
+                tracing::warn!(%address, connections = of_address.count, "too many connections from one \
+                    address");
             }
             return None;
         }
@@ -162,8 +163,8 @@ impl Hall {
         };
         match timeout(self.terms.limits.head_timeout(), certificate.accept(stream)).await {
             Ok(Ok(stream)) => self.speak(stream, Peer { address: peer, secure: true }).await,
-            Ok(Err(error)) => tracing::info!(%peer, %error, "no TLS came about"),
-            Err(_) => tracing::info!(%peer, "no TLS came about in time"),
+            Ok(Err(error)) => tracing::info!(%peer, %error, "the TLS handshake failed"),
+            Err(_) => tracing::info!(%peer, "the TLS handshake timed out"),
         }
     }
 
@@ -200,7 +201,7 @@ impl Hall {
                 tracing::info!(peer = %peer.address, %error, "a connection was dropped");
                 return;
             };
-            tracing::info!(peer = %peer.address, problem = %problem.code, %error, "a connection was refused");
+            tracing::info!(peer = %peer.address, problem = %problem.code, %error, "a connection was rejected");
             if spoken.refuse(&problem).await.is_err() {
                 return;
             }
@@ -223,7 +224,8 @@ pub async fn check_head(request: Request, next: Next) -> Response {
 }
 
 fn too_large() -> Problem {
-    let detail = format!("the request's head is larger than {HEAD_MAX_BYTES} bytes or {HEADERS} headers");
+    let detail =
+        format!("the request head is larger than {HEAD_MAX_BYTES} bytes, or has more than {HEADERS} headers");
     Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", detail)
 }
 
@@ -233,9 +235,9 @@ fn refusal(error: &hyper::Error) -> Option<Problem> {
         return Some(too_large());
     }
     if error.is_parse() {
-        return Some(Problem::bad_request(format!("the request is no HTTP/1.1: {error}")));
+        return Some(Problem::bad_request(format!("the request is not valid HTTP/1.1: {error}")));
     }
     let slow =
-        || Problem::new(StatusCode::REQUEST_TIMEOUT, "slow_head", "the request's head did not come in time");
+        || Problem::new(StatusCode::REQUEST_TIMEOUT, "slow_head", "the request head did not arrive in time");
     error.is_timeout().then(slow)
 }

@@ -44,7 +44,7 @@ impl Certificate {
         let clock = SystemClock::new();
         let stamp = stamp(files);
         let config = read(files).map_err(|why| {
-            Trouble::usage(why).hint("`[server.tls]` names two PEM files: `certificate` and `key`")
+            Trouble::usage(why).hint("set `certificate` and `key` of `[server.tls]` to PEM files")
         })?;
         let now = Loaded { config: Arc::new(config), stamp, looked_ms: clock.monotonic_ms() };
         Ok(Self { files: files.clone(), clock, now: Mutex::new(now) })
@@ -66,10 +66,10 @@ impl Certificate {
                 match read(&self.files) {
                     Ok(config) => {
                         now.config = Arc::new(config);
-                        tracing::info!("the certificate was read anew");
+                        tracing::info!("the certificate was reloaded");
                     }
                     Err(error) => {
-                        tracing::warn!(error, "the changed certificate cannot be used; the old one goes on")
+                        tracing::warn!(error, "the changed certificate cannot be used; keeping the old one")
                     }
                 }
             }

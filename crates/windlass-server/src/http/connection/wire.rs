@@ -44,7 +44,7 @@ impl<S> Paced<S> {
         match waiting.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                "the client took no byte of its answer for too long",
+                "the client did not read the response for too long",
             ))),
             Poll::Pending => Poll::Pending,
         }

@@ -51,8 +51,10 @@ pub fn may_be_seen(app: &Shared, thread: &ThreadId, recorded: Option<&str>) -> R
 pub fn may_be_changed(thread: &ThreadId, recorded: Option<&str>) -> Result<(), Problem> {
     match Homes::is_own(recorded) {
         true => Ok(()),
-        false => Err(Problem::forbidden(format!("the folder of thread `{thread}` is none of the server's"))
-            .hint("the conversation was begun on the command line; change its files there")),
+        false => {
+            Err(Problem::forbidden(format!("the folder of thread `{thread}` does not belong to this server"))
+                .hint("the conversation was started on the command line; change its files there"))
+        }
     }
 }
 

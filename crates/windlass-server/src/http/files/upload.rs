@@ -22,9 +22,8 @@ pub fn checked_name(files: &FilesFile, name: &str) -> Result<String, Problem> {
         || name.starts_with('.')
         || name.chars().any(|c| c.is_control() || "/\\\"<>".contains(c));
     if is_bad {
-        return Err(Problem::bad_request(format!("`{shown}` cannot be the name of an upload")).hint(
-            "use at most 255 bytes, no slashes, quotes or control characters, and no leading full stop",
-        ));
+        return Err(Problem::bad_request(format!("`{shown}` is not a valid name for an upload"))
+            .hint("use at most 255 bytes, no slashes, quotes or control characters, and no leading dot"));
     }
     if files.takes(name) { Ok(name.to_owned()) } else { Err(wrong_type(name)) }
 }
@@ -35,9 +34,9 @@ pub fn wrong_type(name: &str) -> Problem {
     Problem::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "unsupported_file",
-        format!("files such as `{shown}` are not taken"),
+        format!("files such as `{shown}` are not accepted"),
     )
-    .hint("an administrator chooses which in `[files] extensions`")
+    .hint("an administrator can allow other types in `[files] extensions`")
 }
 
 /// Reads a body up to the size limit. The caller's permission has been checked.
@@ -62,7 +61,7 @@ pub async fn keep(app: &Shared, home: Home, name: String, request: Request) -> R
         let folder = app.homes.uploads(&own)?;
         let count = folder.list(None, usize::MAX)?.into_iter().filter(|entry| entry.name != name).count();
         if count >= LISTED {
-            return Err(no_room(format!("there are {count} uploads; at most {LISTED} are kept")));
+            return Err(no_room(format!("you have {count} uploads; at most {LISTED} are allowed")));
         }
         Ok((folder, name))
     };
@@ -99,8 +98,9 @@ async fn put(
 
 /// The error for a file that exceeds its owner's quota.
 pub fn no_room(detail: String) -> Problem {
-    Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no_room", detail)
-        .hint("delete an upload or a conversation, or have an administrator raise `[files] max_total_bytes`")
+    Problem::new(StatusCode::INSUFFICIENT_STORAGE, "no_room", detail).hint(
+        "delete an upload or a conversation, or ask an administrator to raise `[files] max_total_bytes`",
+    )
 }
 
 /// Writes a file and returns its entry.

@@ -58,7 +58,7 @@ impl<'de> Visitor<'de> for Look {
             members.next_value::<Unique>()?;
             if let Some(key) = seen.replace(key) {
                 let shown: String = key.chars().take(100).collect();
-                return Err(A::Error::custom(format!("the key `{shown}` stands twice")));
+                return Err(A::Error::custom(format!("duplicate key `{shown}`")));
             }
         }
         Ok(Unique)
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(refused(r#"{"a":{"b":1,"c":[{"b":null}]},"b":"\u0061","c":-1.5e3,"d":true}"#), None);
         assert_eq!(
             refused(r#"[{"x":[{"a":1,"\u0061":2}]}]"#).unwrap(),
-            "the key `a` stands twice at line 1 column 25"
+            "duplicate key `a` at line 1 column 25"
         );
         let deep = "[".repeat(10_000);
         assert_eq!(refused(&deep).unwrap(), "recursion limit exceeded at line 1 column 128");

@@ -62,9 +62,9 @@ pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> R
         let problem = Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_encoding",
-            "the body is encoded, which this server does not read",
+            "encoded request bodies are not supported",
         );
-        let mut response = problem.hint("send it without `content-encoding`").into_response();
+        let mut response = problem.hint("send the body without `content-encoding`").into_response();
         response.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         return response;
     }
@@ -77,7 +77,7 @@ pub async fn watch(State(app): State<Shared>, request: Request, next: Next) -> R
     });
     let response = next.run(request).await;
     if is_late.load(Ordering::Relaxed) {
-        let detail = "the request's body did not come in time";
+        let detail = "the request body did not arrive in time";
         let mut response = Problem::new(StatusCode::REQUEST_TIMEOUT, "slow_body", detail).into_response();
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         return response;
@@ -116,7 +116,7 @@ impl Incoming {
 
 /// The error of an aborted body.
 #[derive(Debug, thiserror::Error)]
-#[error("the body did not come in time")]
+#[error("the body did not arrive in time")]
 struct Late;
 
 impl hyper::body::Body for Incoming {

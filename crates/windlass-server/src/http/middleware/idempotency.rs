@@ -142,7 +142,7 @@ async fn keyed(app: Shared, request: Request, next: Next) -> Result<Response, Pr
     let key = read(&parts)?;
     let caller = Caller::from_request_parts(&mut parts, &app).await?;
     let body = to_bytes(body, BODY_MAX_BYTES).await.map_err(|_| {
-        let detail = format!("the body is larger than {BODY_MAX_BYTES} bytes, or did not come whole");
+        let detail = format!("the body is larger than {BODY_MAX_BYTES} bytes, or is incomplete");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
     })?;
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
@@ -174,9 +174,9 @@ fn read(parts: &request::Parts) -> Result<String, Problem> {
     match std::str::from_utf8(one) {
         Ok(key) if fits => Ok(key.to_owned()),
         Ok(_) | Err(_) => Err(Problem::bad_request(format!(
-            "`Idempotency-Key` must be one text of 1 to {KEY_MAX_BYTES} visible ASCII characters"
+            "`Idempotency-Key` must be one value of 1 to {KEY_MAX_BYTES} visible ASCII characters"
         ))
-        .hint("draw a UUID for each wish, and send it again only with the same request")),
+        .hint("use a new UUID for each operation, and send it again only to retry the same request")),
     }
 }
 
@@ -244,7 +244,7 @@ async fn keep(app: &Shared, mut work: Work, response: Response) -> Result<Respon
     };
     if let Err(error) = written {
         // The request was executed all the same; a retry finds the claim.
-        tracing::warn!(%error, "the answer to a request with a key could not be kept");
+        tracing::warn!(%error, "the response to a request with an idempotency key could not be stored");
     }
     Ok(Response::from_parts(parts, Body::from(bytes)))
 }
@@ -270,12 +270,13 @@ fn value(kept: &Kept) -> Result<serde_json::Value, Problem> {
 }
 
 fn other_body(key: &str) -> Problem {
-    let detail = format!("the idempotency key `{key}` came with another body before");
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key_reused", detail).hint("draw a new key for each wish")
+    let detail = format!("the idempotency key `{key}` was already used with another body");
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key_reused", detail)
+        .hint("use a new key for each operation")
 }
 
 fn running(key: &str) -> Problem {
-    let detail = format!("a request with the idempotency key `{key}` is still being worked on");
+    let detail = format!("a request with the idempotency key `{key}` is still in progress");
     Problem::conflict("key_running", detail).retry_after(1)
 }
 
@@ -305,8 +306,9 @@ impl Answer {
 
     fn replay(self, key: &str) -> Result<Response, Problem> {
         let Some(body) = self.body else {
-            let detail =
-                format!("the request with the idempotency key `{key}` was done; its answer was not kept");
+            let detail = format!(
+                "the request with the idempotency key `{key}` was completed, but its response was not stored"
+            );
             return Err(Problem::conflict("key_done", detail));
         };
         let mut response = Response::new(Body::from(body));

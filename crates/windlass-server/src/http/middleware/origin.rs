@@ -32,9 +32,9 @@ enum Pass {
 
 fn judge(origins: &Origins, request: &Request) -> Result<Pass, Problem> {
     let host = host(request.uri(), request.headers());
-    let host = host.ok_or_else(|| Problem::bad_request("the request names no host"))?;
+    let host = host.ok_or_else(|| Problem::bad_request("the request has no host"))?;
     if !origins.knows_host(&host) {
-        let detail = format!("this server does not answer to the host `{host}`");
+        let detail = format!("this server does not accept the host `{host}`");
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", detail)
             .hint("an administrator can add the address with `--public-url` or `[server] public_urls`"));
     }
@@ -46,8 +46,8 @@ fn judge(origins: &Origins, request: &Request) -> Result<Pass, Problem> {
     if origins.is_listed(origin) {
         return Ok(Pass::Listed(value.clone()));
     }
-    Err(Problem::forbidden(format!("pages of the origin `{origin}` may not use this server"))
-        .hint("an administrator can list the origin in `[server] cors`"))
+    Err(Problem::forbidden(format!("the origin `{origin}` is not allowed to use this server"))
+        .hint("an administrator can add the origin to `[server] cors`"))
 }
 
 fn is_preflight(request: &Request) -> bool {

@@ -168,7 +168,7 @@ async fn refresh(
 ) -> Result<Response, Problem> {
     let (parts, _) = request.into_parts();
     let Some(token) = base.read(&parts.headers, REFRESH) else {
-        let problem = Problem::unauthenticated("the request carries no refresh token");
+        let problem = Problem::unauthenticated("the request has no refresh token");
         return Ok((base.signed_out(), problem).into_response());
     };
     own_page(&parts, &app)?;

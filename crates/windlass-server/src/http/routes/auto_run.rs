@@ -170,7 +170,7 @@ async fn choose(
 
 /// Reset the user's choice
 #[utoipa::path(delete, path = "/auto-run", tag = "gate", params(OfUser, IfMatch),
-    responses((status = 204, description = "nothing is chosen now")))]
+    responses((status = 204, description = "the choice was reset")))]
 async fn forget(
     State(app): State<Shared>,
     caller: Caller,
@@ -218,7 +218,7 @@ async fn choose_for_thread(
 /// Reset the choice for a conversation
 #[utoipa::path(delete, path = "/threads/{thread}/auto-run", tag = "gate",
     params(("thread" = String, Path, description = "the thread's id"), IfMatch),
-    responses((status = 204, description = "the user's own choice counts now")))]
+    responses((status = 204, description = "the user's own choice applies")))]
 async fn forget_of_thread(
     State(app): State<Shared>,
     caller: Caller,

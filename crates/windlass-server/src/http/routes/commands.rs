@@ -67,7 +67,7 @@ async fn list(
 #[utoipa::path(delete, path = "/threads/{thread}/commands/{command}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"),
         ("command" = String, Path, description = "the command's name")),
-    responses((status = 204, description = "it has ended")))]
+    responses((status = 204, description = "the command has ended")))]
 async fn end(
     State(app): State<Shared>,
     caller: Caller,

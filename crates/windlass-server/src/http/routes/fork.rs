@@ -123,7 +123,7 @@ impl From<ForkFiles> for FolderFiles {
 /// 507 if the copy exceeds the owner's quota.
 #[utoipa::path(post, path = "/threads/{thread}/fork", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), IdempotencyKey), request_body = NewFork,
-    responses((status = 200, body = ForkPreview, description = "what a fork's folder would hold"),
+    responses((status = 200, body = ForkPreview, description = "a preview of the fork's folder"),
         (status = 201, body = NewThread, headers(("Location" = String, description = "the new thread"))),
         (status = 404, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem),
         (status = 507, body = Problem)))]
@@ -137,7 +137,7 @@ async fn fork(
     let row = caller.thread(&app, &thread).await?;
     let at = new.at.map_or(row.head, |at| Seq(at.into()));
     if at == Seq::default() {
-        return Err(Problem::invalid("`at` is 0, where nothing has happened yet; the first event is 1"));
+        return Err(Problem::invalid("`at` is 0; the first event is 1"));
     }
     let home = Home::of(caller.workspace(), caller.user());
     let is_own = Homes::is_own_of_thread(row.view.folder.as_deref());

@@ -185,7 +185,7 @@ async fn one(
 /// Create a grant that lets calls of a tool run without approval
 #[utoipa::path(post, path = "/grants", tag = "gate", params(IdempotencyKey), request_body = NewGrant,
     responses((status = 201, body = Grant, headers(("Location" = String, description = "the grant"))),
-        (status = 422, body = Problem, description = "there is no such tool, or the grant is not valid")))]
+        (status = 422, body = Problem, description = "the tool does not exist, or the grant is invalid")))]
 async fn add(
     State(app): State<Shared>,
     caller: Caller,
@@ -218,12 +218,15 @@ impl Offer {
     /// Validates the scope.
     pub fn check(&self) -> Result<(), Problem> {
         if self.arguments.len() > CONDITIONS_MAX {
-            let detail = format!("{} conditions; at most {CONDITIONS_MAX} are allowed", self.arguments.len());
+            let detail = format!(
+                "`arguments` has {} conditions; at most {CONDITIONS_MAX} are allowed",
+                self.arguments.len()
+            );
             return Err(Problem::invalid(detail));
         }
         let pointer = |text: &str| text.is_empty() || text.starts_with('/');
         if let Some(odd) = self.arguments.iter().find(|condition| !pointer(&condition.argument)) {
-            let detail = format!("`argument` is `{}`, which is no JSON pointer", odd.argument);
+            let detail = format!("`argument` is `{}`, which is not a JSON pointer", odd.argument);
             return Err(Problem::invalid(detail).hint("a JSON pointer begins with `/`, such as `/path`"));
         }
         for condition in &self.arguments {
@@ -231,16 +234,16 @@ impl Offer {
                 && let Err(why) = pattern.compile()
             {
                 return Err(Problem::invalid(format!(
-                    "`matches` of `{}` is no expression: {why}",
+                    "`matches` of `{}` is not a regular expression: {why}",
                     condition.argument
                 )));
             }
         }
         if self.count == Some(0) {
-            return Err(Problem::invalid("`count` is 0; leave it away for any number of calls"));
+            return Err(Problem::invalid("`count` is 0; omit it to allow any number of calls"));
         }
         if self.expires_in_ms == Some(0) {
-            return Err(Problem::invalid("`expires_in_ms` is 0; leave it away for a grant that stays"));
+            return Err(Problem::invalid("`expires_in_ms` is 0; omit it for a grant without an expiry"));
         }
         Ok(())
     }
@@ -255,8 +258,8 @@ impl Offer {
     ) -> Result<GrantDraft, Problem> {
         self.check()?;
         if app.engine.policy().grants(Some(&user)).await?.len() >= GRANTS_MAX {
-            let detail = format!("`{user}` has {GRANTS_MAX} grants already");
-            return Err(Problem::conflict("too_many", detail).hint("revoke those that no longer matter"));
+            let detail = format!("`{user}` already has {GRANTS_MAX} grants");
+            return Err(Problem::conflict("too_many", detail).hint("revoke grants that are no longer needed"));
         }
         let Self { arguments, count, expires_in_ms } = self;
         let expires_at: Option<Timestamp> = expires_in_ms.map(|ms| now().plus_ms(ms));
@@ -270,7 +273,7 @@ impl Offer {
 /// It no longer applies to calls that have not started.
 #[utoipa::path(delete, path = "/grants/{grant}", tag = "gate",
     params(("grant" = String, Path, description = "the grant's id")),
-    responses((status = 204, description = "it no longer counts")))]
+    responses((status = 204, description = "the grant was revoked")))]
 async fn revoke(
     State(app): State<Shared>,
     caller: Caller,
@@ -291,8 +294,8 @@ fn tool(name: &str) -> Result<ToolName, Problem> {
         return Ok(ToolName::from(name));
     }
     let shown = crate::text::first_line(name, TOOL_MAX_CHARS);
-    Err(Problem::invalid(format!("`{shown}` is no name of a tool"))
-        .hint("1 to 64 of A-Z, a-z, 0-9, `_` and `-`; `GET /api/v1/tools` lists those that there are"))
+    Err(Problem::invalid(format!("`{shown}` is not a valid tool name"))
+        .hint("use 1 to 64 of A-Z, a-z, 0-9, `_` and `-`; `GET /api/v1/tools` lists the available tools"))
 }
 
 /// Converts an error, and adds a hint with a similar tool name.
@@ -300,7 +303,7 @@ pub fn missing_tool(app: &Shared, error: EngineError) -> Problem {
     match &error {
         EngineError::NoTool(name) => {
             let hint = toolbox::instead(&app.engine, name);
-            let hint = hint.unwrap_or_else(|| "`GET /api/v1/tools` lists those that there are".to_owned());
+            let hint = hint.unwrap_or_else(|| "`GET /api/v1/tools` lists the available tools".to_owned());
             Problem::from(error).hint(hint)
         }
         _ => error.into(), // tidy: the others name no tool
@@ -331,9 +334,9 @@ async fn allowed(
 /// Add a tool to the user's allow list
 #[utoipa::path(put, path = "/allowlist/{tool}", tag = "gate",
     params(("tool" = String, Path, description = "the tool's name"), OfUser),
-    responses((status = 204, description = "it is on the list"),
+    responses((status = 204, description = "the tool is on the list"),
         (status = 409, body = Problem, description = "the list is full"),
-        (status = 422, body = Problem, description = "there is no such tool")))]
+        (status = 422, body = Problem, description = "the tool does not exist")))]
 async fn allow(
     State(app): State<Shared>,
     caller: Caller,
@@ -344,8 +347,8 @@ async fn allow(
     let (name, user) = (tool(&name)?, caller.user_or_self(&app, of.user.as_deref()).await?);
     let tools = app.engine.policy().allowed(&user).await?;
     if tools.len() >= GRANTS_MAX && !tools.contains(&name) {
-        let detail = format!("`{user}` has {GRANTS_MAX} tools on the list already");
-        return Err(Problem::conflict("too_many", detail).hint("take some off first"));
+        let detail = format!("`{user}` already has {GRANTS_MAX} tools on the allow list");
+        return Err(Problem::conflict("too_many", detail).hint("remove a tool first"));
     }
     app.engine.policy().allow(&user, &name).await.map_err(|error| missing_tool(&app, error))?;
     let note = Note::by(&caller.0, "allowlist.added").on(user.as_str());
@@ -356,7 +359,7 @@ async fn allow(
 /// Remove a tool from the user's allow list
 #[utoipa::path(delete, path = "/allowlist/{tool}", tag = "gate",
     params(("tool" = String, Path, description = "the tool's name"), OfUser),
-    responses((status = 204, description = "it is not on the list")))]
+    responses((status = 204, description = "the tool is not on the list")))]
 async fn disallow(
     State(app): State<Shared>,
     caller: Caller,

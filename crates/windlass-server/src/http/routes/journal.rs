@@ -91,8 +91,8 @@ async fn events(
 #[utoipa::path(get, path = "/threads/{thread}/steps/{seq}/prompt", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"),
         ("seq" = u32, Path, description = "position of the `step.started`")),
-    responses((status = 200, body = Object, description = "model, digest, tokens, `parts` in the order in which they \
-        were sent, and the whole `request` with long texts by digest")))]
+    responses((status = 200, body = Object, description = "model, digest, tokens, `parts` in the order of \
+        the request, and the complete `request` with long texts by digest")))]
 async fn prompt(
     State(app): State<Shared>,
     caller: Caller,
@@ -117,8 +117,11 @@ async fn export(
     caller.reads()?;
     caller.thread(&app, &thread).await?;
     // An error on the way aborts the connection, so that a truncated file does not look complete.
-    let lines =
-        app.engine.thread(&thread).export().inspect_err(|error| tracing::warn!(%error, "an export was cut"));
+    let lines = app
+        .engine
+        .thread(&thread)
+        .export()
+        .inspect_err(|error| tracing::warn!(%error, "an export ended early"));
     let mut response = Bytes::from_stream(lines).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));

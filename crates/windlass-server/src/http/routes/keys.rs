@@ -126,7 +126,7 @@ struct MadeKey {
 #[utoipa::path(post, path = "/keys", tag = "keys", request_body = MakeBody,
     responses((status = 201, body = MadeKey), (status = 400, body = Problem), (status = 401, body = Problem),
         (status = 403, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem),
-        (status = 429, body = Problem, description = "too many passwords were tried")))]
+        (status = 429, body = Problem, description = "too many password attempts")))]
 async fn make(
     State(app): State<Shared>,
     caller: Caller,
@@ -136,7 +136,7 @@ async fn make(
     caller.manages_itself()?;
     let name = crate::account::people::user::check_name(&body.name)?;
     if name.is_empty() {
-        return Err(Problem::invalid("`name` is empty; say which program the key is for"));
+        return Err(Problem::invalid("`name` is empty; enter the name of the program that uses the key"));
     }
     let mut scopes = Vec::new();
     for scope in body.scopes {

@@ -257,9 +257,8 @@ impl From<ChangeError> for Problem {
         let said = error.to_string();
         match error {
             ChangeError::Invalid(_) => Self::invalid(said),
-            ChangeError::Command => {
-                Self::forbidden(said).hint("name it in `windlass.toml`, or set `mcp_commands = true` there")
-            }
+            ChangeError::Command => Self::forbidden(said)
+                .hint("add the server to `windlass.toml`, or set `mcp_commands = true` there"),
             ChangeError::Full => Self::conflict("full", said),
             ChangeError::Duplicate(_) => Self::conflict("duplicate", said),
             ChangeError::Settings(_) => Self::conflict("in_settings", said),

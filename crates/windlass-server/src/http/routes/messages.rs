@@ -233,9 +233,9 @@ async fn list(
 /// It starts a run if none is active; otherwise `when_busy` determines what happens.
 #[utoipa::path(post, path = "/threads/{thread}/messages", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), IdempotencyKey), request_body = NewMessage,
-    responses((status = 201, body = Sent, description = "the run has begun",
+    responses((status = 201, body = Sent, description = "the run has started",
             headers(("Location" = String, description = "the run"))),
-        (status = 202, body = Sent, description = "the message waits behind another run",
+        (status = 202, body = Sent, description = "the message is queued behind another run",
             headers(("Location" = String, description = "the run")))))]
 async fn post(
     State(app): State<Shared>,

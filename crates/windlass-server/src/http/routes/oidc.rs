@@ -99,8 +99,8 @@ async fn finish(
     let used = AppendHeaders([base.set_own(FLOW, "", 0)]);
     let Back { code, state, iss, error } = back;
     let (Some(code), Some(state)) = (code, state) else {
-        let said = crate::text::first_line(error.as_deref().unwrap_or("no code"), 80);
-        let error = AccountError::Forbidden(format!("the provider `{name}` did not sign you in: {said}"));
+        let said = crate::text::first_line(error.as_deref().unwrap_or("no authorization code"), 80);
+        let error = AccountError::Forbidden(format!("signing in with the provider `{name}` failed: {said}"));
         return Ok((used, page::failed(error)).into_response());
     };
     let answer = Answer { code, state, issuer: iss };

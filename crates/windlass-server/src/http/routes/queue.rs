@@ -91,7 +91,7 @@ fn tag(queued: &QueuedMessage) -> ETag {
 async fn find(app: &Shared, thread: &ThreadId, id: &InputId) -> Result<QueuedMessage, Problem> {
     let all = app.engine.thread(thread).queue().list().await?;
     let found = all.into_iter().find(|queued| queued.id == *id);
-    found.ok_or_else(|| Problem::not_found(format!("a waiting message `{id}`")))
+    found.ok_or_else(|| Problem::not_found(format!("queued message `{id}`")))
 }
 
 /// List queued messages, in the order in which they will be sent
@@ -165,7 +165,7 @@ async fn edit(
 #[utoipa::path(delete, path = "/threads/{thread}/queue/{message}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"),
         ("message" = String, Path, description = "the message's id"), IfMatch),
-    responses((status = 204, description = "it is never sent")))]
+    responses((status = 204, description = "the message was withdrawn")))]
 async fn withdraw(
     State(app): State<Shared>,
     caller: Caller,
@@ -183,7 +183,7 @@ async fn withdraw(
 #[utoipa::path(post, path = "/threads/{thread}/queue/{message}/send", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"),
         ("message" = String, Path, description = "the message's id"), IdempotencyKey),
-    responses((status = 202, body = Waiting, description = "it is sent as soon as the run has ended")))]
+    responses((status = 202, body = Waiting, description = "the message is sent as soon as the run has ended")))]
 async fn send_now(
     State(app): State<Shared>,
     caller: Caller,

@@ -216,9 +216,9 @@ async fn list(
 ///
 /// Without a thread, a new one is created. In a thread with an active run, `when_busy` determines what happens.
 #[utoipa::path(post, path = "/runs", tag = "runs", params(IdempotencyKey), request_body = NewMessage,
-    responses((status = 201, body = Sent, description = "the run has begun",
+    responses((status = 201, body = Sent, description = "the run has started",
             headers(("Location" = String, description = "the run"))),
-        (status = 202, body = Sent, description = "the message waits behind another run",
+        (status = 202, body = Sent, description = "the message is queued behind another run",
             headers(("Location" = String, description = "the run")))))]
 async fn start(
     State(app): State<Shared>,
@@ -315,7 +315,7 @@ async fn wait(
         return Err(Problem::bad_request(format!(
             "`timeout` is {seconds}; it must be 0 to {WAIT_MAX_S} seconds"
         ))
-        .hint("ask again after that"));
+        .hint("send the request again to wait longer"));
     }
     caller.run(&app, &run).await?;
     Ok(Json(within(&app, &run, seconds).await?.into()))
@@ -326,7 +326,7 @@ async fn wait(
 /// No new call starts, and running calls are stopped. The run has ended when its status says so.
 #[utoipa::path(post, path = "/runs/{run}/cancel", tag = "runs",
     params(("run" = String, Path, description = "the run's id"), IdempotencyKey),
-    responses((status = 202, body = RunOutcome, description = "it is being stopped, or has been",
+    responses((status = 202, body = RunOutcome, description = "the run is being cancelled, or has ended",
         headers(("Location" = String, description = "the run")))))]
 async fn cancel(
     State(app): State<Shared>,

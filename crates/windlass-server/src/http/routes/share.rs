@@ -90,7 +90,7 @@ async fn share(
 /// Stop sharing a conversation; open streams of other readers end within a minute
 #[utoipa::path(delete, path = "/threads/{thread}/share", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id")),
-    responses((status = 204, description = "it is its owner's alone")))]
+    responses((status = 204, description = "only the owner can read the conversation")))]
 async fn unshare(
     State(app): State<Shared>,
     caller: Caller,

@@ -319,7 +319,7 @@ async fn invite(
 ) -> Result<impl IntoResponse, Problem> {
     caller.administers()?;
     if app.config.settings.server.registration() == crate::account::Registration::Closed {
-        let detail = "nobody can register here; add the account with a password";
+        let detail = "registration is closed; add the account with a password";
         return Err(Problem::conflict("registration_closed", detail));
     }
     let email = body.email.map(|email| fold_email(&email)).transpose()?;

@@ -235,8 +235,9 @@ async fn rename(
     seen.allows(&tag(&row))?;
     let chars = change.title.chars().count();
     if change.title.trim().is_empty() || chars > TITLE_MAX_CHARS {
-        let detail =
-            format!("`title` has {chars} characters; it must have 1 to {TITLE_MAX_CHARS}, not all blank");
+        let detail = format!(
+            "`title` has {chars} characters; it must have 1 to {TITLE_MAX_CHARS} and must not be blank"
+        );
         return Err(Problem::invalid(detail));
     }
     app.engine.thread(&thread).send(Input::Title { title: change.title, by: caller.user().clone() }).await?;
@@ -250,7 +251,7 @@ async fn rename(
 /// Fails while a run is active; cancel the run first.
 #[utoipa::path(delete, path = "/threads/{thread}", tag = "threads",
     params(("thread" = String, Path, description = "the thread's id"), IfMatch),
-    responses((status = 204, description = "it is gone")))]
+    responses((status = 204, description = "the conversation was deleted")))]
 async fn delete(
     State(app): State<Shared>,
     caller: Caller,
@@ -278,7 +279,7 @@ pub async fn forget(app: &Shared, caller: &Caller, row: ThreadRow) -> Result<(),
     let removed = tokio::task::spawn_blocking(move || homes.forget(&thread, view.folder.as_deref())).await;
     // The thread is already deleted, and no route serves files of its folder.
     if let Err(error) = removed.map_err(std::io::Error::other).flatten() {
-        tracing::warn!(%error, "the folder of a deleted conversation stays");
+        tracing::warn!(%error, "the folder of a deleted conversation could not be removed");
     }
     Ok(())
 }

@@ -206,7 +206,7 @@ async fn usage(
         (Some(user), true) => Some(Principal::from(user.as_str())),
         (None, true) => None,
         (Some(user), false) if user != caller.user().as_str() => {
-            return Err(Problem::forbidden(format!("the usage of `{user}` is for administrators")));
+            return Err(Problem::forbidden(format!("only administrators may read the usage of `{user}`")));
         }
         (_, false) => Some(caller.user().clone()),
     };
@@ -223,7 +223,7 @@ async fn usage(
     let span_ms = until.checked_sub(from).filter(|span_ms| (1..=SPAN_MAX_MS).contains(span_ms));
     let span_ms = span_ms.ok_or_else(|| {
         Problem::bad_request(format!("`from` is {from} and `until` is {until}"))
-            .hint("`until` is later than `from`, by ten years at most")
+            .hint("`until` must be later than `from`, by at most ten years")
     })?;
     let step_ms = which.step_ms.unwrap_or_else(|| step_of(span_ms));
     if !(1..=SPAN_MAX_MS).contains(&step_ms) || span_ms.div_ceil(step_ms) > POINTS_MAX {

@@ -53,7 +53,7 @@ pub async fn attach(
     attachments: Vec<Attachment>,
 ) -> Result<Vec<Block>, Problem> {
     let too_many = |count: usize| {
-        let detail = format!("{count} files go with the message; at most {FILES_MAX} may");
+        let detail = format!("the message has {count} files; at most {FILES_MAX} are allowed");
         (count > FILES_MAX).then(|| Problem::invalid(detail)).map_or(Ok(()), Err)
     };
     too_many(attachments.len())?;
@@ -71,7 +71,7 @@ pub async fn attach(
                 caller.thread(app, &thread).await?;
                 let files = app.engine.thread(&thread).files().attached(Seq(message)).await?;
                 if files.is_empty() {
-                    let detail = format!("no message with files stands at {message} in thread `{thread}`");
+                    let detail = format!("thread `{thread}` has no message with files at event {message}");
                     return Err(Problem::invalid(detail));
                 }
                 blocks.extend(files);
@@ -148,7 +148,7 @@ fn read(folder: &Folder, path: &str, max_bytes: u64) -> Result<Bytes, Problem> {
     let file = folder.open_file(&folder.resolve(path)?)?;
     file.take(max_bytes + 1).read_to_end(&mut bytes).map_err(Problem::internal)?;
     if bytes.len() as u64 > max_bytes {
-        return Err(Problem::invalid(format!("the file `{path}` has more than {max_bytes} bytes")));
+        return Err(Problem::invalid(format!("the file `{path}` is larger than {max_bytes} bytes")));
     }
     Ok(bytes.into())
 }

@@ -17,7 +17,7 @@ pub async fn check_credit(app: &Shared, caller: &Caller) -> Result<(), Problem> 
             let (used, cap) = (allowance.used as f64 / 1e6, budget.cap as f64 / 1e6);
             let detail = format!("your credit is used up: {used:.2} of {cap:.2} US dollars");
             return Err(Problem::new(StatusCode::FORBIDDEN, "insufficient_credit", detail)
-                .hint("an administrator can raise it"));
+                .hint("ask an administrator to raise it"));
         }
     }
     Ok(())

@@ -189,10 +189,10 @@ impl Said {
         if chars > MESSAGE_MAX_CHARS {
             let detail =
                 format!("the message has {chars} characters; at most {MESSAGE_MAX_CHARS} are allowed");
-            return Err(Problem::invalid(detail).hint("put long texts into a file of the working folder"));
+            return Err(Problem::invalid(detail).hint("put long texts in a file of the working folder"));
         }
         if texts.is_empty() || texts.iter().any(|text| text.trim().is_empty()) {
-            return Err(Problem::invalid("the message is blank, or a block of it is"));
+            return Err(Problem::invalid("the message, or a block of it, is blank"));
         }
         Ok(Message { role: Role::User, blocks: texts.into_iter().map(Block::text).collect() })
     }
@@ -210,7 +210,7 @@ pub async fn send(
     if let (Some(thread), Some(named)) = (&thread, &named)
         && thread != named
     {
-        return Err(Problem::invalid(format!("`thread` is `{named}`, and the path names `{thread}`")));
+        return Err(Problem::invalid(format!("`thread` is `{named}`, but the path has `{thread}`")));
     }
     let thread = thread.or(named);
     let utc_offset_minutes = new.timezone.as_deref().map(timezone::offset_minutes).transpose()?;

@@ -9,8 +9,8 @@ use crate::http::problem::Problem;
 pub fn offset_minutes(zone: &str) -> Result<i32, Problem> {
     at(zone, now()).ok_or_else(|| {
         let shown = crate::text::first_line(zone, 64);
-        Problem::invalid(format!("`timezone` is `{shown}`, which is no time zone"))
-            .hint("name it as `Europe/Rome`, or give the offset as `+02:00` or `Z`")
+        Problem::invalid(format!("`timezone` is `{shown}`, which is not a time zone"))
+            .hint("send a name such as `Europe/Rome`, or an offset such as `+02:00` or `Z`")
     })
 }
 

@@ -72,7 +72,7 @@ async fn make(app: &Shared, started: &Started, model: &ModelName) {
     // Continues after the timeout, with or without an answer.
     let _ = tokio::time::timeout(ANSWER_WAIT, answered(app, started)).await;
     if let Err(error) = app.engine.thread(&started.thread).make_title(model).await {
-        tracing::debug!(thread = %started.thread, %error, "no title was made");
+        tracing::debug!(thread = %started.thread, %error, "no title was generated");
     }
 }
 

@@ -94,7 +94,7 @@ impl Tally {
 }
 
 fn too_many(name: &str, verdict: Verdict) -> Problem {
-    let detail = format!("more than {} requests in a minute by this {name}", verdict.per_minute);
+    let detail = format!("more than {} requests per minute from this {name}", verdict.per_minute);
     Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail).retry_after(verdict.reset_s.max(1))
 }
 
@@ -141,7 +141,7 @@ impl Limiter {
         }
         match self.failures.take(address).map(|verdict| tally.note("address", verdict)) {
             Some(Err(problem)) => {
-                let detail = "too many credentials from this address were not valid";
+                let detail = "too many invalid credentials from this address";
                 Problem { detail: detail.into(), ..problem }.into_response()
             }
             Some(Ok(())) | None => response,
@@ -167,9 +167,9 @@ impl Limiter {
         let limit = self.runs_per_user as usize;
         let active = engine.active_runs(user, limit).await?;
         if active + beside > limit {
-            let detail = format!("`{user}` has {limit} active runs, which is as many as one may have");
+            let detail = format!("`{user}` has reached the limit of {limit} active runs");
             return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_runs", detail)
-                .hint("cancel one, answer one that waits, or have an administrator raise `runs_per_user`")
+                .hint("cancel a run, answer a waiting one, or ask an administrator to raise `runs_per_user`")
                 .retry_after(5));
         }
         Ok(Some(starting))

@@ -96,23 +96,31 @@ impl Metrics {
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         it.register("build", "The build", build);
         it.register("http_requests", "Requests by route, method and status", self.requests.clone());
-        it.register("http_request_seconds", "Until an answer began, by route", self.request_seconds.clone());
+        it.register(
+            "http_request_seconds",
+            "Time until the response started, by route",
+            self.request_seconds.clone(),
+        );
         it.register("http_streams", "Open event streams", self.streams.clone());
-        it.register("runs_started", "Runs that began in this process", self.runs_started.clone());
-        it.register("runs", "Runs that ended in this process, by status", self.runs.clone());
-        it.register("run_seconds", "From start to end", self.run_seconds.clone());
-        it.register("steps", "Replies of models, by model", self.steps.clone());
-        it.register("step_seconds", "From sending to the end of a reply", self.step_seconds.clone());
+        it.register("runs_started", "Runs started in this process", self.runs_started.clone());
+        it.register("runs", "Runs ended in this process, by status", self.runs.clone());
+        it.register("run_seconds", "Time from the start to the end of a run", self.run_seconds.clone());
+        it.register("steps", "Model replies, by model", self.steps.clone());
+        it.register(
+            "step_seconds",
+            "Time from the request to the end of the reply",
+            self.step_seconds.clone(),
+        );
         it.register("tokens", "Tokens by model and kind", self.tokens.clone());
-        it.register("cost_usd", "US dollars by model, by list prices", self.cost.clone());
-        it.register("tool_calls", "Calls by tool and outcome", self.calls.clone());
-        it.register("tool_call_seconds", "From dispatch to answer, by tool", self.call_seconds.clone());
+        it.register("cost_usd", "Cost in US dollars by model, at list prices", self.cost.clone());
+        it.register("tool_calls", "Tool calls by tool and outcome", self.calls.clone());
+        it.register("tool_call_seconds", "Time from dispatch to result, by tool", self.call_seconds.clone());
         it.register("model_errors", "Failed model calls by class", self.model_errors.clone());
         it.register("store_append_seconds", "Appends to the store", self.append_seconds.clone());
-        it.register("store_append_failures", "Appends that were not written", self.append_failures.clone());
+        it.register("store_append_failures", "Failed appends to the store", self.append_failures.clone());
         it.register("threads", "Threads that are running or waiting", self.threads.clone());
         it.register("runs_active", "Runs that have not ended", self.active_runs.clone());
-        it.register("interrupts_waiting", "Questions that wait for people", self.interrupts.clone());
+        it.register("interrupts_waiting", "Interrupts waiting for people", self.interrupts.clone());
     }
 
     /// Counts a request after its response has begun.

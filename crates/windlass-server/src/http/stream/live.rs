@@ -99,11 +99,13 @@ enum OnLeave {
 /// `id` as `Last-Event-ID`; the stream then continues without gaps or duplicates.
 #[utoipa::path(get, path = "/threads/{thread}/stream", tag = "streams",
     params(("thread" = String, Path, description = "the thread's id"), Begin,
-        ("last-event-id" = Option<String>, Header, description = "the last `id` that the client has")),
+        ("last-event-id" = Option<String>, Header, description = "the last `id` that the client received")),
     responses((status = 200, content_type = "text/event-stream", body = String,
-            description = "events; with `Accept: application/x-ndjson` one JSON object a line, its `id` as `position`"),
+            description = "events; with `Accept: application/x-ndjson`, one JSON object per line, its `id` \
+                as `position`"),
         (status = 401, body = Problem), (status = 404, body = Problem),
-        (status = 429, body = Problem, description = "`too_many_streams`: the caller has all of its streams open")))]
+        (status = 429, body = Problem, description = "`too_many_streams`: the caller has reached the limit \
+            of open streams")))]
 async fn thread(
     State(app): State<Shared>,
     caller: Caller,
@@ -125,12 +127,14 @@ async fn thread(
 /// run. A disconnect does not affect the run unless `on_leave` is `cancel`.
 #[utoipa::path(get, path = "/runs/{run}/stream", tag = "streams",
     params(("run" = String, Path, description = "the run's id"), BeginRun,
-        ("last-event-id" = Option<String>, Header, description = "the last `id` that the client has")),
+        ("last-event-id" = Option<String>, Header, description = "the last `id` that the client received")),
     responses((status = 200, content_type = "text/event-stream", body = String,
-            description = "events; with `Accept: application/x-ndjson` one JSON object a line, its `id` as `position`"),
-        (status = 204, description = "the run has ended, and the client has it all"),
+            description = "events; with `Accept: application/x-ndjson`, one JSON object per line, its `id` \
+                as `position`"),
+        (status = 204, description = "the run has ended, and the client has received everything"),
         (status = 401, body = Problem), (status = 404, body = Problem),
-        (status = 429, body = Problem, description = "`too_many_streams`: the caller has all of its streams open")))]
+        (status = 429, body = Problem, description = "`too_many_streams`: the caller has reached the limit \
+            of open streams")))]
 async fn run(
     State(app): State<Shared>,
     caller: Caller,
@@ -199,7 +203,7 @@ impl Drop for Live {
         let (engine, run) = (self.app.engine.clone(), run.clone());
         tokio::spawn(async move {
             if let Err(error) = engine.run(&run).cancel(by).await {
-                tracing::warn!(%run, %error, "the run of a client that went away could not be stopped");
+                tracing::warn!(%run, %error, "the run of a disconnected client could not be cancelled");
             }
         });
     }

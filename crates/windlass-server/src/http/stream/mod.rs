@@ -29,15 +29,15 @@ pub fn routes() -> ApiRouter {
 /// is the thread's last event.
 fn position(headers: &HeaderMap, after: Option<&str>, head: Seq) -> Result<Option<Position>, Problem> {
     let came_back = headers.get(LAST_EVENT_ID).map(|value| {
-        value.to_str().map_err(|_| Problem::bad_request(format!("`{LAST_EVENT_ID}` is no text")))
+        value.to_str().map_err(|_| Problem::bad_request(format!("`{LAST_EVENT_ID}` is not valid text")))
     });
     let Some(text) = came_back.transpose()?.or(after) else { return Ok(None) };
     let position: Position = text.parse().map_err(|error: windlass::NoPosition| {
-        Problem::bad_request(error.to_string()).hint("send the `id` of the last update that you have")
+        Problem::bad_request(error.to_string()).hint("send the `id` of the last update that you received")
     })?;
     if position.seq > head {
-        let what = format!("the thread ends at event {head}, and `{text}` is after it");
-        return Err(Problem::invalid(what).hint("send the `id` of the last update that you have"));
+        let what = format!("the thread ends at event {head}, but `{text}` is after it");
+        return Err(Problem::invalid(what).hint("send the `id` of the last update that you received"));
     }
     Ok(Some(position))
 }

@@ -20,9 +20,9 @@ impl StreamPlace {
     /// Takes a place. Returns 429 if the caller has the maximum number of open streams.
     pub fn take(app: &Shared, caller: &Caller) -> Result<Self, Problem> {
         let place = app.limits.limiter.streams.try_take(caller.user().as_str()).ok_or_else(|| {
-            let detail = format!("`{}` has as many open streams as one may have", caller.user());
+            let detail = format!("`{}` has reached the limit of open streams", caller.user());
             Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail)
-                .hint("close some, or have an administrator raise `streams_per_user`")
+                .hint("close a stream, or ask an administrator to raise `streams_per_user`")
                 .retry_after(5)
         })?;
         Ok(Self { _place: place, _open: app.monitoring.metrics.stream() })

@@ -74,7 +74,7 @@ async fn updates(
 ) -> Result<Json<Updates>, Problem> {
     caller.reads()?;
     if poll.wait > WAIT_MAX_S {
-        let what = format!("`wait` is {} s, and {WAIT_MAX_S} s are the most", poll.wait);
+        let what = format!("`wait` is {} s; it must be at most {WAIT_MAX_S} s", poll.wait);
         return Err(Problem::invalid(what));
     }
     let row = caller.reads_thread(&app, &thread).await?;

@@ -87,7 +87,7 @@ struct MeChange {
 #[utoipa::path(patch, path = "/auth/me", tag = "auth", request_body = MeChange,
     responses((status = 200, body = Me), (status = 400, body = Problem), (status = 401, body = Problem),
         (status = 409, body = Problem), (status = 422, body = Problem),
-        (status = 429, body = Problem, description = "too many passwords or addresses were tried")))]
+        (status = 429, body = Problem, description = "too many password or address attempts")))]
 async fn change_me(
     State(app): State<Shared>,
     caller: Caller,

@@ -197,14 +197,14 @@ impl Wish {
     fn given(&self, interrupt: &InterruptId) -> Result<Given, Problem> {
         let digest = |text: &String| {
             Digest::from_hex(text).ok_or_else(|| {
-                Problem::invalid(format!("`approval` is `{text}`, which is no digest"))
-                    .hint("send `approval` of the interrupt, unchanged, or leave it away")
+                Problem::invalid(format!("`approval` is `{text}`, which is not a digest"))
+                    .hint("send `approval` of the interrupt unchanged, or omit it")
             })
         };
         let approval = self.approval.as_ref().map(digest).transpose()?;
         let answer = self.answer.clone().read();
         if self.grant.is_some() && answer != Answer::Approve {
-            return Err(Problem::invalid("`grant` goes with the answer `approve` only"));
+            return Err(Problem::invalid("`grant` is allowed only with the answer `approve`"));
         }
         Ok(Given { interrupt: interrupt.clone(), answer, approval })
     }
@@ -231,7 +231,7 @@ impl Granting {
         let open = snapshot.open.iter().find(|open| open.interrupt == *id);
         let Some((tool, sent)) = open.and_then(|open| open.tool.as_ref().zip(open.arguments.as_ref())) else {
             return Err(Problem::invalid(format!(
-                "interrupt `{id}` is about no call that waits; nothing to grant"
+                "interrupt `{id}` has no waiting call, so it cannot create a grant"
             )));
         };
         let exactly = || {
@@ -259,7 +259,7 @@ fn whom(caller: &Caller, row: &RunRow, machine: &Machine) -> Result<Principal, P
     let run = machine.state().run.as_ref().filter(|run| run.id == row.view.run);
     let run = run.ok_or_else(|| Problem::invalid(format!("run `{}` has ended", row.view.run)))?;
     if run.by != *caller.user() {
-        let words = || "only the user whom the run works for and administrators grant more than one call";
+        let words = || "only the user of the run and administrators may grant more than one call";
         caller.administers_or(words)?;
         caller.administers()?;
     }
@@ -278,7 +278,7 @@ fn require_digest(snapshot: &Snapshot, given: &Given) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = format!("a rule names approvers or a quorum for interrupt `{}`", given.interrupt);
-    Err(Problem::invalid(format!("{detail}, and the answer has no `approval`"))
+    Err(Problem::invalid(format!("{detail}, so the answer must have `approval`"))
         .hint("send `approval` of the interrupt, unchanged"))
 }
 
@@ -357,7 +357,7 @@ async fn find<'t>(
 pub async fn give_all(app: &Shared, caller: &Caller, batch: Batch) -> Result<Results, Problem> {
     let count = batch.answers.len();
     if !(1..=ANSWERS_MAX).contains(&count) {
-        return Err(Problem::invalid(format!("{count} answers; send 1 to {ANSWERS_MAX} together")));
+        return Err(Problem::invalid(format!("the request has {count} answers; send 1 to {ANSWERS_MAX}")));
     }
     let mut threads = Vec::new();
     let mut results = Vec::new();

@@ -37,7 +37,7 @@ pub async fn submit(
             note = note.with("grant", grant.id.as_str());
         }
         if let Err(error) = app.accounts.record(note).await {
-            tracing::error!(%interrupt, %error, "an answer is not in the audit log");
+            tracing::error!(%interrupt, %error, "an answer is missing from the audit log");
         }
     }
     Ok((accepted, written))
@@ -55,8 +55,8 @@ fn require_settled(caller: &Caller, before_ms: u64, machine: &Machine, given: &G
         return Ok(());
     }
     let what = format!(
-        "the account `{}` was made, promoted, or given a password or an address after the run began, or shortly before; \
-         its approval does not count here",
+        "the approval of `{}` does not count: the account was created, promoted, or given a password or an \
+         address after the run started, or shortly before",
         caller.user()
     );
     Err(Reject::Forbidden { what })

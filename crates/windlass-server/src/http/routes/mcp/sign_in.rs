@@ -105,7 +105,10 @@ async fn ask(
     Brought { code, state, iss, error }: Brought,
 ) -> Result<Response, Problem> {
     let (Some(code), Some(state)) = (code, state) else {
-        let said = crate::text::first_line(error.as_deref().unwrap_or("it brought no code"), 200);
+        let said = crate::text::first_line(
+            error.as_deref().unwrap_or("the redirect has no authorization code"),
+            200,
+        );
         return Err(SignInError::Refused(said).into());
     };
     let open = app.servers.open_sign_in(&state, caller.user()).await?;
@@ -157,7 +160,7 @@ async fn end_it(
     app.servers.finish_sign_in(&back, &caller.party()).await?;
     app.accounts.record(note("mcp.signed_in", &name)).await?;
     let body = format!(
-        "<h1>Signed in</h1><p>Runs may use the server <b>{name}</b> now, and what waited for it goes on. You can \
+        "<h1>Signed in</h1><p>Runs can now use the server <b>{name}</b>, and waiting calls resume. You can \
          close this page, or go <a href=\"/\">back to Windlass</a>."
     );
     Ok(page(StatusCode::OK, &body))

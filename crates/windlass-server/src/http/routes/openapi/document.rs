@@ -18,30 +18,31 @@ use crate::http::routes::{PREFIX, v1};
 #[openapi(
     info(
         title = "Windlass",
-        description = "A durable engine for LLM agents.\n\n\
-            Times are milliseconds since the Unix epoch. Lists come in pages: `next_cursor` asks for the next one. \
-            What goes wrong is an `application/problem+json` with a `code` for programs and a `hint` for people. A `POST` \
-            with an `Idempotency-Key` happens once, where that header is listed; elsewhere it is ignored. Where an \
-            answer has an `ETag`, `If-None-Match` saves reading it again, and `If-Match` keeps a change from \
-            overwriting the change of another client."
+        description = "A durable engine for LLM agents.\n\nTimes are milliseconds since the Unix epoch. \
+            Lists are paginated: `next_cursor` requests the next page. Errors are \
+            `application/problem+json` with a `code` for programs and a `hint` for people. A `POST` with an \
+            `Idempotency-Key` takes effect once if the operation lists that header; other operations ignore \
+            it. If a response has an `ETag`, `If-None-Match` avoids reading it again, and `If-Match` \
+            prevents overwriting the change of another client."
     ),
     components(schemas(Problem)),
     tags(
-        (name = "threads", description = "Conversations, and what stands in them"),
-        (name = "runs", description = "Tasks given, watched, waited for and stopped"),
-        (name = "streams", description = "What happens in a conversation or a run, as it happens"),
-        (name = "interrupts", description = "What waits for a person, and what they say to it"),
-        (name = "gate", description = "Which calls run: auto-run, allow lists, grants, and the policy's rules"),
-        (name = "agents", description = "Who can be given a task, and the models at hand"),
-        (name = "tools", description = "What agents can do here"),
+        (name = "threads", description = "Conversations and their contents"),
+        (name = "runs", description = "Start, follow and cancel runs"),
+        (name = "streams", description = "Live events of a conversation or a run"),
+        (name = "interrupts", description = "Requests for approval or input, and their answers"),
+        (name = "gate", description = "Which calls run without approval: auto-run, allow lists, grants and \
+            policy rules"),
+        (name = "agents", description = "Agents and models that can be given a task"),
+        (name = "tools", description = "Tools that agents can use"),
         (name = "files", description = "Uploads, and the files of a conversation's folder"),
-        (name = "mcp", description = "The servers that tools come from, and signing in there"),
-        (name = "integrations", description = "Systems that the workspace is connected with"),
-        (name = "auth", description = "Signing in and out, and one's own account"),
-        (name = "team", description = "The people of the workspace"),
-        (name = "keys", description = "API keys, by which programs come"),
-        (name = "usage", description = "What runs have used, and what they may"),
-        (name = "audit", description = "Who did what"),
+        (name = "mcp", description = "MCP servers, and signing in to them"),
+        (name = "integrations", description = "External systems that the workspace is connected to"),
+        (name = "auth", description = "Signing in and out, and the caller's own account"),
+        (name = "team", description = "Members of the workspace"),
+        (name = "keys", description = "API keys for programs"),
+        (name = "usage", description = "Usage and limits"),
+        (name = "audit", description = "The audit log"),
         (name = "server", description = "The server itself")
     )
 )]
@@ -62,8 +63,9 @@ const OPEN: [&str; 10] = [
 ];
 
 /// Describes the session cookie.
-const SESSION: &str = "The session of a user who signed in with a browser. Over TLS its name begins with `__Host-`. It counts \
-    where there is no `Authorization`, and for changes only with an `Origin` of this server or of `[server] cors`.";
+const SESSION: &str = "The session of a user who signed in with a browser. Over TLS its name begins with \
+    `__Host-`. It is ignored if the request has `Authorization`. Changes also require an `Origin` of this \
+    server or of `[server] cors`.";
 
 /// The media type of binary file content.
 const OCTETS: &str = "application/octet-stream";
@@ -114,13 +116,13 @@ fn finish(method: &str, path: &str, operation: &mut Map<String, Value>) {
         }
     }
     if let Some(read) = responses.get_mut("200").filter(|_| may_be_known || may_be_changed) {
-        let tag = json!({ "description": "its version", "schema": { "type": "string" } });
+        let tag = json!({ "description": "the version of the resource", "schema": { "type": "string" } });
         read["headers"]["ETag"] = tag;
     }
     if may_be_known {
-        responses.insert("304".into(), json!({ "description": "it is as the sender has it" }));
+        responses.insert("304".into(), json!({ "description": "the client has the current version" }));
     }
-    let other = json!({ "description": "what went wrong", "content": problem });
+    let other = json!({ "description": "error", "content": problem });
     responses.entry("default").or_insert(other);
 }
 

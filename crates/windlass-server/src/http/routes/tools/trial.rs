@@ -82,10 +82,12 @@ pub struct TrialOutcome {
 /// is sufficient.
 #[utoipa::path(post, path = "/tools/{tool}/call", tag = "tools", request_body = TrialCall,
     params(("tool" = String, Path, description = "the tool's name"), IdempotencyKey),
-    responses((status = 200, body = TrialOutcome), (status = 409, body = Problem, description = "it asks first"),
-        (status = 403, body = Problem, description = "a rule denies it, or the caller may not"),
-        (status = 429, body = Problem, description = "the caller has as many calls in progress as one may have"),
-        (status = 503, body = Problem, description = "`busy`: the server has as many calls in progress as it takes")))]
+    responses((status = 200, body = TrialOutcome), (status = 409, body = Problem, description = "the call \
+        requires approval"),
+        (status = 403, body = Problem, description = "a rule denies the call, or the caller lacks permission"),
+        (status = 429, body = Problem, description = "the caller has reached the limit of calls in progress"),
+        (status = 503, body = Problem, description = "`busy`: the server has reached the limit of calls in \
+            progress")))]
 pub async fn call(
     State(app): State<Shared>,
     caller: Caller,
@@ -98,7 +100,7 @@ pub async fn call(
     }
     let timeout = wanted.timeout_seconds.unwrap_or(TIMEOUT_S);
     if !(1..=TIMEOUT_MAX_S).contains(&timeout) {
-        let detail = format!("`timeout_seconds` is {timeout}; write 1 to {TIMEOUT_MAX_S}");
+        let detail = format!("`timeout_seconds` is {timeout}; it must be 1 to {TIMEOUT_MAX_S}");
         return Err(Problem::invalid(detail));
     }
     let known = app.engine.tools().list().iter().any(|offered| offered.spec.name == tool);
@@ -107,10 +109,10 @@ pub async fn call(
     }
     let busy = |status, detail| Problem::new(status, "busy", detail).retry_after(5);
     let Some(own) = app.limits.limiter.trials.try_take(caller.user().as_str()) else {
-        return Err(busy(StatusCode::TOO_MANY_REQUESTS, "you are making two trial calls already"));
+        return Err(busy(StatusCode::TOO_MANY_REQUESTS, "you already have two trial calls in progress"));
     };
     let Ok(room) = AT_ONCE.try_acquire() else {
-        return Err(busy(StatusCode::SERVICE_UNAVAILABLE, "too many trial calls are being made"));
+        return Err(busy(StatusCode::SERVICE_UNAVAILABLE, "too many trial calls are in progress"));
     };
     let (held, home) = (app.clone(), Home::of(caller.workspace(), caller.user()));
     let folder = tokio::task::spawn_blocking(move || held.homes.uploads(&home));
@@ -171,17 +173,18 @@ fn told(tried: &Result<Tried, EngineError>) -> (&'static str, Option<&str>) {
 fn answer(tool: &ToolName, tried: Tried) -> Result<Json<TrialOutcome>, Problem> {
     match tried {
         Tried::Unknown => Err(Problem::not_found(format!("tool `{tool}`"))),
-        Tried::Unfit { reason } => Err(Problem::invalid(format!("the call does not fit: {reason}"))),
+        Tried::Unfit { reason } => Err(Problem::invalid(format!("the call is invalid: {reason}"))),
         Tried::Denied { by, reason } => {
             let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
             Err(Problem::new(StatusCode::FORBIDDEN, "denied", format!("denied by `{by}`{why}")))
         }
         Tried::Asks { by, yours, preview } => {
             let would = preview.map(|preview| format!(". It would do this:\n{preview}")).unwrap_or_default();
-            let problem = Problem::conflict("asks", format!("such calls are asked about (by {by}){would}"));
+            let problem =
+                Problem::conflict("asks", format!("the call requires approval (reason: {by}){would}"));
             Err(match yours {
-                true => problem.hint("send `\"approve\": true` to let it run"),
-                false => problem.hint("somebody else has to approve such calls: let an agent ask them"),
+                true => problem.hint("send `\"approve\": true` to run it"),
+                false => problem.hint("another user must approve such calls: have an agent make the call"),
             })
         }
         Tried::Ran(result) => Ok(Json(TrialOutcome {
