@@ -46,17 +46,17 @@ impl std::fmt::Debug for ClientEndpoint {
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
     /// The settings do not allow client endpoints.
-    #[error("this server calls no endpoints of clients")]
+    #[error("this server does not allow endpoints of clients")]
     Off,
     /// The outbound rules do not allow the URL.
-    #[error("`{url}` may not be called: {why}")]
+    #[error("calling `{url}` is not allowed: {why}")]
     Refused {
         url: String,
         /// Reason.
         why: String,
     },
     /// A value is too long or contains control characters.
-    #[error("the {what} is empty, longer than {max_bytes} bytes, or has control characters")]
+    #[error("the {what} must have 1 to {max_bytes} bytes and no control characters")]
     Unfit {
         /// Name of the value.
         what: &'static str,
@@ -103,7 +103,7 @@ impl ClientEndpoints {
         model: &str,
     ) -> Result<ModelName, EndpointError> {
         let out = self.out.as_ref().ok_or(EndpointError::Off)?;
-        check("address", &endpoint.url, URL_MAX_BYTES)?;
+        check("URL", &endpoint.url, URL_MAX_BYTES)?;
         check("model's name", model, NAME_MAX_BYTES)?;
         endpoint.key.as_ref().map_or(Ok(()), |key| check("key", key.expose(), KEY_MAX_BYTES))?;
         let refused = |why: String| {
@@ -113,11 +113,13 @@ impl ClientEndpoints {
         let url = out.target(&endpoint.url).map_err(|refusal| refused(refusal.to_string()))?;
         if url.query().is_some() || url.fragment().is_some() {
             return Err(refused(
-                "it has a query or a fragment, and the model's path is added at its end".into(),
+                "it must not have a query or a fragment, because the model's path is appended".into(),
             ));
         }
         if url.scheme() == "http" && !out.reach().is_inside(&url) {
-            return Err(refused("a conversation and a key go there by https alone".into()));
+            return Err(refused(
+                "it must use https, because it receives the conversation and the key".into(),
+            ));
         }
         let owner = (workspace.to_owned(), user.clone());
         let digest = Digest::default().chain(&(workspace, user, url.as_str())).to_string();
@@ -161,8 +163,8 @@ impl ClientEndpoints {
             Some(models) => models.resolve(name),
             None => Err(ModelError::new(
                 FailureClass::Config,
-                "the endpoint that the client named for the run is not known to this process\nsend a request with \
-                 its `llm_config` again",
+                "this process does not know the endpoint that the client sent for the run\nsend another \
+                 request with `llm_config`",
             )),
         })
     }
@@ -205,19 +207,19 @@ mod tests {
         assert!(open(&endpoints, "ann", "https://llm.example.com/v1").is_ok());
         assert!(open(&endpoints, "ann", "http://127.0.0.1/v1").is_ok());
         for (url, why) in [
-            ("http://llm.example.com/v1", "https alone"),
-            ("https://10.0.0.7/v1", "may not be called"),
-            ("https://169.254.169.254/latest", "may not be called"),
-            ("https://llm.example.com:8443/v1", "may not be called"),
-            ("https://user:word@llm.example.com/v1", "may not be called"),
-            ("file:///etc/passwd", "may not be called"),
-            ("", "the address is empty"),
+            ("http://llm.example.com/v1", "it must use https"),
+            ("https://10.0.0.7/v1", "is not allowed"),
+            ("https://169.254.169.254/latest", "is not allowed"),
+            ("https://llm.example.com:8443/v1", "is not allowed"),
+            ("https://user:word@llm.example.com/v1", "is not allowed"),
+            ("file:///etc/passwd", "is not allowed"),
+            ("", "the URL must have 1 to"),
         ] {
             let error = open(&endpoints, "ann", url).unwrap_err();
             assert!(error.contains(why) && !error.contains("sentinel"), "{url}: {error}");
         }
         let off = open(&ClientEndpoints::new(None), "ann", "https://llm.example.com/v1").unwrap_err();
-        assert_eq!(off, "this server calls no endpoints of clients");
+        assert_eq!(off, "this server does not allow endpoints of clients");
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Home {
 #[derive(Debug, Error)]
 pub enum HomeError {
     /// The thread works in another folder of the command line, where the same paths are other files.
-    #[error("it works in `{0}`, and this process in `{1}`; go on with it there")]
+    #[error("the thread works in `{0}`, but this process works in `{1}`; continue it there")]
     Elsewhere(String, String),
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -218,7 +218,7 @@ impl Homes {
             }
             let removed = tokio::task::spawn_blocking(move || gone(windlass::tool::remove_tree(&path))).await;
             if let Err(error) = removed.map_err(io::Error::other).flatten() {
-                tracing::warn!(%thread, %error, "the folder of a deleted conversation stays");
+                tracing::warn!(%thread, %error, "the folder of a deleted conversation could not be removed");
             }
         }
     }
@@ -349,7 +349,9 @@ mod tests {
         let other = homes.thread(&ThreadId::from("thr_1"), Some("/some/folder")).err().unwrap().to_string();
         assert_eq!(
             other,
-            format!("it works in `/some/folder`, and this process in `{here}`; go on with it there")
+            format!(
+                "the thread works in `/some/folder`, but this process works in `{here}`; continue it there"
+            )
         );
         let own = Home::of("default", &Principal::from("usr_1")).recorded();
         let known = [Some("/some/folder"), Some(&*here), Some(&*own), None];
@@ -411,7 +413,7 @@ mod tests {
         write(&thread, "a.txt", "1234").unwrap();
         write(&uploads, "b.txt", "1234").unwrap();
         let refused = write(&shared, "c.txt", "123").unwrap_err();
-        assert_eq!(refused, "`c.txt` was not written: 8 of 10 bytes are taken; 3 more do not fit");
+        assert_eq!(refused, "`c.txt` was not written: 8 of 10 bytes are used; 3 more do not fit");
         assert!(!shared.path().join("c.txt").exists());
         // Replacing a file frees the space of the old one.
         write(&thread, "a.txt", "123456").unwrap();

@@ -48,6 +48,7 @@ pub fn tools(settings: &Settings) -> anyhow::Result<Vec<Arc<dyn Tool>>> {
 }
 
 fn refused(error: impl std::fmt::Display) -> Trouble {
-    Trouble::usage(error.to_string())
-        .hint("what tools may reach stands in `[outbound]`, services in `[api.<name>]`, the search in `[web.search]`")
+    Trouble::usage(error.to_string()).hint(
+        "set the allowed hosts in `[outbound]`, services in `[api.<name>]`, and search in `[web.search]`",
+    )
 }

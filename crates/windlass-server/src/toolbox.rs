@@ -69,7 +69,8 @@ pub fn missing(engine: &Engine, error: EngineError) -> anyhow::Error {
     match &error {
         EngineError::NoTool(name) => {
             let hint = instead(engine, name);
-            let hint = hint.unwrap_or_else(|| "`windlass tools list` shows those that there are".to_owned());
+            let hint =
+                hint.unwrap_or_else(|| "run `windlass tools list` to see the available tools".to_owned());
             Trouble::usage(error.to_string()).hint(hint).into()
         }
         _ => error.into(), // tidy: the others name no tool
@@ -78,13 +79,16 @@ pub fn missing(engine: &Engine, error: EngineError) -> anyhow::Error {
 
 /// Tools that require configuration, with a hint. (LM-T18)
 const CONDITIONAL: [(&str, &str); 7] = [
-    ("ApiCall", "no service is configured: `[api.<name>]` names one"),
-    ("Bash", "agents run no commands unless `[tools.bash] enabled = true`, on Linux"),
-    ("BashOutput", "agents run no commands unless `[tools.bash] enabled = true`, on Linux"),
-    ("FetchData", "long results are not summed up unless `[agent.offload] enabled = true`"),
-    ("KillBash", "agents run no commands unless `[tools.bash] enabled = true`, on Linux"),
-    ("WebFetch", "`[web] fetch = false` takes it out"),
-    ("WebSearch", "no search can be reached: `[web.search]` and `[outbound]` say which"),
+    ("ApiCall", "this tool requires a service in `[api.<name>]`"),
+    ("Bash", "this tool requires Linux and `[tools.bash] enabled = true`"),
+    ("BashOutput", "this tool requires Linux and `[tools.bash] enabled = true`"),
+    ("FetchData", "this tool requires `[agent.offload] enabled = true`"),
+    ("KillBash", "this tool requires Linux and `[tools.bash] enabled = true`"),
+    ("WebFetch", "this tool is disabled by `[web] fetch = false`"),
+    (
+        "WebSearch",
+        "this tool requires a search engine that can be reached: check `[web.search]` and `[outbound]`",
+    ),
 ];
 
 /// Lists all tools, sorted by name.
@@ -94,7 +98,7 @@ pub fn list(engine: &Engine, settings: &Settings) -> Vec<Listed> {
     all.extend(disabled.iter().map(|name| Listed {
         name: ToolName::from(name.as_str()),
         state: State::Disabled,
-        why: Some("`tools.disabled` takes it out".into()),
+        why: Some("disabled by `tools.disabled`".into()),
         tool: None,
     }));
     let missing = CONDITIONAL.iter().filter(|(name, _)| !all.iter().any(|it| it.name.as_str() == *name));
@@ -106,7 +110,8 @@ pub fn list(engine: &Engine, settings: &Settings) -> Vec<Listed> {
 
 impl Listed {
     fn of(tool: OfferedTool) -> Self {
-        let why = tool.toolset.as_ref().map(|toolset| format!("the model loads the toolset `{toolset}`"));
+        let why =
+            tool.toolset.as_ref().map(|toolset| format!("loaded on demand with the toolset `{toolset}`"));
         let state = if why.is_some() { State::Loadable } else { State::Direct };
         let (state, why) = match &tool.unavailable {
             Some(away) => (State::Away, Some(away.clone())),
@@ -151,11 +156,11 @@ pub fn part(part: &OutputPart) -> Content {
             ..Content::of("image", format!("data:{media_type};base64,{}", STANDARD.encode(bytes)))
         },
         OutputPart::Image { media_type, bytes } => {
-            Content::of("text", format!("[a picture, {media_type}, {} bytes]", bytes.len()))
+            Content::of("text", format!("[image: {media_type}, {} bytes]", bytes.len()))
         }
         OutputPart::File { name, media_type, bytes } => Content {
             title: Some(name.clone()),
-            ..Content::of("text", format!("[a file, {media_type}, {} bytes]", bytes.len()))
+            ..Content::of("text", format!("[file: {media_type}, {} bytes]", bytes.len()))
         },
     }
 }

@@ -34,13 +34,13 @@ pub enum Exit {
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    the run failed, or a check found something broken
+  1    the run failed, or a check found a problem
   2    wrong usage or configuration
-  3    the run waits for an answer
+  3    the run is waiting for an answer
   4    the run was cancelled
   5    the store or the engine failed
   6    the output could not be written
-  130  interrupted; `windlass resume` goes on";
+  130  interrupted; run `windlass resume` to continue";
 
 impl Exit {
     /// The exit code of the process.
@@ -172,7 +172,7 @@ pub fn explain(error: &anyhow::Error) -> Trouble {
         return split(&model.message, Exit::Usage);
     }
     if let Some(folder) = error.downcast_ref::<FolderError>() {
-        return Trouble::usage(with_sources(folder)).hint("name another folder with `--dir`");
+        return Trouble::usage(with_sources(folder)).hint("choose another folder with `--dir`");
     }
     Trouble::engine(format!("{error:#}"))
 }
@@ -185,15 +185,17 @@ fn of_engine(error: &EngineError) -> Trouble {
     match error {
         EngineError::Store(store) => of_store(store),
         EngineError::Model(model) => split(&model.message, Exit::Usage),
-        EngineError::NoRun(_) | EngineError::NoThread(_) => Trouble::usage(error.to_string())
-            .hint("`windlass threads list` shows what is here; `--dir` or `--store` name another place"),
+        EngineError::NoRun(_) | EngineError::NoThread(_) => Trouble::usage(error.to_string()).hint(
+            "run `windlass threads list` to see the threads here, or choose another folder with `--dir` or \
+             `--store`",
+        ),
         EngineError::Rejected(Reject::Closed { .. } | Reject::NotFound { .. } | Reject::Stale { .. }) => {
-            Trouble::usage(error.to_string()).hint("`windlass resume` shows how the run stands")
+            Trouble::usage(error.to_string()).hint("run `windlass resume` to see the state of the run")
         }
         EngineError::Pending { driver, .. } => Trouble::engine(error.to_string()).hint(match driver {
-            SlowDriver::ThisProcess => "`windlass doctor` says whether the store is slow or full",
+            SlowDriver::ThisProcess => "run `windlass doctor` to check whether the store is slow or full",
             SlowDriver::AnotherProcess { .. } => {
-                "look at the terminal that drives it, or end that process and run `windlass resume`"
+                "check the terminal that drives it, or end that process and run `windlass resume`"
             }
         }),
         EngineError::Stopped { .. } => {
@@ -214,7 +216,9 @@ fn of_store(error: &StoreError) -> Trouble {
     let trouble = split(&with_sources(error), exit);
     let about = |about: About, trouble: Trouble| Trouble { about, ..trouble };
     match error {
-        StoreError::Corrupt { .. } => about(About::Store, trouble.hint("`windlass doctor` checks the store")),
+        StoreError::Corrupt { .. } => {
+            about(About::Store, trouble.hint("run `windlass doctor` to check the store"))
+        }
         StoreError::Unavailable { .. } => about(About::StoreInRun, trouble),
         StoreError::Unreadable { .. } | StoreError::Refused { .. } => about(About::Store, trouble),
         StoreError::NotFound { .. } => trouble,

@@ -40,7 +40,7 @@ impl fmt::Debug for Credential {
 
 /// The value cannot be unsealed: the key or the name differs, or the value was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the credential cannot be opened: the store's `vault.key` is another one, or it was changed")]
+#[error("the credential cannot be decrypted: it was modified, or the store's `vault.key` was replaced")]
 pub struct Closed;
 
 impl Vault {
@@ -86,8 +86,8 @@ impl Vault {
 
     fn with(path: &Path, key: Vec<u8>) -> Result<Self, Trouble> {
         let key = UnboundKey::new(&AES_256_GCM, &key).map_err(|_| {
-            Trouble::engine(format!("`{}` has {} bytes and not {KEY_BYTES}", path.display(), key.len()))
-                .hint("put the file back from where it was kept; without it, stored credentials are lost")
+            Trouble::engine(format!("`{}` has {} bytes instead of {KEY_BYTES}", path.display(), key.len()))
+                .hint("restore the file from a backup; without it, stored credentials are lost")
         })?;
         Ok(Self(LessSafeKey::new(key)))
     }
@@ -119,8 +119,8 @@ impl Vault {
 }
 
 fn unusable(path: &Path, error: &io::Error) -> Trouble {
-    Trouble::engine(format!("cannot read or make `{}`: {error}", path.display()))
-        .hint("the file holds the key of stored credentials; give this user access to it")
+    Trouble::engine(format!("cannot read or create `{}`: {error}", path.display()))
+        .hint("the file holds the key that encrypts stored credentials; give this user access to it")
 }
 
 /// Creates a key. If another process creates one concurrently, the first one is used.

@@ -105,8 +105,8 @@ fn a_grant_is_for_the_tool_of_its_server_and_for_one_that_is_there() {
     for command in [&["grants", "add"][..], &["allow"]] {
         for (name, hint) in [
             ("Wirte", "hint: did you mean `Write`?"),
-            ("Bash", "hint: agents run no commands unless"),
-            ("qqqq", "hint: `windlass tools list` shows those that there are"),
+            ("Bash", "hint: this tool requires Linux and"),
+            ("qqqq", "hint: run `windlass tools list` to see the available tools"),
         ] {
             let refused = user.run(&[command, &[name]].concat()).exits(2).err;
             assert!(refused.contains(&format!("there is no tool `{name}`")), "{refused}");
@@ -183,10 +183,10 @@ fn a_call_of_a_servers_tool_starts_this_server_alone() {
 fn a_server_that_makes_no_sense_is_said_with_its_key() {
     let user = User::new();
     for (text, wanted) in [
-        ("[mcp.a]", "`mcp.a` needs either `command` or `url`"),
+        ("[mcp.a]", "`mcp.a` requires either `command` or `url`"),
         (
             "[mcp.a]\nurl = 'x'\nheaders = { Authorization = 'Bearer x' }",
-            "`mcp.a.headers.Authorization` must not stand in a file",
+            "`mcp.a.headers.Authorization` must not contain a literal secret",
         ),
         (
             "[mcp.a]\nurl = 'x'\nheaders = { Authorization = 'env:NOT_SET_HERE' }",
@@ -228,7 +228,7 @@ fn a_server_is_written_down_and_taken_out_and_the_rest_stays_as_it_is() {
         (&["x", "--url", "ftp://x"], "neither http nor https"),
         (
             &["x", "--url", "https://x", "--header", "Authorization=Bearer SENTINEL"],
-            "must not stand in a file",
+            "must not contain a literal secret",
         ),
         (&["x"], "a server is an address or a program"),
     ] {

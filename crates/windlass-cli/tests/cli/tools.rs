@@ -15,8 +15,11 @@ fn tools_are_listed_with_how_they_get_to_a_model() {
     let user = User::new();
     assert_eq!(state(&user, "Read").0, "direct");
     let (loadable, why) = state(&user, "TaskCreate");
-    assert_eq!((loadable.as_str(), why.as_str()), ("loadable", "the model loads the toolset `planning`"));
-    assert_eq!(state(&user, "WebFetch").1, "the model loads the toolset `web`");
+    assert_eq!(
+        (loadable.as_str(), why.as_str()),
+        ("loadable", "loaded on demand with the toolset `planning`")
+    );
+    assert_eq!(state(&user, "WebFetch").1, "loaded on demand with the toolset `web`");
     let all = lines(&user.run(&["tools", "list", "--json"]).exits(0).out);
     let direct = all.iter().filter(|line| line["state"] == "direct");
     let tokens: u64 = direct.filter_map(|line| line["tokens"].as_u64()).sum();
@@ -33,12 +36,12 @@ fn tools_are_listed_with_how_they_get_to_a_model() {
     assert_eq!(state(&user, "FetchData").0, "direct");
     assert_eq!(state(&user, "ApiCall").0, "direct");
     assert_eq!(state(&user, "Sleep").0, "direct");
-    assert_eq!(state(&user, "Write"), ("disabled".into(), "`tools.disabled` takes it out".into()));
+    assert_eq!(state(&user, "Write"), ("disabled".into(), "disabled by `tools.disabled`".into()));
     assert_eq!(state(&user, "TaskCreate").0, "disabled");
     let text = user.run(&["tools", "list"]).exits(0).out;
     assert!(text.contains("Read                     -            pure        direct\n"), "{text}");
     let gone = user.run(&["tools", "call", "Write", "{}", "--yes"]).exits(2).err;
-    assert!(gone.contains("there is no tool `Write` here: `tools.disabled` takes it out"), "{gone}");
+    assert!(gone.contains("there is no tool `Write` here: disabled by `tools.disabled`"), "{gone}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn a_damaged_page_is_told_and_other_threads_stay_readable() {
             "error: the store is damaged: ",
             "hint: ",
             "backup",
-            "`windlass doctor` checks the store",
+            "run `windlass doctor` to check the store",
             &named,
         ]);
     }

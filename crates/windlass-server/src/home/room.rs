@@ -56,10 +56,7 @@ impl Room {
         let mut count = known.map_or_else(|| self.count(), Ok)?;
         if !fits(&count) {
             *last = Some(count);
-            return Err(format!(
-                "{} of {} bytes are taken; {bytes} more do not fit",
-                count.bytes, self.limit
-            ));
+            return Err(format!("{} of {} bytes are used; {bytes} more do not fit", count.bytes, self.limit));
         }
         if is_taken {
             count.bytes += bytes;
@@ -76,9 +73,8 @@ impl Room {
     fn count(&self) -> Result<Count, String> {
         let began_ms = self.clock.monotonic_ms();
         let counted = bytes_below(&self.folders);
-        let bytes =
-            counted.map_err(|error| format!("the files that are there cannot be counted: {error}"))?;
-        let bytes = bytes.ok_or("there are too many files to be counted")?;
+        let bytes = counted.map_err(|error| format!("the existing files cannot be counted: {error}"))?;
+        let bytes = bytes.ok_or("there are too many files to count")?;
         let took_ms = self.clock.monotonic_ms().saturating_sub(began_ms);
         Ok(Count { bytes, began_ms, took_ms })
     }
@@ -148,7 +144,7 @@ mod tests {
         // The reserved bytes were never written, which the count before a rejection detects.
         assert_eq!((room.take(7), room.taken()), (Ok(()), Ok(10)));
         std::fs::write(root.path().join("two"), "1234567").unwrap();
-        assert_eq!(room.take(1), Err("10 of 10 bytes are taken; 1 more do not fit".to_owned()));
+        assert_eq!(room.take(1), Err("10 of 10 bytes are used; 1 more do not fit".to_owned()));
         std::fs::remove_file(root.path().join("two")).unwrap();
         // Deletions by a command are detected after a while, and before a rejection.
         assert_eq!(room.taken(), Ok(10));
