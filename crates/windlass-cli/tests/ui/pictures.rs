@@ -33,7 +33,7 @@ const PAGES: &[(&str, &str, &str)] = &[
     ("asking", "/settings/asking", "Allow list"),
     ("grants", "/settings/grants", "No grants"),
     ("shared", "/settings/shared", "Nothing is shared"),
-    ("keys", "/settings/keys", "Make"),
+    ("keys", "/settings/keys", "Create key"),
     ("sessions", "/settings/sessions", "this session"),
     ("team", "/settings/team", "Invite a member"),
     ("limits", "/settings/limits", "limited"),

@@ -31,7 +31,7 @@ async fn rules_are_read_in_words_checked_as_text_and_tried_before_they_count() {
     let page = Page::signed_in(&server).await;
     page.go("/library/policy").await;
     page.sees("no secrets").await;
-    page.sees("Read, where “file_path” matches [.]env$.").await;
+    page.sees("Read, if “file_path” matches [.]env$.").await;
     ask(&page, "x.env").await;
     page.sees("This call would be denied. Policy rule: “no secrets”.").await;
     ask(&page, "a.md").await;
@@ -79,7 +79,7 @@ async fn members_ask_the_gate_and_see_no_rules_and_viewers_are_told_why() {
     page.go("/library/policy").await;
     ask(&page, "x.env").await;
     page.sees("This call would be denied. Policy rule: “no secrets”.").await;
-    assert!(!page.words().await.contains("matches"));
+    assert!(!page.words().await.contains("[.]env"));
     page.ends_but_for(&["401"]).await;
     let page = signed_in_as(&server, "vic@example.com").await;
     page.sees("Your role is view-only").await;
