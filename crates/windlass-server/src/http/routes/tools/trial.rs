@@ -184,7 +184,9 @@ fn answer(tool: &ToolName, tried: Tried) -> Result<Json<TrialOutcome>, Problem> 
                 Problem::conflict("asks", format!("the call requires approval (reason: {by}){would}"));
             Err(match yours {
                 true => problem.hint("send `\"approve\": true` to run it"),
-                false => problem.hint("another user must approve such calls: have an agent make the call"),
+                false => {
+                    problem.hint("such calls require another user's approval: have an agent make the call")
+                }
             })
         }
         Tried::Ran(result) => Ok(Json(TrialOutcome {
