@@ -8,7 +8,7 @@ fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);
     let events: Vec<Event> = text.lines().filter_map(|line| Event::decode(line).ok()).collect();
     let Ok(mut machine) = Machine::restore(thread_of(&events), None, events) else { return };
-    let _ = (machine.wants(), machine.deadline(), machine.request(), machine.request_digest());
+    let _ = (machine.wants(), machine.deadline(), machine.request(), machine.request_fingerprint());
     let snapshot = machine.snapshot();
     assert!(snapshot.is_usable());
     for command in machine.unfinished() {

@@ -16,7 +16,7 @@ pub use self::call::{CancelReason, Outcome, Rest, Verdict};
 pub use self::file::{FileChange, FileImage};
 pub use self::run::*;
 pub use self::version::{Event, UnreadableEvent, VERSION, upcast};
-use crate::agent::{Agent, EffectClass};
+use crate::agent::EffectClass;
 use crate::id::*;
 use crate::message::{BlobRef, Block, Content, Message, MicroUsd, StopReason, Usage};
 use crate::policy::{Approver, FailureClass, Terms};
@@ -115,7 +115,7 @@ pub enum Fact {
     #[serde(rename = "run.started")]
     RunStarted {
         /// The agent that it is pinned to.
-        agent: Arc<Agent>,
+        agent: RunAgent,
         /// How it behaves.
         #[serde(default, skip_serializing_if = "RunOptions::is_default")]
         options: RunOptions,
@@ -177,8 +177,8 @@ pub enum Fact {
         /// Its cost, where the price is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<MicroUsd>,
-        /// Digest of the request as it was built.
-        request: Digest,
+        /// Fingerprint of the request as it was built.
+        request: Fingerprint,
         /// From sending to the first fragment, in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ttft_ms: Option<u64>,
@@ -329,16 +329,13 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         roles: Vec<String>,
     },
-    /// A call is about to be dispatched.
+    /// A call is about to be dispatched. [`EffectId::derive`] gives its effect id. Its arguments are those of the reply,
+    /// unless a later `call.judged` or `call.edited` replaces them.
     #[serde(rename = "tool.started")]
     ToolStarted {
         /// The call.
         #[serde(flatten)]
         call: CallKey,
-        /// The effect's stable id.
-        effect: EffectId,
-        /// Digest of the arguments that are sent.
-        arguments: Digest,
     },
     /// A start was recorded and nothing of it was dispatched: the call counts as not started by it.
     #[serde(rename = "tool.undispatched")]

@@ -172,6 +172,51 @@ impl Digest {
     }
 }
 
+/// The first half of a [`Digest`], shown as 32 hexadecimal digits. It compares values for which a deliberate collision is
+/// no attack; approvals and blobs use whole digests.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint([u8; 16]);
+
+impl From<Digest> for Fingerprint {
+    fn from(digest: Digest) -> Self {
+        let mut half = [0; 16];
+        half.copy_from_slice(&digest.0[..16]);
+        Self(half)
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Fingerprint {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fingerprint {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let hex = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        let is_hex = hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match u128::from_str_radix(&hex, 16) {
+            Ok(number) if is_hex => Ok(Self(number.to_be_bytes())),
+            Ok(_) | Err(_) => {
+                let why = format!("`{hex}` is not a fingerprint of 32 hexadecimal digits");
+                Err(serde::de::Error::custom(why))
+            }
+        }
+    }
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())

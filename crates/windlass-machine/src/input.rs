@@ -13,7 +13,9 @@ pub use self::view::{Arguments, CallView, HookVerdict, KnownCall, View};
 use crate::agent::Agent;
 use crate::command::Command;
 use crate::event::{Answer, FileChange, InterruptKind, Refused, Rest, RunOptions, TitleMade};
-use crate::id::{Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId};
+use crate::id::{
+    Attempt, CallKey, Digest, Fingerprint, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId,
+};
 use crate::message::{BlobRef, Block, Content, Message, MicroUsd, StopReason, Usage};
 use crate::policy::{FailureClass, Grant, Terms};
 
@@ -369,8 +371,8 @@ pub struct ModelReplied {
     pub usage: Usage,
     /// Its cost, where the price is known.
     pub cost: Option<MicroUsd>,
-    /// Digest of the request.
-    pub request: Digest,
+    /// Fingerprint of the request.
+    pub request: Fingerprint,
     /// From sending to the first fragment, in milliseconds.
     pub ttft_ms: Option<u64>,
     /// From sending to the end, in milliseconds.

@@ -71,7 +71,7 @@
 //!                     stop: StopReason::End,
 //!                     usage: Usage::default(),
 //!                     cost: None,
-//!                     request: machine.request_digest(),
+//!                     request: machine.request_fingerprint(),
 //!                     ttft_ms: None,
 //!                     thoughts_ms: Vec::new(),
 //!                     duration_ms: 700,

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use crate::command::{Command, Replied, Resumed};
 use crate::context::{self, ModelRequest};
 use crate::event::Event;
-use crate::id::{CallKey, Digest, EffectId, Seq, ThreadId, Timestamp, ToolName};
+use crate::id::{CallKey, EffectId, Fingerprint, Seq, ThreadId, Timestamp, ToolName};
 use crate::input::{Fork, Input};
 use crate::moment::Moment;
 use crate::observer::Observer;
@@ -226,10 +226,10 @@ impl Machine {
         ModelRequest::of(&self.state)
     }
 
-    /// Digest of that request: requests of a thread with equal digests are equal. After a rollback equal requests may
-    /// have different digests, because messages that were withdrawn stay in the chain.
-    pub fn request_digest(&self) -> Digest {
-        context::digest(&self.state)
+    /// Fingerprint of that request. Requests of a thread with equal fingerprints are equal. After a rollback, equal requests
+    /// may have different fingerprints, because withdrawn messages stay in the chain.
+    pub fn request_fingerprint(&self) -> Fingerprint {
+        context::digest(&self.state).into()
     }
 
     /// The thread.

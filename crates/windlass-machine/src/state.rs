@@ -20,19 +20,18 @@ pub(crate) use self::run::{ENGINE, POLICY, RUN_TIMEOUT};
 pub use self::run::{Phase, Run, Streak};
 use crate::agent::Agent;
 use crate::event::{
-    Answer, CancelReason, Event, Fact, FileChange, InterruptKind, Place, Queued, Refused, RunOptions,
+    Answer, CancelReason, Event, Fact, FileChange, InterruptKind, Place, Queued, Refused, RunAgent,
     RunStatus, StepMode, Totals,
 };
 use crate::id::{
-    Attempt, CallKey, Digest, EffectId, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId,
-    Timestamp,
+    Attempt, CallKey, Digest, InputId, InterruptId, ModelName, Principal, RunId, Seq, ThreadId, Timestamp,
 };
 use crate::message::{BlobRef, Block, Content, Message, MicroUsd, Role};
 use crate::mode::Mode;
 use crate::policy::Failures;
 
 /// Version of the fold. A snapshot of another version is ignored, not upcast.
-pub const FOLD: u32 = 15;
+pub const FOLD: u32 = 16;
 
 /// Results that can still be fetched: their summaries have left most windows long before, and each takes some hundred
 /// bytes of every snapshot.
@@ -71,6 +70,8 @@ pub struct State {
     pub run: Option<Run>,
     /// The last finished run.
     pub last: Option<Finished>,
+    /// The agent of that run. `None` during a run, which has its agent itself.
+    pub agent: Option<KnownAgent>,
     /// The model that a person chose for the thread; it goes before the agent's own.
     pub model: Option<ModelName>,
     /// The mode of the last run for which somebody had chosen one; the next one's, unless another is chosen for it.
@@ -94,6 +95,15 @@ pub struct ForkPoint {
     pub until: Seq,
 }
 
+/// An agent, with the position of the event that has it in full.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KnownAgent {
+    /// Position of a `run.started`.
+    pub at: Seq,
+    /// The agent.
+    pub agent: Arc<Agent>,
+}
+
 /// A message that waits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
@@ -115,7 +125,7 @@ pub struct Finished {
     /// Index of its first message in the history.
     pub from: u64,
     /// Calls that were dispatched and are not pure.
-    pub effects: Vec<EffectId>,
+    pub effects: Vec<CallKey>,
     /// What tools had kept before it, of what it has changed.
     pub kept_before: BTreeMap<String, Option<Content>>,
     /// [`Run::dropped`] of a run that is about to be withdrawn; empty after any other.
@@ -195,7 +205,7 @@ impl State {
             | Fact::MessageWithdrawn { .. }
             | Fact::MessageEdited { .. }
             | Fact::MessagePromoted { .. } => self.queue_changed(event),
-            Fact::RunStarted { agent, options, by } => self.start_run(event, agent, options, by),
+            Fact::RunStarted { .. } => self.start_run(event),
             Fact::RunFinished { status, .. } => self.finish_run(*status),
             Fact::RunWithdrawn { effects: _ } => self.withdraw_run(),
             Fact::WindowMoved { start } => self.move_window(*start),
@@ -234,7 +244,7 @@ impl State {
             Fact::InterruptClosed { interrupt, answer, by, roles } => {
                 self.close_interrupt(interrupt, answer, (by.clone(), roles.clone()));
             }
-            Fact::ToolStarted { call, effect, arguments: _ } => self.start_call(event.at, *call, effect),
+            Fact::ToolStarted { call } => self.start_call(event.at, *call),
             Fact::ToolUndispatched { call } => self.with_run(|run| run.tool_undispatched(*call)),
             Fact::ToolFinished { call, content, error, .. } => self.finish_call(*call, content, *error),
             Fact::CancelRequested { by, reason } => {
@@ -328,13 +338,34 @@ impl State {
         self.queue.remove(place)
     }
 
-    fn start_run(&mut self, event: &Event, agent: &Arc<Agent>, options: &RunOptions, by: &Principal) {
-        let Some(id) = event.run.clone() else { return };
+    /// Returns an agent as the next `run.started` records it.
+    pub(crate) fn recorded(&self, agent: &Arc<Agent>) -> RunAgent {
+        match self.newest_agent() {
+            Some(known) if known.agent == *agent => RunAgent::Same { same_as: known.at },
+            Some(_) | None => RunAgent::Full(agent.clone()),
+        }
+    }
+
+    /// The agent of the newest run.
+    pub fn newest_agent(&self) -> Option<KnownAgent> {
+        let active = self.run.as_ref().map(|run| KnownAgent { at: run.agent_at, agent: run.agent.clone() });
+        active.or_else(|| self.agent.clone())
+    }
+
+    fn start_run(&mut self, event: &Event) {
+        let Fact::RunStarted { agent, options, by } = &event.fact else { return };
+        let known = match agent {
+            RunAgent::Full(agent) => Some(KnownAgent { at: self.seq, agent: agent.clone() }),
+            RunAgent::Same { .. } => self.newest_agent(),
+        };
+        let Some((id, KnownAgent { at: agent_at, agent })) = event.run.clone().zip(known) else { return };
+        self.agent = None;
         let model = self.model.clone().or_else(|| agent.models.first().cloned());
         self.mode = options.mode.or(self.mode);
         self.run = Some(Run {
             id,
-            agent: agent.clone(),
+            agent,
+            agent_at,
             options: options.clone(),
             by: by.clone(),
             started_at: event.at,
@@ -371,7 +402,8 @@ impl State {
         self.refused = None;
         if let Some(run) = self.run.take() {
             let is_withdrawn = matches!(run.cancel, Some((_, CancelReason::RolledBack)));
-            let Run { id, first_message: from, effects, kept_before, dropped, .. } = run;
+            let Run { id, agent, agent_at: at, first_message: from, effects, kept_before, dropped, .. } = run;
+            self.agent = Some(KnownAgent { at, agent });
             let dropped = if is_withdrawn { dropped } else { VecDeque::new() };
             self.last = Some(Finished { run: id, status, from, effects, kept_before, dropped });
         }
@@ -425,10 +457,10 @@ impl State {
         }
     }
 
-    fn start_call(&mut self, at: Timestamp, call: CallKey, effect: &EffectId) {
+    fn start_call(&mut self, at: Timestamp, call: CallKey) {
         // The run went on without what there was no room for; by its next step there may be.
         self.refused = None;
-        self.with_run(|run| run.tool_started(at, call, effect));
+        self.with_run(|run| run.tool_started(at, call));
     }
 
     fn finish_call(&mut self, call: CallKey, content: &[Block], error: bool) {

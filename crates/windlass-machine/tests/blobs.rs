@@ -44,7 +44,8 @@ fn every_way_of_naming_a_blob_is_found() {
     agent.tools = Some(blob("catalogue"));
     let agent = std::sync::Arc::new(agent);
     let options = RunOptions::default();
-    let started = Fact::RunStarted { agent: agent.clone(), options: options.clone(), by: "ann".into() };
+    let started =
+        Fact::RunStarted { agent: RunAgent::Full(agent.clone()), options: options.clone(), by: "ann".into() };
     check(started, &["instructions", "catalogue"]);
     let (by, place, run) = ("ann".into(), Place::AfterRun, "r2".into());
     let queued = Box::new(Queued { message, by, place, run, agent, options });

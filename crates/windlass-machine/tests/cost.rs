@@ -96,7 +96,7 @@ fn a_result_costs_the_same_whatever_the_other_calls_carry() {
 fn the_digest_of_a_request_costs_the_same_in_a_long_thread() {
     let cost = |messages| {
         let machine = thread(messages, 0);
-        bytes_of(|| assert_ne!(machine.request_digest(), Digest::default()))
+        bytes_of(|| assert_ne!(machine.request_fingerprint(), Fingerprint::default()))
     };
     assert!(cost(5_000) <= cost(10) + 64);
 }

@@ -119,6 +119,15 @@ impl Case {
         self.machine.state().run.iter().flat_map(Run::open).map(|(_, asked)| asked.clone()).collect()
     }
 
+    /// Digest of the arguments with which the machine wants a call to be carried out.
+    fn sent(&self, index: u32) -> Digest {
+        let sent = self.machine.wants().into_iter().find_map(|command| match command {
+            Command::CallTool { call, arguments, .. } if call.index == index => Some(arguments.digest()),
+            _ => None,
+        });
+        sent.expect("a started call is wanted")
+    }
+
     /// Whether the input was accepted; what was started must have been decided.
     fn take(&mut self, input: &Input) -> bool {
         let open: Vec<Asked> = self.open();
@@ -134,8 +143,9 @@ impl Case {
             }
         }
         for event in &events {
-            if let Fact::ToolStarted { call, arguments, .. } = &event.fact {
-                self.calls[call.index as usize].started(*arguments, self.quorum as usize);
+            if let Fact::ToolStarted { call } = &event.fact {
+                let arguments = self.sent(call.index);
+                self.calls[call.index as usize].started(arguments, self.quorum as usize);
                 self.starts += 1;
             }
         }

@@ -184,7 +184,7 @@ pub fn reply(attempt: Attempt, blocks: Vec<Block>, stop: StopReason, view: View)
         stop,
         usage: Usage { input: Some(10), output: Some(2), ..Usage::default() },
         cost: Some(MicroUsd(5)),
-        request: Digest::default(),
+        request: Fingerprint::default(),
         ttft_ms: (attempt.step > 1).then_some(u64::from(attempt.step)),
         duration_ms: 7,
         thoughts_ms: Vec::new(),

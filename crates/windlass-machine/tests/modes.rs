@@ -176,7 +176,7 @@ fn the_prompt_says_the_mode_after_the_agents_own_words() {
         let text = request.system[1].inline().unwrap();
         assert!(text.starts_with(&format!("Mode: {}. ", mode.word())), "{text}");
         assert!(request.system[1].tokens() < 100, "{text}");
-        assert_ne!(begun(mode).request_digest(), begun(Mode::Agent).request_digest());
+        assert_ne!(begun(mode).request_fingerprint(), begun(Mode::Agent).request_fingerprint());
     }
 }
 

@@ -34,7 +34,7 @@ proptest! {
             }
             // A reject has no events: then this is the state before.
             prop_assert_eq!(&machine, &folded);
-            let _ = (machine.wants(), machine.deadline(), machine.request(), machine.request_digest());
+            let _ = (machine.wants(), machine.deadline(), machine.request(), machine.request_fingerprint());
         }
     }
 
@@ -48,7 +48,7 @@ proptest! {
             machine.apply(&journal[dice.below(journal.len() as u64) as usize]);
             let input = any_input(&mut dice, &machine);
             let _ = machine.clone().handle(&input, Timestamp(5_000));
-            let _ = (machine.wants(), machine.deadline(), machine.request(), machine.request_digest());
+            let _ = (machine.wants(), machine.deadline(), machine.request(), machine.request_fingerprint());
         }
     }
 

@@ -47,8 +47,12 @@ pub struct ReferenceRun {
 
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
+    pub seq: Seq,
     pub at: Timestamp,
     pub owner: Option<Principal>,
+    /// Agents by the position where they are recorded in full, and that of the newest run's.
+    pub agents: HashMap<Seq, Arc<Agent>>,
+    pub agent_at: Option<Seq>,
     /// Whether a budget has no room for the next step.
     pub refused: bool,
     pub history: Vec<Arc<Message>>,
@@ -169,7 +173,7 @@ impl Reference {
 
     pub fn see(&mut self, event: &Event) {
         assert!(event.at >= self.at, "time runs backwards at {event:?}");
-        self.at = event.at;
+        (self.at, self.seq) = (event.at, self.seq.next());
         match &event.fact {
             Fact::ThreadCreated { owner, .. } => {
                 assert!(self.runs.is_empty() && self.owner.is_none(), "created twice");
@@ -196,7 +200,10 @@ impl Reference {
                 queued.message = message.clone();
             }
             Fact::MessagePromoted { id, by } => self.promoted(id, by),
-            Fact::RunStarted { agent, options, by } => self.run_started(event, (agent, options), by),
+            Fact::RunStarted { agent, options, by } => {
+                let agent = self.resolved(agent);
+                self.run_started(event, (&agent, options), by);
+            }
             Fact::RunFinished { status, output, totals, .. } => self.run_finished(*status, output, totals),
             Fact::RunWithdrawn { .. } => {
                 self.kept = self.kept_before.clone();
@@ -288,6 +295,24 @@ impl Reference {
     fn unqueue(&mut self, id: &InputId) -> Queued {
         let at = self.queue.iter().position(|(queued, _)| queued == id).expect("it waits");
         self.queue.remove(at).1
+    }
+
+    /// The agent that the start of a run names; it is in full where it is another than that of the run before.
+    fn resolved(&mut self, recorded: &RunAgent) -> Arc<Agent> {
+        let before = self.agent_at.and_then(|at| self.agents.get(&at));
+        let agent = match recorded {
+            RunAgent::Full(agent) => {
+                assert_ne!(before, Some(agent), "recorded again");
+                agent.clone()
+            }
+            RunAgent::Same { same_as } => {
+                assert_eq!(self.agent_at, Some(*same_as));
+                return self.agents[same_as].clone();
+            }
+        };
+        self.agent_at = Some(self.seq);
+        self.agents.insert(self.seq, agent.clone());
+        agent
     }
 
     fn run_started(&mut self, event: &Event, (agent, options): (&Arc<Agent>, &RunOptions), by: &Principal) {

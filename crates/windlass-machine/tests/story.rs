@@ -13,8 +13,9 @@ pub fn hash(text: &str) -> u64 {
 }
 
 impl World {
+    /// The agent of a message; two messages after each other have the same.
     pub fn agent(&self, number: u64) -> Agent {
-        let mut dice = fixture::dice(&[self.seed, 77, number]);
+        let mut dice = fixture::dice(&[self.seed, 77, number - number % 2]);
         let mut agent = fixture::agent();
         let limits = &mut agent.limits;
         limits.max_steps = 1 + dice.below(6) as u32;

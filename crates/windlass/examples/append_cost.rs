@@ -14,8 +14,8 @@ use windlass::port::clock::Clock;
 use windlass::port::journal::{Batch, BatchId, Claim, Journal, RunView, ThreadStatus, ThreadView};
 use windlass::sqlite::{Durability, SqliteStore, StoreOptions};
 use windlass_machine::{
-    Attempt, CallKey, Digest, EffectId, Event, Fact, Message, ModelName, Role, RunId, Seq, StopReason,
-    ThreadId, Totals, Usage,
+    Attempt, CallKey, Digest, Event, Fact, Message, ModelName, Role, RunId, Seq, StopReason, ThreadId,
+    Totals, Usage,
 };
 
 #[tokio::main]
@@ -75,16 +75,12 @@ fn batch(thread: &ThreadId, expected: Seq, epoch: windlass::port::journal::Epoch
         stop: StopReason::End,
         usage: Usage::default(),
         cost: None,
-        request: Digest::of(b"request"),
+        request: Digest::of(b"request").into(),
         ttft_ms: Some(310),
         thoughts_ms: Vec::new(),
         duration_ms: 1200,
     };
-    let started = Fact::ToolStarted {
-        call,
-        effect: EffectId::derive(thread, &run, call),
-        arguments: Digest::of(b"arguments"),
-    };
+    let started = Fact::ToolStarted { call };
     let at = windlass_machine::Timestamp(1_700_000_000_000 + expected.0);
     let event = |fact| Event { at, wall: None, run: Some(run.clone()), fact };
     Batch {

@@ -40,7 +40,8 @@ pub async fn backgrounds(
     thread: &ThreadId,
 ) -> Result<BTreeMap<InterruptId, Background>, EngineError> {
     let newest = engine.runs(&RunQuery::of(thread, 1)).await?;
-    let mut story = Story { servers: servers(engine), ..Story::default() };
+    let (calls, asked) = (BTreeMap::new(), BTreeMap::new());
+    let mut story = Story { thread: thread.clone(), servers: servers(engine), calls, asked };
     let Some(row) = newest.first() else { return Ok(story.asked) };
     let mut after = Seq(row.view.from.0.saturating_sub(1));
     loop {
@@ -51,8 +52,8 @@ pub async fn backgrounds(
     }
 }
 
-#[derive(Default)]
 struct Story {
+    thread: ThreadId,
     servers: BTreeMap<ToolName, String>,
     calls: BTreeMap<CallKey, Background>,
     asked: BTreeMap<InterruptId, Background>,
@@ -70,9 +71,10 @@ impl Story {
             Fact::CallJudged { call, rule, .. } => {
                 self.calls.entry(*call).or_default().rule = Some(rule.clone());
             }
-            Fact::ToolStarted { call, effect, .. } => {
+            Fact::ToolStarted { call } => {
+                let effect = event.run.as_ref().map(|run| EffectId::derive(&self.thread, run, *call));
                 let known = self.calls.entry(*call).or_default();
-                (known.effect, known.started_at) = (Some(effect.clone()), Some(event.at));
+                (known.effect, known.started_at) = (effect, Some(event.at));
             }
             Fact::InterruptOpened { interrupt, call, .. } => {
                 let known = call.and_then(|call| self.calls.get(&call)).cloned().unwrap_or_default();

@@ -39,7 +39,7 @@ fn stream_json_is_events_and_fragments_that_make_up_the_replies() {
     let user = User::new();
     let said = user.run(&["run", "--yes", "--stream-json", TASK]).exits(0);
     let all = lines(&said.out);
-    let recorded: Vec<_> = all.iter().filter(|line| line.get("v").is_some()).cloned().collect();
+    let recorded: Vec<_> = all.iter().filter(|line| line.get("at").is_some()).cloned().collect();
     assert_eq!(recorded, user.events(), "the events are the journal's");
     let seqs: Vec<u64> = recorded.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());

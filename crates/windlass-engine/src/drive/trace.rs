@@ -130,9 +130,17 @@ pub(super) fn ended(input: &Input, clock: &dyn Clock, started: u64) {
 }
 
 /// Tells of what was recorded, as far as no call's own span does. `span` is that of the active run, and follows it.
-/// A run follows from whatever asked for it, which ends before the run does.
-pub(super) fn recorded(span: &mut Span, asked: &Span, thread: &ThreadId, event: &Event) {
-    if let (Fact::RunStarted { agent, .. }, Some(run)) = (&event.fact, &event.run) {
+/// A run follows from whatever asked for it, which ends before the run does. `agent` is that of the thread's newest run.
+pub(super) fn recorded(
+    span: &mut Span,
+    asked: &Span,
+    thread: &ThreadId,
+    event: &Event,
+    agent: Option<&Agent>,
+) {
+    if let (Fact::RunStarted { agent: recorded, .. }, Some(run)) = (&event.fact, &event.run)
+        && let Some(agent) = recorded.full().map(|agent| &**agent).or(agent)
+    {
         *span = run_span(thread, run, agent);
         span.follows_from(asked.id());
     }

@@ -5,11 +5,12 @@
 mod fold;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde::Serialize;
 use windlass_machine::{
-    Answer, Block, CallKey, Content, EffectId, Fact, InputId, InterruptId, MicroUsd, Mode, ModelName,
-    Outcome, Principal, Role, RunId, Seq, StopReason, ThreadId, Timestamp, ToolName, Usage,
+    Agent, Answer, Block, CallKey, Content, Fact, InputId, InterruptId, MicroUsd, Mode, ModelName, Outcome,
+    Principal, Role, RunAgent, RunId, Seq, StopReason, ThreadId, Timestamp, ToolName, Usage,
 };
 
 use crate::engine::Engine;
@@ -125,9 +126,6 @@ pub struct StoredCall {
     /// When it is started again, while it sleeps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// The effect's stable id, once it was dispatched.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub effect: Option<EffectId>,
     /// What it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt: Option<InterruptId>,
@@ -262,6 +260,25 @@ impl Engine {
         events.reverse();
         Ok(events)
     }
+
+    /// Resolves the agent of the first run in `events` if its `run.started` refers to an earlier event.
+    async fn earlier_agent(
+        &self,
+        thread: &ThreadId,
+        events: &[Recorded],
+    ) -> Result<Option<Arc<Agent>>, EngineError> {
+        let agent = events.iter().find_map(|recorded| match &recorded.event.fact {
+            Fact::RunStarted { agent, .. } => Some(agent),
+            _ => None, // tidy: no other kind names an agent
+        });
+        let Some(RunAgent::Same { same_as }) = agent else { return Ok(None) };
+        let before = Seq(same_as.0.saturating_sub(1));
+        let found = self.services.store.journal.read(thread, before, 1).await?;
+        Ok(found.first().and_then(|recorded| match &recorded.event.fact {
+            Fact::RunStarted { agent, .. } => agent.full().cloned(),
+            _ => None, // tidy: no other kind has an agent
+        }))
+    }
 }
 
 impl ThreadHandle<'_> {
@@ -279,7 +296,8 @@ impl ThreadHandle<'_> {
         }
         let limit = limit.clamp(1, MESSAGES_MAX);
         let mut events = engine.page_events(thread, before, limit).await?;
-        let mut fold = Fold::new(before, limit);
+        let earlier = engine.earlier_agent(thread, &events).await?;
+        let mut fold = Fold::new(before, limit, earlier.as_deref());
         let mut size = *PAGES.start();
         // What was read to find the beginning is not read again; later events may change messages of the page.
         let newest = before.unwrap_or_default().0.saturating_sub(1);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use windlass_machine::{
-    Attempt, Block, Content, Digest, Fact, Message, ModelName, ModelRequest, Part, PartContent, PartKind,
-    Reject, Role, RunId, Seq, StepMode, ThreadId, Timestamp,
+    Attempt, Block, Content, Fact, Fingerprint, Message, ModelName, ModelRequest, Part, PartContent,
+    PartKind, Reject, Role, RunId, Seq, StepMode, ThreadId, Timestamp,
 };
 
 use crate::engine::Engine;
@@ -38,10 +38,10 @@ pub struct Prompt {
     pub model: ModelName,
     /// What the request says beyond the history.
     pub mode: StepMode,
-    /// Digest of the request, as it is built now.
-    pub digest: Digest,
-    /// Digest of the request that was sent, as its reply's event says; `None` where none came.
-    pub replied: Option<Digest>,
+    /// Fingerprint of the request, as it is built now.
+    pub digest: Fingerprint,
+    /// Fingerprint of the request that was sent, as its reply's event says; `None` where none came.
+    pub replied: Option<Fingerprint>,
     /// Estimated tokens of the whole.
     pub tokens: u64,
     /// Its parts, in the order in which they were sent.
@@ -70,14 +70,14 @@ pub struct PromptPart {
 }
 
 impl Engine {
-    /// The digest that the reply to a step names.
+    /// The fingerprint of the request that the reply to a step names.
     async fn replied(
         &self,
         thread: &ThreadId,
         mut after: Seq,
         run: &RunId,
         wanted: Attempt,
-    ) -> Result<Option<Digest>, EngineError> {
+    ) -> Result<Option<Fingerprint>, EngineError> {
         loop {
             let page = self.services.store.journal.read(thread, after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(None) };
@@ -86,7 +86,7 @@ impl Engine {
                 match event.fact {
                     Fact::StepReplied { attempt, request, .. } if attempt == wanted => {
                         // A reply that was stopped in the middle names none.
-                        return Ok(Some(request).filter(|request| *request != Digest::default()));
+                        return Ok(Some(request).filter(|request| *request != Fingerprint::default()));
                     }
                     Fact::StepStarted { .. } | Fact::StepFailed { .. } | Fact::RunFinished { .. } => {
                         return Ok(None);
@@ -188,7 +188,7 @@ impl ThreadHandle<'_> {
         }
         Ok(Prompt {
             replied: engine.replied(thread, step_started, &run, attempt).await?,
-            digest: machine.request_digest(),
+            digest: machine.request_fingerprint(),
             tokens: request.tokens(),
             at: started.event.at,
             run,

@@ -7,9 +7,32 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Agent;
-use crate::id::{ModelName, Principal, RunId, ToolName};
+use crate::id::{ModelName, Principal, RunId, Seq, ToolName};
 use crate::message::{Content, Message, MicroUsd, StopReason, Usage};
 use crate::mode::Mode;
+
+/// The agent in a `run.started`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RunAgent {
+    /// The agent of the thread's previous run.
+    Same {
+        /// Position of the `run.started` with the full agent.
+        same_as: Seq,
+    },
+    /// An agent that differs from that of the previous run.
+    Full(Arc<Agent>),
+}
+
+impl RunAgent {
+    /// Returns the agent if this event has it in full.
+    pub fn full(&self) -> Option<&Arc<Agent>> {
+        match self {
+            Self::Full(agent) => Some(agent),
+            Self::Same { .. } => None,
+        }
+    }
+}
 
 /// A message that waits, with what it starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

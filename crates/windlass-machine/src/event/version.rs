@@ -41,11 +41,19 @@ pub enum UnreadableEvent {
     Damaged(#[from] serde_json::Error),
 }
 
+/// The version of a line without `v`.
+const FIRST: u32 = 1;
+
 #[derive(Serialize)]
 struct Versioned<'a> {
+    #[serde(skip_serializing_if = "is_first")]
     v: u32,
     #[serde(flatten)]
     event: &'a Event,
+}
+
+fn is_first(version: &u32) -> bool {
+    *version == FIRST
 }
 
 impl Event {
@@ -59,7 +67,7 @@ impl Event {
     /// becomes part of an event ([`crate::check_json`]), because the decoder rejects what nests too deeply.
     pub fn decode(line: &str) -> Result<Self, UnreadableEvent> {
         let mut value: Value = serde_json::from_str(line)?;
-        let found = value.get("v").and_then(Value::as_u64).unwrap_or(0);
+        let found = value.get("v").and_then(Value::as_u64).unwrap_or(u64::from(FIRST));
         let found = u32::try_from(found).unwrap_or(u32::MAX);
         if found > VERSION {
             return Err(UnreadableEvent::Newer { found });

@@ -88,7 +88,7 @@ fn end(r: &mut Recorder<'_>, reason: CancelReason) {
     let output = r.run().said();
     finish_only(r, End { status, output, error: Some(error), fallback: false });
     if reason == CancelReason::RolledBack {
-        let effects = r.state().last.as_ref().map(|last| last.effects.clone()).unwrap_or_default();
+        let effects = r.effects_of_last();
         r.record(Fact::RunWithdrawn { effects });
     }
 }

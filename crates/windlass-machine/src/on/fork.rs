@@ -2,7 +2,7 @@
 //!
 //! What is copied is history: nothing of it is done or charged again, and what waited stays with the origin.
 
-use crate::event::{Event, Fact};
+use crate::event::{Event, Fact, RunAgent};
 use crate::id::{Principal, Seq, Timestamp};
 use crate::input::Fork;
 use crate::reject::Reject;
@@ -26,7 +26,12 @@ pub(crate) fn decide(origin: &[Event], fork: &Fork, now: Timestamp) -> Result<Ve
     // Whose it was and where it comes from is the origin's own history.
     let origins =
         |event: &&Event| matches!(event.fact, Fact::ThreadCreated { .. } | Fact::ThreadForked { .. });
-    events.extend(copied.iter().filter(|event| !origins(event)).cloned());
+    let left_out = copied.iter().filter(origins).count() as u64;
+    // The fork's own first events replace those that are left out.
+    let moved = |at: Seq| Seq(at.0.saturating_add(events.len() as u64).saturating_sub(left_out));
+    let copies =
+        copied.iter().filter(|event| !origins(event)).map(|event| copy(event, moved)).collect::<Vec<_>>();
+    events.extend(copies);
     let at = now.max(last);
     events.extend(queue.into_iter().map(|waiting| {
         let fact = Fact::MessageWithdrawn { id: waiting.id, by: Principal::from(ENGINE) };
@@ -41,6 +46,15 @@ pub(crate) fn decide(origin: &[Event], fork: &Fork, now: Timestamp) -> Result<Ve
         });
     }
     Ok(events)
+}
+
+/// Copies an event and shifts the position that it refers to.
+fn copy(event: &Event, moved: impl Fn(Seq) -> Seq) -> Event {
+    let mut copy = event.clone();
+    if let Fact::RunStarted { agent: RunAgent::Same { same_as }, .. } = &mut copy.fact {
+        *same_as = moved(*same_as);
+    }
+    copy
 }
 
 /// The fold of what is copied, where no run is active in it.

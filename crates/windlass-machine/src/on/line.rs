@@ -214,9 +214,7 @@ fn is_over_its_limit(r: &mut Recorder<'_>, index: usize) -> bool {
 
 /// Records the start of a call.
 pub(super) fn start(r: &mut Recorder<'_>, index: usize) {
-    let call = r.key(index);
-    let arguments = r.call(index).arguments.digest();
-    r.record(Fact::ToolStarted { call, effect: r.effect(call), arguments });
+    r.record(Fact::ToolStarted { call: r.key(index) });
 }
 
 /// Closes the interrupt that is open about a call.

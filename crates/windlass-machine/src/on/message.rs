@@ -49,7 +49,8 @@ fn start_run(r: &mut Recorder<'_>, new: &NewMessage) {
     create(r, new);
     r.begin_run(&new.run);
     let options = next::in_mode(r.state(), &new.agent, &new.options);
-    r.record(Fact::RunStarted { agent: new.agent.clone(), options, by: new.by.clone() });
+    let agent = r.state().recorded(&new.agent);
+    r.record(Fact::RunStarted { agent, options, by: new.by.clone() });
     r.record(Fact::MessageReceived { id: new.id.clone(), message: new.message.clone(), by: new.by.clone() });
     next::first_step(r);
 }

@@ -10,7 +10,7 @@ use super::{cancel, line, progress};
 use crate::context::nudge::{EMPTY_RETRIES, LAST_RESORT, OVERRUN_RETRIES, SILENT};
 use crate::context::window;
 use crate::event::{Fact, Output, Place, StepMode, Surface};
-use crate::id::{Attempt, Digest, ModelName, Principal};
+use crate::id::{Attempt, Fingerprint, ModelName, Principal};
 use crate::input::{ModelFailed, ModelReplied};
 use crate::message::{Block, Content, Message, Role, StopReason, Usage};
 use crate::policy::{FailureClass, error_code, retries_left, retry_delay_ms, shorten_failure};
@@ -232,7 +232,7 @@ fn stop(r: &mut Recorder<'_>, attempt: Attempt, partial: Option<&Content>) {
                 stop: StopReason::Cancelled,
                 usage: Usage::default(),
                 cost: None,
-                request: Digest::default(),
+                request: Fingerprint::default(),
                 ttft_ms: None,
                 duration_ms: r.now().since(r.run().step_at),
                 thoughts_ms: Vec::new(),

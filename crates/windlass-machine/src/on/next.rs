@@ -53,8 +53,9 @@ impl End {
 pub(super) fn start_queued(r: &mut Recorder<'_>, id: &InputId) {
     let Some(waiting) = r.state().queue.iter().find(|waiting| waiting.id == *id) else { return };
     let Queued { run, agent, options, by, message: _, place: _ } = &waiting.queued;
-    let (run, agent, by) = (run.clone(), agent.clone(), by.clone());
-    let options = in_mode(r.state(), &agent, options);
+    let (run, by) = (run.clone(), by.clone());
+    let options = in_mode(r.state(), agent, options);
+    let agent = r.state().recorded(agent);
     r.begin_run(&run);
     r.record(Fact::RunStarted { agent, options, by });
     r.record(Fact::MessageTaken { id: id.clone() });

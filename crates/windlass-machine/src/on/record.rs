@@ -197,6 +197,12 @@ impl<'a> Recorder<'a> {
     pub(super) fn effect(&self, call: CallKey) -> EffectId {
         EffectId::derive(self.thread, &self.run().id, call)
     }
+
+    /// The effects of the last finished run that are not pure.
+    pub(super) fn effects_of_last(&self) -> Vec<EffectId> {
+        let Some(last) = &self.state.last else { return Vec::new() };
+        last.effects.iter().map(|call| EffectId::derive(self.thread, &last.run, *call)).collect()
+    }
 }
 
 /// The calls of a run's step.

@@ -15,7 +15,7 @@ use super::call::{Call, CallStatus, Changed, Doubt, Line};
 use crate::agent::{Agent, EffectClass};
 use crate::event::{CancelReason, Fact, Output, Rest, RunOptions, StepMode, Totals};
 use crate::id::{
-    Attempt, CallKey, Digest, EffectId, InterruptId, ModelName, Principal, RunId, Seq, Timestamp, ToolName,
+    Attempt, CallKey, Digest, InterruptId, ModelName, Principal, RunId, Seq, Timestamp, ToolName,
 };
 use crate::message::{Block, Content, Message, MicroUsd, Role, StopReason, ToolResult, Usage};
 use crate::policy::{FailureClass, Failures};
@@ -27,6 +27,8 @@ pub struct Run {
     pub id: RunId,
     /// The agent that it is pinned to.
     pub agent: Arc<Agent>,
+    /// Position of the `run.started` that has the agent in full.
+    pub agent_at: Seq,
     /// How it behaves.
     pub options: RunOptions,
     /// Who it works for.
@@ -72,7 +74,7 @@ pub struct Run {
     /// What it used.
     pub totals: Totals,
     /// Calls that were dispatched and are not pure.
-    pub effects: Vec<EffectId>,
+    pub effects: Vec<CallKey>,
     /// Calls that were dispatched, by tool, of tools whose calls are limited.
     pub calls_of: BTreeMap<ToolName, u32>,
     /// Whether its time is up, and somebody is asked about it before the next step.
@@ -319,7 +321,7 @@ impl Run {
         }
     }
 
-    pub(super) fn tool_started(&mut self, at: Timestamp, key: CallKey, effect: &EffectId) {
+    pub(super) fn tool_started(&mut self, at: Timestamp, key: CallKey) {
         let Some(call) = self.call_mut(key) else { return };
         call.status = CallStatus::Started;
         (call.started_at, call.doubt) = (Some(at), None);
@@ -334,7 +336,7 @@ impl Run {
             }
         }
         if class != EffectClass::Pure && first {
-            self.effects.push(effect.clone());
+            self.effects.push(key);
         }
     }
 

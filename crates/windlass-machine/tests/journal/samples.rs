@@ -156,8 +156,13 @@ fn run_facts() -> Vec<Fact> {
     };
     let cancel = |reason| Fact::CancelRequested { by: "ann".into(), reason };
     vec![
-        Fact::RunStarted { agent: agent(true), options: options(), by: "ann".into() },
-        Fact::RunStarted { agent: agent(false), options: RunOptions::default(), by: "ann".into() },
+        Fact::RunStarted { agent: RunAgent::Full(agent(true)), options: options(), by: "ann".into() },
+        Fact::RunStarted { agent: RunAgent::Same { same_as: Seq(3) }, options: options(), by: "ann".into() },
+        Fact::RunStarted {
+            agent: RunAgent::Full(agent(false)),
+            options: RunOptions::default(),
+            by: "ann".into(),
+        },
         Fact::RunFinished {
             status: RunStatus::Failed,
             output: Output { replies: Some((1, 2)), text: Some("so far".into()) },
@@ -214,7 +219,7 @@ fn step_facts() -> Vec<Fact> {
         stop,
         usage: usage(),
         cost: Some(MicroUsd(7)),
-        request: digest(),
+        request: digest().into(),
         ttft_ms: Some(120),
         duration_ms: 900,
         thoughts_ms: vec![300, 20],
@@ -290,7 +295,7 @@ fn call_facts() -> Vec<Fact> {
         Fact::CallPreviewing { call, recheck: false, terms: terms() },
         Fact::CallPreviewing { call, recheck: true, terms: Terms::default() },
         Fact::CallPreviewed { call, preview: "- 1\n+ 2".into(), digest: digest() },
-        Fact::ToolStarted { call, effect: "t/r1/2/3".into(), arguments: digest() },
+        Fact::ToolStarted { call },
         Fact::ToolParked { call, state: Some("page 2".into()) },
         Fact::ToolParked { call, state: None },
         Fact::ToolReconciling { call, attempt: 2, until },
@@ -314,7 +319,7 @@ fn later_facts() -> Vec<Fact> {
         Fact::ToolDeferred { call, until, state: None, rest: Rest::AsTheCall },
         Fact::ToolKept { call, name: "tasks".into(), value: "[]".into() },
         Fact::RunStarted {
-            agent: agent(false),
+            agent: RunAgent::Full(agent(false)),
             options: RunOptions { offload: Some(Offload::default()), ..RunOptions::default() },
             by: "ann".into(),
         },

@@ -176,11 +176,11 @@ impl Reference {
                 (call.doing, call.looks) = (Doing::Looking { again: *recheck }, call.looks + 1);
             }
             Fact::CallPreviewed { call, digest, .. } => previewed(open(run, *call), *digest),
-            Fact::ToolStarted { call, effect: id, .. } => {
+            Fact::ToolStarted { call } => {
                 self.refused = false;
                 let index = call.index as usize;
                 assert!(run.may_start(index, now), "{call:?} may not start: {:?}", run.calls);
-                assert_eq!(*id, effect(&run.id, *call));
+                let id = effect(&run.id, *call);
                 let call = &mut run.calls[index];
                 let approved = matches!(call.leave, Some(Leave::Approved(_))) && call.by_people;
                 run.approved += u32::from(approved && call.starts == 0);
@@ -199,7 +199,7 @@ impl Reference {
                 (call.doing, call.starts, call.parked) = (Doing::Running, call.starts + 1, false);
                 call.tries += 1;
                 run.dispatched += u32::from(call.starts == 1);
-                *self.starts.entry(id.clone()).or_default() += 1;
+                *self.starts.entry(id).or_default() += 1;
             }
             Fact::ToolUndispatched { call } => self.undispatched(*call),
             Fact::ToolParked { .. }

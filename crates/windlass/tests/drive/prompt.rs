@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use windlass::machine::{
-    Block, Digest, EffectClass, Fact, FailureClass, Limits, ModelRequest, PartKind, RunOptions, Seq,
+    Block, EffectClass, Fact, FailureClass, Fingerprint, Limits, ModelRequest, PartKind, RunOptions, Seq,
     StopReason, ThreadId, Usage,
 };
 use windlass::port::journal::Recorded;
@@ -47,8 +47,8 @@ async fn open(folder: &std::path::Path, sent: &Sent) -> Engine {
     stored(folder, &script(sent), tools).build().await.unwrap()
 }
 
-/// The replied steps of a thread, with the digests recorded in their replies.
-fn steps(events: &[Recorded]) -> Vec<(Seq, Option<Digest>)> {
+/// The replied steps of a thread, with the fingerprints recorded in their replies.
+fn steps(events: &[Recorded]) -> Vec<(Seq, Option<Fingerprint>)> {
     let mut steps = Vec::new();
     for Recorded { seq, event } in events {
         match &event.fact {

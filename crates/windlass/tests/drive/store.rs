@@ -100,7 +100,7 @@ async fn a_thread_that_cannot_be_opened_is_left_to_others() {
     let engine = stored(folder.path(), &models, windlass::registry()).build().await.unwrap();
     let outcome = engine.run_task(task("go")).await.unwrap();
     let database = rusqlite::Connection::open(folder.path().join("windlass.db")).unwrap();
-    let newer = "UPDATE events SET checksum = NULL, body = replace(body, '\"v\":1', '\"v\":99')";
+    let newer = "UPDATE events SET checksum = NULL, body = replace(body, '{\"at\"', '{\"v\":99,\"at\"')";
     database.execute_batch(newer).unwrap();
     let again = Task { thread: Some(outcome.thread.clone()), ..task("again") };
     engine.start(again).await.unwrap_err();

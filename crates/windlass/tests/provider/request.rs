@@ -8,8 +8,8 @@ use windlass::models::{Auth, ProviderConfig, Secret, WireKind};
 use windlass::port::model::ModelCall;
 use windlass::testing::provider::{LoggedRequest, ProviderServer};
 use windlass_machine::{
-    Agent, AtLimit, Attempt, BlobRef, Block, CacheMarks, Content, Digest, Effort, FailureClass, Input,
-    Limits, Machine, Message, ModelReplied, ModelRequest, ModelSettings, NewMessage, Reasoning, Role,
+    Agent, AtLimit, Attempt, BlobRef, Block, CacheMarks, Content, Digest, Effort, FailureClass, Fingerprint,
+    Input, Limits, Machine, Message, ModelReplied, ModelRequest, ModelSettings, NewMessage, Reasoning, Role,
     RunOptions, StopReason, Surface, Timestamp, ToolCall, ToolResult, Usage, View, WhenBusy,
 };
 
@@ -435,7 +435,7 @@ fn last_request(name: &str) -> ModelRequest {
         stop: StopReason::ToolCalls,
         usage: Usage::default(),
         cost: None,
-        request: Digest::default(),
+        request: Fingerprint::default(),
         ttft_ms: None,
         thoughts_ms: Vec::new(),
         duration_ms: 1,

@@ -11,8 +11,8 @@ use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use tokio_util::sync::CancellationToken;
 use windlass_machine::{
-    Arguments, Attempt, Block, CallView, Content, Digest, FailureClass, Input, ModelFailed, ModelReplied,
-    ModelRequest, Seq, ToolName, ToolSpec, View,
+    Arguments, Attempt, Block, CallView, Content, Digest, FailureClass, Fingerprint, Input, ModelFailed,
+    ModelReplied, ModelRequest, Seq, ToolName, ToolSpec, View,
 };
 
 use super::context::{CommandServices, Place, followed};
@@ -39,7 +39,7 @@ pub(in crate::drive) struct ModelWork {
     pub request: ModelRequest,
     /// Names of the run's own tools.
     pub own_tools: Vec<ToolName>,
-    pub digest: Digest,
+    pub fingerprint: Fingerprint,
     /// What budgets ask of it.
     pub bounds: Bounds,
     pub cancel: CancellationToken,
@@ -87,7 +87,7 @@ async fn answered(place: Place, work: ModelWork, started: u64) -> Letter {
                     stop: reply.stop,
                     usage: reply.usage,
                     cost,
-                    request: work.digest,
+                    request: work.fingerprint,
                     ttft_ms: heard.ttft_ms,
                     duration_ms,
                     thoughts_ms: std::mem::take(&mut heard.thoughts).ended(ended_ms),

@@ -108,7 +108,8 @@ pub(in crate::drive) fn weight(event: &Event) -> usize {
         }
         Fact::ToolFinished { content, .. } => content.iter().map(block_weight).sum(),
         Fact::RunStarted { agent, .. } => {
-            agent.instructions.iter().map(|text| text.inline().map_or(128, str::len)).sum()
+            let instructions = agent.full().into_iter().flat_map(|agent| &agent.instructions);
+            instructions.map(|text| text.inline().map_or(128, str::len)).sum()
         }
         Fact::Note { data, .. } => data.to_string().len(),
         Fact::InterruptOpened { kind: InterruptKind::Question(question), .. } => {

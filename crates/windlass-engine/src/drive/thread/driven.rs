@@ -340,8 +340,10 @@ impl DrivenThread {
     /// Shows what was appended, and forgets what ended with it.
     fn publish(&mut self, seq: Seq, events: Arc<[Event]>) {
         let ActorServices { bus, catalog, background, .. } = &*self.services;
+        let newest = self.machine.state().newest_agent();
+        let agent = newest.as_ref().map(|newest| &*newest.agent);
         for event in events.iter() {
-            trace::recorded(&mut self.spans.run, &self.spans.asked, &self.thread, event);
+            trace::recorded(&mut self.spans.run, &self.spans.asked, &self.thread, event, agent);
             if let (Fact::RunFinished { status, .. }, Some(run)) = (&event.fact, &event.run) {
                 catalog.own.forget(run);
                 if *status == RunStatus::Cancelled {

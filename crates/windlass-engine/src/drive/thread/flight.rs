@@ -161,14 +161,14 @@ impl InFlight {
                 Command::CallModel { attempt, .. } => {
                     // One that is being stopped comes to its end first.
                     let (None, Some(request)) = (&self.model, machine.request()) else { continue };
-                    let digest = machine.request_digest();
+                    let fingerprint = machine.request_fingerprint();
                     let bounds = services.budgets.bounds(&machine.state().workspace, run, &request);
                     let work = ModelWork {
                         attempt,
                         seq: step,
                         request,
                         own_tools: run.options.own_tools.clone(),
-                        digest,
+                        fingerprint,
                         bounds,
                         cancel: cancel.clone(),
                     };

@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 
 use windlass_machine::{
-    Agent, Block, CallKey, Event, Fact, InputId, Message, Mode, ModelName, Output, Queued, Role, RunStatus,
-    Seq, StopReason, ToolResult, Verdict,
+    Agent, Block, CallKey, Event, Fact, InputId, Message, Mode, ModelName, Output, Queued, Role, RunAgent,
+    RunStatus, Seq, StopReason, ToolResult, Verdict,
 };
 
 use crate::engine::messages::Answered;
@@ -27,6 +27,8 @@ pub(super) struct Fold {
     /// Whether a run has just begun: the one before it can no longer be taken back, and all its calls are over.
     begins: bool,
     model: Option<ModelName>,
+    /// The first model of the newest run's agent.
+    agents_model: Option<ModelName>,
     /// What the run began with.
     chosen: (Option<ModelName>, Option<Mode>),
     /// Results of the calls of the last reply, while some are open.
@@ -34,10 +36,12 @@ pub(super) struct Fold {
 }
 
 impl Fold {
-    pub(super) fn new(before: Option<Seq>, limit: usize) -> Self {
+    /// `earlier` is the agent to which the first run refers.
+    pub(super) fn new(before: Option<Seq>, limit: usize, earlier: Option<&Agent>) -> Self {
         let (seq, messages, queue) = (Seq::default(), VecDeque::new(), Vec::new());
         let (begins, model, chosen, results) = (false, None, (None, None), Vec::new());
-        Self { before, limit, seq, messages, queue, begins, model, chosen, results }
+        let agents_model = earlier.and_then(first_model);
+        Self { before, limit, seq, messages, queue, begins, model, agents_model, chosen, results }
     }
 
     /// Whether no later event can change the page.
@@ -67,7 +71,10 @@ impl Fold {
         self.begins = matches!(event.fact, Fact::RunStarted { .. });
         match &event.fact {
             Fact::RunStarted { agent, options, .. } => {
-                self.chosen = (first_model(agent), Some(options.mode()));
+                if let RunAgent::Full(agent) = agent {
+                    self.agents_model = first_model(agent);
+                }
+                self.chosen = (self.agents_model.clone(), Some(options.mode()));
                 self.trim();
             }
             Fact::MessageReceived { id, message, by } => {
@@ -189,7 +196,6 @@ impl Fold {
                 preview: None,
                 answered: None,
                 until: None,
-                effect: None,
                 interrupt: None,
                 outcome: None,
                 error: false,
@@ -257,9 +263,7 @@ impl Fold {
                 (call.interrupt, call.state, call.until) = (Some(interrupt.clone()), CallState::Asking, None);
             }
             Fact::CallPreviewed { preview, .. } => call.preview = Some(preview.clone()),
-            Fact::ToolStarted { effect, .. } => {
-                (call.effect, call.state, call.until) = (Some(effect.clone()), CallState::Running, None);
-            }
+            Fact::ToolStarted { .. } => (call.state, call.until) = (CallState::Running, None),
             Fact::ToolUndispatched { .. } => call.state = CallState::Waiting,
             Fact::ToolDeferred { until, .. } => {
                 (call.until, call.state) = (Some(*until), CallState::Sleeping);

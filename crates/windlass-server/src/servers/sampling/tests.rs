@@ -219,7 +219,10 @@ async fn completions_use_what_the_asking_run_has_left_of_its_limits() {
         for run in runs.iter().filter(|run| run.view.agent.starts_with("asked by")) {
             let events = engine.thread(&run.thread).events(windlass::machine::Seq(0), 10).await.unwrap();
             left.extend(events.into_iter().find_map(|recorded| match recorded.event.fact {
-                Fact::RunStarted { agent, .. } => Some((agent.limits.max_tokens, agent.limits.max_cost.0)),
+                Fact::RunStarted { agent, .. } => {
+                    let limits = &agent.full().unwrap().limits;
+                    Some((limits.max_tokens, limits.max_cost.0))
+                }
                 _ => None,
             }));
         }

@@ -316,7 +316,8 @@ export class Conversation {
         break;
       case "run.started":
         this.run.value = { id: update.run, since: update.at };
-        this.chosen.value = { model: update.agent?.models?.[0] ?? "", mode: update.options?.mode ?? "agent" };
+        // Without its own models it is the agent of the run before.
+        this.chosen.value = { model: update.agent?.models?.[0] ?? this.chosen.value.model, mode: update.options?.mode ?? "agent" };
         break;
       case "message.received":
         this.said(update.id, update, update.message, update.by);

@@ -50,7 +50,6 @@ export class Call {
     this.interrupt = known.interrupt ?? "";
     /** Kind of its open interrupt, if this page has received the event. */
     this.asks = "";
-    this.effect = known.effect ?? "";
     this.progress = "";
     this.until = known.until ?? 0;
     /** Time of its last event; 0 if it was read from the history. */
@@ -90,7 +89,7 @@ export class Call {
       case "call.previewed":
         return this.change({ preview: wordsOf(update.preview) });
       case "tool.started":
-        return this.change({ state: "running", effect: update.effect });
+        return this.change({ state: "running" });
       case "tool.undispatched":
         return this.change({ state: "waiting" });
       case "tool.progress":
