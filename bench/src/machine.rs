@@ -46,6 +46,12 @@ pub fn resident_peak_kib() -> u64 {
     status_kib("VmHWM:")
 }
 
+/// Bytes that this process has had written to disks, whether they are there by now or not; Linux only.
+pub fn written_bytes() -> Option<u64> {
+    let io = std::fs::read_to_string("/proc/self/io").ok()?;
+    io.lines().find_map(|line| line.strip_prefix("write_bytes: "))?.parse().ok()
+}
+
 fn status_kib(key: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with(key));

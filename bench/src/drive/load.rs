@@ -69,6 +69,8 @@ pub struct Figures {
     pub resident_after_kib: u64,
     /// Journal bytes of the measured runs.
     pub journal_bytes: Option<u64>,
+    /// Bytes that the measured runs had written to the disk, of a program with a journal.
+    pub written_bytes: Option<u64>,
 }
 
 /// The section between the warm-up and the last text.
@@ -98,7 +100,9 @@ pub(super) async fn measure(driver: Arc<dyn Driver>, settings: &Settings, load: 
     let tokens = if settings.waits { 0 } else { tokens_of(&script) };
     warm_up(&*driver, load).await?;
     let journal_before = driver.journal_bytes().await?;
+    let written_before = machine::written_bytes();
     let section = play_section(&driver, load).await?;
+    let written_bytes = machine::written_bytes().zip(written_before).map(|(after, before)| after - before);
     let journal_after = driver.journal_bytes().await?;
 
     let mut ttft_ms: Vec<f64> = section.finished.iter().filter_map(|run| run.ttft_ms).collect();
@@ -121,6 +125,7 @@ pub(super) async fn measure(driver: Arc<dyn Driver>, settings: &Settings, load: 
         resident_peak_kib: section.resident_peak_kib,
         resident_after_kib: section.resident_after_kib,
         journal_bytes: journal_after.zip(journal_before).map(|(after, before)| after.saturating_sub(before)),
+        written_bytes: written_bytes.filter(|_| journal_after.is_some()),
         error: outcomes.into_iter().find_map(Result::err).map(|error| format!("{error:#}")),
     })
 }

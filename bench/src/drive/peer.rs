@@ -34,7 +34,8 @@ pub struct Peer {
     /// Who consumes a run's text
     #[arg(long, env = "MODE", value_enum, default_value_t = Mode::Invoke)]
     mode: Mode,
-    /// A file in whose folder the store is created; without it, the store is in a temporary folder
+    /// A file in whose folder the store is created; it becomes a link to the store's database. Without it, the store is in
+    /// a temporary folder
     #[arg(long, env = "DB", value_name = "FILE")]
     db: Option<PathBuf>,
 }
@@ -49,7 +50,11 @@ impl Peer {
         let driver: Arc<dyn Driver> = Program::Windlass.start(&self.settings(folder)).await?.into();
         let load = self.load();
         load::warm_up(&*driver, &load).await?;
-        Ok(figures(load::play_section(&driver, &load).await?, &load))
+        let section = load::play_section(&driver, &load).await?;
+        if let Some(file) = &self.db {
+            link_database(folder, file)?;
+        }
+        Ok(figures(section, &load))
     }
 
     fn settings(&self, folder: &Path) -> Settings {
@@ -68,6 +73,21 @@ impl Peer {
     fn load(&self) -> Load {
         Load { runs: self.runs, concurrency: self.concurrency, warmup: self.warmup, core: None }
     }
+}
+
+/// Puts links to the store's database and its write-ahead log where the harness looks for them: it measures their sizes.
+fn link_database(folder: &Path, file: &Path) -> Result<()> {
+    for ending in ["", "-wal"] {
+        let database = format!("store/windlass.db{ending}");
+        let mut link = file.as_os_str().to_owned();
+        link.push(ending);
+        // The link lies in the same folder as the store.
+        if folder.join(&database).exists() {
+            std::os::unix::fs::symlink(&database, &link)
+                .with_context(|| format!("no link at {}", Path::new(&link).display()))?;
+        }
+    }
+    Ok(())
 }
 
 fn figures(section: Section, load: &Load) -> Value {
@@ -163,6 +183,8 @@ mod tests {
     async fn the_store_is_made_beside_the_named_file() {
         let folder = tempfile::tempdir().unwrap();
         played(Peer { db: Some(folder.path().join("state.db")), ..peer("loop-2", Mode::Invoke) }).await;
+        let header = std::fs::read(folder.path().join("state.db")).unwrap();
+        assert!(header.starts_with(b"SQLite format 3"));
         assert!(folder.path().join("store/windlass.db").is_file());
     }
 

@@ -56,6 +56,10 @@ fn steps(samples: &Samples, sync_ms: f64) -> Vec<Row> {
         Row::new("wall time of a step, run of 20 steps, ms", of(Sample::wall_ms_per_step), 3)
             .budget(wall_budget),
         Row::new("runs of 20 steps, one after another, per second", of(runs_per_second), 1),
+        Row::new("journal of a step, run of 20, bytes", of(Sample::journal_bytes_per_step), 0)
+            .budget(Budget::AtMost(1_000.0)),
+        Row::new("written to the disk for a step, run of 20, KB", of(Sample::written_kb_per_step), 1)
+            .budget(Budget::AtMost(20.0)),
     ]
 }
 
@@ -76,7 +80,6 @@ fn long(samples: &Samples) -> Vec<Row> {
         Row::new(name("CPU", "no"), ratio(Workload::LongUnwindowed, cpu), 2).budget(Budget::OverRig(0.2)),
         Row::new(name("wall time", "no"), ratio(Workload::LongUnwindowed, wall), 2)
             .budget(Budget::OverRig(0.2)),
-        Row::new("journal of a step, run of 20, bytes", medians(samples, Workload::Steps, journal), 0),
         Row::new("journal of a step, run of 200, bytes", medians(samples, Workload::Long, journal), 0),
         Row::new("journal of a step, run of 200 ÷ run of 20", ratio(Workload::Long, journal), 2)
             .budget(Budget::Between(0.9, 1.1)),

@@ -86,6 +86,11 @@ impl Sample {
         self.per_step(self.figures.journal_bytes? as f64)
     }
 
+    /// Thousands of bytes that were written to the disk for a step.
+    pub(super) fn written_kb_per_step(&self) -> Option<f64> {
+        self.per_step(self.figures.written_bytes? as f64 / 1e3)
+    }
+
     fn per_step(&self, sum: f64) -> Option<f64> {
         (self.figures.steps > 0).then(|| sum / self.figures.steps as f64)
     }

@@ -124,7 +124,7 @@ impl Workload {
     fn shape(self, is_quick: bool) -> Option<Shape> {
         let few = |many: usize| if is_quick { many.div_ceil(4) } else { many };
         let (model, runs, concurrency, warmup) = match self {
-            Workload::Steps => ("loop-20", few(20), 1, 3),
+            Workload::Steps => ("loop-20", few(100), 1, 3),
             Workload::Long | Workload::LongUnwindowed => ("loop-200", few(2), 1, 1),
             Workload::Chunks => ("stream-2000", few(20), 1, 2),
             Workload::AtOnce => ("loop-20", 200, 200, 1),
