@@ -34,17 +34,17 @@ fn not_public_v6(address: Ipv6Addr) -> Option<&'static str> {
     Some(match first {
         _ if address.is_unspecified() => "unspecified",
         _ if address.is_loopback() => "loopback",
-        0x0064 if second == 0xff9b => "NAT64, which leads to an address of version 4,",
+        0x0064 if second == 0xff9b => "NAT64 (embedded IPv4)",
         // The rest of `::/8` holds IPv4 addresses in obsolete notations.
         0x0000..=0x00ff => "special",
         0xfc00..=0xfdff => "private (unique local)",
         0xfe80..=0xfebf => "link-local",
         0xfec0..=0xfeff => "site-local",
         0xff00..=0xffff => "multicast",
-        0x2001 if second == 0 => "Teredo, which leads to an address of version 4,",
+        0x2001 if second == 0 => "Teredo (embedded IPv4)",
         0x2001 if second < 0x0200 => "special",
         0x2001 if second == 0x0db8 => "documentation",
-        0x2002 => "6to4, which leads to an address of version 4,",
+        0x2002 => "6to4 (embedded IPv4)",
         0x3fff if second < 0x1000 => "documentation",
         // AS112 redirects names of private addresses here.
         0x2620 if (second, third) == (0x004f, 0x8000) => "special",

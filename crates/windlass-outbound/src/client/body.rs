@@ -89,7 +89,7 @@ impl Unpacker {
             "deflate" => Decoder::Zlib(ZlibDecoder::new(kept)),
             other => {
                 let shown: String = other.chars().take(40).collect();
-                end = Some(End::Broken(format!("it is packed as `{shown}`, which was not asked for")));
+                end = Some(End::Broken(format!("the content encoding `{shown}` was not requested")));
                 Decoder::Plain(kept)
             }
         };
@@ -107,7 +107,7 @@ impl Unpacker {
         if self.decoder.kept().is_full {
             self.end = Some(End::Cut);
         } else if let Err(error) = written {
-            self.end = Some(End::Broken(format!("it cannot be unpacked: {error}")));
+            self.end = Some(End::Broken(format!("decompression failed: {error}")));
         } else if self.bytes_in > self.max_bytes as u64 * 9 / 8 + PACKING_BYTES {
             // Compressed bytes that decompress to nothing could arrive for ever.
             self.end = Some(End::Cut);
@@ -123,7 +123,7 @@ impl Unpacker {
             _ if self.bytes_in == 0 => End::Whole,
             _ if self.decoder.kept().is_full => End::Cut,
             Ok(()) => End::Whole,
-            Err(error) => End::Broken(format!("it cannot be unpacked: {error}")),
+            Err(error) => End::Broken(format!("decompression failed: {error}")),
         });
         let bytes = std::mem::take(&mut self.decoder.kept().bytes);
         Body { bytes, bytes_in: self.bytes_in, end }
@@ -146,7 +146,7 @@ impl Write for Bounded {
         self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
         if bytes.len() > room {
             self.is_full = true;
-            return Err(io::Error::other("the bound is reached"));
+            return Err(io::Error::other("the size limit is reached"));
         }
         Ok(bytes.len())
     }

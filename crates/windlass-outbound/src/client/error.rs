@@ -11,7 +11,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum Refusal {
     /// The URL cannot be parsed.
-    #[error("`{text}` is no address: {why}")]
+    #[error("`{text}` is not a valid URL: {why}")]
     Unreadable {
         /// The given text, shortened.
         text: String,
@@ -19,20 +19,21 @@ pub enum Refusal {
         why: String,
     },
     /// The protocol is not HTTP.
-    #[error("`{scheme}` addresses are not called; only http and https are")]
+    #[error("`{scheme}` URLs are not allowed; use http or https")]
     Scheme {
         /// The URL's scheme.
         scheme: String,
     },
     /// The URL contains a user or a password.
-    #[error("the address has a user or a password in it, which would end up in logs; leave them out")]
+    #[error("the URL contains a user name or password, which would end up in logs; remove it")]
     Credentials,
     /// The URL has no host.
-    #[error("the address names no host")]
+    #[error("the URL has no host")]
     NoHost,
     /// The port is not allowed.
     #[error(
-        "port {port} of `{host}` is not called; the setting `ports` names those that are (80 and 443 by default)"
+        "port {port} of `{host}` is not allowed; the setting `ports` lists the allowed ports (default: 80 \
+         and 443)"
     )]
     Port {
         /// The URL's host.
@@ -41,20 +42,21 @@ pub enum Refusal {
         port: u16,
     },
     /// The host is on the deny list.
-    #[error("`{host}` is not called: the setting `deny_hosts` names it")]
+    #[error("`{host}` is not allowed: the setting `deny_hosts` contains it")]
     Denied {
         /// The URL's host.
         host: String,
     },
     /// There is an allow list, and the host is not on it.
-    #[error("`{host}` is not called: the setting `allow_hosts` does not name it")]
+    #[error("`{host}` is not allowed: the setting `allow_hosts` does not contain it")]
     NotAllowed {
         /// The URL's host.
         host: String,
     },
     /// The host's address is not public.
     #[error(
-        "`{host}` is not called: it is at the {kind} address {address}, and the setting `internal_hosts` names neither"
+        "`{host}` is not allowed: it resolves to the {kind} address {address}, and the setting \
+         `internal_hosts` contains neither"
     )]
     Internal {
         /// The URL's host.
@@ -66,7 +68,8 @@ pub enum Refusal {
     },
     /// Credentials would be sent over the network unencrypted.
     #[error(
-        "credentials are not sent to `{host}` in clear; use https, or name it in the setting `internal_hosts`"
+        "credentials are not sent to `{host}` unencrypted; use https, or add it to the setting \
+         `internal_hosts`"
     )]
     Clear {
         /// The URL's host.
@@ -91,7 +94,7 @@ pub enum OutboundError {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// No connection could be made. A later retry may help.
-    #[error("`{host}` cannot be reached: {why}")]
+    #[error("cannot reach `{host}`: {why}")]
     Unreachable {
         /// The URL's host.
         host: String,
@@ -99,7 +102,7 @@ pub enum OutboundError {
         why: String,
     },
     /// The time limit was exceeded.
-    #[error("`{host}` did not answer within {within_ms} ms")]
+    #[error("`{host}` did not respond within {within_ms} ms")]
     Timeout {
         /// The URL's host.
         host: String,
@@ -109,7 +112,7 @@ pub enum OutboundError {
         sent: Sent,
     },
     /// The connection broke, or the response is not HTTP.
-    #[error("the connection to `{host}` broke before it answered: {why}")]
+    #[error("the connection to `{host}` was lost before it responded: {why}")]
     Broken {
         /// The URL's host.
         host: String,

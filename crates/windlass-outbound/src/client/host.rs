@@ -55,7 +55,7 @@ impl FromStr for Host {
         let range = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
         if let Ok(range) = range {
             return of_version_4(range).map(Self::Range).ok_or_else(|| {
-                format!("`{text}` is a range of both kinds of addresses; write it as `10.0.0.0/8` is written")
+                format!("`{text}` contains IPv4 and IPv6 addresses; write an IPv4 range as `10.0.0.0/8`")
             });
         }
         let (is_under, name) = match text.strip_prefix("*.") {
@@ -97,7 +97,10 @@ fn of_version_4(range: IpNet) -> Option<IpNet> {
 const MAPPED: u8 = 96;
 
 fn unreadable(text: &str) -> String {
-    format!("`{text}` is no host; write `docs.example.com`, `*.example.com` or a range such as `10.0.0.0/8`")
+    format!(
+        "`{text}` is not a valid host; write `docs.example.com`, `*.example.com` or a range such as \
+         `10.0.0.0/8`"
+    )
 }
 
 impl fmt::Display for Host {

@@ -152,7 +152,7 @@ impl Outbound {
             .build();
         let built = built.map_err(|error| OutboundError::Unreachable {
             host: "any host".to_owned(),
-            why: format!("the HTTP client cannot be built: {}", cause(&error)),
+            why: format!("cannot build the HTTP client: {}", cause(&error)),
         })?;
         // Concurrent first requests build two clients; both use the one that is stored.
         Ok(http.get_or_init(|| built).clone())
@@ -251,7 +251,7 @@ async fn read(
             biased;
             chunk = response.chunk() => chunk,
             () = alarm.as_mut() => {
-                unpacker.fail(format!("it took longer than {} ms", limits.within.as_millis()));
+                unpacker.fail(format!("it exceeded the time limit of {} ms", limits.within.as_millis()));
                 break;
             }
         };

@@ -35,9 +35,9 @@ async fn each_hop_is_judged_as_the_first_address_was() {
         ("//[::ffff:10.0.0.1]/", "private"),
         ("http://2130706434/", "loopback address 127.0.0.2"),
         ("http://private.test/", "private address 10.1.2.3"),
-        ("file:///etc/passwd", "`file` addresses"),
-        ("ftp://a.test/", "`ftp` addresses"),
-        ("http://u:p@a.test/", "a user or a password"),
+        ("file:///etc/passwd", "`file` URLs"),
+        ("ftp://a.test/", "`ftp` URLs"),
+        ("http://u:p@a.test/", "a user name or password"),
         ("http://[64:ff9b::1]/", "NAT64"),
         // An invalid URL is not a redirect.
         ("http://[bad", "302 /0"),
@@ -144,6 +144,6 @@ async fn credentials_do_not_go_over_the_network_in_clear() {
     assert!(send(&far.url("/")).await.is_ok());
     // Only the resolved address reveals that it is internal, which is known too late.
     let said = send(&far.named("a.test", "/")).await.unwrap_err();
-    assert!(said.starts_with("credentials are not sent to `a.test` in clear"), "{said}");
+    assert!(said.starts_with("credentials are not sent to `a.test` unencrypted"), "{said}");
     assert_eq!(far.asked().len(), 1);
 }
