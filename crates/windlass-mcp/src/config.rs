@@ -68,7 +68,8 @@ impl McpServer {
             || self.name.contains("__")
         {
             return Err(invalid(format!(
-                "a server's name is 1 to {MAX_NAME_LENGTH} of A-Z, a-z, 0-9, `_` and `-`, without `__`"
+                "a server's name must have 1 to {MAX_NAME_LENGTH} characters from A-Z, a-z, 0-9, `_` and \
+                 `-`, without `__`"
             )));
         }
         self.wanted()?;
@@ -88,13 +89,13 @@ impl McpServer {
             for pattern in patterns {
                 let glob = Glob::new(pattern).map_err(|error| McpError::Config {
                     server: self.name.clone(),
-                    problem: format!("`{pattern}` is no pattern of tool names: {}", error.kind()),
+                    problem: format!("`{pattern}` is not a valid tool name pattern: {}", error.kind()),
                 })?;
                 set.add(glob);
             }
             set.build().map_err(|error| McpError::Config {
                 server: self.name.clone(),
-                problem: format!("its patterns of tool names cannot be used: {error}"),
+                problem: format!("invalid tool name patterns: {error}"),
             })
         };
         let include = if self.include.is_empty() { None } else { Some(set(&self.include)?) };
@@ -218,13 +219,13 @@ impl Http {
     }
 
     fn check(&self) -> Result<(), String> {
-        let url =
-            reqwest::Url::parse(&self.url).map_err(|error| format!("`{}` is no URL: {error}", self.url))?;
+        let url = reqwest::Url::parse(&self.url)
+            .map_err(|error| format!("`{}` is not a valid URL: {error}", self.url))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("`{}` is neither http nor https", self.url));
+            return Err(format!("`{}` must use http or https", self.url));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("a URL holds no credentials; use `headers` with a secret".into());
+            return Err("the URL must not contain credentials; use `headers` with a secret".into());
         }
         headers(&self.headers).map(drop)
     }
@@ -250,9 +251,11 @@ pub(super) fn headers(
     headers
         .iter()
         .map(|(name, value)| {
-            let header = name.parse().map_err(|_| format!("`{name}` is no header name"))?;
+            let header = name.parse().map_err(|_| format!("`{name}` is not a valid header name"))?;
             let mut value = http::HeaderValue::from_str(value).map_err(|_| {
-                format!("the value of the header `{name}` holds characters that none may have")
+                format!(
+                    "the value of the header `{name}` contains characters that are not allowed in a header"
+                )
             })?;
             value.set_sensitive(true);
             Ok((header, value))

@@ -233,8 +233,7 @@ impl Core {
                 () = self.clock.sleep_ms(LAST_WORDS_MS) => {}
             }
         }
-        let told =
-            end.told().into_iter().chain(self.log.last().map(|line| format!("its last words: {line}")));
+        let told = end.told().into_iter().chain(self.log.last().map(|line| format!("last log line: {line}")));
         self.masks.reasons().text(&std::iter::once(why).chain(told).collect::<Vec<_>>().join("; "))
     }
 

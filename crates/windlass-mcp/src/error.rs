@@ -9,7 +9,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum McpError {
     /// The configuration is invalid. Caused by the caller; retrying does not help.
-    #[error("the server `{server}` is not configured well: {problem}")]
+    #[error("invalid configuration of the server `{server}`: {problem}")]
     Config {
         /// The server's name.
         server: String,
@@ -31,14 +31,14 @@ pub enum McpError {
         why: String,
     },
     /// A person must sign in first.
-    #[error("somebody has to sign in at the server `{server}` first")]
+    #[error("the server `{server}` requires a sign-in")]
     SignIn {
         /// The server's name.
         server: String,
     },
     /// A required server did not connect at startup. (SK-A12)
     #[error(
-        "the server `{server}` is required and did not answer in {attempts} attempt{}: {why}",
+        "the required server `{server}` did not connect in {attempts} attempt{}: {why}",
         if *attempts == 1 { "" } else { "s" }
     )]
     Required {
@@ -50,7 +50,7 @@ pub enum McpError {
         why: String,
     },
     /// The server answered with an error.
-    #[error("the server `{server}` refused: {message} ({code})")]
+    #[error("the server `{server}` returned an error: {message} ({code})")]
     Refused {
         /// The server's name.
         server: String,
@@ -61,8 +61,8 @@ pub enum McpError {
     },
     /// The prompt requires input before it is returned. Input is only supported for tool calls.
     #[error(
-        "the prompt `{prompt}` of the server `{server}` wants input before it is given; nobody is asked in the middle of \
-         a prompt, only in the middle of a call"
+        "the prompt `{prompt}` of the server `{server}` requires input; servers can request input only \
+         during a tool call"
     )]
     WantsInput {
         /// The server's name.

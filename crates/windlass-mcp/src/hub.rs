@@ -210,7 +210,7 @@ impl McpHub {
             }
             // Retrying does not help: the credentials stay the same.
             Ok(Link::SignIn { .. }) => {
-                let why = "it refuses the credentials that it is given".to_owned();
+                let why = "it rejects the configured credentials".to_owned();
                 Err(McpError::Required { server: name.to_owned(), attempts: 1, why })
             }
             Ok(Link::Starting | Link::Up { .. } | Link::Disabled) | Err(_) => Ok(()),
@@ -301,7 +301,7 @@ impl McpHub {
 
     fn sign_in(&self, name: &str) -> Result<Arc<SignIn>, McpError> {
         let core = self.shared.core(name)?;
-        let problem = || "people do not sign in there: `oauth` is not set".to_owned();
+        let problem = || "sign-in is not enabled: set `oauth`".to_owned();
         core.sign_in.clone().ok_or_else(|| McpError::Config { server: name.to_owned(), problem: problem() })
     }
 

@@ -35,14 +35,13 @@ impl RemoteTool {
     /// send them to the server.
     pub fn masked(self, mask: &Mask) -> Result<Self, String> {
         if mask.text(&self.name) != self.name {
-            return Err("its name holds a value that may not be told".into());
+            return Err("its name contains a secret".into());
         }
         let schema = masked_json(mask, self.input_schema);
         Ok(Self {
             title: self.title.map(|title| mask.text(&title)),
             description: mask.text(&self.description),
-            input_schema: schema
-                .map_err(|why| format!("the schema of its arguments cannot be used: {why}"))?,
+            input_schema: schema.map_err(|why| format!("invalid input schema: {why}"))?,
             // Only used to validate results, so it can be dropped.
             output_schema: self.output_schema.and_then(|schema| masked_json(mask, schema).ok()),
             tag: self.tag.map(|tag| mask.text(&tag)),
@@ -123,7 +122,9 @@ pub(super) async fn tools(peer: &Peer<RoleClient>, masks: &Masks) -> Result<List
             }
             match read(tool, &mask) {
                 Ok(tool) if listed.tools.iter().any(|other| other.name == tool.name) => {
-                    listed.left_out.push(LeftOut { tool: tool.name, why: "its name is there twice".into() });
+                    listed
+                        .left_out
+                        .push(LeftOut { tool: tool.name, why: "another tool has the same name".into() });
                 }
                 Ok(tool) => listed.tools.push(tool),
                 Err(left_out) => listed.left_out.push(left_out),
@@ -157,7 +158,7 @@ fn read(tool: &Value, mask: &Mask) -> Result<RemoteTool, LeftOut> {
     let left_out = |why: String| LeftOut { tool: name.clone(), why };
     let read = read.masked(mask).map_err(left_out)?;
     if let Err(why) = check_schema(&JsonSchemas, &read.input_schema) {
-        return Err(left_out(format!("the schema of its arguments cannot be used: {why}")));
+        return Err(left_out(format!("invalid input schema: {why}")));
     }
     let size = read.description.len();
     if size > DESCRIPTION_MAX_BYTES {

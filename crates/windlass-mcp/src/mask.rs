@@ -111,7 +111,7 @@ impl Masks {
         let said = serde_json::to_value(said).map_err(|error| error.to_string())?;
         // The parser's message might quote the value.
         serde_json::from_value(masked_json(&self.results(), said)?)
-            .map_err(|_| "a value in it may not be told".to_owned())
+            .map_err(|_| "it contains a secret".to_owned())
     }
 
     /// Redacts parts of a result.
@@ -161,7 +161,7 @@ impl Masks {
 }
 
 /// Why a call cannot wait: its state contains a secret.
-const UNRECORDED: &str = "the server wants a value back that may not be recorded";
+const UNRECORDED: &str = "the server's state contains a secret, which must not be recorded";
 
 /// Whether recorded state contains a secret.
 fn is_told(mask: &Mask, state: &str) -> bool {
@@ -208,7 +208,7 @@ pub(super) fn masked_json(mask: &Mask, value: Value) -> Result<Value, String> {
             for (name, value) in members {
                 let names = value.as_array().filter(|_| name == "required").into_iter().flatten();
                 if !is_clean(&name) || !names.filter_map(Value::as_str).all(is_clean) {
-                    return Err("a name in it holds a value that may not be told".into());
+                    return Err("a key in it contains a secret".into());
                 }
                 let is_type = name == "type" && each(&value, |kind| TYPES.contains(&kind));
                 if is_type || name == "required" && each(&value, is_clean) {
@@ -289,7 +289,7 @@ mod tests {
             },
         });
         assert_eq!(masked_json(&mask, schema), Ok(told));
-        let named = "a name in it holds a value that may not be told";
+        let named = "a key in it contains a secret";
         for told in [json!([{ "a": { "x-sentinel-1": 1 } }]), json!({ "required": ["SENTINEL-1"] })] {
             assert_eq!(masked_json(&mask, told), Err(named.to_owned()));
         }

@@ -27,7 +27,7 @@ pub(super) fn output(result: &Value, schema: Option<&Value>) -> ToolOutput {
             && let Some(schema) = schema
             && let Err(why) = ValueCheck::new(&JsonSchemas, schema).and_then(|check| check.check(structured))
         {
-            let note = format!("(The structured result does not fit what the tool says of it: {why})");
+            let note = format!("(The structured result does not match the tool's output schema: {why})");
             output.parts.push(OutputPart::Text(note));
         }
     }
@@ -74,9 +74,7 @@ fn say_error(output: &mut ToolOutput) {
     {
         Some(text) if text.starts_with(SAID) => {}
         Some(text) => text.insert_str(0, SAID),
-        None => {
-            output.parts.insert(0, OutputPart::Text(format!("{SAID}the server does not say what went wrong")))
-        }
+        None => output.parts.insert(0, OutputPart::Text(format!("{SAID}the server gave no reason"))),
     }
 }
 
@@ -93,7 +91,7 @@ pub(super) fn part(block: &Value) -> Option<OutputPart> {
             let about = text("description").map(|about| format!(": {about}")).unwrap_or_default();
             Some(OutputPart::Text(format!("[resource {} ({name}){about}]", text("uri")?)))
         }
-        other => Some(OutputPart::Text(format!("[content of the unknown kind `{other}`]"))),
+        other => Some(OutputPart::Text(format!("[content of unknown type `{other}`]"))),
     }
 }
 
@@ -182,10 +180,7 @@ mod tests {
         );
         let failed = json!({ "isError": true, "content": [{ "type": "text", "text": "it broke" }] });
         assert_eq!(shown(failed), bad("Tool error: it broke"));
-        assert_eq!(
-            shown(json!({ "isError": true })),
-            bad("Tool error: the server does not say what went wrong")
-        );
+        assert_eq!(shown(json!({ "isError": true })), bad("Tool error: the server gave no reason"));
         assert_eq!(shown(json!({ "structuredContent": { "n": 1 } })), ok(&["{\n  \"n\": 1\n}"]));
         assert_eq!(
             shown(json!({ "structuredContent": 5, "content": [{ "type": "text", "text": "5" }] })),
@@ -209,7 +204,7 @@ mod tests {
             "<b.pdf application/pdf 3>",
             "<image/png 3>",
             "[resource x://y (why): because]",
-            "[content of the unknown kind `hologram`]",
+            "[content of unknown type `hologram`]",
         ];
         assert_eq!(shown(blocks), ok(&parts));
     }

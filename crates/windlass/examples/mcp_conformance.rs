@@ -80,19 +80,20 @@ impl Client {
     /// Performs the steps of a person in a browser.
     async fn sign_in(&mut self, url: &str) -> Result<(), Failure> {
         if self.sign_ins == MAX_SIGN_INS {
-            return Err(format!("the server is not content after {MAX_SIGN_INS} sign-ins").into());
+            return Err(format!("the server still requires a sign-in after {MAX_SIGN_INS} sign-ins").into());
         }
         self.sign_ins += 1;
         let browser = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
         let answer = browser.get(url).send().await?;
-        let location = answer.headers().get("location").ok_or("the sign-in leads nowhere")?.to_str()?;
+        let location =
+            answer.headers().get("location").ok_or("the sign-in page does not redirect")?.to_str()?;
         let back = reqwest::Url::parse(location)?;
         let value = |wanted: &str| {
             back.query_pairs().find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned())
         };
         let back = SignInReturn {
-            code: value("code").ok_or("the sign-in gives no code")?,
-            state: value("state").ok_or("the sign-in gives no state")?,
+            code: value("code").ok_or("the redirect of the sign-in has no `code`")?,
+            state: value("state").ok_or("the redirect of the sign-in has no `state`")?,
             iss: value("iss"),
         };
         Ok(self.hub.finish_sign_in(SERVER, &back).await?)
@@ -151,7 +152,7 @@ impl Client {
                 let schema = question.schema.clone().unwrap_or_default();
                 reply.values = Some(arguments(&schema));
             }
-            other => return Err(format!("nobody answers {other:?}").into()),
+            other => return Err(format!("cannot answer {other:?}").into()),
         }
         Ok(ToolReply { answer: Answer::Reply(Box::new(reply)), state: ask.state.clone() })
     }

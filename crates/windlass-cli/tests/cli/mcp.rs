@@ -123,10 +123,11 @@ fn a_run_starts_without_a_server_that_is_away_unless_it_is_required() {
     user.configure("[mcp.gone]\ncommand = 'no-such-program-here'");
     user.run(&["run", "hello"]).exits(0);
     let tested = user.run(&["mcp", "test"]).exits(1).out;
-    assert!(tested.contains("gone  not available: `no-such-program-here` cannot be started: "), "{tested}");
+    assert!(tested.contains("gone  not available: cannot start `no-such-program-here`: "), "{tested}");
     user.configure("[mcp.gone]\ncommand = 'no-such-program-here'\nrequired = true");
     let refused = user.run(&["run", "hello"]).exits(2).err;
-    let wanted = "the server `gone` is required and did not answer in 5 attempts: `no-such-program-here` cannot be started";
+    let wanted =
+        "the required server `gone` did not connect in 5 attempts: cannot start `no-such-program-here`";
     assert!(refused.contains(wanted), "{refused}");
 }
 
@@ -144,12 +145,12 @@ fn what_needs_no_server_is_done_without_one_that_is_required() {
     let unknown = user.run(&["approvals", "approve", "run_x.1"]).exits(2).err;
     assert!(unknown.contains("nothing waits for an answer as `run_x.1`"), "{unknown}");
     let refused = user.run(&["approvals", "deny", waiting]).exits(2).err;
-    assert!(refused.contains("the server `gone` is required"), "{refused}");
+    assert!(refused.contains("the required server `gone`"), "{refused}");
     assert!(refused.contains("`--no-drive` leaves the answer"), "{refused}");
     user.run(&["approvals", "deny", waiting, "--no-drive"]).exits(0);
     user.run(&["tools", "call", "Glob", r#"{"pattern": "*"}"#]).exits(0);
     let refused = user.run(&["tools", "call", "gone__read", "{}"]).exits(2).err;
-    assert!(refused.contains("the server `gone` is required"), "{refused}");
+    assert!(refused.contains("the required server `gone`"), "{refused}");
 }
 
 /// Other servers may take seconds to start, or never answer.
@@ -193,7 +194,7 @@ fn a_server_that_makes_no_sense_is_said_with_its_key() {
             "`mcp.a.headers.Authorization` refers to the variable NOT_SET_HERE",
         ),
         ("[mcp.a]\ncomand = 'x'", "unknown key `comand`"),
-        ("[mcp.a]\nurl = 'ftp://x'", "is neither http nor https"),
+        ("[mcp.a]\nurl = 'ftp://x'", "must use http or https"),
     ] {
         user.configure(text);
         let said = user.run(&["mcp", "test"]).exits(2).err;
@@ -225,7 +226,7 @@ fn a_server_is_written_down_and_taken_out_and_the_rest_stays_as_it_is() {
         (&["github", "--url", "https://x.example.com"][..], "there is a server `github` in"),
         (&["bad__name", "--url", "https://x.example.com"], "1 to 32"),
         (&["a b", "--url", "https://x.example.com"], "windlass.toml:"),
-        (&["x", "--url", "ftp://x"], "neither http nor https"),
+        (&["x", "--url", "ftp://x"], "must use http or https"),
         (
             &["x", "--url", "https://x", "--header", "Authorization=Bearer SENTINEL"],
             "must not contain a literal secret",

@@ -152,7 +152,7 @@ async fn a_run_that_waits_for_a_sign_in_goes_on_when_somebody_has_signed_in() {
     assert_eq!(actions.iter().filter(|action| **action == "mcp.signed_in").count(), 2, "{actions:?}");
     let log = server.get(&format!("{PATH}/guarded/log"), &boss).await.is(StatusCode::OK).body;
     let lines = log["lines"].to_string();
-    assert!(lines.contains("somebody has to sign in") && lines.contains("connected"), "{lines}");
+    assert!(lines.contains("a sign-in is required") && lines.contains("connected"), "{lines}");
     let out = server.request(Method::DELETE, &format!("{PATH}/guarded/sign-in")).bearer_auth(&boss);
     answer(out).await.is(StatusCode::NO_CONTENT);
     state(&server, &boss, "guarded", "needs_sign_in").await;
@@ -404,7 +404,7 @@ async fn a_client_brings_a_server_along_for_one_run() {
     let refused = answer(request).await;
     refused.is_problem(422, "invalid");
     assert!(
-        refused.body["detail"].as_str().unwrap().contains("`crm.example.com` in clear"),
+        refused.body["detail"].as_str().unwrap().contains("`crm.example.com` unencrypted"),
         "{:#}",
         refused.body
     );

@@ -82,7 +82,7 @@ impl Parked {
     /// Serializes the state that is returned with the resumed call.
     pub fn written(&self) -> String {
         // Cannot fail: the state has strings, numbers and JSON only.
-        serde_json::to_string(self).expect("what a call waits with serialises")
+        serde_json::to_string(self).expect("the state of a waiting call serializes")
     }
 }
 
@@ -101,21 +101,21 @@ pub(crate) fn question(
     let kind = match text("url") {
         Some(url) => {
             if url.contains(MASKED) {
-                return Err("its address holds a value that may not be told".into());
+                return Err("its URL contains a secret".into());
             }
             let parsed =
-                reqwest::Url::parse(url).map_err(|error| format!("`{url}` is no address: {error}"))?;
+                reqwest::Url::parse(url).map_err(|error| format!("`{url}` is not a valid URL: {error}"))?;
             if !matches!(parsed.scheme(), "http" | "https") {
-                return Err(format!("`{url}` is no page: only http and https are opened"));
+                return Err(format!("cannot open `{url}`: only http and https are supported"));
             }
-            let said = if message.is_empty() { "It wants this page to be opened" } else { message };
+            let said = if message.is_empty() { "The server asks you to open this page" } else { message };
             let end = said.floor_char_boundary(MESSAGE_MAX_BYTES);
             let message = Some(said[..end].to_owned());
             InterruptKind::SignIn { server: server.to_owned(), url: url.to_owned(), message }
         }
         None => {
             let note =
-                again.map(|why| format!("\n\n(The answer before did not fit: {why})")).unwrap_or_default();
+                again.map(|why| format!("\n\n(The previous answer was invalid: {why})")).unwrap_or_default();
             InterruptKind::Question(Box::new(Question {
                 summary: format!("The server `{server}` asks: {message}{note}"),
                 schema: Some(
@@ -161,7 +161,7 @@ pub(crate) fn result(parameters: &Value, answer: &Answer) -> Result<Value, Strin
         Answer::Reply(reply) => {
             let mut content = match &reply.values {
                 Some(Value::Object(values)) => values.clone(),
-                Some(other) => return Err(format!("`{other}` is no object")),
+                Some(other) => return Err(format!("`{other}` is not an object")),
                 None => Map::new(),
             };
             let schema = parameters.get("requestedSchema");
@@ -273,7 +273,7 @@ mod tests {
         let parked = Parked::SignIn;
         let asked = question("stock", &form(), Some("too many"), &parked).unwrap();
         let InterruptKind::Question(question_asked) = asked.kind else { panic!("{asked:?}") };
-        let summary = "The server `stock` asks: How many?\n\n(The answer before did not fit: too many)";
+        let summary = "The server `stock` asks: How many?\n\n(The previous answer was invalid: too many)";
         assert_eq!(question_asked.summary, summary);
         let page = |url: &str| {
             question("stock", &json!({ "mode": "url", "message": "m", "url": url }), None, &parked)

@@ -156,7 +156,7 @@ impl Exchange<'_> {
             }
         }
         Err(ToolOutcome::error(format!(
-            "Tool error: {} wants one input after another; given up",
+            "Tool error: {} requested too many inputs in a row; the call was abandoned",
             self.server()
         )))
     }
@@ -209,7 +209,7 @@ impl Exchange<'_> {
                     let completed = sampling.complete(params, self.context.run.clone()).await?;
                     answers.insert(name.clone(), json!(completed));
                 }
-                _ => return Err(format!("`{method}`, which was not offered")),
+                _ => return Err(format!("`{method}` is not supported")),
             }
         }
         Ok(answers)
@@ -217,19 +217,15 @@ impl Exchange<'_> {
 
     /// The result if an input request is refused.
     fn refused(&self, why: &str) -> ToolOutcome {
-        ToolOutcome::error(format!(
-            "Tool error: {} wants something that it does not get: {why}",
-            self.server()
-        ))
+        ToolOutcome::error(format!("Tool error: {} requested input that it cannot get: {why}", self.server()))
     }
 
     pub(crate) fn asked(&self, parameters: &Value, again: Option<&str>, parked: &Parked) -> ToolOutcome {
         match ask::question(&self.core.config.name, parameters, again, parked) {
             Ok(ask) => ToolOutcome::ask(ask),
-            Err(why) => ToolOutcome::error(format!(
-                "Tool error: {} asks for what cannot be asked: {why}",
-                self.server()
-            )),
+            Err(why) => {
+                ToolOutcome::error(format!("Tool error: {} sent an invalid question: {why}", self.server()))
+            }
         }
     }
 
@@ -239,7 +235,7 @@ impl Exchange<'_> {
         match ask::question(&self.core.config.name, parameters, None, parked) {
             Ok(ask) => ToolOutcome::ask(ask),
             Err(why) => {
-                let why = format!("it asks for what cannot be asked: {why}");
+                let why = format!("it sent an invalid question: {why}");
                 self.given_up(&parked.written(), &why).await
             }
         }
@@ -291,7 +287,7 @@ impl Exchange<'_> {
 
     /// The outcome of a call whose server was removed.
     pub(crate) fn out(&self) -> ToolOutcome {
-        ToolOutcome::unknown(format!("{} was switched off or taken out in the middle of it", self.server()))
+        ToolOutcome::unknown(format!("{} was disabled or removed during the call", self.server()))
     }
 
     /// Resumes a call that an older server keeps open, and returns its connection's number. Returns `None` if the call
@@ -311,7 +307,7 @@ impl Exchange<'_> {
             Some((call, over)) => Some((self.waited(call, over, (known.to_vec(), Vec::new())).await, over)),
             None if self.repeats => None,
             None => {
-                let gone = "the call that asked is gone, and with it the server's answer";
+                let gone = "the call that asked is no longer open, and the server's response is lost";
                 Some((Outcome::Lost(gone.into()), u64::MAX))
             }
         }
@@ -342,10 +338,10 @@ impl Exchange<'_> {
         loop {
             let came = tokio::select! {
                 biased;
-                () = self.context.cancel.cancelled() => return Outcome::Lost("the call was stopped".into()),
+                () = self.context.cancel.cancelled() => return Outcome::Lost("the call was cancelled".into()),
                 came = call.next() => came,
                 () = self.core.clock.sleep_ms(limit_ms) => {
-                    return Outcome::Lost(format!("no answer and no progress for {limit_ms} ms"));
+                    return Outcome::Lost(format!("no response and no progress for {limit_ms} ms"));
                 }
             };
             match came {
@@ -392,7 +388,7 @@ impl Exchange<'_> {
                 match pages.filter(|pages| !pages.is_empty()).map(|pages| self.core.masks.said(pages)) {
                     Some(Ok(pages)) => Outcome::Pages(pages),
                     Some(Err(why)) => {
-                        Outcome::NotDone(format!("{} asks for what cannot be asked: {why}", self.server()))
+                        Outcome::NotDone(format!("{} sent an invalid question: {why}", self.server()))
                     }
                     None => Outcome::NotDone(error.message.into_owned()),
                 }
@@ -467,8 +463,8 @@ pub(crate) async fn asked_to_sign_in(core: &Core, parked: &Parked) -> Result<Ask
     let name = &core.config.name;
     let Some(sign_in) = &core.sign_in else {
         return Err(format!(
-            "The server `{name}` refuses the credentials that it is given. Nothing was done. Give it others in the \
-             settings of `{name}`, or let people sign in there"
+            "The server `{name}` rejects the configured credentials. Nothing was done. A person can change \
+             them in the settings of `{name}`, or enable sign-in there"
         ));
     };
     let page = sign_in.begin(&[]).await.map_err(|error| format!("Sign-in is not possible: {error}"))?;
@@ -485,17 +481,18 @@ pub(crate) fn away(core: &Core, link: &Link) -> String {
             let now = core.clock.now().0;
             let (away, again) = (seconds(since.0, now), seconds(now, retry_at.0));
             format!(
-                "The server `{name}` is not available, for {away} s now. Nothing was done. It is tried again by itself in \
-                 {again} s; if it stays away, a person has to look at the settings and the log of `{name}`"
+                "The server `{name}` has been unavailable for {away} s. Nothing was done. Windlass retries \
+                 in {again} s; if the server stays unavailable, a person has to check the settings and the \
+                 log of `{name}`"
             )
         }
         Link::Disabled => {
             format!(
-                "The server `{name}` is switched off or was taken out. Nothing was done. A person can bring it back"
+                "The server `{name}` is disabled or was removed. Nothing was done. A person can enable it"
             )
         }
         Link::Starting | Link::SignIn { .. } | Link::Up { .. } => {
-            format!("The server `{name}` has not answered yet. Nothing was done. Try again in a minute")
+            format!("The server `{name}` has not responded yet. Nothing was done. Retry in a minute")
         }
     }
 }

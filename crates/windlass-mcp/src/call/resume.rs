@@ -57,7 +57,7 @@ pub(crate) async fn let_go(core: &Core, state: &str) {
         Parked::Task(task) | Parked::TaskInput { task, .. } | Parked::TaskReady { task, .. } => {
             let Ok(connection) = core.connection().await else { return };
             let told = connection.peer.cancel_task(CancelTaskParams::new(task.id)).await;
-            tracing::debug!(server = core.config.name, told = told.is_ok(), "a task was given up");
+            tracing::debug!(server = core.config.name, told = told.is_ok(), "a task was cancelled");
         }
         // Dropping the held call cancels it.
         Parked::Held { ticket, .. } => drop(core.held.take(ticket)),
@@ -113,13 +113,13 @@ impl Exchange<'_> {
         };
         if state.as_deref().is_some_and(|state| !is_from_here(self.core, state)) {
             return Err(ToolOutcome::unknown(format!(
-                "the call was waiting for another server than {}",
+                "the call was waiting for a server other than {}",
                 self.server()
             )));
         }
         let parked = state.as_deref().and_then(|state| serde_json::from_str(state).ok());
-        let parked: Parked =
-            parked.ok_or_else(|| ToolOutcome::unknown("what the call was waiting with cannot be read"))?;
+        let parked: Parked = parked
+            .ok_or_else(|| ToolOutcome::unknown("cannot read the recorded state of the waiting call"))?;
         match (parked, answer) {
             // The task continues regardless of who has signed in.
             (Parked::Task(task), answer) => {
@@ -150,11 +150,11 @@ impl Exchange<'_> {
                 }
             }
             (Parked::SignIn | Parked::Ready { .. } | Parked::Pages { .. }, _) => {
-                Err(ToolOutcome::error(format!("Tool error: the sign-in was declined at {}", self.server())))
+                Err(ToolOutcome::error(format!("Tool error: the sign-in at {} was declined", self.server())))
             }
             (parked, Some(answer)) => self.answer(parked, answer),
             (_, None) => {
-                Err(ToolOutcome::unknown("the call waited for an answer and was started again without one"))
+                Err(ToolOutcome::unknown("the call was waiting for an answer and was restarted without one"))
             }
         }
     }

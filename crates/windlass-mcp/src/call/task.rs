@@ -109,7 +109,7 @@ impl Exchange<'_> {
             () = self.context.cancel.cancelled() => {
                 // Best effort. The call is in doubt whether or not the server stops.
                 let _ = connection.peer.cancel_task(CancelTaskParams::new(task.id)).await;
-                return Err(ToolOutcome::unknown("the run was stopped while the server was at work"));
+                return Err(ToolOutcome::unknown("the run was stopped while the server was working"));
             }
             looked = connection.peer.get_task(params) => looked,
             () = self.core.clock.sleep_ms(self.core.config.timeouts.request_ms) => {
@@ -136,14 +136,14 @@ impl Exchange<'_> {
                 Ok(ServerResult::CustomResult(CustomResult::new(Value::Object(result))))
             }
             TaskPayload::Failed { error } => {
-                let message = error.get("message").and_then(Value::as_str).unwrap_or("it does not say why");
-                Err(ToolOutcome::error(format!("Tool error: the server's task has failed: {message}")))
+                let message = error.get("message").and_then(Value::as_str).unwrap_or("no reason given");
+                Err(ToolOutcome::error(format!("Tool error: the server's task failed: {message}")))
             }
             TaskPayload::Cancelled if self.repeats => {
-                Err(ToolOutcome::error("Tool error: the server has given its task up"))
+                Err(ToolOutcome::error("Tool error: the server cancelled its task"))
             }
             // The server does not say how far the task had come.
-            TaskPayload::Cancelled => Err(ToolOutcome::unknown("the server has given its task up")),
+            TaskPayload::Cancelled => Err(ToolOutcome::unknown("the server cancelled its task")),
             _ => Err(task.later(self.looks())),
         }
     }
@@ -166,7 +166,7 @@ impl Exchange<'_> {
 
     /// Gives up a task that requests input it cannot get.
     async fn task_given_up(&self, task: Watched, why: &str) -> ToolOutcome {
-        let why = format!("its task wants something that it does not get: {why}");
+        let why = format!("its task requested input that it cannot get: {why}");
         self.given_up(&Parked::Task(task).written(), &why).await
     }
 
@@ -176,12 +176,12 @@ impl Exchange<'_> {
             // The server has forgotten the task and its outcome. Any other error says nothing about the task.
             // (SEP-2663)
             ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => ToolOutcome::unknown(
-                format!("the server no longer knows its task `{}`: {}", task.id, error.message),
+                format!("the server no longer has the task `{}`: {}", task.id, error.message),
             ),
             error if failed_over_http(error, is_sign_in) => self.task_signs_in(task, Parked::Task).await,
             error => {
                 let why = self.core.masks.reasons().text(&told_service(error));
-                tracing::debug!(why, "a task could not be looked after");
+                tracing::debug!(why, "polling a task failed");
                 self.core.signals.kick.notify_one();
                 self.left_alone(task, Parked::Task)
             }
@@ -195,7 +195,7 @@ impl Exchange<'_> {
             Ok(ask) => ToolOutcome::ask(ask),
             Err(why) => {
                 let why = self.core.masks.reasons().text(&why);
-                tracing::debug!(why, "a task waits for other credentials");
+                tracing::debug!(why, "a task waits for valid credentials");
                 self.left_alone(task, parked)
             }
         }
@@ -267,7 +267,7 @@ impl Exchange<'_> {
             // again.
             Some(Err(ServiceError::McpError(error))) if error.code != OUTCOME_UNKNOWN => {
                 let why = self.core.masks.reasons().text(&error.message);
-                tracing::debug!(why, "a task does not take its inputs");
+                tracing::debug!(why, "the server rejected the input for a task");
                 task.away = 0;
                 let by_people = |name: &String| requests.get(name).and_then(ask::elicitation).is_some();
                 task.answered.extend(answers.into_keys().filter(|name| !by_people(name)));

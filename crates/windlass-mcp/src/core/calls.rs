@@ -86,7 +86,7 @@ impl Calls {
         };
         midway
             .try_send(Midway::Asked(Box::new(asked)))
-            .map_err(|_| "the call takes no more questions".to_owned())
+            .map_err(|_| "the call accepts no more questions".to_owned())
     }
 
     /// The run whose call a server's request belongs to.
@@ -106,18 +106,20 @@ impl Calls {
                     Err(Missing::Yet) => {}
                     Err(Missing::Several) => {
                         return Err(
-                            "several calls are running, and the server does not say which one asks".into()
+                            "several calls are running, and the server does not say which one its request \
+                             belongs to"
+                                .into(),
                         );
                     }
                     Ok(id) => return Ok(id),
                 }
                 if registered.changed().await.is_err() {
-                    return Err("the connection is gone".into());
+                    return Err("the connection is closed".into());
                 }
             }
         };
         let in_time = tokio::time::timeout(OVERTAKEN, found).await;
-        in_time.unwrap_or_else(|_| Err("no call is running that it could belong to".into()))
+        in_time.unwrap_or_else(|_| Err("it belongs to no running call".into()))
     }
 
     fn found(&self, request: Option<&RequestId>) -> Result<RequestId, Missing> {
@@ -212,7 +214,7 @@ impl Drop for InFlight {
         let (calls, id) = (self.calls.clone(), self.id.clone());
         runtime.spawn(async move {
             // If the notification fails, the server is already gone.
-            let _ = request.cancel(Some("it is no longer wanted".into())).await;
+            let _ = request.cancel(Some("the call was cancelled".into())).await;
             tokio::time::sleep(UNNOTICED).await;
             calls.slots().remove(&id);
         });

@@ -63,7 +63,7 @@ pub(crate) async fn open(core: &Core, lifecycle: Lifecycle) -> Result<Opened, Fa
         biased;
         opened = opened(core, lifecycle, end.clone()) => opened,
         () = core.clock.sleep_ms(limit_ms) => {
-            Err(Failed::Unavailable(format!("it did not answer within {limit_ms} ms")))
+            Err(Failed::Unavailable(format!("it did not respond within {limit_ms} ms")))
         }
     };
     match opened {
@@ -95,9 +95,8 @@ async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Open
         Transport::Stdio(stdio) => {
             let started =
                 ChildTransport::start(stdio, core.log.clone(), end.clone(), core.clock.clone()).await;
-            let transport = started.map_err(|error| {
-                Failed::Unavailable(format!("`{}` cannot be started: {error}", stdio.command))
-            })?;
+            let transport = started
+                .map_err(|error| Failed::Unavailable(format!("cannot start `{}`: {error}", stdio.command)))?;
             serve_client_with_lifecycle(handler, transport, mode).await
         }
         Transport::Http(http) => {
@@ -118,7 +117,7 @@ async fn opened(core: &Core, lifecycle: Lifecycle, end: Arc<End>) -> Result<Open
     let peer = service.peer().clone();
     let cache = ClientCacheConfig::default().with_serve_stale_on_error(false);
     peer.set_response_cache_config(cache).await;
-    let info = peer.peer_info().ok_or_else(|| Failed::Unavailable("it does not say what it is".into()))?;
+    let info = peer.peer_info().ok_or_else(|| Failed::Unavailable("it sent no server information".into()))?;
     let listed = if info.capabilities.tools.is_some() {
         list::tools(&peer, &core.masks).await.map_err(|error| failed_service(&error))?
     } else {
@@ -141,7 +140,7 @@ fn resumptions() -> ExponentialBackoff {
 
 fn client(core: &Core, http: &Http) -> Result<ServerHttp, Failed> {
     let unavailable = |why: String| Failed::Unavailable(why);
-    let way = core.way.as_ref().ok_or_else(|| unavailable("it has no address".into()))?;
+    let way = core.way.as_ref().ok_or_else(|| unavailable("it has no URL".into()))?;
     Ok(ServerHttp {
         http: way.client().map_err(|error| unavailable(error.to_string()))?,
         own: Arc::new(OwnHeaders::new(http, core.masks.clone()).map_err(unavailable)?),
@@ -192,7 +191,7 @@ pub(crate) fn failed_service(error: &ServiceError) -> Failed {
     if failed_over_http(error, is_sign_in) {
         return Failed::SignIn;
     }
-    Failed::Unavailable(format!("its tools cannot be read: {}", told_service(error)))
+    Failed::Unavailable(format!("cannot list its tools: {}", told_service(error)))
 }
 
 fn failed_http(error: &HttpFailure) -> Failed {
@@ -276,7 +275,7 @@ fn caused_by(error: &(dyn Error + Send + Sync + 'static), is: impl Fn(&HttpFailu
 pub(crate) fn told_service(error: &ServiceError) -> String {
     match error {
         ServiceError::TransportSend(error) => told(&*error.error),
-        ServiceError::TransportClosed => "the connection broke".into(),
+        ServiceError::TransportClosed => "the connection was lost".into(),
         other => told(other),
     }
 }

@@ -74,7 +74,7 @@ impl ClientHandler for Handler {
             Err(why) => Err(why),
         };
         if let Err(why) = asked {
-            self.log.push(&format!("[windlass] a question was not asked: {why}"));
+            self.log.push(&format!("[windlass] rejected a question: {why}"));
             return Ok(ElicitResult::new(ElicitationAction::Cancel));
         }
         tokio::select! {
@@ -89,7 +89,7 @@ impl ClientHandler for Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
         let Some(sampling) = &self.sampling else {
-            let message = "completions are not offered to this server";
+            let message = "sampling is not enabled for this server";
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None));
         };
         let refused = |why: String| ErrorData::new(ErrorCode::INVALID_REQUEST, why, None);
@@ -100,7 +100,7 @@ impl ClientHandler for Handler {
     }
 
     async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "roots are not offered", None))
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "roots are not supported", None))
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {

@@ -104,7 +104,7 @@ impl Sampling {
     ) -> Result<CreateMessageResult, String> {
         let depth = self.depths.of(&run) + 1;
         if depth > SAMPLING_MAX_DEPTH {
-            return Err(format!("completions nest {SAMPLING_MAX_DEPTH} deep at most"));
+            return Err(format!("sampling requests can nest at most {SAMPLING_MAX_DEPTH} levels deep"));
         }
         let params = serde_json::to_value(params).map_err(|error| error.to_string())?;
         let context =

@@ -36,7 +36,7 @@ pub(super) async fn stay(core: &Arc<Core>, opened: Opened, relist: &Relist) -> E
     core.state.link.send_replace(Link::Up { connection: connection.clone(), since });
     relist(core);
     tracing::info!(server = core.config.name, "a tool server is ready");
-    core.log.push(&format!("[windlass] connected, revision {}", connection.info.protocol_version));
+    core.log.push(&format!("[windlass] connected, protocol version {}", connection.info.protocol_version));
     let stopper = service.cancellation_token();
     let mut running = Box::pin(service.waiting());
     let mut changes = Changes::of(&connection, core.clock.clone());
@@ -181,7 +181,7 @@ impl List {
                 self.refused(core, &why);
                 self.is_away(core, &why);
             }
-            Read::SignIn if is_used => self.refused(core, "somebody has to sign in"),
+            Read::SignIn if is_used => self.refused(core, "a sign-in is required"),
             Read::SignIn => return Some(Ended::SignIn),
             Read::Odd(why) | Read::Unserved(why) | Read::Gone(why) => {
                 return Some(Ended::Broken(core.masks.reasons().text(&why)));
@@ -194,8 +194,8 @@ impl List {
         let why = core.masks.reasons().text(why);
         self.refusals = self.refusals.saturating_add(1);
         self.lasts_ms = pause_ms(self.refusals, core.clock.random());
-        tracing::debug!(server = core.config.name, why, "a tool server does not say its tools again");
-        core.log.push(&format!("[windlass] its tools stay as they were: {why}"));
+        tracing::debug!(server = core.config.name, why, "refreshing the tools of a server failed");
+        core.log.push(&format!("[windlass] kept the previous list of tools: {why}"));
     }
 
     /// Handles a timeout while calls are in flight. The server may be busy, so it stays up; if it was down, it stays
@@ -269,7 +269,7 @@ enum By {
 }
 
 /// Reason shown for a server that does not respond.
-const SILENT: &str = "it does not answer";
+const SILENT: &str = "it does not respond";
 
 async fn read(core: &Core, connection: &Connection) -> Read {
     if connection.info.capabilities.tools.is_none() {

@@ -71,7 +71,7 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
         let now = core.clock.now();
         let since = *down_since.get_or_insert(now);
         tracing::warn!(server = core.config.name, why, attempts, pause_ms, "a tool server is not available");
-        core.log.push(&format!("[windlass] not available, tried again in {pause_ms} ms: {why}"));
+        core.log.push(&format!("[windlass] not available, retrying in {pause_ms} ms: {why}"));
         let retry_at = Timestamp(now.0 + pause_ms);
         core.state.link.send_replace(Link::Down { why, since, retry_at, attempts });
         // Servers configured after this one may wait for its choice of names.
@@ -88,7 +88,7 @@ async fn kept(core: &Arc<Core>, relist: &Relist) {
 async fn reached(core: &Core, lifecycle: &mut Lifecycle) -> Result<Opened, Failed> {
     let mut opened = open(core, *lifecycle).await;
     if let Err(Failed::OtherLifecycle(why)) = &opened {
-        tracing::debug!(server = core.config.name, why, "initialized instead of discovered");
+        tracing::debug!(server = core.config.name, why, "the server needs the initialize handshake");
         opened = open(core, Lifecycle::Initialize).await;
     }
     // An older server is not tried with the newer revision at each connection. After a failure both are tried, because
@@ -105,8 +105,8 @@ async fn wait_for_sign_in(core: &Arc<Core>, finished: Option<watch::Receiver<u64
     }
     core.state.link.send_replace(Link::SignIn { since: core.clock.now() });
     relist(core);
-    core.log.push("[windlass] somebody has to sign in");
-    tracing::info!(server = core.config.name, "somebody has to sign in at a tool server");
+    core.log.push("[windlass] a sign-in is required");
+    tracing::info!(server = core.config.name, "a tool server requires a sign-in");
     let Some(mut finished) = finished else {
         // Without a sign-in, different headers may become available later.
         tokio::select! {

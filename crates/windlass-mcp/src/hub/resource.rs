@@ -96,7 +96,7 @@ pub(crate) async fn within<T>(
             }
         }),
         () = core.clock.sleep_ms(limit_ms) => {
-            Err(McpError::Unavailable { server, why: format!("no answer within {limit_ms} ms") })
+            Err(McpError::Unavailable { server, why: format!("no response within {limit_ms} ms") })
         }
     }
 }
@@ -151,7 +151,7 @@ fn parts(contents: &Value) -> Vec<OutputPart> {
 
 #[derive(Deserialize, JsonSchema)]
 struct ListArguments {
-    /// A server; without one, the names of the servers that have any are listed, to be asked one by one.
+    /// The server to list. If omitted, the names of the servers that have resources are returned.
     #[serde(default)]
     server: Option<String>,
 }
@@ -160,7 +160,7 @@ struct ListArguments {
 struct ReadArguments {
     /// The server that has the resource.
     server: String,
-    /// The address of the resource, as `ListMcpResources` gives it.
+    /// The URI of the resource, as returned by `ListMcpResources`.
     uri: String,
 }
 
@@ -184,9 +184,9 @@ impl ResourceTools {
             withheld: Vec::new(),
         };
         let [list, read] = Self::NAMES;
-        let about_list = "Lists the resources that the connected MCP servers offer: documents, records, files. \
-                          Addresses with {…} stand for a family: fill them in.";
-        let about_read = "Reads a resource of a connected MCP server.";
+        let about_list = "List the resources of the connected MCP servers: documents, records, files. A URI \
+                          with {…} is a template: fill it in.";
+        let about_read = "Read a resource of a connected MCP server.";
         let list_tool = ListResources {
             shared: shared.clone(),
             spec: spec(list, about_list, schema_for::<ListArguments>()),
@@ -225,13 +225,13 @@ impl Tool for ListResources {
         let core = match shared.core(&server) {
             Ok(core) => core,
             Err(error) => {
-                return ToolOutcome::error(format!("Tool error: {error}. There are: {}", names(&shared)));
+                return ToolOutcome::error(format!("Tool error: {error}. Available: {}", names(&shared)));
             }
         };
         let listed = crashing_masked(Box::pin(resources(&core)), || core.masks.reasons());
         let listed = tokio::select! {
             biased;
-            () = context.cancel.cancelled() => return ToolOutcome::error("Tool error: the call was stopped"),
+            () = context.cancel.cancelled() => return ToolOutcome::error("Tool error: the call was cancelled"),
             listed = listed => listed,
         };
         match listed {
@@ -266,7 +266,7 @@ impl Tool for ReadResource {
         let core = match shared.core(&server) {
             Ok(core) => core,
             Err(error) => {
-                return ToolOutcome::error(format!("Tool error: {error}. There are: {}", names(&shared)));
+                return ToolOutcome::error(format!("Tool error: {error}. Available: {}", names(&shared)));
             }
         };
         crashing_masked(Box::pin(self.read(&core, &context, &uri)), || core.masks.reasons()).await
@@ -291,7 +291,7 @@ impl ReadResource {
                 };
                 core.masks.output(output).into()
             }
-            Ok(_) => ToolOutcome::error("Tool error: the server's answer is no resource"),
+            Ok(_) => ToolOutcome::error("Tool error: the server's response is not a resource"),
             Err(output) => exchange.masked(output).await,
         }
     }
@@ -308,5 +308,5 @@ fn names(shared: &Shared) -> String {
 }
 
 fn gone() -> ToolOutcome {
-    ToolOutcome::error("Tool error: the servers are being ended")
+    ToolOutcome::error("Tool error: the tool servers are shutting down")
 }

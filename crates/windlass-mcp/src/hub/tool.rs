@@ -83,11 +83,11 @@ impl Tool for McpTool {
         let name = &self.core.config.name;
         let why = match self.core.health() {
             Health::Ready { .. } => return None,
-            Health::Starting => "has not answered yet",
+            Health::Starting => "has not responded yet",
             // The reason may hold host names and stderr, so only `Health` has it.
-            Health::Unavailable { .. } => "is away",
-            Health::NeedsSignIn { .. } => "needs a sign-in",
-            Health::Disabled => "is switched off",
+            Health::Unavailable { .. } => "is unavailable",
+            Health::NeedsSignIn { .. } => "requires a sign-in",
+            Health::Disabled => "is disabled",
         };
         Some(format!("its server `{name}` {why}"))
     }
@@ -127,7 +127,7 @@ impl McpTool {
                 self.core.masks.output(result::output(&answer, self.output_schema.as_ref())).into()
             }
             None => ToolOutcome::error(
-                "Tool error: the server's answer is no result of a tool. It may have done its work",
+                "Tool error: the server's response is not a tool result. The call may have taken effect",
             ),
         }
     }

@@ -158,7 +158,7 @@ impl SignIn {
         }
         tracing::info!(
             server = self.server,
-            "a client is no longer known where people sign in, and forgotten"
+            "the authorization server no longer knows a client; deleted its registration"
         );
         self.keys().forget_clients(&*self.tokens, Some(client)).await?;
         Ok(true)
@@ -267,7 +267,8 @@ impl SignIn {
         let parsed = Url::parse(&url)?;
         let state = parsed.query_pairs().find(|(name, _)| name == "state");
         let state = state.map(|(_, value)| value.into_owned());
-        let state = state.ok_or_else(|| AuthError::InternalError("the sign-in has no state".into()))?;
+        let state =
+            state.ok_or_else(|| AuthError::InternalError("the authorization URL has no `state`".into()))?;
         Ok(SignInPage { url, state })
     }
 
@@ -291,7 +292,7 @@ impl SignIn {
         if let Err(error) = got {
             // The caller gets the sign-in's error, even if deleting the client fails too.
             if let Err(error) = self.forgets_unknown(&noticed, &id).await {
-                tracing::warn!(server = self.server, %error, "a client could not be forgotten");
+                tracing::warn!(server = self.server, %error, "deleting a client registration failed");
             }
             return Err(error);
         }

@@ -59,7 +59,7 @@ impl TokenStore for MemoryTokens {
     async fn save(&self, name: &str, value: Vec<u8>) -> Result<(), String> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= MAX_NAMES && !kept.contains_key(name) {
-            return Err(format!("there are {MAX_NAMES} values already"));
+            return Err(format!("the token store is full ({MAX_NAMES} values)"));
         }
         kept.insert(name.to_owned(), value);
         Ok(())
@@ -200,12 +200,12 @@ impl Keys {
 
 async fn read<T: DeserializeOwned>(tokens: &dyn TokenStore, name: &str) -> Result<Option<T>, AuthError> {
     let value = tokens.load(name).await.map_err(AuthError::CredentialStoreError)?;
-    let unreadable = |_| AuthError::CredentialStoreError(format!("what is kept as `{name}` cannot be read"));
+    let unreadable = |_| AuthError::CredentialStoreError(format!("cannot read the stored value `{name}`"));
     value.map(|value| serde_json::from_slice(&value).map_err(unreadable)).transpose()
 }
 
 async fn write<T: Serialize>(tokens: &dyn TokenStore, name: &str, value: &T) -> Result<(), AuthError> {
-    let unwritable = |_| AuthError::CredentialStoreError(format!("`{name}` cannot be written down"));
+    let unwritable = |_| AuthError::CredentialStoreError(format!("cannot serialize `{name}`"));
     let value = serde_json::to_vec(value).map_err(unwritable)?;
     tokens.save(name, value).await.map_err(AuthError::CredentialStoreError)
 }

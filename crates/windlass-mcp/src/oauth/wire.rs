@@ -71,7 +71,7 @@ impl OAuthHttpClient for OAuthHttp {
             let answer =
                 self.way.send(sent).await.map_err(|error| Box::new(error) as OAuthHttpClientError)?;
             if !matches!(answer.body.end, End::Whole) {
-                return Err(format!("the answer of {} does not come to its end", self.own).into());
+                return Err(format!("the response of {} is incomplete", self.own).into());
             }
             self.noticed.notice(&answer.body.bytes);
             let mut response = http::Response::builder().status(answer.status);

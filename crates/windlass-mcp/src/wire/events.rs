@@ -64,9 +64,9 @@ fn readable(event: Sse, asked: Option<&RequestId>, log: &Log) -> Sse {
 
 /// The error event for a request whose response is unreadable.
 fn error_event(id: RequestId, why: &str, log: &Log) -> Sse {
-    tracing::warn!(why, "an answer of a tool server cannot be read");
-    log.push(&format!("{OUR_OWN}an answer of the server cannot be read: {why}"));
-    let text = format!("the server has answered, and its answer cannot be read: {why}");
+    tracing::warn!(why, "cannot parse a response of a tool server");
+    log.push(&format!("{OUR_OWN}cannot parse a response of the server: {why}"));
+    let text = format!("the server responded, but the response cannot be parsed: {why}");
     let error: ServerJsonRpcMessage =
         JsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, text, None), Some(id));
     // Cannot fail: the error has a number and short texts.

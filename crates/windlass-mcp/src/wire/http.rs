@@ -93,7 +93,7 @@ impl OwnHeaders {
             // The provider is code of the host program and may panic. A panic fails this request and not the server's
             // task.
             let given = AssertUnwindSafe(provider.headers(why)).catch_unwind().await;
-            let given = given.map_err(|_| "the program that gives its headers crashed".to_owned())??;
+            let given = given.map_err(|_| "the provider of its headers panicked".to_owned())??;
             // Values from a provider are always treated as secret.
             self.masks.remember(given.iter().map(|(_, value)| value.as_str()));
             let given = config::headers(&given)?;

@@ -96,12 +96,12 @@ impl PendingRequests {
         let is_answer = recipient != Recipient::None;
         let failed = match recipient {
             Recipient::Request(id) => {
-                let answered = format!("the server has answered, and its answer cannot be read: {why}");
+                let answered = format!("the server responded, but the response cannot be parsed: {why}");
                 let error = ErrorData::new(ErrorCode::PARSE_ERROR, answered, None);
                 self.close_request(&id).map(|id| (id, error)).into_iter().collect()
             }
             Recipient::UnknownRequest => {
-                let unknown = format!("the server sent an answer without a readable id: {why}");
+                let unknown = format!("the server sent a response without a readable id: {why}");
                 let error = ErrorData::new(OUTCOME_UNKNOWN, unknown, None);
                 self.open.drain().map(|id| (id, error.clone())).collect()
             }
@@ -111,13 +111,13 @@ impl PendingRequests {
                 Vec::new()
             }
         };
-        let kind = if is_answer { "an answer" } else { "a line" };
+        let kind = if is_answer { "a response" } else { "a line" };
         if is_answer {
-            tracing::warn!(%why, requests = failed.len(), "an answer of a tool server cannot be read");
+            tracing::warn!(%why, requests = failed.len(), "cannot parse a response of a tool server");
         } else {
-            tracing::debug!(%why, "a line of a tool server is no message");
+            tracing::debug!(%why, "a line of a tool server is not a message");
         }
-        self.log.push(&format!("{OUR_OWN}{kind} of the server cannot be read: {why}"));
+        self.log.push(&format!("{OUR_OWN}cannot parse {kind} of the server: {why}"));
         let errors = failed.into_iter().map(|(id, error)| JsonRpcMessage::error(error, Some(id)));
         self.synthetic_errors.extend(errors);
     }

@@ -52,9 +52,9 @@ impl SseTransport {
 fn address(url: &str, named: &str) -> Result<Arc<str>, Failure> {
     let wrong = |why: String| Failure::UnexpectedServerResponse(why.into());
     let own = reqwest::Url::parse(url).map_err(|error| wrong(error.to_string()))?;
-    let address = own.join(named).map_err(|error| wrong(format!("the address `{named}`: {error}")))?;
+    let address = own.join(named).map_err(|error| wrong(format!("invalid URL `{named}`: {error}")))?;
     if address.origin() != own.origin() {
-        return Err(wrong(format!("the server names an address of somebody else: `{named}`")));
+        return Err(wrong(format!("the server sent a URL of a different origin: `{named}`")));
     }
     Ok(Arc::from(address.as_str()))
 }
@@ -85,7 +85,7 @@ impl Transport<RoleClient> for SseTransport {
             let event = match self.events.next().await? {
                 Ok(event) => event,
                 Err(error) => {
-                    tracing::debug!(%error, "the stream broke");
+                    tracing::debug!(%error, "the stream was interrupted");
                     return None;
                 }
             };

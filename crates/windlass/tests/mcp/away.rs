@@ -62,9 +62,7 @@ async fn a_start_is_refused_without_a_required_server_and_with_nothing_else() {
     let McpError::Required { server, attempts, why } = &refused else { panic!("{refused:?}") };
     assert_eq!((server.as_str(), *attempts), ("needed", 5));
     assert!(!why.is_empty());
-    assert!(
-        refused.to_string().starts_with("the server `needed` is required and did not answer in 5 attempts: ")
-    );
+    assert!(refused.to_string().starts_with("the required server `needed` did not connect in 5 attempts: "));
     let waited_ms = clock.now().0 - 1_000_000;
     assert!((12_000..14_000).contains(&waited_ms), "four pauses of 3 s: {waited_ms}");
 }
@@ -112,8 +110,8 @@ async fn a_required_server_that_lets_nobody_in_refuses_the_start() {
     };
     let headers = vec![("authorization".to_owned(), "Bearer x".to_owned())];
     let refused = required(Http { headers, ..Http::new(&stage.url) }).await;
-    let wanted = "the server `needed` is required and did not answer in 1 attempt: it refuses the credentials that \
-                  it is given";
+    let wanted = "the required server `needed` did not connect in 1 attempt: it rejects the configured \
+                  credentials";
     assert_eq!(refused.to_string(), wanted);
     // Where sign-in is configured, a person must sign in, and none has.
     let oauth = Some(OAuth::new("http://localhost/back"));
@@ -142,10 +140,10 @@ async fn tools_of_a_server_that_is_away_say_how_it_comes_back() {
     let (hub, url) = known_and_away().await;
     let look = find(&hub, "look");
     let said = shown(&call(&look, json!({})).await);
-    assert!(said.starts_with("error: The server `stage` is not available"), "{said}");
-    assert!(said.contains("Nothing was done. It is tried again by itself in"), "{said}");
+    assert!(said.starts_with("error: The server `stage` has been unavailable for"), "{said}");
+    assert!(said.contains("Nothing was done. Windlass retries in"), "{said}");
     // A list of tools shows the state as well.
-    assert_eq!(look.unavailable().as_deref(), Some("its server `stage` is away"));
+    assert_eq!(look.unavailable().as_deref(), Some("its server `stage` is unavailable"));
     let Health::Unavailable { why, since, retry_at } = hub.server("stage").unwrap().health else { panic!() };
     assert!(!why.is_empty() && retry_at > since, "{why}");
     assert!(!said.contains(&why), "the reason is for those who run the server: {said}");
@@ -200,7 +198,7 @@ async fn a_server_can_be_switched_off_replaced_and_taken_out() {
     let hub = hub(trusted("stage", &one.url)).await;
     assert_eq!(
         hub.put(at("a__b", &one.url)).unwrap_err().to_string().split(':').next().unwrap(),
-        "the server `a__b` is not configured well"
+        "invalid configuration of the server `a__b`"
     );
     let twice = vec![at("x", &one.url), at("x", &one.url)];
     assert_eq!(hub.start(twice).await.unwrap_err(), McpError::Duplicate("x".into()));
@@ -217,8 +215,7 @@ async fn a_server_can_be_switched_off_replaced_and_taken_out() {
     // A run that still has the tool gets an error, and nothing hangs.
     hub.stop().await;
     let said = shown(&call(&look, json!({})).await);
-    let wanted =
-        "The server `stage` is switched off or was taken out. Nothing was done. A person can bring it back";
+    let wanted = "The server `stage` is disabled or was removed. Nothing was done. A person can enable it";
     assert_eq!(said, format!("error: {wanted}"));
 }
 
@@ -280,11 +277,11 @@ async fn what_says_who_asks_goes_in_clear_to_nobody_who_is_not_inside() {
     let headers = vec![("x-tenant".to_owned(), "7".to_owned())];
     let far = Http { headers: headers.clone(), named: false, ..Http::new("http://far.example.com/mcp") };
     let refused = start(far, &[]).await.err().unwrap().to_string();
-    assert!(refused.contains("credentials are not sent to `far.example.com` in clear"), "{refused}");
+    assert!(refused.contains("credentials are not sent to `far.example.com` unencrypted"), "{refused}");
     // A key in the URL is redacted as well.
     let far = Http { named: false, ..Http::new("http://far.example.com/mcp?api_key=K") };
     let refused = start(far, &[]).await.err().unwrap().to_string();
-    assert!(refused.contains("credentials are not sent to `far.example.com` in clear"), "{refused}");
+    assert!(refused.contains("credentials are not sent to `far.example.com` unencrypted"), "{refused}");
     let near = Http { headers, named: false, ..Http::new(&stage.url) };
     start(near, &["127.0.0.1"]).await.unwrap().ready("far").await.unwrap();
 }

@@ -42,8 +42,8 @@ async fn results_and_errors_reach_the_model() {
     assert_eq!(said("fails").await, "error: Tool error: no");
     assert_eq!(said("unwraps").await, "ok: inside");
     assert_eq!(said("refuses").await, "error: Tool error: no such thing (-32602)");
-    assert_eq!(said("new").await, "ok: [content of the unknown kind `smell`]");
-    assert!(said("odd").await.contains("is no result of a tool"));
+    assert_eq!(said("new").await, "ok: [content of unknown type `smell`]");
+    assert!(said("odd").await.contains("is not a tool result"));
     let sent = &stage.asked("tools/call")[0];
     assert_eq!((sent.header("mcp-method"), sent.header("mcp-name")), (Some("tools/call"), Some("once")));
     assert_eq!(sent.params()["_meta"]["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
@@ -146,7 +146,7 @@ async fn what_a_server_says_of_its_failure_holds_no_secret_of_ours() {
     hub.restart("stage").unwrap();
     hub.settled(20_000).await;
     let told = format!("{away} {:?} {:?}", hub.status(), hub.logs("stage"));
-    assert!(told.contains("not available"), "{told}");
+    assert!(told.contains("has been unavailable for"), "{told}");
     assert!(!told.contains("SENTINEL") && !told.contains("for url"), "{told}");
 }
 
@@ -183,7 +183,7 @@ async fn progress_is_reported_and_gives_a_call_its_time_again() {
     // Silence longer than the call's time limit: the server's state is unknown.
     assert_eq!(
         shown(&calling.await.unwrap()),
-        "lost: the server `stage`: no answer and no progress for 400 ms"
+        "lost: the server `stage`: no response and no progress for 400 ms"
     );
 }
 
@@ -204,7 +204,7 @@ async fn a_stopped_call_is_cancelled_at_the_server() {
     let calling = tokio::spawn(async move { called(&once, context, json!({})).await });
     stage.until("tools/call", 1).await;
     cancel.cancel();
-    assert_eq!(shown(&calling.await.unwrap()), "lost: the server `stage`: the call was stopped");
+    assert_eq!(shown(&calling.await.unwrap()), "lost: the server `stage`: the call was cancelled");
     stage.until("notifications/cancelled", 1).await;
     let cancelled = &stage.asked("notifications/cancelled")[0];
     assert_eq!(cancelled.params()["requestId"], stage.asked("tools/call")[0].body["id"]);

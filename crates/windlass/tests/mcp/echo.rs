@@ -147,7 +147,7 @@ async fn schemas_are_told_without_it_and_a_tool_whose_names_hold_it_is_left_out(
     let status = hub.server("stage").unwrap();
     let left_out: Vec<_> = status.left_out.iter().map(|it| it.tool.as_str()).collect();
     assert_eq!(left_out, ["named", "deep", "wants", "old", "x-[masked]", "far"]);
-    assert!(status.left_out[0].why.contains("a name in it holds a value that may not be told"), "{status:?}");
+    assert!(status.left_out[0].why.contains("a key in it contains a secret"), "{status:?}");
     assert!(status.software.as_ref().unwrap().contains("[masked]"), "{status:?}");
     let known = serde_json::to_string(&hub.known()).unwrap();
     assert!(known.contains("[masked]"), "{known}");
@@ -289,19 +289,19 @@ async fn what_a_call_waits_with_is_recorded_without_it() {
     assert!(question.summary.starts_with("The server `stage` asks: [masked]"), "{question:?}");
     // After an invalid answer the question is repeated, and a redacted default is not an answer.
     let again = resumed(&say, &asks, values(json!({ "n": "x" }))).await;
-    assert!(untold(&again).contains("did not fit"), "{again:?}");
+    assert!(untold(&again).contains("previous answer was invalid"), "{again:?}");
     let done = resumed(&say, &again, values(json!({ "n": 2 }))).await;
     let wanted = json!({ "a": { "action": "accept", "content": { "n": 2 } } });
     assert_eq!(shown(&done), format!("ok: \"opaque\" {wanted}"));
     // Opaque state that contains the secret is not recorded.
     let state = said("state").await;
-    assert!(untold(&state).contains("may not be recorded"), "{state:?}");
+    assert!(untold(&state).contains("must not be recorded"), "{state:?}");
     let is_unknown = matches!(state, ToolOutcome::Unknown { .. });
     assert!(is_unknown, "how far the server has come, is not known: {state:?}");
     for way in ["named", "request", "page", "pages that are named"] {
         let refused = said(way).await;
         assert!(answer_of(&refused).error, "{way}: {refused:?}");
-        assert!(untold(&refused).contains("holds a value that may not be told"), "{way}: {refused:?}");
+        assert!(untold(&refused).contains("contains a secret"), "{way}: {refused:?}");
     }
     let first = said("pages").await;
     assert!(untold(&first).contains("https://pay/2"), "{first:?}");
@@ -355,7 +355,7 @@ async fn a_task_says_nothing_of_it() {
     assert!(shown(&asks).starts_with("asks: The server `stage` asks: [masked]"), "{asks:?}");
     let failed = looked(&working).await;
     assert!(
-        shown(&failed).starts_with("error: Tool error: the server's task has failed: [masked]"),
+        shown(&failed).starts_with("error: Tool error: the server's task failed: [masked]"),
         "{failed:?}"
     );
     [&begun, &working, &asks, &failed].into_iter().for_each(|output| drop(untold(output)));
@@ -364,7 +364,7 @@ async fn a_task_says_nothing_of_it() {
     assert_none(&heard);
     // The task could only be polled by this name.
     let named = call(&say, json!({ "text": SECRET })).await;
-    assert!(untold(&named).contains("may not be recorded"), "{named:?}");
+    assert!(untold(&named).contains("must not be recorded"), "{named:?}");
     // The task is running. The model must not call again, and the client cancels the task at the server.
     assert!(matches!(named, ToolOutcome::Unknown { .. }), "{named:?}");
     assert_eq!(stage.asked("tasks/cancel")[0].params()["taskId"], SECRET);
@@ -448,7 +448,7 @@ async fn older_servers_ask_without_it() {
     let answers = stage.asked("").into_iter().filter(|asked| asked.body.get("result").is_some());
     assert_eq!(answers.map(|asked| asked.body["result"]["action"].clone()).collect::<Vec<_>>(), ["cancel"]);
     let log = hub.logs("stage").unwrap().join("\n");
-    assert!(log.contains("a question was not asked: a name in it holds a value"), "{log}");
+    assert!(log.contains("rejected a question: a key in it contains a secret"), "{log}");
     let stage =
         older(|given| json!({ "method": "sampling/createMessage", "params": completion(given) })).await;
     let (hub, completions) = hub_of(&stage).await;

@@ -93,7 +93,7 @@ async fn a_call_is_held_open_until_people_have_answered() {
         let asks = call(&once, json!({ "text": "x" })).await;
         assert_eq!(shown(&asks), "asks: The server `stage` asks: How many?");
         let wrong = resumed(&once, &asks, values(json!({ "n": "many" }))).await;
-        assert!(shown(&wrong).contains("did not fit"), "{}", shown(&wrong));
+        assert!(shown(&wrong).contains("previous answer was invalid"), "{}", shown(&wrong));
         let done = resumed(&once, &wrong, values(json!({ "n": 3 }))).await;
         assert_eq!(shown(&done), r#"ok: {"action":"accept","content":{"n":3}}"#);
         assert_eq!(asking.stage.asked("tools/call").len(), 1, "it is the same call");
@@ -116,7 +116,7 @@ async fn a_call_whose_hold_is_lost_is_made_again_only_where_that_changes_nothing
     let second = hub_of(&asking.stage).await;
     let lost = resumed(&find(&second, "once"), &once, values(json!({ "n": 3 }))).await;
     assert!(
-        shown(&lost).starts_with("lost: ") && shown(&lost).contains("the call that asked is gone"),
+        shown(&lost).starts_with("lost: ") && shown(&lost).contains("the call that asked is no longer open"),
         "{}",
         shown(&lost)
     );
@@ -148,7 +148,7 @@ async fn a_held_call_whose_server_is_away_is_never_said_to_have_done_nothing() {
     second.start(vec![away]).await.unwrap();
     second.settled(20_000).await;
     let lost = shown(&resumed(&find(&second, "once"), &once, values(json!({ "n": 3 }))).await);
-    assert!(lost.starts_with("lost: ") && lost.contains("the call that asked is gone"), "{lost}");
+    assert!(lost.starts_with("lost: ") && lost.contains("the call that asked is no longer open"), "{lost}");
     // A repeatable call waits for the server, with the answers so far.
     let output = resumed(&find(&second, "set"), &set, values(json!({ "n": 3 }))).await;
     let later = deferral_of(&output).clone();
@@ -237,7 +237,12 @@ async fn nobody_is_asked_what_somebody_elses_call_wants_to_know() {
     stage.until("tools/call", 1).await;
     let second = tokio::spawn(async move { shown(&call(&other, json!({ "text": "asks" })).await) });
     assert_eq!((first.await.unwrap().as_str(), second.await.unwrap().as_str()), ("ok: quiet", "ok: asked"));
-    assert!(two.logs("stage").unwrap().iter().any(|line| line.contains("does not say which one asks")));
+    assert!(
+        two.logs("stage")
+            .unwrap()
+            .iter()
+            .any(|line| line.contains("does not say which one its request belongs to"))
+    );
     drop((hub, asking, quiet));
 }
 
@@ -315,7 +320,7 @@ async fn a_server_that_wants_a_page_opened_first_is_called_again_afterwards() {
     let asks = resumed(&once, &asks, Answer::Reply(Box::default())).await;
     assert_eq!(shown(&asks), "signs in: https://in/2");
     let declined = resumed(&once, &asks, Answer::Deny { reason: None }).await;
-    assert_eq!(shown(&declined), "error: Tool error: the sign-in was declined at the server `stage`");
+    assert_eq!(shown(&declined), "error: Tool error: the sign-in at the server `stage` was declined");
     let done = resumed(&once, &asks, Answer::Reply(Box::default())).await;
     assert_eq!(shown(&done), "ok: now it works");
 }

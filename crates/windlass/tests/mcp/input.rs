@@ -61,7 +61,7 @@ async fn a_call_that_asks_goes_on_in_another_process_with_the_exact_state() {
     assert_eq!(shown(&asks), "asks: The server `stage` asks: And how many spare?");
     // After an invalid answer the question is repeated, and the server never receives the answer.
     let asks = resumed(&buy, &asks, values(json!({ "n": 0 }))).await;
-    assert!(shown(&asks).contains("(The answer before did not fit: "), "{}", shown(&asks));
+    assert!(shown(&asks).contains("(The previous answer was invalid: "), "{}", shown(&asks));
     let asks = resumed(&buy, &asks, Answer::Deny { reason: None }).await;
     assert_eq!(shown(&asks), "signs in: https://pay/1");
     let done = resumed(&buy, &asks, Answer::Reply(Box::default())).await;
@@ -129,7 +129,7 @@ async fn a_server_that_wants_nothing_but_another_try_gets_it_and_one_without_end
         }
     }
     let said = calling.await.unwrap();
-    assert!(said.contains("wants one input after another; given up"), "{said}");
+    assert!(said.contains("requested too many inputs in a row"), "{said}");
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn what_was_not_offered_is_not_given() {
         let hub = hub_of(&stage).await;
         let said = shown(&call(&find(&hub, "buy"), json!({})).await);
         assert!(
-            said.starts_with("error: ") && said.contains(&format!("`{named}`, which was not offered")),
+            said.starts_with("error: ") && said.contains(&format!("`{named}` is not supported")),
             "{said}"
         );
         assert_eq!(stage.asked("tools/call").len(), 1);
@@ -157,7 +157,7 @@ async fn what_was_not_offered_is_not_given() {
     .await;
     let hub = hub_of(&stage).await;
     let said = shown(&call(&find(&hub, "buy"), json!({})).await);
-    assert!(said.contains("only http and https are opened"), "{said}");
+    assert!(said.contains("only http and https are supported"), "{said}");
 }
 
 /// Returns the requesting server and the depth.
@@ -205,7 +205,7 @@ async fn completions_are_given_where_they_are_allowed_and_three_deep_at_most() {
     }
     assert_eq!(said[&0], "ok: \"hi\" at 1");
     assert_eq!(said[&2], "ok: \"hi\" at 3");
-    assert!(said[&3].contains("completions nest 3 deep at most"), "{}", said[&3]);
+    assert!(said[&3].contains("sampling requests can nest at most 3 levels deep"), "{}", said[&3]);
     assert_eq!(handler.0.lock().unwrap().len(), 3);
     let offered =
         stage.asked("tools/call")[0].params()["_meta"]["io.modelcontextprotocol/clientCapabilities"].clone();
@@ -323,7 +323,7 @@ async fn resources_are_listed_read_and_may_ask_as_well() {
     assert_eq!(shown(&call(&read, arguments("note://1")).await), "ok: first\n<image/png 3>");
     assert_eq!(shown(&call(&read, arguments("note://3")).await), "error: Tool error: no note://3 (-32602)");
     let unknown = shown(&call(&read, json!({ "server": "x", "uri": "a" })).await);
-    assert_eq!(unknown, "error: Tool error: there is no server named `x`. There are: `stage`");
+    assert_eq!(unknown, "error: Tool error: there is no server named `x`. Available: `stage`");
     let asks = call(&read, arguments("note://2")).await;
     let state = ask_of(&asks).state.clone();
     let reply = Some(windlass::port::tool::ToolReply { answer: values(json!({ "n": 7 })), state });

@@ -112,7 +112,10 @@ async fn a_server_that_dies_in_a_call_is_started_again_and_the_call_is_judged() 
             if said.starts_with("ok: ") {
                 return pid_said(&said);
             }
-            assert!(said.contains("is not available") || said.contains("has not answered yet"), "{said}");
+            assert!(
+                said.contains("has been unavailable") || said.contains("has not responded yet"),
+                "{said}"
+            );
             tokio::time::sleep(Duration::from_millis(20)).await; // tidy: sleep the pause before the next try is the server's
         }
     };
@@ -128,12 +131,12 @@ async fn a_server_that_never_answers_or_cannot_be_started_says_why() {
     for (script, wanted) in [
         (
             "echo 'need a licence' >&2; sleep 1000",
-            "it did not answer within 300 ms; its last words: need a licence",
+            "it did not respond within 300 ms; last log line: need a licence",
         ),
-        ("echo 'bad flag' >&2; exit 2", "its last words: bad flag"),
-        ("echo \"no entry for $GIVEN\" >&2; exit 2", "its last words: no entry for [masked]"),
-        ("echo 'not json'; sleep 1000", "it did not answer within 300 ms"),
-        ("yes | head -c 30000000; sleep 1000", "it did not answer within 300 ms"),
+        ("echo 'bad flag' >&2; exit 2", "last log line: bad flag"),
+        ("echo \"no entry for $GIVEN\" >&2; exit 2", "last log line: no entry for [masked]"),
+        ("echo 'not json'; sleep 1000", "it did not respond within 300 ms"),
+        ("yes | head -c 30000000; sleep 1000", "it did not respond within 300 ms"),
     ] {
         let hub = McpHub::new(HubConfig::default());
         hub.start(vec![McpServer { timeouts, ..server(script, &pids) }]).await.unwrap();
@@ -147,7 +150,7 @@ async fn a_server_that_never_answers_or_cannot_be_started_says_why() {
     let hub = McpHub::new(HubConfig::default());
     hub.start(vec![McpServer::new("sh", Transport::Stdio(stdio))]).await.unwrap();
     let error = hub.ready("sh").await.unwrap_err().to_string();
-    assert!(error.contains("`no-such-program-here` cannot be started: No such file"), "{error}");
+    assert!(error.contains("cannot start `no-such-program-here`: No such file"), "{error}");
 }
 
 #[tokio::test]
@@ -280,14 +283,14 @@ async fn a_call_whose_answer_cannot_be_read_fails_at_once() {
     ];
     for (what, why) in why {
         let said = shown(&call(&say, json!({ "what": what })).await);
-        let wanted = format!("the server has answered, and its answer cannot be read: {why}");
+        let wanted = format!("the server responded, but the response cannot be parsed: {why}");
         assert!(said.starts_with("error: ") && said.contains(&wanted), "{what}: {said}");
         // Other output on stdout is ignored.
         assert_eq!(shown(&call(&say, json!({ "what": "hello" })).await), "ok: said");
     }
     let log = hub.logs("sh").unwrap();
     let count = |kind: &str| log.iter().filter(|line| line.contains(kind)).count();
-    let counts = ["an answer of the server cannot be read", "a line of the server cannot be read"].map(count);
+    let counts = ["cannot parse a response of the server", "cannot parse a line of the server"].map(count);
     assert_eq!(counts, [5, 10], "{log:?}");
 }
 
@@ -299,7 +302,7 @@ async fn an_answer_without_an_id_leaves_every_open_call_in_doubt() {
     let calls = ["hold", "nameless"].map(|what| call(&say, json!({ "what": what })));
     for output in futures::future::join_all(calls).await {
         let said = shown(&output);
-        assert!(said.starts_with("lost: ") && said.contains("an answer without a readable id"), "{said}");
+        assert!(said.starts_with("lost: ") && said.contains("a response without a readable id"), "{said}");
     }
     // A long line that is no JSON object answers no call.
     assert_eq!(shown(&call(&say, json!({ "what": "dump" })).await), "ok: dumped");

@@ -148,7 +148,7 @@ async fn values_that_a_program_gives_for_each_request_are_not_said_back() {
     let crashed =
         tokio::spawn(async move { shown(&called(&once, context(), json!({ "text": "x" })).await) }).await;
     let crashed = crashed.unwrap();
-    assert!(crashed.contains("the program that gives its headers crashed"), "{crashed}");
+    assert!(crashed.contains("the provider of its headers panicked"), "{crashed}");
     told.push(crashed);
     // It fails that request only.
     told.push(shown(&called(&find(&hub, "once"), context(), json!({ "text": "plain" })).await));

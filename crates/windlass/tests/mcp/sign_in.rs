@@ -208,7 +208,7 @@ async fn a_call_asks_for_the_sign_in_and_is_made_afterwards() {
     let said = shown(&asks);
     let url = said.strip_prefix("signs in: ").unwrap_or_else(|| panic!("{said}"));
     let declined = resumed(&once, &asks, Answer::Deny { reason: None }).await;
-    assert_eq!(shown(&declined), "error: Tool error: the sign-in was declined at the server `guarded`");
+    assert_eq!(shown(&declined), "error: Tool error: the sign-in at the server `guarded` was declined");
     hub.finish_sign_in("guarded", &guarded.back(url, "good")).await.unwrap();
     let done = resumed(&once, &asks, Answer::Reply(Box::default())).await;
     assert_eq!(shown(&done), "ok: in");
@@ -237,7 +237,7 @@ async fn a_held_call_is_not_made_again_by_a_sign_in_that_came_in_between() {
     hub.settled(20_000).await;
     assert!(matches!(hub.server("guarded").unwrap().health, Health::NeedsSignIn { .. }));
     let said = shown(&resumed(&once, &asks, values(json!({}))).await);
-    assert!(said.starts_with("lost: ") && said.contains("the call that asked is gone"), "{said}");
+    assert!(said.starts_with("lost: ") && said.contains("the call that asked is no longer open"), "{said}");
     assert_eq!(guarded.stage.asked("tools/call").len(), 1);
 }
 

@@ -77,7 +77,7 @@ async fn a_task_is_looked_after_in_other_processes_and_asks_people() {
     let asks = looked(&build, &working, 150).await;
     assert_eq!(shown(&asks), "asks: The server `stage` asks: Which branch?");
     let wrong = resumed(&build, &asks, values(json!({ "n": "x" }))).await;
-    assert!(shown(&wrong).contains("did not fit"), "{}", shown(&wrong));
+    assert!(shown(&wrong).contains("previous answer was invalid"), "{}", shown(&wrong));
     let given = resumed(&build, &wrong, values(json!({ "n": 4 }))).await;
     assert_eq!(stage.asked("tasks/update")[0].params()["inputResponses"]["a"]["content"], json!({ "n": 4 }));
     let noticed = looked(&build, &given, 151).await;
@@ -104,7 +104,7 @@ async fn what_a_call_waits_with_goes_to_no_other_server_that_has_come_to_its_nam
     hub.ready("other").await.unwrap();
     let build = find(&hub, "build");
     let said = shown(&looked(&build, &begun, 1).await);
-    assert_eq!(said, "lost: the call was waiting for another server than the server `other`");
+    assert_eq!(said, "lost: the call was waiting for a server other than the server `other`");
     build.let_go(deferral_of(&begun).state.as_deref().unwrap()).await;
     assert_eq!((other.asked("tasks/get").len(), other.asked("tasks/cancel").len()), (0, 0));
 }
@@ -114,10 +114,10 @@ async fn every_end_of_a_task_is_told() {
     let ends = [
         (
             task("failed", json!({ "error": { "code": -1, "message": "no disk" } })),
-            "error: Tool error: the server's task has failed: no disk",
+            "error: Tool error: the server's task failed: no disk",
         ),
         // How far the task had come is unknown.
-        (task("cancelled", json!({})), "lost: the server has given its task up"),
+        (task("cancelled", json!({})), "lost: the server cancelled its task"),
         (
             task(
                 "completed",
@@ -126,7 +126,7 @@ async fn every_end_of_a_task_is_told() {
             "error: Tool error: red",
         ),
         // The outcome is unknown, and the model must not guess it.
-        (json!("unknown task"), "lost: the server no longer knows its task `t-1`: unknown task"),
+        (json!("unknown task"), "lost: the server no longer has the task `t-1`: unknown task"),
     ];
     for (end, wanted) in ends {
         let stage = stage(vec![end]).await;
@@ -245,14 +245,14 @@ async fn a_task_of_a_server_that_is_away_is_looked_after_later() {
     let looking = tokio::spawn(async move { shown(&called(&build, context, json!({})).await) });
     stage.until("tasks/get", before + 1).await;
     cancel.cancel();
-    assert_eq!(looking.await.unwrap(), "lost: the run was stopped while the server was at work");
+    assert_eq!(looking.await.unwrap(), "lost: the run was stopped while the server was working");
     assert_eq!(stage.asked("tasks/cancel")[0].params()["taskId"], "t-1");
 }
 
 #[tokio::test]
 async fn a_task_of_a_server_that_is_out_is_lost_and_one_of_a_process_that_ends_is_not() {
     let stage = stage(Vec::new()).await;
-    let lost = "lost: the server `stage` was switched off or taken out in the middle of it";
+    let lost = "lost: the server `stage` was disabled or removed during the call";
     type Way = fn(&McpHub, McpServer);
     let out: [(Way, bool); 3] = [
         (|hub, server| hub.put(McpServer { enabled: false, ..server }).unwrap(), true),

@@ -66,7 +66,7 @@ async fn headers_are_asked_for_before_each_request_and_once_more_after_a_401() {
     // After two refusals there is no third attempt; a person must check the credentials.
     refuse_next.store(10, Ordering::SeqCst);
     let said = shown(&call(&once, json!({})).await);
-    assert!(said.contains("refuses the credentials that it is given. Nothing was done"), "{said}");
+    assert!(said.contains("rejects the configured credentials. Nothing was done"), "{said}");
     assert_eq!(stage.asked("tools/call").len(), 4);
 }
 
@@ -171,7 +171,7 @@ async fn an_unreadable_event_of_http_with_sse_ends_its_call() {
     let named = shown(&call(&once, json!({})).await);
     assert!(named.starts_with("error: ") && named.contains("neither a result nor an error"), "{named}");
     let log = hub.logs("stage").unwrap();
-    let reported = log.iter().filter(|line| line.contains("an answer of the server cannot be read")).count();
+    let reported = log.iter().filter(|line| line.contains("cannot parse a response of the server")).count();
     assert_eq!(reported, 2, "{log:?}");
 }
 
@@ -212,7 +212,7 @@ async fn an_unreadable_event_of_streamable_http_ends_its_call() {
         assert!(said.starts_with("error: ") && said.contains(why), "{text}: {said}");
     }
     let log = hub.logs("stage").unwrap();
-    let reported = log.iter().filter(|line| line.contains("an answer of the server cannot be read")).count();
+    let reported = log.iter().filter(|line| line.contains("cannot parse a response of the server")).count();
     assert_eq!(reported, 5, "{log:?}");
 }
 

@@ -133,7 +133,7 @@ async fn prompts_are_listed_and_filled_in_by_whoever_sees_the_tools() {
             "a%2Fb%20asks",
             &json!({}),
             (502, "tool_server"),
-            "`a/b asks` of the server `texts` wants input",
+            "`a/b asks` of the server `texts` requires input",
         ),
     ] {
         let refused = server.post(&format!("{PATH}/{server_name}/prompts/{prompt}"), &viewer, body).await;
@@ -174,7 +174,7 @@ async fn prompts_are_listed_and_filled_in_on_the_command_line() {
         (&["texts", "greet"], 2, "the prompt `greet` requires `city`"),
         (&["texts", "greet", "--arg", "city"], 2, "`--arg city` is no NAME=VALUE"),
         (&["texts", "greet", "--arg", "city=a", "--arg", "city=b"], 2, "`--arg city` is given twice"),
-        (&["texts", "a/b asks"], 1, "wants input before it is given"),
+        (&["texts", "a/b asks"], 1, "requires input"),
         (&["texts", "broken"], 1, "out of paper"),
     ] {
         let said = run(arguments).exits(code).err;
