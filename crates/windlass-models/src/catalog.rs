@@ -154,8 +154,8 @@ impl ProviderCatalog {
                 let own = preset.base_url.is_some_and(|own| same_address(own, &address));
                 if !own && (config.api_key.is_some() || !config.headers.is_empty()) {
                     return Err(config_error(format!(
-                        "the configured key and headers of provider `{provider}` are not sent to the address in \
-                         {name}\nconfigure the `base_url` that they are for, or unset {name}"
+                        "the configured key and headers of provider `{provider}` are not sent to the address \
+                         in {name}\nset `base_url` to the address they belong to, or unset {name}"
                     )));
                 }
                 Some(address)
@@ -173,8 +173,10 @@ impl ProviderCatalog {
                 let location = location.as_deref().unwrap_or(VERTEX_LOCATION);
                 // The location becomes part of the host name to which the account's token is sent.
                 if !location.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
-                    let message =
-                        format!("GOOGLE_CLOUD_LOCATION=`{location}` is no location, as `europe-west1` is");
+                    let message = format!(
+                        "GOOGLE_CLOUD_LOCATION=`{location}` is not a valid location; use a name such as \
+                         `europe-west1`"
+                    );
                     return Err(config_error(message));
                 }
                 Ok(Some(cloud::vertex_address(host, &project, location)))
@@ -221,7 +223,7 @@ impl Models for ProviderCatalog {
         }
         let (provider, model) = name.as_str().split_once('/').unwrap_or((DEFAULT_PROVIDER, name.as_str()));
         if model.is_empty() {
-            return Err(config_error(format!("model name `{name}` has nothing after the provider")));
+            return Err(config_error(format!("model name `{name}` has no model after the provider")));
         }
         let model = Arc::new(ProviderModel::new(self.endpoint(provider)?, model, self.http()?)?);
         let mut resolved = self.resolved();

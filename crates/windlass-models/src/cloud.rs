@@ -37,7 +37,8 @@ impl Cloud {
             Self::Vertex => "vertex",
         };
         let message = format!(
-            "this build has no models of provider `{feature}`\nbuild Windlass with its cargo feature: `--features {feature}`"
+            "this build does not support provider `{feature}`\nbuild Windlass with its cargo feature: \
+             `--features {feature}`"
         );
         ModelError::new(FailureClass::Config, message)
     }

@@ -125,15 +125,15 @@ impl Envelopes {
 
 /// The URL and the headers of a request. Header values are not logged, because one is the key.
 pub(crate) fn head(address: &str, headers: &[(&'static str, &str)]) -> Result<Parts, ModelError> {
-    let uri: Uri = address.parse().map_err(|error| {
-        ModelError::new(FailureClass::Config, format!("the address is not valid: {error}"))
-    })?;
+    let uri: Uri = address
+        .parse()
+        .map_err(|error| ModelError::new(FailureClass::Config, format!("the URL is not valid: {error}")))?;
     let (mut head, ()) = Request::post(uri).body(()).unwrap_or_default().into_parts();
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     head.headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     for (name, value) in headers {
         let value = HeaderValue::from_str(value).map_err(|_| {
-            let text = format!("header `{name}` has a name or value that HTTP does not take");
+            let text = format!("header `{name}` has an invalid name or value");
             ModelError::new(FailureClass::Config, text)
         })?;
         head.headers.insert(HeaderName::from_static(name), sensitive(value));
@@ -150,7 +150,7 @@ pub(crate) fn with_tools(
         None | Some(Value::Null) => {}
         Some(Value::Array(more)) => tools.extend(more),
         Some(_) => {
-            let text = "`tools` in the configured `extra_body` is no list";
+            let text = "`tools` in the configured `extra_body` is not a list";
             return Err(ModelError::new(FailureClass::Config, text));
         }
     }

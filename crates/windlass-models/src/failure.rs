@@ -16,12 +16,12 @@ const BODY_MAX_CHARS: usize = 200;
 
 /// The stream ended before the provider ended the reply.
 pub(super) fn truncated() -> ModelError {
-    ModelError::new(FailureClass::Truncated, "the provider's stream ended before the reply did")
+    ModelError::new(FailureClass::Truncated, "the provider's stream ended before the reply was complete")
 }
 
 /// The provider sent an unknown finish reason.
 pub(super) fn unknown_reason(reason: &str) -> ModelError {
-    let text = format!("the reply ended for a reason that is not known: `{reason}`");
+    let text = format!("the reply ended with the unknown finish reason `{reason}`");
     ModelError::new(FailureClass::Malformed, text)
 }
 
@@ -69,7 +69,7 @@ fn client(error: &reqwest::Error) -> ModelError {
     if error.is_timeout() {
         return ModelError::new(
             FailureClass::Timeout,
-            format!("the provider did not answer in time: {cause}"),
+            format!("the provider did not respond in time: {cause}"),
         );
     }
     if error.is_builder() {
@@ -78,7 +78,7 @@ fn client(error: &reqwest::Error) -> ModelError {
     // Without path, query and user, which may contain a key.
     let origin = error.url().map(|url| url.origin().ascii_serialization());
     let named = origin.map_or("the provider".to_owned(), |origin| format!("`{origin}`"));
-    let what = if error.is_connect() { "cannot reach" } else { "no proper answer from" };
+    let what = if error.is_connect() { "cannot reach" } else { "no valid response from" };
     ModelError::new(FailureClass::Transient, format!("{what} {named}: {cause}"))
 }
 
@@ -89,7 +89,8 @@ pub(super) fn redirected(status: Option<u16>, headers: &http::HeaderMap) -> Opti
     // A query may contain parts of the request.
     let target = target.as_deref().and_then(|target| target.split(['?', '#']).next()).unwrap_or("nowhere");
     let message = format!(
-        "HTTP {status}: the provider redirects to `{}`, where the key is not sent; configure the `base_url` that is meant",
+        "HTTP {status}: the provider redirects to `{}`, and the key is not sent there; set `base_url` to the \
+         intended address",
         shortened(target)
     );
     Some(ModelError { status: Some(status), ..ModelError::new(FailureClass::Config, message) })
@@ -116,7 +117,7 @@ pub(super) fn answered(status: Option<u16>, code: Option<&str>, body: &str) -> M
     };
     let message = if told.message.is_empty() { body } else { &told.message };
     let message = match (html, effective) {
-        (true, _) => format!("the answer is no event stream: {}", beginning(message)),
+        (true, _) => format!("the response is not an event stream: {}", beginning(message)),
         (false, Some(status)) => format!("HTTP {status}: {}", shortened(message)),
         (false, None) => shortened(message),
     };

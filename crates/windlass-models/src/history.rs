@@ -13,8 +13,8 @@ use windlass_machine::{Content, FailureClass};
 pub(crate) fn text<'a>(call: &'a ModelCall, content: &'a Content) -> Result<&'a str, ModelError> {
     call.text(content).ok_or_else(|| {
         let what = match content {
-            Content::Blob(blob) => format!("blob {:?} is missing or no text", blob.digest),
-            Content::Inline(_) => "a text is not there".to_owned(),
+            Content::Blob(blob) => format!("blob {:?} is missing or not text", blob.digest),
+            Content::Inline(_) => "a text is missing".to_owned(),
         };
         ModelError::new(FailureClass::MissingBlob, what)
     })

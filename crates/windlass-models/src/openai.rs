@@ -8,9 +8,9 @@ use windlass_engine::port::model::ModelError;
 use crate::settings::{self, Facts, Mapping, Options, Thinking};
 use crate::table::{self, Level, ModelSpec, Sampling};
 
-const NO_LEVEL: Mapping = Mapping::Refused("the model has no such level");
-const NO_BUDGET: Mapping = Mapping::Refused("the endpoint takes a level, no budget");
-const NO_REASONING: Mapping = Mapping::Refused("the model does not reason");
+const NO_LEVEL: Mapping = Mapping::Refused("the model does not support this level");
+const NO_BUDGET: Mapping = Mapping::Refused("the endpoint supports a reasoning level, not a token budget");
+const NO_REASONING: Mapping = Mapping::Refused("the model does not support reasoning");
 const ALWAYS_ON: Mapping = Mapping::Refused("the model cannot turn reasoning off");
 
 /// The row of a model, also with a vendor prefix or a snapshot suffix.
@@ -117,7 +117,7 @@ pub(crate) fn drop_temperature(
         return Ok(());
     }
     if !facts.lenient {
-        return Err(settings::refused(facts, "temperature", "the model reasons in this call"));
+        return Err(settings::refused(facts, "temperature", "it cannot be combined with reasoning"));
     }
     body.shift_remove("temperature");
     Ok(())

@@ -197,8 +197,5 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), ModelErr
 }
 
 fn bad_header(name: &str) -> ModelError {
-    ModelError::new(
-        FailureClass::Config,
-        format!("header `{name}` has a name or value that HTTP does not take"),
-    )
+    ModelError::new(FailureClass::Config, format!("header `{name}` has an invalid name or value"))
 }

@@ -78,7 +78,7 @@ impl Mapping {
             Self::Fields(Value::Object(fields)) => merge(body, fields),
             Self::Fields(_) | Self::Nothing => {}
             Self::Refused(why) if facts.lenient => {
-                tracing::debug!(model = facts.info.name, why, "reasoning is left out");
+                tracing::debug!(model = facts.info.name, why, "omitted the reasoning setting");
             }
             Self::Refused(why) => return Err(refused(facts, "reasoning", why)),
         }
@@ -88,7 +88,7 @@ impl Mapping {
 
 /// The error for a setting that an endpoint does not support.
 pub(crate) fn refused(facts: &Facts<'_>, option: &str, why: &str) -> ModelError {
-    let text = format!("model `{}` does not take the setting `{option}`: {why}", facts.info.name);
+    let text = format!("model `{}` does not support the setting `{option}`: {why}", facts.info.name);
     ModelError::new(FailureClass::InvalidRequest, text)
 }
 

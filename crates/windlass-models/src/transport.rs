@@ -60,8 +60,8 @@ impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unready(error) => error.fmt(f),
-            Self::Stalled(limit) => write!(f, "no byte for {} ms", limit.as_millis()),
-            Self::Cut => f.write_str("the connection broke before the reply was complete"),
+            Self::Stalled(limit) => write!(f, "no data for {} ms", limit.as_millis()),
+            Self::Cut => f.write_str("the connection was lost before the reply was complete"),
         }
     }
 }
@@ -305,7 +305,7 @@ impl Drop for Watched {
 
 fn cut(error: TransportError) -> TransportError {
     if let TransportError::Http(error) = &error {
-        tracing::debug!(cause = %root_cause(error), "the connection broke in a reply");
+        tracing::debug!(cause = %root_cause(error), "the connection was lost during a reply");
     }
     TransportError::Link(LinkError::Cut)
 }
@@ -318,7 +318,7 @@ pub(super) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     }
     match cause.downcast_ref::<reqwest::Error>() {
         Some(outermost) if outermost.is_timeout() => "timed out".to_owned(),
-        Some(outermost) if outermost.is_connect() => "no connection".to_owned(),
+        Some(outermost) if outermost.is_connect() => "connection failed".to_owned(),
         Some(_) => "the request failed".to_owned(),
         None => cause.to_string(),
     }

@@ -71,7 +71,7 @@ fn what_a_provider_gets_wrong_is_told() {
     let plain = provider.ask("oai-ok-plain", &[]);
     let key = provider.ask("oai-x-401", &[]);
     garbage.fails("ERR_STREAM_PARSE", &["failed: ", "the provider sent invalid JSON"]);
-    let not_a_stream = "the answer is no event stream: ";
+    let not_a_stream = "the response is not an event stream: ";
     let look = "hint: look at the address (`--base-url`) and at what answers there";
     page.fails("ERR_STREAM_PARSE", &[not_a_stream, "<html>login</html>", look]);
     plain.fails("ERR_STREAM_PARSE", &[not_a_stream, "… (`ERR_STREAM_PARSE`)", look]);
@@ -79,12 +79,12 @@ fn what_a_provider_gets_wrong_is_told() {
     let again = "trying again in 2 s";
     headers.fails(
         "ERR_API",
-        &["no proper answer from `http://127.0.0.1:", "too large", again, "hint: try again later"],
+        &["no valid response from `http://127.0.0.1:", "too large", again, "hint: try again later"],
     );
-    silent.fails("ERR_API", &["no byte for 1000 ms", again, "hint: try again later"]);
-    let ended = "the provider's stream ended before the reply did";
+    silent.fails("ERR_API", &["no data for 1000 ms", again, "hint: try again later"]);
+    let ended = "the provider's stream ended before the reply was complete";
     cut.fails("ERR_STREAM_INCOMPLETE", &[ended, again, "hint: try again later"]);
-    reset.fails("ERR_STREAM_INCOMPLETE", &["the connection broke before the reply was complete; ", again]);
+    reset.fails("ERR_STREAM_INCOMPLETE", &["the connection was lost before the reply was complete; ", again]);
 }
 
 #[test]

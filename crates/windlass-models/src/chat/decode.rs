@@ -426,7 +426,12 @@ impl Decoder for ChatDecoder {
                 return Err(failure::unknown_reason(&reason));
             }
             Some(stop) => stop,
-            None => return Err(ModelError::new(FailureClass::Truncated, "the reply ended without a reason")),
+            None => {
+                return Err(ModelError::new(
+                    FailureClass::Truncated,
+                    "the reply ended without a finish reason",
+                ));
+            }
         };
         let usage =
             self.usage.take().map(|usage| usage.totals(self.dialect.counts_reasoning)).unwrap_or_default();
@@ -435,7 +440,7 @@ impl Decoder for ChatDecoder {
 }
 
 fn unfinished_call() -> ModelError {
-    ModelError::new(FailureClass::Truncated, "the reply ended with a tool call that was not finished")
+    ModelError::new(FailureClass::Truncated, "the reply ended with an incomplete tool call")
 }
 
 /// Merges streamed reasoning details. A text or summary fragment extends the last entry of its type and index, and

@@ -9,8 +9,8 @@ use crate::provider::preset::{AZURE_API_VERSION, Preset};
 use crate::settings::{Mapping, Thinking};
 use crate::table::{self, Level, ReasoningSpec};
 
-const NO_LEVEL: Mapping = Mapping::Refused("the model has no such level");
-const NO_BUDGET: Mapping = Mapping::Refused("the endpoint takes a level, no budget");
+const NO_LEVEL: Mapping = Mapping::Refused("the model does not support this level");
+const NO_BUDGET: Mapping = Mapping::Refused("the endpoint supports a reasoning level, not a token budget");
 const ALWAYS_ON: Mapping = Mapping::Refused("the model cannot turn reasoning off");
 
 /// The reasoning fields for a model. `api_version` is that of an Azure deployment.
@@ -42,7 +42,7 @@ pub(super) fn reasoning(
             Thinking::Level(_) | Thinking::Budget(_) => NO_LEVEL,
         },
         Some("huggingface" | "hyperbolic" | "doubleword") => {
-            Mapping::Refused("the provider documents no such setting")
+            Mapping::Refused("the provider does not document this setting")
         }
         Some(_) | None => copied(thinking),
     }
@@ -71,7 +71,7 @@ fn copied(thinking: Thinking) -> Mapping {
 fn azure(api_version: Option<&str>, model: &str, thinking: Thinking) -> Mapping {
     // The field was added after this version.
     if api_version.is_some_and(|version| version <= AZURE_API_VERSION) {
-        return Mapping::Refused("the API version is too old for it");
+        return Mapping::Refused("the API version is too old for this setting");
     }
     match thinking {
         Thinking::Level(Level::Max) if openai::reasons(model) != Some(false) => NO_LEVEL,

@@ -69,7 +69,7 @@ impl Converse {
         let config = &endpoint.config;
         if let Auth::Header(name) = &config.auth {
             let message =
-                format!("Bedrock takes its key in no header of its own, as `auth` has it: `{name}`");
+                format!("Bedrock does not support a key in a custom header; remove `{name}` from `auth`");
             return Err(ModelError::new(FailureClass::Config, message));
         }
         let variable = |name: &str| (endpoint.lookup)(name);
@@ -236,7 +236,7 @@ where
             Ok(None) => None,
             Ok(Some(Ok(frame))) => Some((Ok(frame), Some((frames, Begun::Yes)))),
             Ok(Some(Err(ProviderError::Http(error)))) if matches!(begun, Begun::Yes) => {
-                tracing::debug!(cause = %root_cause(error.as_ref()), "the connection broke in a reply");
+                tracing::debug!(cause = %root_cause(error.as_ref()), "the connection was lost during a reply");
                 Some((Err(link(LinkError::Cut)), None))
             }
             Ok(Some(Err(error))) => Some((Err(error), None)),

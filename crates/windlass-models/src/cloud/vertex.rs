@@ -42,7 +42,7 @@ impl Route {
             WireKind::OpenaiChat | WireKind::OpenaiResponses | WireKind::Converse => None,
         };
         let address = address.map(|address| address.parse()).transpose().map_err(|error| {
-            let message = format!("model `{model}` makes no address on Vertex: {error}");
+            let message = format!("model `{model}` does not form a valid Vertex URL: {error}");
             ModelError::new(FailureClass::Config, message)
         })?;
         let account = match &endpoint.api_key {

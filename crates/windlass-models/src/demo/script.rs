@@ -105,8 +105,8 @@ fn absent(call: &ModelCall, files: &[String], begins: bool, written: Option<&Too
     let new = &files[0];
     if !begins || files.len() > 1 {
         return Turn::say(format!(
-            "I found no file named `{new}` in this folder, and what is attached I cannot see, so my script ends. I can \
-begin one: \"Write a plan to plan.md\"."
+            "I found no file named `{new}` in this folder, and I cannot see attachments, so my script ends. \
+I can create one: \"Write a plan to plan.md\"."
         ));
     }
     match written {
@@ -124,8 +124,8 @@ begin one: \"Write a plan to plan.md\"."
 
 fn abilities() -> String {
     format!(
-        "{INTRODUCTION} Meanwhile, name a file for me and I look for it, read it and, if you name a second one, \
-write three facts into it. For example: \"Read data.csv and write three insights to insights.md\"."
+        "{INTRODUCTION} Until then, name a file and I find and read it; name a second one and I write three \
+facts into it. For example: \"Read data.csv and write three insights to insights.md\"."
     )
 }
 

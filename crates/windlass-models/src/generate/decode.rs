@@ -95,7 +95,7 @@ impl GenerateDecoder {
         let parts = match candidate.get_mut("content").map(Value::take) {
             None | Some(Value::Null) => Value::Null,
             Some(Value::Object(mut content)) => content.get_mut("parts").map(Value::take).unwrap_or_default(),
-            Some(_) => return Err(malformed("content that is no object")),
+            Some(_) => return Err(malformed("content that is not an object")),
         };
         match parts {
             Value::Null => {}
@@ -104,7 +104,7 @@ impl GenerateDecoder {
                     self.part(part, deltas)?;
                 }
             }
-            _ => return Err(malformed("parts that are no list")),
+            _ => return Err(malformed("parts that are not a list")),
         }
         let Some(stated) = stated else { return Ok(Flow::More) };
         // More may follow a normal stop; a failure is final.
@@ -264,9 +264,9 @@ impl Decoder for GenerateDecoder {
             Value::Array(candidates) => match candidates.into_iter().next() {
                 None => Ok(Flow::More),
                 Some(Value::Object(candidate)) => self.candidate(candidate, deltas),
-                Some(_) => Err(malformed("a candidate that is no object")),
+                Some(_) => Err(malformed("a candidate that is not an object")),
             },
-            _ => Err(malformed("candidates that are no list")),
+            _ => Err(malformed("candidates that are not a list")),
         }
     }
 

@@ -48,7 +48,7 @@ pub(crate) fn contents(
         carries: |media_type| media_type != "image/gif",
         result_images: recipient.result_images,
         // A result of images only would have no `response`, which Vertex rejects.
-        picture_sentence: Some("(see the picture)"),
+        picture_sentence: Some("(see the image)"),
         tools: recipient.tools,
     };
     let mut system: Vec<String> = turn::instructions(call)?.into_iter().map(str::to_owned).collect();

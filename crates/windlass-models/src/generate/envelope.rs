@@ -12,7 +12,7 @@ use crate::settings::{self, Facts, Mapping, Thinking};
 use crate::table::{self, Level, Levels};
 
 const ALWAYS_ON: Mapping = Mapping::Refused("the model cannot turn thinking off");
-const NO_LEVEL: Mapping = Mapping::Refused("the model has no such level");
+const NO_LEVEL: Mapping = Mapping::Refused("the model does not support this level");
 
 /// Encodes the fields.
 pub(super) fn encode(
@@ -98,15 +98,19 @@ fn thinking(model: &str, wanted: Thinking) -> Mapping {
         (Thinking::Level(level), Takes::Levels { .. } | Takes::Unknown) => {
             fields(json!({"thinkingLevel": level.as_str()}))
         }
-        (Thinking::Level(_), Takes::Budget { .. }) => Mapping::Refused("the model takes a budget, no level"),
-        (_, Takes::None) => Mapping::Refused("the model does not think"),
+        (Thinking::Level(_), Takes::Budget { .. }) => {
+            Mapping::Refused("the model supports a token budget, not a reasoning level")
+        }
+        (_, Takes::None) => Mapping::Refused("the model does not support thinking"),
         (Thinking::Budget(tokens), Takes::Budget { min, max, .. }) if !(min..=max).contains(&tokens) => {
-            Mapping::Refused("the budget is not one that the model takes")
+            Mapping::Refused("the budget is outside the model's range")
         }
         (Thinking::Budget(tokens), Takes::Budget { .. } | Takes::Unknown) => {
             fields(json!({"thinkingBudget": tokens}))
         }
-        (Thinking::Budget(_), Takes::Levels { .. }) => Mapping::Refused("the model takes a level, no budget"),
+        (Thinking::Budget(_), Takes::Levels { .. }) => {
+            Mapping::Refused("the model supports a reasoning level, not a token budget")
+        }
     }
 }
 

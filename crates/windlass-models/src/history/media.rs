@@ -24,11 +24,11 @@ pub(crate) fn is_picture(blob: &BlobRef) -> bool {
 /// The bytes of a blob that the request refers to.
 pub(crate) fn bytes<'a>(call: &'a ModelCall, blob: &BlobRef) -> Result<&'a [u8], ModelError> {
     call.blobs.get(&blob.digest).map(AsRef::as_ref).ok_or_else(|| {
-        ModelError::new(FailureClass::MissingBlob, format!("blob {:?} is not there", blob.digest))
+        ModelError::new(FailureClass::MissingBlob, format!("blob {:?} is missing", blob.digest))
     })
 }
 
 /// The sentence that replaces a blob that no provider accepts.
 pub(crate) fn left_out(what: &str, blob: &BlobRef) -> String {
-    format!("({what} left out: {} cannot be shown to a model)", blob.media_type)
+    format!("({what} omitted: models cannot read {})", blob.media_type)
 }

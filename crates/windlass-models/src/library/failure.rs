@@ -41,9 +41,7 @@ pub(crate) fn typed(error: &ProviderError) -> ModelError {
         }
         ProviderError::Request(error) => plain(FailureClass::InvalidRequest, &error.to_string()),
         ProviderError::UnsupportedOption(option) => plain(FailureClass::InvalidRequest, &option.to_string()),
-        ProviderError::Url(error) => {
-            plain(FailureClass::Config, &format!("the address is not valid: {error}"))
-        }
+        ProviderError::Url(error) => plain(FailureClass::Config, &format!("the URL is not valid: {error}")),
         // The library's enum is non-exhaustive: a new variant is a failure that this build cannot classify.
         other => plain(
             if other.is_retryable() { FailureClass::Transient } else { FailureClass::InvalidRequest },

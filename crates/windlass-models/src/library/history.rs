@@ -177,7 +177,7 @@ fn tool_result(
         content.push(ToolResultContent::Text(Text::new("(no output)")));
     } else if target.kind == WireKind::Gemini && !content.iter().any(is_text) {
         // A result of images only would have no `response` on this wire, which Vertex rejects.
-        content.push(ToolResultContent::Text(Text::new("(see the picture)")));
+        content.push(ToolResultContent::Text(Text::new("(see the image)")));
     }
     Ok(RigResult {
         call: call_id(target, &result.call_id),

@@ -33,7 +33,7 @@ pub(crate) fn build(
 ) -> Result<Reply, ModelError> {
     let stop = stop::reason(kind, &response);
     if stop != StopReason::MaxTokens && response.finish_reason().is_none() {
-        return Err(ModelError::new(FailureClass::Truncated, "the reply ended without a reason"));
+        return Err(ModelError::new(FailureClass::Truncated, "the reply ended without a finish reason"));
     }
     if let StopReason::Other(word) = &stop
         && !response.accepts_unknown_finish_reasons()
@@ -52,7 +52,7 @@ pub(crate) fn build(
                 Some(()) => {
                     return Err(ModelError::new(
                         FailureClass::Truncated,
-                        "the reply ended with a tool call that was not finished",
+                        "the reply ended with an incomplete tool call",
                     ));
                 }
             }

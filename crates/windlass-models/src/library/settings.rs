@@ -162,7 +162,7 @@ fn output_schema(
             let parsed = rig_core::schemars::Schema::try_from(wanted.clone()).map_err(|error| {
                 ModelError::new(
                     FailureClass::InvalidRequest,
-                    format!("the output schema is not one: {error}"),
+                    format!("the output schema is not valid: {error}"),
                 )
             })?;
             request.output_schema = Some(parsed);

@@ -108,10 +108,10 @@ fn claude(spec: Option<ModelSpec>, wanted: Thinking, max_tokens: Option<u64>) ->
             Some(spec) if !spec.reasoning.can_disable => ALWAYS_ON,
             spec => Mapping::Fields(json!({"thinking": {"type": off(spec)}})),
         },
-        Thinking::Level(Level::Minimal) => Mapping::Refused("Claude has no level `minimal`"),
+        Thinking::Level(Level::Minimal) => Mapping::Refused("Claude does not support the level `minimal`"),
         Thinking::Level(level) => match spec {
             Some(spec) if !spec.reasoning.levels.contains(level) => {
-                Mapping::Refused("the model has no such level")
+                Mapping::Refused("the model does not support this level")
             }
             Some(spec) if !spec.adaptive_thinking => {
                 Mapping::Fields(json!({"output_config": {"effort": level.as_str()}}))
@@ -120,11 +120,11 @@ fn claude(spec: Option<ModelSpec>, wanted: Thinking, max_tokens: Option<u64>) ->
                 "output_config": {"effort": level.as_str()}})),
         },
         Thinking::Budget(_) if spec.is_some_and(|spec| spec.reasoning.budget.is_none()) => {
-            Mapping::Refused("the model takes a level, no budget")
+            Mapping::Refused("the model supports a reasoning level, not a token budget")
         }
-        Thinking::Budget(..1_024) => Mapping::Refused("a budget has at least 1024 tokens"),
+        Thinking::Budget(..1_024) => Mapping::Refused("the budget must be at least 1024 tokens"),
         Thinking::Budget(tokens) if max_tokens.is_some_and(|cap| u64::from(tokens) >= cap) => {
-            Mapping::Refused("a budget lies below the output cap")
+            Mapping::Refused("the budget must be below the output cap")
         }
         Thinking::Budget(tokens) => {
             Mapping::Fields(json!({"thinking": {"type": "enabled", "budget_tokens": tokens}}))

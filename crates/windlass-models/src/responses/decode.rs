@@ -338,7 +338,7 @@ impl ResponsesDecoder {
             return Err(malformed("a tool call without a name"));
         }
         if !is_stated && !draft.is_whole() {
-            let text = "the reply ended with a tool call that was not finished";
+            let text = "the reply ended with an incomplete tool call";
             return Err(ModelError::new(FailureClass::Truncated, text));
         }
         let asked = draft.asked();

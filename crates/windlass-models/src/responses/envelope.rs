@@ -81,7 +81,9 @@ fn reasoning(preset: &Preset, model: &str, thinking: Thinking) -> Mapping {
         Some("openai") => openai::reasoning(model, thinking, openai::responses_can_disable, effort),
         Some("xai") => openai::xai_reasoning(model, thinking, effort),
         Some("openrouter") => openai::openrouter_reasoning(model, thinking),
-        Some(_) if preset.cloud.is_none() => Mapping::Refused("the provider has no such wire of its own"),
+        Some(_) if preset.cloud.is_none() => {
+            Mapping::Refused("the provider does not document this setting for the Responses API")
+        }
         // The fields that most endpoints copy.
         Some(_) | None => match thinking {
             Thinking::Level(level) => Mapping::Fields(effort(level.as_str())),

@@ -162,11 +162,14 @@ async fn failures_are_typed() {
     insta::assert_snapshot!(failure("br-ok-toolong").await, @"error ContextTooLong: HTTP 400: Input is too long for requested model. [400]");
     insta::assert_snapshot!(failure("br-ok-502html").await, @"error Transient: HTTP 502: <html>bad gateway</html> [502]");
     insta::assert_snapshot!(failure("br-exception").await, @"error RateLimited: Too many tokens in flight");
-    insta::assert_snapshot!(failure("br-cut").await, @"error Truncated: the provider's stream ended before the reply did");
-    insta::assert_snapshot!(failure("br-cut@clean").await, @"error Truncated: the provider's stream ended before the reply did");
-    insta::assert_snapshot!(failure("br-cut@reset").await, @"error Truncated: the connection broke before the reply was complete");
-    insta::assert_snapshot!(failure("br-ok-stall").await, @"error Timeout: no byte for 400 ms");
-    insta::assert_snapshot!(failure("br-ok-noheaders").await, @"error Timeout: no byte for 400 ms");
+    insta::assert_snapshot!(failure("br-cut").await, @"error Truncated: the provider's stream ended before \
+                                                       the reply was complete");
+    insta::assert_snapshot!(failure("br-cut@clean").await, @"error Truncated: the provider's stream ended \
+                                                             before the reply was complete");
+    insta::assert_snapshot!(failure("br-cut@reset").await, @"error Truncated: the connection was lost before \
+                                                             the reply was complete");
+    insta::assert_snapshot!(failure("br-ok-stall").await, @"error Timeout: no data for 400 ms");
+    insta::assert_snapshot!(failure("br-ok-noheaders").await, @"error Timeout: no data for 400 ms");
 }
 
 // rows: SK-L6, SK-L7

@@ -98,7 +98,7 @@ fn a_configured_secret_does_not_follow_to_the_address_of_a_variable() {
     };
     insta::assert_snapshot!(found("openai/m", &["OPENAI_BASE_URL", "OPENAI_API_KEY"], with_key()), @"
     the configured key and headers of provider `openai` are not sent to the address in OPENAI_BASE_URL
-    configure the `base_url` that they are for, or unset OPENAI_BASE_URL
+    set `base_url` to the address they belong to, or unset OPENAI_BASE_URL
     ");
     assert!(found("azure/d", &["AZURE_ENDPOINT"], with_key()).contains("address in AZURE_ENDPOINT"));
     let header = ProviderConfig {
@@ -145,7 +145,7 @@ fn what_is_missing_is_named_with_the_way_out() {
     unknown provider `antropic`; did you mean `anthropic`?
     name a model as `provider/model`, or configure the provider with a `base_url`
     "#);
-    insta::assert_snapshot!(check("openai/", &["OPENAI_API_KEY"], &[]), @r#"model name `openai/` has nothing after the provider"#);
+    insta::assert_snapshot!(check("openai/", &["OPENAI_API_KEY"], &[]), @r#"model name `openai/` has no model after the provider"#);
 }
 
 #[cfg(not(any(feature = "bedrock", feature = "vertex")))]
@@ -154,7 +154,8 @@ fn a_cloud_that_is_not_built_in_names_its_feature() {
     for cloud in ["bedrock", "vertex"] {
         let error = check(&format!("{cloud}/m"), &["AWS_REGION", "GOOGLE_CLOUD_PROJECT"], &[]);
         let expected = format!(
-            "this build has no models of provider `{cloud}`\nbuild Windlass with its cargo feature: `--features {cloud}`"
+            "this build does not support provider `{cloud}`\nbuild Windlass with its cargo feature: \
+             `--features {cloud}`"
         );
         assert_eq!(error, expected);
     }

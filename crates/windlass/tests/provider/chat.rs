@@ -166,6 +166,6 @@ async fn done_ends_a_reply_that_gives_no_reason() {
     "#);
     insta::assert_snapshot!(transcript("oai-noreason-cut").await, @r#"
         ~ 0 call: get_weather {"city":"Pa
-        error Truncated: the reply ended with a tool call that was not finished
+        error Truncated: the reply ended with an incomplete tool call
     "#);
 }

@@ -46,8 +46,8 @@ async fn statuses_are_typed() {
 
 #[tokio::test]
 async fn a_redirect_is_told_and_not_followed() {
-    let told = "error Config: HTTP 307: the provider redirects to `http://elsewhere.invalid/login`, where the key \
-                is not sent; configure the `base_url` that is meant [307]";
+    let told = "error Config: HTTP 307: the provider redirects to `http://elsewhere.invalid/login`, and the \
+                key is not sent there; set `base_url` to the intended address [307]";
     assert_eq!(failure("anth-ok-307").await, told);
     assert_eq!(failure("oai-ok-307").await, told);
     assert_eq!(failure("gem-ok-307").await, told);
@@ -57,11 +57,11 @@ async fn a_redirect_is_told_and_not_followed() {
 async fn a_success_that_is_no_stream_is_read() {
     assert_eq!(
         failure("anth-ok-html200").await,
-        r#"error Malformed: the answer is no event stream: <html>login</html> [200]"#
+        r#"error Malformed: the response is not an event stream: <html>login</html> [200]"#
     );
     assert_eq!(
         failure("oai-x-html200").await,
-        r#"error Malformed: the answer is no event stream: <html>login</html> [200]"#
+        r#"error Malformed: the response is not an event stream: <html>login</html> [200]"#
     );
     assert_eq!(failure("anth-x-json200").await, r#"error Overloaded: in a success [200]"#);
     assert_eq!(failure("oai-x-json200").await, r#"error RateLimited: in a success [200]"#);
@@ -82,51 +82,51 @@ async fn errors_inside_a_stream_are_typed() {
 async fn a_cut_stream_is_no_end() {
     assert_eq!(
         failure("anth-cut").await,
-        r#"error Truncated: the provider's stream ended before the reply did"#
+        r#"error Truncated: the provider's stream ended before the reply was complete"#
     );
     assert_eq!(
         failure("anth-cut@clean").await,
-        r#"error Truncated: the provider's stream ended before the reply did"#
+        r#"error Truncated: the provider's stream ended before the reply was complete"#
     );
     assert_eq!(
         failure("anth-cut@reset").await,
-        r#"error Truncated: the connection broke before the reply was complete"#
+        r#"error Truncated: the connection was lost before the reply was complete"#
     );
     assert_eq!(
         failure("anth-cut-afterdelta").await,
-        r#"error Truncated: the provider's stream ended before the reply did"#
+        r#"error Truncated: the provider's stream ended before the reply was complete"#
     );
     assert_eq!(
         failure("anth-cut-nostop").await,
-        r#"error Truncated: the provider's stream ended before the reply did"#
+        r#"error Truncated: the provider's stream ended before the reply was complete"#
     );
     assert_eq!(
         failure("oai-cut").await,
-        r#"error Truncated: the provider's stream ended before the reply did"#
+        r#"error Truncated: the provider's stream ended before the reply was complete"#
     );
     assert_eq!(
         failure("oai-cut@clean").await,
-        r#"error Truncated: the provider's stream ended before the reply did"#
+        r#"error Truncated: the provider's stream ended before the reply was complete"#
     );
     assert_eq!(
         failure("oai-cut@reset").await,
-        r#"error Truncated: the connection broke before the reply was complete"#
+        r#"error Truncated: the connection was lost before the reply was complete"#
     );
     assert_eq!(
         failure("resp-cut").await,
-        r#"error Truncated: the provider's stream ended before the reply did"#
+        r#"error Truncated: the provider's stream ended before the reply was complete"#
     );
     assert_eq!(
         failure("resp-cut@reset").await,
-        r#"error Truncated: the connection broke before the reply was complete"#
+        r#"error Truncated: the connection was lost before the reply was complete"#
     );
     assert_eq!(
         failure("gem-cut").await,
-        r#"error Truncated: the provider's stream ended before the reply did"#
+        r#"error Truncated: the provider's stream ended before the reply was complete"#
     );
     assert_eq!(
         failure("gem-cut@reset").await,
-        r#"error Truncated: the connection broke before the reply was complete"#
+        r#"error Truncated: the connection was lost before the reply was complete"#
     );
 }
 
@@ -134,8 +134,8 @@ async fn a_cut_stream_is_no_end() {
 #[tokio::test]
 async fn silence_times_out() {
     assert_eq!(ProviderConfig::default().stall_timeout, Duration::from_secs(120));
-    assert_eq!(failure("anth-ok-noheaders").await, r#"error Timeout: no byte for 400 ms"#);
-    assert_eq!(failure("anth-ok-stall").await, r#"error Timeout: no byte for 400 ms"#);
+    assert_eq!(failure("anth-ok-noheaders").await, r#"error Timeout: no data for 400 ms"#);
+    assert_eq!(failure("anth-ok-stall").await, r#"error Timeout: no data for 400 ms"#);
 }
 
 // rows: SK-L9
@@ -148,17 +148,17 @@ async fn what_came_before_a_failure_is_known() {
     insta::assert_snapshot!(transcript("anth-cut@reset").await, @r#"
         ~ 0 reasoning: Let me think.
         ~ 1 text: I will
-        error Truncated: the connection broke before the reply was complete
+        error Truncated: the connection was lost before the reply was complete
     "#);
     insta::assert_snapshot!(transcript("anth-ok-stall").await, @r#"
         ~ 0 reasoning: Let me think.
-        error Timeout: no byte for 400 ms
+        error Timeout: no data for 400 ms
     "#);
     insta::assert_snapshot!(transcript("oai-cut").await, @r#"
         ~ 0 reasoning: Hmm ok.
         ~ 1 text: Calling tools.
         ~ 2 call: get_weather {"ci
-        error Truncated: the provider's stream ended before the reply did
+        error Truncated: the provider's stream ended before the reply was complete
     "#);
 }
 

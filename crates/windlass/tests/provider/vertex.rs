@@ -122,7 +122,10 @@ fn a_project_is_needed_and_the_list_is_the_clouds_own() {
     let astray = move |name: &str| astray(name).filter(|_| name.starts_with("GOOGLE_CLOUD"));
     let astray = ProviderCatalog::builder().variables(astray).provider("vertex", config()).build().unwrap();
     let Err(error) = astray.resolve(&name) else { panic!("the token would go astray") };
-    assert_eq!(error.message, "GOOGLE_CLOUD_LOCATION=`a.test/` is no location, as `europe-west1` is");
+    assert_eq!(
+        error.message,
+        "GOOGLE_CLOUD_LOCATION=`a.test/` is not a valid location; use a name such as `europe-west1`"
+    );
 
     let catalog = ProviderCatalog::builder().variables(place).provider("vertex", config()).build().unwrap();
     let info = |name: &str| catalog.resolve(&ModelName::from(name)).unwrap().info().clone();

@@ -44,8 +44,7 @@ const ORACLE: Oracle = Oracle {
     // A call that cannot be answered makes the reply incomplete, while the library omits the call. An empty reason
     // counts as none: `[DONE]` alone does not prove that the arguments are complete.
     explained: |ours| {
-        failed_with(ours, "a tool call without a name")
-            || failed_with(ours, "a tool call that was not finished")
+        failed_with(ours, "a tool call without a name") || failed_with(ours, "an incomplete tool call")
     },
     // After the reason, only the usage and the end of the stream are missing.
     end: |frame| frame.contains("[DONE]") || frame.contains("\"finish_reason\":\""),

@@ -197,10 +197,10 @@ fn a_strict_endpoint_names_what_it_does_not_take() {
     let high = || ModelSettings { reasoning: Reasoning::Effort(Effort::High), ..ModelSettings::default() };
     assert_eq!(
         refused("perplexity", "sonar", high()),
-        "model `p/m` does not take the setting `reasoning`: the model has no such level"
+        "model `p/m` does not support the setting `reasoning`: the model does not support this level"
     );
     assert_eq!(
         refused("openai-chat", "gpt-5.2", ModelSettings { temperature: Some(0.5), ..high() }),
-        "model `p/m` does not take the setting `temperature`: the model reasons in this call"
+        "model `p/m` does not support the setting `temperature`: it cannot be combined with reasoning"
     );
 }

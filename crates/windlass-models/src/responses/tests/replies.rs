@@ -26,8 +26,7 @@ const ORACLE: Oracle = Oracle {
     // A call that cannot be answered, or that is incomplete, makes the reply incomplete. The library omits the former
     // and dispatches the latter.
     explained: |ours| {
-        failed_with(ours, "a tool call without a name")
-            || failed_with(ours, "a tool call that was not finished")
+        failed_with(ours, "a tool call without a name") || failed_with(ours, "an incomplete tool call")
     },
     end: |frame| frame.contains("response.completed") || frame.contains("response.incomplete"),
 };
