@@ -189,7 +189,7 @@ impl Tool for FunctionTool {
     async fn preview(&self, context: CallContext, arguments: Value) -> Result<String, String> {
         match &self.preview {
             Some(preview) => preview(context, arguments).await,
-            None => Err(format!("the tool `{}` cannot tell what it would do", self.spec.name)),
+            None => Err(format!("the tool `{}` has no preview", self.spec.name)),
         }
     }
 
@@ -251,7 +251,7 @@ impl<T: Serialize> IntoToolOutcome for Json<T> {
     fn into_tool_outcome(self) -> ToolOutcome {
         match serde_json::to_string(&self.0) {
             Ok(json) => ToolOutcome::text(json),
-            Err(problem) => ToolOutcome::error(format!("the answer is not JSON: {problem}")),
+            Err(problem) => ToolOutcome::error(format!("cannot serialize the result as JSON: {problem}")),
         }
     }
 }

@@ -97,7 +97,7 @@ impl IntoToolOutcome for Typed {
         match serde_json::to_string(&self) {
             Ok(text) if self.success => ToolOutcome::text(text),
             Ok(text) => ToolOutcome::error(text),
-            Err(problem) => ToolOutcome::error(format!("the answer is not JSON: {problem}")),
+            Err(problem) => ToolOutcome::error(format!("cannot serialize the result as JSON: {problem}")),
         }
     }
 }

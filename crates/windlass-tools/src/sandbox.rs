@@ -74,8 +74,8 @@ impl Sandbox {
         let missing = support.missing();
         if self.isolation == Isolation::Required && !missing.is_empty() {
             return Err(format!(
-                "this kernel cannot hold commands: {missing}; run on Linux 6.2 or newer, or say \
-                 `sandbox = \"preferred\"` in `[tools.bash]` to run them with what there is"
+                "this kernel cannot sandbox commands: {missing}; use Linux 6.2 or newer, or set `sandbox = \
+                 \"preferred\"` in `[tools.bash]` to run commands with the features that are available"
             ));
         }
         Ok(())
@@ -113,8 +113,8 @@ impl Openings {
             let open = open.canonicalize().unwrap_or_else(|_| open.to_owned());
             if let Some(hidden) = self.hidden.iter().find(|hidden| hidden.starts_with(&open)) {
                 return Err(format!(
-                    "`{}` lies in `{}`, which commands see; keep the store elsewhere with `--store`, or work in \
-                     another folder",
+                    "`{}` is inside `{}`, which commands can access; move the store with `--store`, or work \
+                     in another folder",
                     hidden.display(),
                     open.display()
                 ));
@@ -131,8 +131,7 @@ impl Openings {
         }
         let support = support();
         self.sandbox.check(support)?;
-        let handle =
-            folder.handle().map_err(|error| format!("the working folder cannot be opened: {error}"))?;
+        let handle = folder.handle().map_err(|error| format!("cannot open the working folder: {error}"))?;
         let handle = File::from(handle);
         still_leads_to(folder.canonical(), &handle)?;
         let around: Vec<&Path> =

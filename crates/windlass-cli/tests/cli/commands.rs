@@ -68,7 +68,7 @@ fn a_store_that_commands_would_see_is_refused() {
     configured(&user, &format!("enabled = true\nread = ['{root}']"));
     model.run(&user, &["run", "--yes", "look"]).exits(0);
     let told = results(&user);
-    assert!(told.contains("which commands see; keep the store elsewhere"), "{told}");
+    assert!(told.contains("which commands can access; move the store"), "{told}");
 }
 
 /// A command of an earlier run may have created the link.

@@ -74,12 +74,15 @@ fn a_configured_service_is_called_and_its_secret_is_found_nowhere() {
 fn what_cannot_be_reached_is_told_before_anything_starts() {
     let user = User::new();
     for (text, expected) in [
-        ("[api.a]\nbase_url = 'http://10.0.0.1/'\n", "the service `a`: `base_url`: `10.0.0.1` is not called"),
+        (
+            "[api.a]\nbase_url = 'http://10.0.0.1/'\n",
+            "the service `a`: `base_url`: `10.0.0.1` is not allowed",
+        ),
         (
             "[api.a]\nbase_url = 'https://a.example'\nopenapi = 'none.yaml'\n",
             "config/windlass/none.yaml`: No such file",
         ),
-        ("[web.search]\nprovider = 'searxng'\nbase_url = 'http://127.0.0.1:8080'\n", "cannot be used"),
+        ("[web.search]\nprovider = 'searxng'\nbase_url = 'http://127.0.0.1:8080'\n", "is invalid"),
         ("[web.search]\nprovider = 'brave'\n", "`web.search.api_key` is missing"),
     ] {
         user.configure(text);

@@ -42,6 +42,6 @@ test("a call of a tool server names the server", () => {
 test("a call that writes a file names the file", () => {
   const previewed = (preview) => summary({ ...ask("i", "r", 1), preview });
   assert.equal(previewed("--- /dev/null\n+++ b/notes.md (12 bytes)\n@@ -0,0 +1 @@\n+a\n"), "Allow Write to create notes.md?");
-  assert.equal(previewed("--- a/a b.md (3 bytes, blake3 00)\n+++ b/a b.md (4 bytes, leads to /x)\nno change\n"), "Allow Write to change a b.md?");
+  assert.equal(previewed("--- a/a b.md (3 bytes, blake3 00)\n+++ b/a b.md (4 bytes, resolves to /x)\nno change\n"), "Allow Write to change a b.md?");
   assert.equal(previewed("It deletes everything."), "Allow Write to run?");
 });

@@ -47,14 +47,14 @@ pub(super) fn show(response: Response, left_out: &[String], mask: &Mask) -> Tool
         }
     }
     if !left_out.is_empty() {
-        text.push_str(&format!("[not sent, because they are not yours to set: {}]\n", left_out.join(", ")));
+        text.push_str(&format!("[headers not sent, because they are reserved: {}]\n", left_out.join(", ")));
     }
     let is_cut = body.end != End::Whole;
     let end = match &body.end {
         End::Whole => String::new(),
-        End::Cut => format!("\n[cut after {} bytes: there is more]", body.bytes.len()),
+        End::Cut => format!("\n[truncated after {} bytes]", body.bytes.len()),
         End::Broken(why) => {
-            format!("\n[the answer broke off after {} bytes: {}]", body.bytes.len(), mask.text(why))
+            format!("\n[incomplete after {} bytes: {}]", body.bytes.len(), mask.text(why))
         }
     };
     let (shown, image) = match image_type(&body.bytes) {
@@ -79,7 +79,7 @@ fn of_bytes(bytes: &[u8], headers: &HeaderMap, is_cut: bool, mask: &Mask) -> Str
     let has_zero = bytes.iter().take(8000).any(|byte| *byte == 0);
     let Decoded { text, is_lossy } = decode(bytes, kind);
     if !is_text(&media_type) && (has_zero || is_lossy) {
-        return format!("[{} bytes that are no text, not shown]", bytes.len());
+        return format!("[{} bytes of binary data, not shown]", bytes.len());
     }
     let text = match is_cut {
         // A character split by the cut would hide the text before it from the mask.
@@ -87,5 +87,5 @@ fn of_bytes(bytes: &[u8], headers: &HeaderMap, is_cut: bool, mask: &Mask) -> Str
             .into_owned(),
         false => mask.text(&text),
     };
-    if is_lossy && !is_cut { format!("{text}\n[bytes that are no text are shown as \u{fffd}]") } else { text }
+    if is_lossy && !is_cut { format!("{text}\n[invalid bytes are shown as \u{fffd}]") } else { text }
 }

@@ -67,7 +67,8 @@ pub(super) async fn sign(
             (vec![(AUTHORIZATION, value)], vec![user, pass, pair])
         }
         Auth::Custom { id } => {
-            let resolver = resolver.ok_or_else(|| format!("nobody resolves the scheme `{id}` here"))?;
+            let resolver =
+                resolver.ok_or_else(|| format!("no resolver is configured for the scheme `{id}`"))?;
             let (mut headers, mut known) = (Vec::new(), Vec::new());
             for (name, value) in resolver.resolve(id, call).await? {
                 headers.push((named(&name)?, value.expose().to_owned()));
@@ -80,7 +81,7 @@ pub(super) async fn sign(
     let mut signed = Signed { headers: HeaderMap::new(), mask: Mask::new(&known) };
     for (name, value) in headers {
         let value = HeaderValue::from_str(&value).map_err(|_| {
-            format!("the credentials of `{}` have characters that no header can hold", call.service)
+            format!("the credentials of `{}` contain characters that headers do not allow", call.service)
         })?;
         signed.headers.insert(name, value);
     }
@@ -88,7 +89,7 @@ pub(super) async fn sign(
 }
 
 fn named(name: &str) -> Result<HeaderName, String> {
-    HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{name}` is no name of a header"))
+    HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{name}` is not a valid header name"))
 }
 
 /// Parts of a value that a response may echo: the value after its scheme, and each of its parameters.

@@ -83,7 +83,9 @@ impl ApiCall {
         match sent {
             Ok(response) if changes && leaves_open(&response) => {
                 let status = response.status;
-                Err(format!("`{service}` answered {status}: whether it did what was asked is not known"))
+                Err(format!(
+                    "`{service}` returned status {status}: it is unknown whether the request took effect"
+                ))
             }
             Ok(response) => Ok(answer::show(response, &left_out, &mask)),
             Err(error) => {
@@ -105,12 +107,12 @@ impl ApiCall {
         };
         let service = self
             .find(&service)
-            .ok_or_else(|| format!("there is no service `{service}`, only {}", names()))?;
+            .ok_or_else(|| format!("unknown service `{service}`; available: {}", names()))?;
         let known = METHODS.into_iter().find(|known| known.as_str() == method);
         let method = known.filter(|known| service.methods.contains(known)).ok_or_else(|| {
             let methods: Vec<&str> = service.methods.iter().map(Method::as_str).collect();
             format!(
-                "`{}` is not called with `{method}`, only with {}",
+                "`{}` does not allow the method `{method}`; allowed: {}",
                 service.definition.name,
                 methods.join(", ")
             )
@@ -120,11 +122,11 @@ impl ApiCall {
         // The gate judged the arguments as written, so only the canonical form is sent.
         let form = path.form();
         if form != asked {
-            return Err(format!("write the path as `{form}`: rules judge it as it stands"));
+            return Err(format!("write the path as `{form}`: policy rules match it exactly as written"));
         }
         if !service.allows_path(&path.path) {
             let allowed = service.definition.allowed_paths.join(" or ");
-            return Err(format!("the path `{}` is not allowed; it has to match {allowed}", path.path));
+            return Err(format!("the path `{}` is not allowed; it must match {allowed}", path.path));
         }
         let url = address(service, &path)?;
         let mut said = sanitised(&headers, &service.own)?;
@@ -217,7 +219,7 @@ impl ApiCall {
         if let Some(observer) = &self.api.observer
             && catch_unwind(AssertUnwindSafe(|| tell(&**observer))).is_err()
         {
-            tracing::warn!("the observer of API calls crashed");
+            tracing::warn!("the observer of API calls panicked");
         }
     }
 }
@@ -239,7 +241,7 @@ fn address(service: &Ready, path: &Path) -> Result<Url, String> {
     url.set_path(&whole);
     url.set_query(path.query.as_deref());
     if url.path() != whole || url.query() != path.query.as_deref() || url.origin() != service.base.origin() {
-        return Err(format!("the path `{}` cannot be sent as it is written", path.path));
+        return Err(format!("the path `{}` cannot be sent as written", path.path));
     }
     Ok(url)
 }
@@ -268,13 +270,13 @@ fn encode(
 ) -> Result<Option<Bytes>, String> {
     let Some(body) = body else { return Ok(None) };
     if method.is_safe() {
-        return Err(format!("`{method}` takes no body"));
+        return Err(format!("`{method}` requests cannot have a body"));
     }
     let bytes = match (encoding, body) {
         (BodyEncoding::Raw, Value::String(text)) => text.clone().into_bytes(),
         (BodyEncoding::Raw, _) => {
             return Err(
-                "ERR_API_RAW_BODY_NOT_STRING: with `bodyEncoding` `raw` the body is a text".to_owned()
+                "ERR_API_RAW_BODY_NOT_STRING: `body` must be a string if `bodyEncoding` is `raw`".to_owned()
             );
         }
         (BodyEncoding::Json, body) => body.to_string().into_bytes(),
@@ -282,7 +284,7 @@ fn encode(
     let most = service.definition.max_body_bytes;
     if bytes.len() > most {
         return Err(format!(
-            "the body has {} bytes; at most {most} are sent to `{}`",
+            "the body has {} bytes; `{}` accepts at most {most}",
             bytes.len(),
             service.definition.name
         ));

@@ -65,13 +65,13 @@ pub(super) struct Said {
 /// Validates the headers that a model requests. `own` are those that the service's definition sets.
 pub(super) fn sanitised(asked: &Map<String, Value>, own: &[HeaderName]) -> Result<Said, String> {
     if asked.len() > MAX_HEADERS {
-        return Err(format!("{} headers are too many; at most {MAX_HEADERS} are sent", asked.len()));
+        return Err(format!("{} headers are too many; the limit is {MAX_HEADERS}", asked.len()));
     }
     let mut said = Said::default();
     for (name, value) in asked {
         let shown: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
         let known = HeaderName::from_bytes(name.trim().as_bytes());
-        let Ok(known) = known else { return Err(format!("`{shown}` is no name of a header")) };
+        let Ok(known) = known else { return Err(format!("`{shown}` is not a valid header name")) };
         if is_reserved(known.as_str())
             || own.iter().any(|own| one_name(own.as_str()) == one_name(known.as_str()))
         {
@@ -82,17 +82,19 @@ pub(super) fn sanitised(asked: &Map<String, Value>, own: &[HeaderName]) -> Resul
         // gateway.
         let one = one_name(known.as_str());
         if one != *name {
-            return Err(format!("write the header as `{one}`: rules judge it as it stands"));
+            return Err(format!("write the header as `{one}`: policy rules match it exactly as written"));
         }
-        let value = value.as_str().ok_or_else(|| format!("the header `{shown}` is no text"))?;
+        let value =
+            value.as_str().ok_or_else(|| format!("the value of the header `{shown}` must be a string"))?;
         if value.len() > MAX_VALUE_BYTES {
             return Err(format!(
-                "the header `{shown}` has {} bytes; at most {MAX_VALUE_BYTES} are sent",
+                "the header `{shown}` has {} bytes; the limit is {MAX_VALUE_BYTES}",
                 value.len()
             ));
         }
-        let value = HeaderValue::from_str(value)
-            .map_err(|_| format!("the header `{shown}` has characters that no header can hold"))?;
+        let value = HeaderValue::from_str(value).map_err(|_| {
+            format!("the header `{shown}` contains characters that are not allowed in a header")
+        })?;
         said.headers.insert(known, value);
     }
     Ok(said)
@@ -183,7 +185,7 @@ mod tests {
             ("X_Dry-Run", "x-dry-run"),
         ] {
             let refused = sanitised(json!({ name: "x" }).as_object().unwrap(), &[]).unwrap_err();
-            let said = format!("write the header as `{one}`: rules judge it as it stands");
+            let said = format!("write the header as `{one}`: policy rules match it exactly as written");
             assert_eq!(refused, said, "{name}");
         }
     }

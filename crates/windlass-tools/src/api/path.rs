@@ -34,28 +34,28 @@ pub(super) fn normal(text: &str) -> Result<Path, String> {
         Err(format!("the path `{shown}` {why}"))
     };
     if text.len() > MAX_BYTES {
-        return refuse(&format!("has {} bytes; at most {MAX_BYTES} are sent", text.len()));
+        return refuse(&format!("has {} bytes; the limit is {MAX_BYTES}", text.len()));
     }
     if text.contains('#') {
-        return refuse("has a fragment (`#…`), which is never sent; leave it out, or write `%23`");
+        return refuse("has a fragment (`#…`), which is never sent; remove it, or write `%23`");
     }
     let (path, query) = match text.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (text, None),
     };
     if !path.starts_with('/') {
-        return refuse("does not begin with `/`: it is the part behind the service's base address");
+        return refuse("must begin with `/`: it is relative to the service's base URL");
     }
     if text.chars().any(|c| c.is_control()) || path.contains('\\') {
-        return refuse("has a control character or a backslash in it");
+        return refuse("contains a control character or a backslash");
     }
     let Some(decoded) = decoded(path) else {
         return refuse(
-            "has a `%` that is not followed by two hexadecimal digits, or bytes that are no UTF-8",
+            "has a `%` that is not followed by two hexadecimal digits, or bytes that are not UTF-8",
         );
     };
     let Some(normal) = encoded(path) else {
-        return refuse("encodes a separator, a control character or a `%` that encodes again");
+        return refuse("percent-encodes a separator, a control character or another percent-encoding");
     };
     let segments: Vec<&str> = decoded.split('/').skip(1).collect();
     let last = segments.len() - 1;

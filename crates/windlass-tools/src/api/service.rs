@@ -153,7 +153,7 @@ pub enum ApiError {
         why: String,
     },
     /// There are too many services: this many.
-    #[error("{0} services are too many; at most {MAX_SERVICES} are offered")]
+    #[error("{0} services are too many; the limit is {MAX_SERVICES}")]
     TooMany(usize),
 }
 
@@ -181,18 +181,18 @@ impl Ready {
         let name = &definition.name;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if name.is_empty() || name.len() > 64 || !name.bytes().all(is_plain) {
-            return Err("a name has 1 to 64 of A-Z, a-z, 0-9, `_`, `-` and `.`".to_owned());
+            return Err("a name must have 1 to 64 characters from A-Z, a-z, 0-9, `_`, `-` and `.`".to_owned());
         }
         let base = base_url(&definition.base_url, outbound)?;
         if base.scheme() == "http" && definition.auth != Auth::None && !outbound.reach().is_inside(&base) {
             return Err(
-                "`base_url` would send credentials in clear; use https, or name its host in the setting \
-                        `internal_hosts`"
+                "`base_url` would send credentials unencrypted; use https, or add its host to the setting \
+                 `internal_hosts`"
                     .to_owned(),
             );
         }
         if definition.max_body_bytes > MOST_BYTES || definition.max_response_bytes > MOST_BYTES {
-            return Err(format!("bodies of more than {MOST_BYTES} bytes are neither sent nor read"));
+            return Err(format!("`max_body_bytes` and `max_response_bytes` must not exceed {MOST_BYTES}"));
         }
         if definition.timeout_ms == 0 || definition.timeout_ms > MOST_TIMEOUT_MS {
             let said = definition.timeout_ms;
@@ -231,13 +231,15 @@ impl fmt::Debug for Ready {
 
 fn base_url(text: &str, outbound: &Outbound) -> Result<Url, String> {
     // Not displayed: the URL may contain a password or a key, and an unparsable one may contain anything.
-    let url = Url::parse(text).map_err(|error| format!("`base_url` is no address: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("`base_url` is not a valid URL: {error}"))?;
     let judged = outbound.reach().judge(&url, url.port());
     if judged != Err(Refusal::Credentials) && (url.query().is_some() || url.fragment().is_some()) {
-        return Err("`base_url` has a query or a fragment".to_owned());
+        return Err("`base_url` must not have a query or a fragment".to_owned());
     }
     match judged {
-        Err(Refusal::Credentials) => Err("`base_url` has a user or a password in it; use `auth`".to_owned()),
+        Err(Refusal::Credentials) => {
+            Err("`base_url` contains a user name or password; use `auth`".to_owned())
+        }
         judged => judged.map(|()| url).map_err(|refusal| format!("`base_url`: {refusal}")),
     }
 }
@@ -248,33 +250,34 @@ const PATTERN_MAX_BYTES: usize = 1024 * 1024;
 fn pattern(text: &str) -> Result<Regex, String> {
     let Some(rest) = text.strip_prefix('^') else {
         return Err(format!(
-            "the allowed path `{text}` would fit in the middle of another path; begin it with `^`"
+            "the allowed path `{text}` would match in the middle of another path; begin it with `^`"
         ));
     };
     let build = |text: &str| RegexBuilder::new(text).size_limit(PATTERN_MAX_BYTES).build();
     // In `^/a|/b`, the anchor belongs to the first alternative only. The text must compile alone first: an unbalanced
     // parenthesis would close the group.
     let built = build(text).and_then(|_| build(&format!("^(?:{rest})")));
-    built.map_err(|error| format!("the allowed path `{text}` is no pattern: {error}"))
+    built.map_err(|error| format!("the allowed path `{text}` is not a valid regular expression: {error}"))
 }
 
 fn method(text: &str) -> Result<Method, String> {
     let known = METHODS.into_iter().find(|method| method.as_str().eq_ignore_ascii_case(text));
     known.ok_or_else(|| {
-        format!("`{text}` is no method; those that are: GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE")
+        format!("`{text}` is not a supported method; use GET, HEAD, OPTIONS, POST, PUT, PATCH or DELETE")
     })
 }
 
 fn header_name(name: &str) -> Result<HeaderName, String> {
-    HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{name}` is no name of a header"))
+    HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{name}` is not a valid header name"))
 }
 
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
     let known = header_name(name)?;
     if is_reserved(known.as_str()) {
-        return Err(format!("the header `{name}` is not set here; a secret belongs into `auth`"));
+        return Err(format!("the header `{name}` cannot be set here; put secrets into `auth`"));
     }
-    let value = HeaderValue::from_str(value).map_err(|_| format!("the header `{name}` has a bad value"))?;
+    let value =
+        HeaderValue::from_str(value).map_err(|_| format!("the header `{name}` has an invalid value"))?;
     Ok((known, value))
 }
 
@@ -289,7 +292,7 @@ mod tests {
         assert_eq!(found, [true, true, false, false]);
         assert!(pattern(r"^/widgets(/\d+)?$").unwrap().is_match("/widgets/7"));
         let refused = pattern("^/a)|(?:/admin").unwrap_err();
-        assert!(refused.contains("is no pattern"), "{refused}");
+        assert!(refused.contains("is not a valid regular expression"), "{refused}");
         assert!(pattern("/a").unwrap_err().contains("begin it with `^`"));
     }
 }

@@ -14,16 +14,16 @@ use windlass_schema::schema_for;
 
 #[derive(Deserialize, JsonSchema)]
 struct AskArguments {
-    /// A short name of this point, such as `send-invoice`.
+    /// A short id of this decision, such as `send-invoice`.
     #[serde(default)]
     checkpoint: Option<String>,
     /// What you want to do, and why.
     #[serde(default)]
     summary: Option<String>,
-    /// Values that the person approves or changes.
+    /// Parameters that the person can approve or change.
     #[serde(default)]
     params: Option<Map<String, Value>>,
-    /// Choices, if any.
+    /// Options to choose from, if any.
     #[serde(default)]
     options: Vec<String>,
     #[serde(default)]
@@ -54,9 +54,10 @@ pub fn request_human_approval(expires_in_ms: Option<u64>) -> RequestHumanApprova
     RequestHumanApproval { spec, expires_in_ms }
 }
 
-const DESCRIPTION: &str = "Asks a person to confirm the parameters of an action, or to choose what comes next. Needs \
-`checkpoint` and `summary`. The result says whether it was approved, with changed parameters (`overrides`), the choice \
-(`selected`) or their own words (`free_input`). Not for what tools ask by themselves.";
+const DESCRIPTION: &str = "Ask a person to confirm the parameters of an action, or to choose the next step. \
+Requires `checkpoint` and `summary`. Returns whether the person approved, with changed parameters \
+(`overrides`), the selected option (`selected`) or a free-text reply (`free_input`). Not for calls of tools \
+that ask for approval themselves.";
 
 #[async_trait]
 impl Tool for RequestHumanApproval {

@@ -117,30 +117,31 @@ fn runs_with_network(shell: &Shell) -> bool {
     shell.settings.sandbox.network
 }
 
-const BASH: &str = "Runs a command with the shell, in the working folder. It has no terminal and no input; its output \
-and errors come back together, and it ends with all that it has started. Files outside the working folder and the \
-network may be out of reach. Long work goes to the background: then read it with BashOutput and end it with KillBash.";
+const BASH: &str = "Run a shell command in the working folder. It has no terminal and no stdin; stdout and \
+stderr are returned together. All processes that it starts end with it. Files outside the working folder and \
+the network may be unavailable. Run long commands in the background: read their output with BashOutput, stop \
+them with KillBash.";
 
 const OUTPUT: &str =
-    "Reads what a command in the background has said, from a position on, and whether it still runs.";
+    "Read the output of a background command from a position on, and whether the command is still running.";
 
-const KILL: &str = "Ends a command in the background, with all that it has started.";
+const KILL: &str = "Stop a background command and all processes that it started.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct BashArguments {
-    /// The command, as it would be typed.
+    /// The shell command to run.
     #[schemars(length(min = 1, max = 100_000))]
     command: String,
-    /// What it does, in a few words, for the person who is asked.
+    /// What the command does, in a few words, for the person who approves it.
     #[serde(default)]
     #[schemars(length(max = 200))]
     #[expect(dead_code, reason = "people read it with the call")]
     description: Option<String>,
-    /// How long it may take, in seconds; what the settings allow at most.
+    /// Time limit in seconds (default: the configured maximum).
     #[serde(default)]
     timeout_s: Option<u32>,
-    /// Whether it goes on beside the conversation.
+    /// Run the command in the background and return at once.
     #[serde(default)]
     run_in_background: bool,
 }
@@ -148,9 +149,9 @@ struct BashArguments {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OutputArguments {
-    /// The command, as Bash named it.
+    /// The id that Bash returned for the command.
     id: String,
-    /// The position to read from: what the last reading ended with; 0 is the beginning.
+    /// The position to read from: where the previous read ended (default: 0, the beginning).
     #[serde(default)]
     from: u64,
 }
@@ -158,7 +159,7 @@ struct OutputArguments {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct KillArguments {
-    /// The command, as Bash named it.
+    /// The id that Bash returned for the command.
     id: String,
 }
 
@@ -195,7 +196,7 @@ impl Background for Shell {
 impl Shell {
     async fn run(&self, context: CallContext, arguments: BashArguments) -> Result<ToolOutput, String> {
         let BashArguments { command, timeout_s, run_in_background, .. } = arguments;
-        let folder = context.folder.clone().ok_or("there is no working folder in this thread")?;
+        let folder = context.folder.clone().ok_or("this thread has no working folder")?;
         let at_most = match run_in_background {
             true => self.settings.background_timeout_ms,
             false => self.settings.timeout_ms,
@@ -223,7 +224,8 @@ impl Shell {
                 }
             });
             return Ok(ToolOutput::text(format!(
-                "Runs in the background as `{id}`, for {} s at most. It ends with this process; BashOutput reads it",
+                "Running in the background as `{id}`, for at most {} s. It stops when this process exits; \
+                 read its output with BashOutput",
                 seconds(timeout_ms)
             )));
         }
@@ -255,7 +257,7 @@ impl Shell {
                         context.progress.report(text);
                         told_ms = now;
                     } else if now.saturating_sub(told_ms) >= QUIET_MS {
-                        context.progress.report(format!("[nothing said for {} s]\n", seconds(QUIET_MS)));
+                        context.progress.report(format!("[no output for {} s]\n", seconds(QUIET_MS)));
                         told_ms = now;
                     }
                     told = next;
@@ -278,8 +280,8 @@ fn order(
         move |error: std::io::Error| format!("{what}: {error}")
     };
     let text = |text: &str| CString::new(text).map_err(|_| "the command contains a NUL character".to_owned());
-    let scratch = Scratch::create().map_err(failed("a scratch folder cannot be made"))?;
-    let own = scratch.opened().map_err(failed("the scratch folder cannot be opened"))?;
+    let scratch = Scratch::create().map_err(failed("cannot create a scratch folder"))?;
+    let own = scratch.opened().map_err(failed("cannot open the scratch folder"))?;
     let mut confinement = openings.confine(folder, own)?;
     // The shell stays the first process of the namespace. The kernel delivers only the signals that the first process
     // handles, so the shell traps SIGTERM and waits for the others.
@@ -290,7 +292,7 @@ fn order(
     let variables = environment(settings, scratch.path(), folder.path());
     let variables: Result<Vec<CString>, String> =
         variables.iter().map(|(name, value)| text(&format!("{name}={value}"))).collect();
-    let handle = folder.handle().map_err(failed("the working folder cannot be opened"))?;
+    let handle = folder.handle().map_err(failed("cannot open the working folder"))?;
     let path = folder.canonical();
     let has_mounts = confinement.holds() && support().mounts;
     let places = std::mem::take(&mut confinement.places);
@@ -304,7 +306,7 @@ fn order(
         folder: handle,
         path: CString::new(path.as_os_str().as_bytes()).map_err(|error| error.to_string())?,
         places,
-        input: File::open("/dev/null").map_err(failed("`/dev/null` cannot be opened"))?.into(),
+        input: File::open("/dev/null").map_err(failed("cannot open `/dev/null`"))?.into(),
         output,
         limits: Limits { file_bytes, memory_bytes: settings.memory_bytes, files: 4_096 },
         confinement,
@@ -348,13 +350,16 @@ fn told(job: &Job, ended: &Ended, timeout_ms: u64) -> ToolOutput {
         Ended::Code(0) if said.is_empty() => return ToolOutput::text(SILENT),
         Ended::Code(0) => return ToolOutput::text(said),
         Ended::Code(code) => format!("exit code {code}"),
-        Ended::Signal(signal) => format!("ended by signal {signal}"),
+        Ended::Signal(signal) => format!("killed by signal {signal}"),
         Ended::Stopped(Stop::Late) => {
-            format!("stopped: it took longer than {} s; run it in the background", seconds(timeout_ms))
+            format!(
+                "stopped: it exceeded the time limit of {} s; run it in the background",
+                seconds(timeout_ms)
+            )
         }
         Ended::Stopped(Stop::Unwanted) => "stopped".into(),
-        Ended::Stopped(Stop::Processes) => "stopped: it had more processes than a command may have".into(),
-        Ended::Stopped(Stop::Room) => "stopped: its files hold more than there is room for".into(),
+        Ended::Stopped(Stop::Processes) => "stopped: it exceeded the process limit".into(),
+        Ended::Stopped(Stop::Room) => "stopped: its files exceeded the space limit".into(),
     };
     let apart = if said.is_empty() { "" } else { "\n\n" };
     ToolOutput::error(format!("{said}{apart}({how})"))
@@ -378,5 +383,5 @@ fn shown(job: &Job) -> String {
     let (first, next) = heard.from(0, SHOWN_BYTES / 4);
     let newest = total - (SHOWN_BYTES as u64 - next);
     let (last, _) = heard.from(newest, SHOWN_BYTES);
-    format!("{first}\n[… {} bytes left out …]\n{last}", newest - next)
+    format!("{first}\n[… {} bytes omitted …]\n{last}", newest - next)
 }

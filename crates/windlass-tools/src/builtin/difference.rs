@@ -57,7 +57,7 @@ pub(super) fn unified(path: &FolderPath, found: Option<&Found>, new: &str) -> St
         None => "/dev/null".to_owned(),
     };
     let leads = match path.leads_to() {
-        Some(file) => format!(", leads to {}", file.display()),
+        Some(file) => format!(", resolves to {}", file.display()),
         None => String::new(),
     };
     let head = format!("--- {old}\n+++ b/{path} ({} bytes{leads})\n", new.len());
@@ -66,7 +66,7 @@ pub(super) fn unified(path: &FolderPath, found: Option<&Found>, new: &str) -> St
         Some(Found { text: Some(old), .. }) if old == new => return format!("{head}no change\n"),
         Some(Found { text: Some(old), .. }) => old,
         Some(Found { text: None, .. }) => {
-            return format!("{head}all of it is replaced; it is no text, or too long to be compared\n");
+            return format!("{head}the whole file is replaced; it is not text, or too long to compare\n");
         }
     };
     head + &lines(old, new)

@@ -15,11 +15,11 @@ use super::{Answer, Refusal, change, difference, foresee};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct EditArguments {
-    /// Relative to the working folder, or absolute inside it.
+    /// The file: a path relative to the working folder, or an absolute path inside it.
     file_path: String,
-    /// Without Read's line numbers.
+    /// The text to replace, without Read's line numbers.
     old_string: String,
-    /// What to put in its place; must differ.
+    /// The replacement; must differ from `old_string`.
     new_string: String,
     #[serde(default)]
     replace_all: bool,
@@ -42,8 +42,8 @@ pub fn edit() -> FunctionTool {
     .effect_class(EffectClass::Once)
 }
 
-const DESCRIPTION: &str = "Replaces a text in a file. `old_string` must match exactly, white space included, and occur \
-exactly once; add lines around it to make it unique, or set `replace_all`.";
+const DESCRIPTION: &str = "Replace text in a file. `old_string` must match exactly, including white space, \
+and occur exactly once: add surrounding lines to make it unique, or set `replace_all`.";
 
 /// Largest file; an edit holds it twice in memory.
 const MAX_SIZE_BYTES: u64 = 50 * 1024 * 1024;
@@ -83,7 +83,7 @@ fn edited(folder: &WorkingFolder, arguments: &EditArguments) -> Result<Edited, R
         .read_to_end(&mut bytes)
         .map_err(|error| Refusal::io("read", &path, error))?;
     if bytes.len() as u64 > MAX_SIZE_BYTES {
-        return Err(Refusal(format!("`{path}` is larger than {MAX_SIZE_BYTES} bytes, too large to edit")));
+        return Err(Refusal(format!("`{path}` is too large to edit; the limit is {MAX_SIZE_BYTES} bytes")));
     }
     let old = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -92,7 +92,11 @@ fn edited(folder: &WorkingFolder, arguments: &EditArguments) -> Result<Edited, R
     let (from, to) = line_ends_like(&old, &arguments.old_string, &arguments.new_string);
     let matches: Vec<usize> = old.match_indices(&from).map(|(at, _)| at).collect();
     match matches.len() {
-        0 => return Err(Refusal(format!("`old_string` does not occur in `{path}`"))),
+        0 => {
+            return Err(Refusal(format!(
+                "`old_string` does not occur in `{path}`; read the file and copy the text exactly"
+            )));
+        }
         count if count > 1 && !arguments.replace_all => {
             let lines = lines_at(&old, &matches);
             return Err(Refusal(format!(

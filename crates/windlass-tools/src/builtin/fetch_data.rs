@@ -15,19 +15,19 @@ use super::{Refusal, read_only};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FetchArguments {
-    /// The result, as its summary names it.
+    /// The `ref` in the summary of the result.
     #[serde(rename = "ref")]
     reference: String,
-    /// A part of a JSON result, as a JSON pointer: `/items/3/title`.
+    /// JSON pointer to part of a JSON result: `/items/3/title`.
     #[serde(default)]
     pointer: Option<String>,
-    /// The first item of an array, or the first line of anything else; 0 is the first.
+    /// The first item of an array, or the first line of other results, counted from 0.
     #[serde(default)]
     offset: usize,
-    /// How many items or lines.
+    /// Number of items or lines to return.
     #[serde(default)]
     limit: Option<usize>,
-    /// Where in the first of them to begin, in characters: for one that is too long for an answer.
+    /// The character to start at in the first item or line, if it is too long for one answer.
     #[serde(default)]
     from: usize,
 }
@@ -50,9 +50,9 @@ pub fn fetch_data() -> FetchData {
     }
 }
 
-const DESCRIPTION: &str = "Reads the whole of a result that was summed up, by the `ref` that its summary names: a part \
-of a JSON result by `pointer`, items of an array or lines of a text by `offset` and `limit`. Of one that is too long for \
-an answer it shows a piece, and the next by `from`.";
+const DESCRIPTION: &str = "Read a result that was replaced by a summary, by the `ref` in the summary. Select \
+part of a JSON result with `pointer`, and items of an array or lines of text with `offset` and `limit`. An \
+item or line that is too long is returned in pieces: continue with `from`.";
 
 /// Bytes of one answer. Smaller than the limit of any result, so that nothing is dropped silently.
 const SHOWN_BYTES: usize = 32 * 1024;
@@ -93,10 +93,10 @@ fn part(text: &str, asked: &FetchArguments) -> Result<String, Refusal> {
         serde_json::from_str::<Value>(text).ok().filter(|value| value.is_array() || value.is_object());
     let value = match (&asked.pointer, value) {
         (None, value) => value,
-        (Some(_), None) => return Err(Refusal::new("the result is no JSON: leave `pointer` out")),
+        (Some(_), None) => return Err(Refusal::new("the result is not JSON: omit `pointer`")),
         (Some(pointer), Some(value)) => Some(value.pointer(pointer).cloned().ok_or_else(|| {
             let pointer: String = pointer.chars().take(64).collect();
-            Refusal(format!("there is nothing at `{pointer}`; {}", shape(&value)))
+            Refusal(format!("the result has nothing at `{pointer}`; {}", shape(&value)))
         })?),
     };
     match value {
@@ -145,7 +145,10 @@ fn paged(all: &[String], asked: &FetchArguments, kind: &Kind) -> Result<String, 
     let last = asked.limit.map_or(total, |limit| first.saturating_add(limit).min(total));
     let begun = match all.get(first) {
         Some(whole) => rest_of(whole, asked.from).map_err(|count| {
-            Refusal(format!("there is no character {} in {one} {first}, which has {count}", asked.from))
+            Refusal(format!(
+                "character {} is beyond the end: {one} {first} has {count} characters",
+                asked.from
+            ))
         })?,
         None => "",
     };
@@ -155,8 +158,8 @@ fn paged(all: &[String], asked: &FetchArguments, kind: &Kind) -> Result<String, 
         let next = asked.from + piece.chars().count();
         let count = asked.from + begun.chars().count();
         return Ok(format!(
-            "{piece}\n[characters {} to {next} of {count} in {one} {first} of {total}; go on with offset={first} and \
-             from={next}]",
+            "{piece}\n[characters {} to {next} of {count} in {one} {first} of {total}; continue with \
+             offset={first} and from={next}]",
             asked.from
         ));
     }
@@ -176,7 +179,7 @@ fn paged(all: &[String], asked: &FetchArguments, kind: &Kind) -> Result<String, 
     }
     shown.push_str(kind.end);
     if next < total {
-        shown.push_str(&format!("\n[{first} to {next} of {total} {one}s; go on with offset={next}]"));
+        shown.push_str(&format!("\n[{first} to {next} of {total} {one}s; continue with offset={next}]"));
     } else if first > 0 {
         shown.push_str(&format!("\n[{first} to {next} of {total} {one}s]"));
     }

@@ -20,11 +20,11 @@ use super::{Answer, Refusal, look, read_only};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GlobArguments {
-    /// Such as `**/*.rs` or `src/{a,b}/*.md`, relative to `path`.
+    /// The pattern, relative to `path`: `**/*.rs` or `src/{a,b}/*.md`.
     pattern: String,
-    /// The directory to look in; the working folder unless told.
+    /// The directory to search (default: the working folder).
     path: Option<String>,
-    /// Also finds files that `.gitignore` names.
+    /// Also find files ignored by `.gitignore`.
     #[serde(default)]
     include_ignored: bool,
 }
@@ -39,9 +39,9 @@ pub fn glob() -> FunctionTool {
     .reads_locally()
 }
 
-const DESCRIPTION: &str = "Finds files by name: `*` and `?` within a name, `**` across directories, `[a-z]`, `{a,b}`. \
-Newest first, at most 1,000. Hidden files are found too, but nothing in `.git`, linked directories and what `.gitignore` \
-names.";
+const DESCRIPTION: &str = "Find files by name pattern: `*` and `?` match within a name, `**` across \
+directories; also `[a-z]` and `{a,b}`. Returns at most 1,000 files, newest first. Includes hidden files; \
+skips `.git`, linked directories and files ignored by `.gitignore`.";
 
 const MAX_FOUND: usize = 1000;
 const MAX_PATTERN_BYTES: usize = 4096;
@@ -97,7 +97,10 @@ fn relative_pattern<'a>(folder: &WorkingFolder, pattern: &'a str) -> Result<&'a 
         .strip_prefix(folder.path().to_str().unwrap_or("/"))
         .and_then(|rest| rest.strip_prefix('/'))
         .ok_or_else(|| {
-            Refusal("the pattern is outside the working folder; write it relative to it".to_owned())
+            Refusal(
+                "the pattern is outside the working folder; write it relative to the working folder"
+                    .to_owned(),
+            )
         })
 }
 
@@ -122,5 +125,5 @@ pub(super) fn compile(pattern: &str) -> Result<GlobSet, Refusal> {
         .literal_separator(true)
         .build()
         .and_then(|glob| GlobSet::new([glob]))
-        .map_err(|error| Refusal(format!("the pattern cannot be used: {}", error.kind())))
+        .map_err(|error| Refusal(format!("invalid pattern: {}", error.kind())))
 }

@@ -21,27 +21,27 @@ use super::{Answer, Refusal, glob, look, read_only};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GrepArguments {
-    /// In Rust's syntax.
+    /// The regular expression, in Rust's syntax.
     pattern: String,
-    /// A file or directory; the working folder unless told.
+    /// The file or directory to search (default: the working folder).
     path: Option<String>,
-    /// Such as `*.rs` or `src/**/*.rs`.
+    /// Search only files that match this glob: `*.rs` or `src/**/*.rs`.
     glob: Option<String>,
-    /// The files that match, their lines, or how many lines of each.
+    /// Return the files that match, the matching lines, or the number of matching lines per file.
     #[serde(default)]
     output_mode: OutputMode,
-    /// Lines around each match.
+    /// Number of lines to show around each match.
     #[schemars(range(max = 100))]
     context: Option<usize>,
     #[serde(default)]
     case_insensitive: bool,
-    /// Lines at most, 250 unless told.
+    /// Maximum number of lines to return (default: 250).
     #[schemars(range(min = 1, max = 10000))]
     head_limit: Option<usize>,
-    /// Lets matches span lines.
+    /// Let matches span lines.
     #[serde(default)]
     multiline: bool,
-    /// Also searches files that `.gitignore` names.
+    /// Also search files ignored by `.gitignore`.
     #[serde(default)]
     include_ignored: bool,
 }
@@ -65,8 +65,8 @@ pub fn grep() -> FunctionTool {
     .reads_locally()
 }
 
-const DESCRIPTION: &str = "Searches files for a regular expression, hidden ones too; not `.git`, binary files, links and \
-what `.gitignore` names.";
+const DESCRIPTION: &str = "Search file contents for a regular expression. Includes hidden files; skips \
+`.git`, binary files, links and files ignored by `.gitignore`.";
 
 const DEFAULT_HEAD: usize = 250;
 const MAX_HEAD: usize = 10_000;
@@ -137,7 +137,7 @@ fn compile(arguments: &GrepArguments) -> Result<RegexMatcher, Refusal> {
         } else {
             ""
         };
-        Refusal(format!("the pattern cannot be used: {error}{hint}"))
+        Refusal(format!("invalid pattern: {error}{hint}"))
     })
 }
 
@@ -230,7 +230,7 @@ impl<'a> Run<'a> {
     fn finish(self, pattern: &str) -> String {
         let Self { shown: Shown { mut text, lines }, head_limit, failed_files, .. } = self;
         if lines == 0 {
-            text.push_str(&format!("[nothing matches `{pattern}`]\n"));
+            text.push_str(&format!("[no match for `{pattern}`]\n"));
         }
         if lines > head_limit {
             let end = text.match_indices('\n').nth(head_limit - 1).map_or(text.len(), |(at, _)| at + 1);

@@ -68,9 +68,9 @@ pub fn builtin_toolsets() -> Vec<Toolset> {
         ..Toolset::default()
     };
     vec![
-        set("planning", "a list of todos, or tasks that wait for others", &["Task*", "*_todos"]),
-        set("time", "the time anywhere, and waiting", &["CurrentTime", "Sleep"]),
-        set("notebooks", "changing Jupyter notebooks", &["NotebookEdit"]),
+        set("planning", "a to-do list, or tasks with dependencies", &["Task*", "*_todos"]),
+        set("time", "current time, waiting", &["CurrentTime", "Sleep"]),
+        set("notebooks", "editing Jupyter notebooks", &["NotebookEdit"]),
         set("web", "reading web pages, searching the web", &["WebFetch", "WebSearch"]),
     ]
 }
@@ -149,7 +149,7 @@ where
     W: FnOnce(&WorkingFolder, &CancellationToken) -> Answer + Send + 'static,
 {
     let Some(folder) = context.folder else {
-        return ToolOutput::error("there is no working folder in this thread");
+        return ToolOutput::error("this thread has no working folder");
     };
     let cancel = context.cancel;
     let joined = tokio::task::spawn_blocking(move || work(&folder, &cancel)).await;

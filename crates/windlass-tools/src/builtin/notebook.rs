@@ -18,7 +18,7 @@ use windlass_schema::FunctionTool;
 use self::text::{Cells, Splice, Style};
 use super::{Refusal, change, difference, foresee};
 
-/// What is done to a cell.
+/// The edit of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Mode {
@@ -51,19 +51,19 @@ impl CellType {
 struct EditArguments {
     /// The notebook, an `.ipynb` file: relative to the working folder, or an absolute path inside it.
     notebook_path: String,
-    /// The cell by its id. With `insert` the new cell comes after it.
+    /// The id of the cell. With `insert`, the new cell is placed after it.
     #[serde(default)]
     cell_id: Option<String>,
-    /// The cell by its place instead; the first is 0. With `insert`, where the new cell will stand.
+    /// The position of the cell instead, counted from 0. With `insert`, the position of the new cell.
     #[serde(default)]
     cell_number: Option<usize>,
     /// The new source of the cell.
     #[serde(default)]
     new_source: Option<String>,
-    /// What kind of cell; needed to insert one, and to turn one into another.
+    /// The cell type. Required to insert a cell or to change its type.
     #[serde(default)]
     cell_type: Option<CellType>,
-    /// What to do.
+    /// The edit to make.
     #[serde(default)]
     edit_mode: Mode,
 }
@@ -91,9 +91,9 @@ pub fn notebook_edit() -> FunctionTool {
     .effect_class(EffectClass::Once)
 }
 
-const DESCRIPTION: &str = "Changes one cell of a Jupyter notebook (`.ipynb`): `replace` its source (the default), \
-`insert` a new cell, or `delete` one. Name the cell by `cell_id` or `cell_number`. The outputs of a code cell whose \
-source changes are cleared. Nothing is run.";
+const DESCRIPTION: &str = "Edit one cell of a Jupyter notebook (`.ipynb`): `replace` its source (default), \
+`insert` a new cell, or `delete` a cell. Select the cell with `cell_id` or `cell_number`. Changing the \
+source of a code cell clears its outputs. Does not run code.";
 
 /// Largest notebook; an edit holds it twice in memory.
 const MAX_SIZE_BYTES: u64 = 50 * 1024 * 1024;
@@ -108,7 +108,7 @@ struct Edited {
 fn edited(folder: &WorkingFolder, arguments: &EditArguments, effect: &EffectId) -> Result<Edited, Refusal> {
     let path = folder.resolve(&arguments.notebook_path)?;
     if path.as_path().extension().is_none_or(|extension| extension != "ipynb") {
-        return Err(Refusal(format!("`{path}` is no `.ipynb` file; use Edit for other files")));
+        return Err(Refusal(format!("`{path}` is not an `.ipynb` file; use Edit for other files")));
     }
     folder.refuse_protected(&path)?;
     let old = read(folder, &path)?;
@@ -121,7 +121,7 @@ fn edited(folder: &WorkingFolder, arguments: &EditArguments, effect: &EffectId) 
     };
     let new = text::apply(&old, splices);
     // Detects an invalid result before it is written.
-    Cells::read(&new).map_err(|why| Refusal(format!("the change would leave a notebook that {why}")))?;
+    Cells::read(&new).map_err(|why| Refusal(format!("the edit would produce a file that {why}")))?;
     Ok(Edited { path, new, done })
 }
 
@@ -132,9 +132,9 @@ fn read(folder: &WorkingFolder, path: &FolderPath) -> Result<String, Refusal> {
         .read_to_end(&mut bytes)
         .map_err(|error| Refusal::io("read", path, error))?;
     if bytes.len() as u64 > MAX_SIZE_BYTES {
-        return Err(Refusal(format!("`{path}` is larger than {MAX_SIZE_BYTES} bytes, too large to edit")));
+        return Err(Refusal(format!("`{path}` is too large to edit; the limit is {MAX_SIZE_BYTES} bytes")));
     }
-    String::from_utf8(bytes).map_err(|_| Refusal(format!("`{path}` is not UTF-8, and so no notebook")))
+    String::from_utf8(bytes).map_err(|_| Refusal(format!("`{path}` is not a notebook: it is not UTF-8")))
 }
 
 /// The index of the named cell.
@@ -143,15 +143,17 @@ fn place(cells: &Cells<'_>, arguments: &EditArguments) -> Result<usize, Refusal>
     match (&arguments.cell_id, arguments.cell_number) {
         (Some(id), None) => {
             cells.cells.iter().position(|cell| cell.id.as_deref() == Some(id.as_str())).ok_or_else(|| {
-                Refusal(format!("no cell has the id `{id}`; name one of the {count} by `cell_number`"))
+                Refusal(format!(
+                    "no cell has the id `{id}`; select one of the {count} cells with `cell_number`"
+                ))
             })
         }
         (None, Some(number)) if number < count => Ok(number),
         (None, Some(number)) => {
-            Err(Refusal(format!("there is no cell {number}; the notebook has {count}, counted from 0")))
+            Err(Refusal(format!("cell {number} does not exist; number of cells: {count}, counted from 0")))
         }
         (Some(_), Some(_)) | (None, None) => {
-            Err(Refusal::new("name the cell either by `cell_id` or by `cell_number`"))
+            Err(Refusal::new("select the cell with either `cell_id` or `cell_number`"))
         }
     }
 }
@@ -164,7 +166,7 @@ fn replaced(
     let at = place(cells, arguments)?;
     let cell = &cells.cells[at];
     let Some(source) = &arguments.new_source else {
-        return Err(Refusal::new("`new_source` is missing; `delete` takes a cell out"));
+        return Err(Refusal::new("`new_source` is missing; to remove a cell, set `edit_mode` to `delete`"));
     };
     let done = format!("cell {at} replaced");
     let kind: &str = match arguments.cell_type {
@@ -184,7 +186,7 @@ fn replaced(
     }
     // A different cell type has other members, so the cell is rewritten with its remaining members.
     let mut whole: Value = serde_json::from_str(cell.raw).map_err(|error| Refusal(error.to_string()))?;
-    let Some(members) = whole.as_object_mut() else { return Err(Refusal::new("the cell is no object")) };
+    let Some(members) = whole.as_object_mut() else { return Err(Refusal::new("the cell is not an object")) };
     members.insert("cell_type".into(), kind.into());
     members.insert("source".into(), style.source(source, cell.source.starts_with('"')));
     members.shift_remove("outputs");
@@ -207,15 +209,15 @@ fn inserted(
         (Some(_), None) => place(cells, arguments)? + 1,
         (None, Some(number)) if number <= count => number,
         (None, Some(number)) => {
-            return Err(Refusal(format!("a cell cannot stand at {number}; the notebook has {count}")));
+            return Err(Refusal(format!("a cell cannot be inserted at {number}; number of cells: {count}")));
         }
         (None, None) => {
-            return Err(Refusal::new("say where: `cell_id` of the cell before, or `cell_number`"));
+            return Err(Refusal::new("set the position: `cell_id` of the preceding cell, or `cell_number`"));
         }
-        (Some(_), Some(_)) => return Err(Refusal::new("give either `cell_id` or `cell_number`")),
+        (Some(_), Some(_)) => return Err(Refusal::new("set either `cell_id` or `cell_number`")),
     };
     let (Some(kind), Some(source)) = (arguments.cell_type, &arguments.new_source) else {
-        return Err(Refusal::new("a new cell needs `cell_type` and `new_source`"));
+        return Err(Refusal::new("a new cell requires `cell_type` and `new_source`"));
     };
     let mut members = serde_json::Map::new();
     members.insert("cell_type".into(), kind.word().into());
@@ -231,7 +233,7 @@ fn inserted(
     }
     members.insert("source".into(), style.source(source, false));
     let splice = style.insert(cells, at, &Value::Object(members));
-    Ok((vec![splice], format!("{} cell inserted as {at}", kind.word())))
+    Ok((vec![splice], format!("{} cell inserted at {at}", kind.word())))
 }
 
 /// An unused cell id, derived from the call, so that the approved and the written notebook are identical.

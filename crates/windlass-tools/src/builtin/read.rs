@@ -20,12 +20,12 @@ use crate::reader::{Format, Reader, Request};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReadArguments {
-    /// Relative to the working folder, or absolute inside it.
+    /// The file: a path relative to the working folder, or an absolute path inside it.
     file_path: String,
-    /// The first line, counted from 1; of a PDF, the first page.
+    /// The first line, counted from 1; for a PDF, the first page.
     #[schemars(range(min = 1))]
     offset: Option<u64>,
-    /// How many lines, 2,000 unless told; of a PDF, pages, 20 unless told.
+    /// Number of lines (default: 2,000); for a PDF, number of pages (default: 20).
     #[schemars(range(min = 1))]
     limit: Option<u64>,
 }
@@ -41,9 +41,10 @@ pub fn read(reader: Reader) -> FunctionTool {
     .reads_locally()
 }
 
-const DESCRIPTION: &str = "Reads a file. Text comes with line numbers as in `cat -n`, lines cut after 2,000 characters; \
-use offset and limit for what is left, and always over 50 MB. A PDF or Word document comes as text, a PNG, JPEG, GIF or WebP up to 5 MB as \
-a picture. Not for directories: use Glob.";
+const DESCRIPTION: &str = "Read a file. Text is returned with line numbers as in `cat -n`; lines are cut \
+after 2,000 characters. Use `offset` and `limit` for the rest of a long file, and always over 50 MB. PDF and \
+Word documents are returned as text; PNG, JPEG, GIF and WebP files up to 5 MB as images. Not for \
+directories: use Glob.";
 
 const DEFAULT_LINES: u64 = 2000;
 const MAX_LINE_CHARS: usize = 2000;
@@ -83,9 +84,7 @@ fn show(
     }
     if let Some(format) = Format::of(&start) {
         let bytes = read_at_most(file, MAX_WHOLE_BYTES).map_err(failed)?.ok_or_else(|| {
-            Refusal(format!(
-                "the {format} `{path}` has {size_bytes} bytes; at most {MAX_WHOLE_BYTES} are read"
-            ))
+            Refusal(format!("the {format} `{path}` has {size_bytes} bytes; the limit is {MAX_WHOLE_BYTES}"))
         })?;
         let first = arguments.offset.unwrap_or(1).max(1);
         let request = Request { first, count: arguments.limit, ..Request::whole(format) };
@@ -96,12 +95,14 @@ fn show(
     }
     if start.contains(&0) {
         return Err(Refusal(format!(
-            "`{path}` is a binary file of {size_bytes} bytes; only text, PDF, Word and pictures are read"
+            "`{path}` is a binary file of {size_bytes} bytes; only text, PDF and Word documents and images \
+             can be read"
         )));
     }
     if size_bytes > MAX_WHOLE_BYTES && arguments.offset.is_none() && arguments.limit.is_none() {
         return Err(Refusal(format!(
-            "`{path}` has {size_bytes} bytes; a file over {MAX_WHOLE_BYTES} bytes is read with `offset` and `limit`, or searched with Grep"
+            "`{path}` has {size_bytes} bytes; over {MAX_WHOLE_BYTES} bytes, set `offset` and `limit`, or \
+             search with Grep"
         )));
     }
     let window = Window {
@@ -117,7 +118,7 @@ fn show_image(file: File, size_bytes: u64, path: &FolderPath, media_type: &str) 
     let bytes = read_at_most(file, MAX_IMAGE_BYTES).map_err(|error| Refusal::io("read", path, error))?;
     let Some(bytes) = bytes else {
         return Err(Refusal(format!(
-            "the picture `{path}` has {size_bytes} bytes; at most {MAX_IMAGE_BYTES} are shown"
+            "the image `{path}` has {size_bytes} bytes; the limit is {MAX_IMAGE_BYTES}"
         )));
     };
     let image = OutputPart::Image { media_type: media_type.to_owned(), bytes: Bytes::from(bytes) };
@@ -227,7 +228,7 @@ impl Shown {
             self.text.push_str(&format!("[{cut} lines cut after {MAX_LINE_CHARS} characters]\n"));
         }
         if self.is_lossy {
-            self.text.push_str("[not valid UTF-8: the bad bytes are shown as \u{fffd}]\n");
+            self.text.push_str("[not valid UTF-8: invalid bytes are shown as \u{fffd}]\n");
         }
     }
 }

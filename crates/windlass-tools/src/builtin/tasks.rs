@@ -13,7 +13,7 @@ use windlass_schema::FunctionTool;
 
 use super::{Refusal, read_only};
 
-/// How far a task is.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Status {
@@ -55,14 +55,14 @@ struct Tasks {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateArguments {
-    /// What is to be done, in a line.
+    /// What to do, in one line.
     #[schemars(length(min = 1, max = 200))]
     subject: String,
-    /// What has to be known to do it.
+    /// The details that are needed to do it.
     #[serde(default)]
     #[schemars(length(max = 1_000))]
     description: String,
-    /// Ids of tasks that have to be completed first.
+    /// Ids of the tasks that must be completed first.
     #[serde(default)]
     blocked_by: Vec<u32>,
 }
@@ -77,7 +77,7 @@ struct GetArguments {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListArguments {
-    /// Only tasks that are so far.
+    /// Return only tasks with this status.
     #[serde(default)]
     status: Option<Status>,
 }
@@ -87,18 +87,18 @@ struct ListArguments {
 struct UpdateArguments {
     /// The task's id.
     id: u32,
-    /// How far it is now; `deleted` takes it out of the list.
+    /// The new status; `deleted` removes the task from the list.
     #[serde(default)]
     status: Option<NewStatus>,
-    /// Another subject.
+    /// The new subject.
     #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
     subject: Option<String>,
-    /// Another description.
+    /// The new description.
     #[serde(default)]
     #[schemars(length(max = 1_000))]
     description: Option<String>,
-    /// The tasks that have to be completed first, in place of those before.
+    /// Ids of the tasks that must be completed first; replaces the previous ids.
     #[serde(default)]
     blocked_by: Option<Vec<u32>>,
 }
@@ -136,26 +136,25 @@ pub fn task_tools() -> [FunctionTool; 4] {
     ]
 }
 
-const CREATE: &str =
-    "Adds a task to the list of this conversation. Say in `blocked_by` which tasks come first.";
-const GET: &str = "Reads one task with its description, as JSON.";
-const LIST: &str =
-    "Lists the tasks of this conversation, each on a line: id, status, subject, what it waits for.";
-const UPDATE: &str = "Changes a task: how far it is, what it says, what it waits for. Set it `in_progress` when you \
-begin, `completed` only when it is done. A task that waits for others cannot begin before they are completed.";
+const CREATE: &str = "Add a task to this conversation's task list. List the tasks that must be completed \
+                      first in `blocked_by`.";
+const GET: &str = "Read one task with its description, as JSON.";
+const LIST: &str = "List the tasks of this conversation, one per line: id, status, subject, blocking tasks.";
+const UPDATE: &str = "Update a task's status, texts or dependencies. Set it to `in_progress` when you start, \
+to `completed` only when it is done. A blocked task cannot start before the tasks that block it are \
+completed.";
 
 impl Tasks {
     fn of(context: &CallContext) -> Result<Self, Refusal> {
         let Some(kept) = &context.kept else { return Ok(Self::default()) };
-        serde_json::from_str(kept)
-            .map_err(|error| Refusal(format!("the list of tasks cannot be read: {error}")))
+        serde_json::from_str(kept).map_err(|error| Refusal(format!("cannot read the task list: {error}")))
     }
 
     fn find(&self, id: u32) -> Result<&Task, Refusal> {
         self.tasks.iter().find(|task| task.id == id).ok_or_else(|| {
             let ids: Vec<String> = self.tasks.iter().map(|task| task.id.to_string()).collect();
-            let ids = if ids.is_empty() { "there is none".to_owned() } else { ids.join(", ") };
-            Refusal(format!("there is no task {id}; the tasks: {ids}"))
+            let ids = if ids.is_empty() { "none".to_owned() } else { ids.join(", ") };
+            Refusal(format!("task {id} does not exist; existing tasks: {ids}"))
         })
     }
 
@@ -200,8 +199,8 @@ fn changed(context: &CallContext, change: impl FnOnce(&mut Tasks) -> Result<Stri
         if kept.len() > MAX_BYTES && kept.len() > context.kept.as_ref().map_or(0, String::len) {
             let size = kept.len();
             return Err(Refusal(format!(
-                "the list would take {size} bytes, and {MAX_BYTES} is the most; delete tasks that are completed, or \
-                 say less in each; nothing was changed"
+                "nothing was changed: the task list would have {size} bytes, and the limit is {MAX_BYTES}; \
+                 delete completed tasks, or shorten the texts"
             )));
         }
         Ok(ToolOutput::text(text).keeping(kept))
@@ -212,7 +211,7 @@ fn changed(context: &CallContext, change: impl FnOnce(&mut Tasks) -> Result<Stri
 fn create(tasks: &mut Tasks, arguments: CreateArguments) -> Result<String, Refusal> {
     let CreateArguments { subject, description, blocked_by } = arguments;
     if tasks.tasks.len() >= MAX_TASKS {
-        return Err(Refusal(format!("the list holds {MAX_TASKS} tasks; delete those that are completed")));
+        return Err(Refusal(format!("the task list is full ({MAX_TASKS} tasks); delete completed tasks")));
     }
     for id in &blocked_by {
         tasks.find(*id)?;
@@ -237,12 +236,15 @@ fn list(tasks: &Tasks, status: Option<Status>) -> String {
     let lines: Vec<String> = wanted
         .map(|task| {
             let before = tasks.open_before(task);
-            let waits =
-                if before.is_empty() { String::new() } else { format!(" (waits for {})", before.join(", ")) };
+            let waits = if before.is_empty() {
+                String::new()
+            } else {
+                format!(" (blocked by {})", before.join(", "))
+            };
             format!("{} {}: {}{waits}", task.id, word(task.status), task.subject)
         })
         .collect();
-    if lines.is_empty() { "There are no such tasks".into() } else { lines.join("\n") }
+    if lines.is_empty() { "No tasks found".into() } else { lines.join("\n") }
 }
 
 fn update(tasks: &mut Tasks, arguments: UpdateArguments) -> Result<String, Refusal> {
@@ -254,7 +256,7 @@ fn update(tasks: &mut Tasks, arguments: UpdateArguments) -> Result<String, Refus
     if status == Some(NewStatus::Deleted) {
         tasks.tasks.retain(|task| task.id != id);
         tasks.tasks.iter_mut().for_each(|task| task.blocked_by.retain(|before| *before != id));
-        return Ok(format!("Task {id} is deleted"));
+        return Ok(format!("Deleted task {id}"));
     }
     // Cannot fail: the task was found above.
     let Some(task) = tasks.tasks.iter_mut().find(|task| task.id == id) else { return Ok(String::new()) };
@@ -269,13 +271,13 @@ fn update(tasks: &mut Tasks, arguments: UpdateArguments) -> Result<String, Refus
     };
     let task = task.clone();
     if tasks.is_circular(id) {
-        return Err(Refusal(format!("task {id} would wait for itself; nothing was changed")));
+        return Err(Refusal(format!("nothing was changed: task {id} would block itself")));
     }
     let before = tasks.open_before(&task);
     if task.status != Status::Pending && !before.is_empty() {
         let before = before.join(", ");
         return Err(Refusal(format!(
-            "task {id} waits for {before}; complete that first, nothing was changed"
+            "nothing was changed: task {id} is blocked by {before}; complete that first"
         )));
     }
     Ok(format!("Task {id} is {}: {}", word(task.status), task.subject))

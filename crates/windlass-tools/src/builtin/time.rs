@@ -17,11 +17,11 @@ use super::{Answer, Refusal, read_only};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SleepArguments {
-    /// How long, in seconds; fractions are allowed.
+    /// Duration in seconds; fractions are allowed.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 31_622_400.0))]
     seconds: Option<f64>,
-    /// Until when instead, as RFC 3339 with an offset: `2027-01-31T09:00:00+01:00`.
+    /// End of the wait instead, as RFC 3339 with an offset: `2027-01-31T09:00:00+01:00`.
     #[serde(default)]
     until: Option<String>,
 }
@@ -29,7 +29,7 @@ struct SleepArguments {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TimeArguments {
-    /// A time zone, for example `Europe/Rome` or `UTC`; without one, the user's own.
+    /// The time zone, such as `Europe/Rome` or `UTC` (default: the user's time zone).
     #[serde(default)]
     timezone: Option<String>,
 }
@@ -52,19 +52,24 @@ pub fn current_time() -> FunctionTool {
     .effect_class(EffectClass::Pure)
 }
 
-const SLEEP: &str = "Waits: for `seconds`, or `until` a time; a year at most. Nothing runs meanwhile, and the wait \
-survives restarts. Calls beside it in the same step that only read go on; what comes after it waits. Use it to look \
-again later, not to be polite.";
+const SLEEP: &str = "Wait for `seconds` or `until` a time, at most one year. Nothing runs meanwhile, and the \
+wait survives restarts. Read-only calls in the same step continue; later calls wait. Use it to check \
+something again later, not to pause between calls.";
 
-const TIME: &str = "Tells the time now, with date, weekday and offset, in a time zone.";
+const TIME: &str = "Return the current time in a time zone, with date, weekday and UTC offset.";
 
 /// Longest sleep: the limit of one deferral.
 const MAX_MS: u64 = 366 * 24 * 3_600_000;
 
 fn slept(context: &CallContext, arguments: &SleepArguments) -> Result<ToolOutcome, Refusal> {
     let until = match context.resumed.as_ref().and_then(|resumed| resumed.state.as_deref()) {
-        Some(state) => state.parse().map(Timestamp).map_err(|_| Refusal::new("the wait lost its end"))?,
-        None if context.resumed.is_some() => return Err(Refusal::new("the wait lost its end")),
+        Some(state) => state
+            .parse()
+            .map(Timestamp)
+            .map_err(|_| Refusal::new("the recorded end of the wait is invalid"))?,
+        None if context.resumed.is_some() => {
+            return Err(Refusal::new("the recorded end of the wait is missing"));
+        }
         None => until(context.now, arguments)?,
     };
     let left_ms = until.since(context.now);
@@ -84,19 +89,21 @@ fn slept(context: &CallContext, arguments: &SleepArguments) -> Result<ToolOutcom
 fn until(now: Timestamp, arguments: &SleepArguments) -> Result<Timestamp, Refusal> {
     let ms = match (arguments.seconds, &arguments.until) {
         (Some(seconds), None) if seconds.is_finite() && seconds >= 0.0 => (seconds * 1_000.0).ceil() as u64,
-        (Some(seconds), None) => return Err(Refusal(format!("`seconds` is {seconds}; give 0 or more"))),
+        (Some(seconds), None) => {
+            return Err(Refusal(format!("`seconds` is {seconds}; it must be 0 or more")));
+        }
         (None, Some(until)) => {
             let until: Instant = until.parse().map_err(|error| {
-                Refusal(format!("`until` is `{}`, which is no time with an offset: {error}", short(until)))
+                Refusal(format!("`until` is `{}`, which is not a time with an offset: {error}", short(until)))
             })?;
             u64::try_from(until.as_millisecond()).unwrap_or_default().saturating_sub(now.0)
         }
         (Some(_), Some(_)) | (None, None) => {
-            return Err(Refusal::new("give either `seconds` or `until`"));
+            return Err(Refusal::new("set either `seconds` or `until`"));
         }
     };
     if ms > MAX_MS {
-        return Err(Refusal::new("that is more than a year from now; a wait is a year at most"));
+        return Err(Refusal::new("the wait would end in more than a year; the limit is one year"));
     }
     Ok(now.plus_ms(ms))
 }
@@ -120,7 +127,10 @@ fn zone(context: &CallContext, named: Option<&str>) -> Result<TimeZone, Refusal>
         return Ok(TimeZone::fixed(offset.unwrap_or(Offset::UTC)));
     };
     TimeZone::get(named).map_err(|_| {
-        Refusal(format!("`{}` is no time zone; name it as `Europe/Rome` or `UTC`", short(named)))
+        Refusal(format!(
+            "`{}` is not a known time zone; use a name such as `Europe/Rome` or `UTC`",
+            short(named)
+        ))
     })
 }
 
@@ -130,7 +140,7 @@ fn shown(at: Timestamp, zone: &TimeZone) -> Result<String, Refusal> {
 
 fn instant(at: Timestamp) -> Result<Instant, Refusal> {
     let ms = i64::try_from(at.0).ok().and_then(|ms| Instant::from_millisecond(ms).ok());
-    ms.ok_or_else(|| Refusal(format!("the clock shows {} ms, which is no time", at.0)))
+    ms.ok_or_else(|| Refusal(format!("the clock value of {} ms is out of range", at.0)))
 }
 
 /// Truncates a text that an error repeats.

@@ -11,7 +11,7 @@ use windlass_schema::FunctionTool;
 
 use super::{Answer, Refusal, read_only};
 
-/// How far an entry is.
+/// The status of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Status {
@@ -23,17 +23,17 @@ enum Status {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Todo {
-    /// What is to be done.
+    /// What to do.
     #[schemars(length(min = 1, max = 500))]
     content: String,
-    /// How far it is.
+    /// The status.
     status: Status,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WriteArguments {
-    /// The whole list, in order; it replaces the one before.
+    /// The whole list, in order; it replaces the previous one.
     #[schemars(length(max = 100))]
     todos: Vec<Todo>,
 }
@@ -67,11 +67,11 @@ pub fn read_todos() -> FunctionTool {
     .reads_locally()
 }
 
-const WRITE: &str = "Keeps your list of what is to be done in this conversation, for work of several steps. Give the \
-whole list each time; exactly one entry should be `in_progress` while you work, and an entry becomes `completed` as \
-soon as it is done.";
+const WRITE: &str = "Write your to-do list for work of several steps in this conversation. Pass the whole \
+list each time. Keep exactly one entry `in_progress` while you work, and set an entry to `completed` as soon \
+as it is done.";
 
-const READ: &str = "Reads the list that `write_todos` keeps, as JSON.";
+const READ: &str = "Read the list that `write_todos` saved, as JSON.";
 
 fn written(todos: &[Todo]) -> Answer {
     // Cannot fail: lists and texts are valid JSON.
@@ -80,9 +80,9 @@ fn written(todos: &[Todo]) -> Answer {
     let (done, doing) = (count(Status::Completed), count(Status::InProgress));
     let open = count(Status::Pending);
     let text = match todos.is_empty() {
-        true => "The list is empty now".to_owned(),
+        true => "The list is now empty".to_owned(),
         false => {
-            format!("Kept {} entries: {done} completed, {doing} in progress, {open} pending", todos.len())
+            format!("Saved {} entries: {done} completed, {doing} in progress, {open} pending", todos.len())
         }
     };
     Ok(ToolOutput::text(text).keeping(kept))

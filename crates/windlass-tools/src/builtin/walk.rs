@@ -72,11 +72,11 @@ impl Passed {
             let entries = if self.ignored == 1 { "entry" } else { "entries" };
             let ignored = self.ignored;
             text.push_str(&format!(
-                "[{ignored} {entries} of `.gitignore` skipped; `include_ignored` searches them too]\n"
+                "[{ignored} {entries} ignored by `.gitignore`; set `include_ignored` to search them]\n"
             ));
         }
         if self.is_cut {
-            text.push_str(&format!("[stopped after {MAX_ENTRIES} entries; give a narrower path]\n"));
+            text.push_str(&format!("[stopped after {MAX_ENTRIES} entries; use a narrower path]\n"));
         }
     }
 }

@@ -14,9 +14,9 @@ use super::{change, difference, foresee};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WriteArguments {
-    /// Relative to the working folder, or absolute inside it.
+    /// The file: a path relative to the working folder, or an absolute path inside it.
     file_path: String,
-    /// The whole new content.
+    /// The complete new content.
     content: String,
 }
 
@@ -45,5 +45,5 @@ pub fn write() -> FunctionTool {
     .annotations(Annotations { idempotent_hint: true, ..Annotations::default() })
 }
 
-const DESCRIPTION: &str = "Writes a file, replacing what was there, and creates missing directories. Configuration of \
-this engine, git's own files and shell start-up files are protected. Prefer Edit for a small change.";
+const DESCRIPTION: &str = "Write a file, replacing its content, and create missing directories. Windlass \
+configuration, git's own files and shell start-up files are protected. Prefer Edit for small changes.";

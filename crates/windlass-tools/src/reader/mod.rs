@@ -65,21 +65,21 @@ pub(crate) enum ReadError {
     Cancelled,
     /// The program has no reader.
     #[error(
-        "this program has no document reader: it has to call `windlass::reader::reader_main()` first in `main`, or name \
+        "this program has no document reader: call `windlass::reader::reader_main()` first in `main`, or set \
          one with `Reader::program`"
     )]
     Absent,
     /// The reader process could not be started.
-    #[error("the document reader `{}` cannot be started: {error}", path.display())]
+    #[error("cannot start the document reader `{}`: {error}", path.display())]
     Start { path: PathBuf, error: io::Error },
     /// The parser rejected the document.
     #[error("{0}")]
     Refused(String),
     /// The reader process ended early.
-    #[error("it is damaged, or needs more than {} MiB of memory ({status})", MAX_MEMORY_BYTES >> 20)]
+    #[error("it is damaged, or requires more than {} MiB of memory ({status})", MAX_MEMORY_BYTES >> 20)]
     Crashed { status: ExitStatus },
     /// The time limit was exceeded.
-    #[error("it could not be read within {} s", TIME_LIMIT.as_secs())]
+    #[error("reading it took longer than {} s", TIME_LIMIT.as_secs())]
     Slow,
 }
 
@@ -141,7 +141,7 @@ impl Program {
         let failed = |error| ReadError::Start { path: self.path.clone(), error };
         let mut child = self.spawn().map_err(failed)?;
         let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(failed(io::Error::other("it has no pipes")));
+            return Err(failed(io::Error::other("the process has no pipes")));
         };
         let head = request.encode();
         let feeding = async move {

@@ -69,15 +69,15 @@ fn load(bytes: &[u8]) -> Result<Document, String> {
 fn explain(error: &Error) -> String {
     match error {
         Error::Decryption(DecryptionError::IncorrectPassword) | Error::InvalidPassword => PASSWORD.to_owned(),
-        Error::Decryption(_) | Error::UnsupportedSecurityHandler(_) => format!(
-            "it is encrypted in a way that cannot be read ({error}); save a copy that is not encrypted"
-        ),
+        Error::Decryption(_) | Error::UnsupportedSecurityHandler(_) => {
+            format!("its encryption is not supported ({error}); save a copy without encryption")
+        }
         other => other.to_string(),
     }
 }
 
-const PASSWORD: &str = "it needs a password; save a copy that needs none, for example with `qpdf --decrypt --password=… \
-                        locked.pdf open.pdf`";
+const PASSWORD: &str = "it requires a password; save a copy without one, for example with `qpdf --decrypt \
+                        --password=… locked.pdf open.pdf`";
 
 fn page_text(document: &Document, number: u32) -> Result<String, String> {
     // A panic loses one page; a crash ends the process.

@@ -152,12 +152,12 @@ fn a_file_that_needs_no_password_is_read() {
 fn a_file_that_needs_a_password_names_the_way_out() {
     let told = read(&file(Lock::Aes256, "secret", 9, "Encrypt")).unwrap_err();
     assert!(
-        told.starts_with("it needs a password; save a copy that needs none, for example with `qpdf"),
+        told.starts_with("it requires a password; save a copy without one, for example with `qpdf"),
         "{told}"
     );
     let mut foreign = file(Lock::Rc4, "", 9, "Encrypt");
     let filter = memchr::memmem::find(&foreign, b"/Standard").unwrap();
     foreign[filter..filter + 9].copy_from_slice(b"/Uncommon");
     let told = read(&foreign).unwrap_err();
-    assert!(told.starts_with("it is encrypted in a way that cannot be read ("), "{told}");
+    assert!(told.starts_with("its encryption is not supported ("), "{told}");
 }

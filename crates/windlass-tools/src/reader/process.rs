@@ -74,7 +74,9 @@ fn parse(
         #[cfg(feature = "pdf")]
         Format::Pdf => return super::pdf::extract(bytes, request, write),
         #[cfg(not(feature = "pdf"))]
-        Format::Pdf => Err("this build does not read PDF files (feature `pdf`)".to_owned()),
+        Format::Pdf => {
+            Err("this build does not support PDF files: build it with the cargo feature `pdf`".to_owned())
+        }
         Format::Word => word::extract(bytes),
         Format::Html => match html::convert(&text(), request.base.as_deref()) {
             Some((title, text)) => {

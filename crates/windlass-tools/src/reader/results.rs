@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::tree::{attribute, has_class, parse_page, text, walk};
 
 /// The message for a page that blocks automated clients.
-pub(crate) const RIDDLE: &str = "it takes this for a program and refuses to answer for a while; wait, or have another search engine \
-configured";
+pub(crate) const RIDDLE: &str = "it blocks automated requests for a while; wait, or ask the user to \
+configure another search engine";
 
 /// A search result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub(super) fn results(page: &str) -> Result<String, String> {
 }
 
 fn parse(page: &str) -> Result<Vec<Found>, String> {
-    let root = parse_page(page).ok_or("it is no page of results")?;
+    let root = parse_page(page).ok_or("it is not a results page")?;
     let nodes = walk(&root);
     let has = |fits: &dyn Fn(&Node) -> bool| nodes.iter().any(|node| fits(node));
     let is_riddle = |node: &Node| {
@@ -55,7 +55,7 @@ fn parse(page: &str) -> Result<Vec<Found>, String> {
     }
     let says_none = |node: &Node| has_class(node, "no-results") || has_class(node, "result--no-result");
     if found.is_empty() && !has(&says_none) {
-        return Err("it is no page of results".to_owned());
+        return Err("it is not a results page".to_owned());
     }
     Ok(found)
 }

@@ -78,7 +78,7 @@ impl fmt::Display for Format {
             Self::Pdf => "PDF",
             Self::Word => "Word document",
             Self::Html | Self::BareHtml => "page",
-            Self::Results => "page of results",
+            Self::Results => "results page",
             #[cfg(feature = "testing")]
             Self::Rights => "list of rights",
         })

@@ -22,7 +22,7 @@ pub(super) fn extract(bytes: &[u8]) -> Result<String, String> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
     let part = archive
         .by_name(PART)
-        .map_err(|error| format!("it is another kind of file: it has no part `{PART}` ({error})"))?;
+        .map_err(|error| format!("it is not a Word document: it has no part `{PART}` ({error})"))?;
     let mut xml = Vec::new();
     part.take(MAX_PART_BYTES).read_to_end(&mut xml).map_err(|error| error.to_string())?;
     let mut writer = Writer::default();
@@ -46,7 +46,7 @@ pub(super) fn extract(bytes: &[u8]) -> Result<String, String> {
             Event::CData(_) | Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => {}
         }
     }
-    writer.text.push_str("\n[cut: the document has more text]\n");
+    writer.text.push_str("\n[truncated: the document has more text]\n");
     Ok(writer.text)
 }
 

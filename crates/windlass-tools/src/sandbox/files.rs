@@ -84,7 +84,7 @@ fn is_system(path: &Path) -> bool {
 
 /// Creates the Landlock ruleset: writable places and readable ones. Returns `None` if the kernel has no Landlock.
 pub(super) fn ruleset(network: bool, places: &[Opened], read: &[Opened]) -> Result<Option<OwnedFd>, String> {
-    let failed = |error: RulesetError| format!("the kernel does not take the list of files: {error}");
+    let failed = |error: RulesetError| format!("the kernel rejected the Landlock ruleset: {error}");
     // Without device files: a device node would give access to the machine's device.
     let own = AccessFs::from_all(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev);
     let looks = AccessFs::from_read(NEWEST);
@@ -124,8 +124,9 @@ fn below(
     handle: &File,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, String> {
-    let failed =
-        |error: &dyn std::fmt::Display| format!("`{}` cannot be opened to commands: {error}", path.display());
+    let failed = |error: &dyn std::fmt::Display| {
+        format!("cannot give commands access to `{}`: {error}", path.display())
+    };
     let is_dir = handle.metadata().map_err(|error| failed(&error))?.is_dir();
     // Files accept only the rights that apply to files.
     let access = if is_dir { access } else { access & AccessFs::from_file(NEWEST) };

@@ -194,13 +194,11 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, String> {
             SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, operator.clone(), *value)
         })
         .collect();
-    conditions
-        .and_then(SeccompRule::new)
-        .map_err(|error| format!("the filter of calls cannot be made: {error}"))
+    conditions.and_then(SeccompRule::new).map_err(|error| format!("cannot build the seccomp filter: {error}"))
 }
 
 fn program(rules: BTreeMap<i64, Vec<SeccompRule>>, error: libc::c_int) -> Result<BpfProgram, String> {
-    let failed = |error: seccompiler::BackendError| format!("the filter of calls cannot be made: {error}");
+    let failed = |error: seccompiler::BackendError| format!("cannot build the seccomp filter: {error}");
     let machine = TargetArch::try_from(std::env::consts::ARCH).map_err(failed)?;
     let action = SeccompAction::Errno(error as u32);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, machine).map_err(failed)?;

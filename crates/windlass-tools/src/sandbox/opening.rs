@@ -64,14 +64,14 @@ impl Opening {
             Err(Blocked::Missing) => return Ok(None),
             Err(Blocked::Link { at, to }) => {
                 return Err(format!(
-                    "{} goes through the symbolic link `{}`, which leads to `{}` and which a command may have put \
-                     there; take the link away, or name in `{key}` the place that is meant, without links",
+                    "{} goes through the symbolic link `{}`, which points to `{}` and may have been created \
+                     by a command; remove the link, or set `{key}` to the real path without links",
                     named(),
                     at.display(),
                     to.display()
                 ));
             }
-            Err(Blocked::Failed(error)) => return Err(format!("{} cannot be opened: {error}", named())),
+            Err(Blocked::Failed(error)) => return Err(format!("cannot open {}: {error}", named())),
         };
         let is_other = match first {
             Some(first) => !is_same(first, &handle).map_err(|error| error.to_string())?,
@@ -80,8 +80,8 @@ impl Opening {
         let around = places.iter().find(|place| path.starts_with(place) && path != *place);
         match around.filter(|_| is_other) {
             Some(around) => Err(format!(
-                "{} is not what it was when Windlass started, and it lies in `{}`, which commands may change; look at \
-                 what is there, then start Windlass again, or take it out of `{key}`",
+                "{} has changed since Windlass started, and it is inside `{}`, where commands can write; \
+                 inspect it and restart Windlass, or remove it from `{key}`",
                 named(),
                 around.display()
             )),
@@ -100,8 +100,8 @@ pub(super) fn still_leads_to(path: &Path, meant: &File) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "the working folder `{}` is not the one any more that was opened: it was moved, or a link or another folder \
-         stands in its place; put it back, or start Windlass again in the folder that is meant",
+        "the working folder `{}` is no longer the folder that was opened: it was moved, or replaced by a \
+         link or another folder; restore it, or restart Windlass in the intended folder",
         path.display()
     ))
 }

@@ -27,13 +27,13 @@ impl Support {
     /// What is missing to restrict a command's files and calls; empty if nothing is.
     pub fn missing(&self) -> String {
         let landlock = match self.landlock {
-            None => Some("Landlock is not on".to_owned()),
+            None => Some("Landlock is not enabled".to_owned()),
             Some(version) if version < LANDLOCK_MIN => {
-                Some(format!("its Landlock is of version {version}, and {LANDLOCK_MIN} is needed"))
+                Some(format!("it has Landlock ABI {version}, and {LANDLOCK_MIN} is required"))
             }
             Some(_) => None,
         };
-        let seccomp = (!self.seccomp).then(|| "it filters no calls (seccomp)".to_owned());
+        let seccomp = (!self.seccomp).then(|| "it does not support seccomp filters".to_owned());
         landlock.into_iter().chain(seccomp).collect::<Vec<_>>().join("; ")
     }
 
@@ -41,13 +41,19 @@ impl Support {
     pub fn gaps(&self) -> Vec<&'static str> {
         let mut gaps = Vec::new();
         if !self.processes {
-            gaps.push("without a namespace of processes a daemon that hides outlives its command, and any outlives this process");
+            gaps.push(
+                "without a PID namespace, a daemonized process can outlive its command, and any process can \
+                 outlive Windlass",
+            );
         }
         if self.landlock.is_none_or(|version| version < 6) {
-            gaps.push("a command can signal the user's other processes: Linux 6.12 keeps it from that");
+            gaps.push("a command can signal the user's other processes: Linux 6.12 or newer prevents it");
         }
         if !self.mounts {
-            gaps.push("without mounts of its own a command can change modes, owners and times of files outside that the user owns");
+            gaps.push(
+                "without a mount namespace, a command can change modes, owners and times of the user's files \
+                 outside the sandbox",
+            );
         }
         gaps
     }

@@ -117,7 +117,7 @@ impl Job {
         order: impl FnOnce(OwnedFd) -> Result<Order, String> + Send + 'static,
         clock: Arc<dyn Clock>,
     ) -> Result<Leash, String> {
-        let broken = |error: io::Error| format!("the command cannot be heard: {error}");
+        let broken = |error: io::Error| format!("cannot read the command's output: {error}");
         let bell = Arc::new(bell().map_err(broken)?);
         let (said, says) = pipe().map_err(broken)?;
         let (end, ended) = watch::channel(None);
@@ -144,10 +144,10 @@ impl Job {
             let _ = end.send(Some(how));
         };
         let spawned = std::thread::Builder::new().name("windlass-command".into()).spawn(attend);
-        spawned.map_err(|error| format!("no thread can be made: {error}"))?;
+        spawned.map_err(|error| format!("cannot start a thread: {error}"))?;
         // If the caller stops waiting here, the command ends as well.
         let leash = Leash { job, is_held: true };
-        start.await.unwrap_or_else(|_| Err("the command's thread crashed".into()))?;
+        start.await.unwrap_or_else(|_| Err("the command's thread panicked".into()))?;
         Ok(leash)
     }
 

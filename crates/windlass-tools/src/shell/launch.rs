@@ -60,7 +60,7 @@ struct Failure {
 }
 
 /// The steps that can fail, by number.
-const STEPS: [&str; 5] = ["made", "given a place", "given its limits", "held", "run"];
+const STEPS: [&str; 5] = ["namespaces", "session and folder", "resource limits", "sandbox", "exec"];
 
 /// Whether a process can be given namespaces here. Tested, because system policies may forbid it.
 pub(crate) fn can_have_a_namespace() -> bool {
@@ -103,7 +103,7 @@ fn is_root() -> bool {
 impl Launch {
     /// Starts it. The calling thread must live as long as the process, which dies with it.
     pub(crate) fn start(&self) -> Result<Pid, String> {
-        let (heard, told) = pipe().map_err(|error| format!("a pipe cannot be made: {error}"))?;
+        let (heard, told) = pipe().map_err(|error| format!("cannot create a pipe: {error}"))?;
         let maps = Maps::of_user();
         let [arguments, environment] = [&self.arguments, &self.environment].map(|texts| pointers(texts));
         let flags = if self.namespace { namespaces() } else { 0 };
@@ -127,11 +127,11 @@ impl Launch {
                         let _ = wait(Pid(pid));
                         let step = STEPS.get(usize::from(step)).unwrap_or(&STEPS[0]);
                         let error = io::Error::from_raw_os_error(error);
-                        Err(format!("the command could not be {step}: {error}"))
+                        Err(format!("cannot start the command ({step}): {error}"))
                     }
                 }
             }
-            _ => Err(format!("no process can be made: {}", io::Error::last_os_error())), // tidy: not our enum
+            _ => Err(format!("cannot create a process: {}", io::Error::last_os_error())), // tidy: not our enum
         }
     }
 

@@ -37,14 +37,15 @@ impl Places {
             if places.iter().any(|(above, _)| path.starts_with(above)) {
                 continue;
             }
-            let failed = |error| format!("`{}` cannot be opened to commands: {error}", path.display());
+            let failed = |error| format!("cannot give commands access to `{}`: {error}", path.display());
             let found = handle.metadata().map_err(failed)?;
             let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| failed(error.into()))?;
             places.push((path, Place { path: name, is: (found.dev(), found.ino()), _handle: handle }));
         }
         if places.len() > PLACES_MAX {
             return Err(format!(
-                "commands may change {} places, and {PLACES_MAX} is the most; name folders that hold several",
+                "commands have {} writable paths, and the limit is {PLACES_MAX}; configure folders that \
+                 contain several of them",
                 places.len()
             ));
         }

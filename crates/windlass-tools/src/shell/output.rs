@@ -59,7 +59,7 @@ impl Heard {
             }
         }
         if at < tail_start {
-            text.push_str(&format!("\n[… {} bytes left out …]\n", tail_start - at));
+            text.push_str(&format!("\n[… {} bytes omitted …]\n", tail_start - at));
             at = tail_start;
         }
         let bytes = self.tail.range((at - tail_start) as usize..).take(most + 1).copied().collect();
@@ -116,7 +116,7 @@ mod tests {
         }
         let all = said(&heard, 0, 10_000_000);
         let gap = 2_000_000 - HEAD_BYTES - TAIL_BYTES;
-        assert!(all.contains(&format!("\n[… {gap} bytes left out …]\n")));
+        assert!(all.contains(&format!("\n[… {gap} bytes omitted …]\n")));
         assert!(all.starts_with(&format!("{:0>999}\n", 0)) && all.ends_with(&format!("{:0>999}\n", 1999)));
         assert!(heard.head.len() == HEAD_BYTES && heard.tail.len() == TAIL_BYTES);
         // Reading from a dropped position reports the gap as well.

@@ -33,13 +33,17 @@ pub(super) async fn read(
     let bare = Request::whole(Format::BareHtml);
     match reader.read(&request, html.as_bytes(), cancel).await {
         Ok(Document { title, text }) => {
-            let note = is_cut.then_some("the page is too large: only its beginning was read");
+            let note = is_cut.then_some("the page is too large: only the beginning was read");
             Ok(Page { title, text, note })
         }
         Err(ReadError::Refused(_) | ReadError::Crashed { .. } | ReadError::Slow) => {
             let read = reader.read(&bare, html.as_bytes(), cancel).await;
             let Document { title, text } = read.map_err(|error| refused(url, &error))?;
-            Ok(Page { title, text, note: Some("the page could not be converted: its bare text is shown") })
+            Ok(Page {
+                title,
+                text,
+                note: Some("the page could not be converted to Markdown: its plain text is shown"),
+            })
         }
         Err(error @ (ReadError::Absent | ReadError::Start { .. } | ReadError::Cancelled)) => {
             Err(refused(url, &error))

@@ -141,7 +141,7 @@ async fn each_run_has_the_services_and_secrets_of_its_tenant() {
     let wrong = Api::new(vec![serde_json::from_value(other).unwrap()], BTreeMap::new());
     let wrong = ApiCall::for_run(wrong, local(), Arc::new(SystemClock::new()));
     let error = wrong.unwrap_err().to_string();
-    assert!(error.contains("`ftp` addresses are not called"), "{error}");
+    assert!(error.contains("`ftp` URLs are not allowed"), "{error}");
     assert_eq!(far.asked().len(), 3);
 }
 

@@ -282,7 +282,10 @@ fn a_command_that_takes_too_long_is_ended_with_all_that_it_started() {
     let endless = format!("echo begun; setsid sleep {marker} & sleep {marker}; echo never");
     let said = shell.call("Bash", json!({"command": endless, "timeout_s": 1}));
     assert!(said.starts_with("error: begun\n") && !said.contains("never"), "{said}");
-    assert!(said.ends_with("(stopped: it took longer than 1 s; run it in the background)"), "{said}");
+    assert!(
+        said.ends_with("(stopped: it exceeded the time limit of 1 s; run it in the background)"),
+        "{said}"
+    );
     gone(&marker);
 }
 
@@ -338,7 +341,7 @@ fn much_output_keeps_its_ends_and_little_memory() {
     let shell = Shell::new();
     let said = shell.says("echo first; seq 1 3000000; echo last");
     assert!(said.starts_with("ok: first\n1\n2\n") && said.ends_with("3000000\nlast"));
-    assert!(said.contains(" bytes left out …]") && said.len() < 70_000, "{}", said.len());
+    assert!(said.contains(" bytes omitted …]") && said.len() < 70_000, "{}", said.len());
     // A file is bounded as well.
     let small = Shell::with(|settings, _| settings.file_bytes = 100_000);
     assert!(small.says("head -c 1000000 /dev/zero > big").starts_with("error: "));
@@ -357,23 +360,23 @@ fn a_command_in_the_background_is_read_and_ended() {
         shown(&runtime.block_on(async move { tool.call(context, arguments).await }))
     };
     let begun = call("Bash", json!({"command": command, "run_in_background": true}));
-    assert!(begun.starts_with("ok: Runs in the background as `bash_"), "{begun}");
-    assert!(begun.contains("`, for 3600 s at most."), "{begun}");
+    assert!(begun.starts_with("ok: Running in the background as `bash_"), "{begun}");
+    assert!(begun.contains("`, for at most 3600 s."), "{begun}");
     let named = |begun: &str| begun.split('`').nth(1).unwrap_or_else(|| panic!("{begun}")).to_owned();
     let id = named(&begun);
     let read = |from: u64| call("BashOutput", json!({"id": id, "from": from}));
-    while read(0) != "ok: one\n\n[it runs; read on from 4]" {
+    while read(0) != "ok: one\n\n[running; continue from 4]" {
         std::thread::yield_now();
     }
-    assert_eq!(read(4), "ok: [it runs; read on from 4]");
+    assert_eq!(read(4), "ok: [running; continue from 4]");
     assert_eq!(call("KillBash", json!({"id": id})), format!("ok: `{id}` has ended: stopped"));
     gone(&marker);
-    assert!(read(0).starts_with("ok: one\n") && read(0).contains("[stopped; read on from "));
-    assert_eq!(call("KillBash", json!({"id": id})), format!("ok: `{id}` has ended before: stopped"));
+    assert!(read(0).starts_with("ok: one\n") && read(0).contains("[stopped; continue from "));
+    assert_eq!(call("KillBash", json!({"id": id})), format!("ok: `{id}` had already ended: stopped"));
     // Another process does not know the command, and says why.
     let unknown = format!(
-        "error: there is no command `{id}` in the background here (there are none); commands end with the process that \
-         runs them, those that ended long ago are forgotten, and one that another process runs is for people to end"
+        "error: unknown background command `{id}` (known: none); commands end with the process that runs \
+         them, old results are discarded, and only a person can stop a command of another process"
     );
     assert_eq!(Shell::new().call("BashOutput", json!({"id": id})), unknown);
     let sleeper = json!({"command": "sleep 86398", "run_in_background": true});
@@ -384,7 +387,7 @@ fn a_command_in_the_background_is_read_and_ended() {
     all.sort();
     all.dedup();
     assert_eq!(all.len(), 9, "no two have the same name");
-    let full = "error: 8 commands run in the background; end one with KillBash";
+    let full = "error: 8 background commands are already running; stop one with KillBash";
     assert_eq!(call("Bash", json!({"command": "true", "run_in_background": true})), full);
     assert_eq!(call("KillBash", json!({"id": second})), format!("ok: `{second}` has ended: stopped"));
     assert!(call("Bash", json!({"command": "true", "run_in_background": true})).starts_with("ok: "));
@@ -395,7 +398,10 @@ fn a_command_in_the_background_is_read_and_ended() {
 fn a_short_time_of_the_settings_holds_whatever_is_wished() {
     let shell = Shell::with(|settings, _| settings.timeout_ms = 300);
     let said = shell.call("Bash", json!({"command": "sleep 86396", "timeout_s": 9}));
-    assert!(said.ends_with("(stopped: it took longer than 0.3 s; run it in the background)"), "{said}");
+    assert!(
+        said.ends_with("(stopped: it exceeded the time limit of 0.3 s; run it in the background)"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -406,8 +412,8 @@ fn a_store_in_reach_of_commands_is_refused() {
     };
     let hides = |settings: &mut BashSettings, path: PathBuf| settings.sandbox.hidden = vec![path];
     let said = refused(&|settings, outside| hides(settings, outside.join("../inside/store/not/there/yet")));
-    let wanted = "error: `<inside>/store/not/there/yet` lies in `<inside>`, which commands see; keep the store \
-                  elsewhere with `--store`, or work in another folder";
+    let wanted = "error: `<inside>/store/not/there/yet` is inside `<inside>`, which commands can access; \
+                  move the store with `--store`, or work in another folder";
     assert_eq!(said, wanted);
     let said = refused(&|settings, outside| {
         hides(settings, outside.join("store"));
@@ -416,7 +422,10 @@ fn a_store_in_reach_of_commands_is_refused() {
     assert!(said.contains("`<outside>/store` lies in `<outside>`"), "{said}");
     // A system folder that every command sees is no place for the store either.
     let said = refused(&|settings, _| hides(settings, "/usr/local/share/windlass/store".into()));
-    assert!(said.contains("`/usr/local/share/windlass/store` lies in `/usr`, which commands see"), "{said}");
+    assert!(
+        said.contains("`/usr/local/share/windlass/store` is inside `/usr`, which commands can access"),
+        "{said}"
+    );
     // A folder inside the store that belongs to the thread is accepted.
     assert_eq!(refused(&|settings, outside| hides(settings, outside.join(".."))), "ok: x");
 }
@@ -425,11 +434,12 @@ fn a_store_in_reach_of_commands_is_refused() {
 fn a_kernel_that_holds_nothing_is_refused_by_the_name_of_the_setting() {
     let bare = Support::default();
     let required = Sandbox::default();
-    let wanted = "this kernel cannot hold commands: Landlock is not on; it filters no calls (seccomp); run on Linux \
-                  6.2 or newer, or say `sandbox = \"preferred\"` in `[tools.bash]` to run them with what there is";
+    let wanted = "this kernel cannot sandbox commands: Landlock is not enabled; it does not support seccomp \
+                  filters; use Linux 6.2 or newer, or set `sandbox = \"preferred\"` in `[tools.bash]` to run \
+                  commands with the features that are available";
     assert_eq!(required.check(bare).unwrap_err(), wanted);
     let old = Support { landlock: Some(2), seccomp: true, processes: true, mounts: true };
-    assert!(required.check(old).unwrap_err().contains("its Landlock is of version 2, and 3 is needed"));
+    assert!(required.check(old).unwrap_err().contains("it has Landlock ABI 2, and 3 is required"));
     for isolation in [Isolation::Preferred, Isolation::Off] {
         assert_eq!(Sandbox { isolation, ..Sandbox::default() }.check(bare), Ok(()));
     }

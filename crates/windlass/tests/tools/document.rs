@@ -96,8 +96,8 @@ fn check_hostile(file: Vec<u8>, first: &str) {
 #[test]
 fn a_hostile_pdf_spoils_only_its_page() {
     // A form that draws itself, and a page that is its own parent, overflow the stack.
-    check_hostile(document("/Parent 2 0 R", "/X1 Do", "/X1 Do"), "it is damaged, or needs more than");
-    check_hostile(document("/Parent 3 0 R", FIRST, ""), "it is damaged, or needs more than");
+    check_hostile(document("/Parent 2 0 R", "/X1 Do", "/X1 Do"), "it is damaged, or requires more than");
+    check_hostile(document("/Parent 3 0 R", FIRST, ""), "it is damaged, or requires more than");
     check_hostile(document("/Parent 2 0 R", "BT /F9 12 Tf (x) Tj ET", ""), "it is damaged");
 }
 
@@ -141,7 +141,10 @@ fn no_pdf_ends_the_process() {
         let desk = Desk::new();
         desk.put("file", file);
         let answer = desk.show("Read", json!({"file_path": "file"}));
-        assert!(answer.contains("it is damaged, or needs more than 1024 MiB of memory"), "{name}: {answer}");
+        assert!(
+            answer.contains("it is damaged, or requires more than 1024 MiB of memory"),
+            "{name}: {answer}"
+        );
     }
 }
 
@@ -155,16 +158,13 @@ fn the_reader_process_has_no_rights() {
 #[test]
 fn without_a_reader_documents_are_refused() {
     for (reader, why) in [
-        (
-            Reader::none(),
-            "this program has no document reader: it has to call `windlass::reader::reader_main()`",
-        ),
+        (Reader::none(), "this program has no document reader: call `windlass::reader::reader_main()`"),
         (
             Reader::program("/nowhere/reader"),
-            "the document reader `/nowhere/reader` cannot be started: No such file",
+            "cannot start the document reader `/nowhere/reader`: No such file",
         ),
         // A program that is no reader.
-        (Reader::program("/bin/true"), "it is damaged, or needs more than"),
+        (Reader::program("/bin/true"), "it is damaged, or requires more than"),
     ] {
         let desk = Desk {
             registry: windlass::registry().add_all(builtin::file_tools(&reader)).unwrap(),
@@ -239,7 +239,8 @@ fn a_word_document_is_read_as_text() {
     let mut archive = ZipWriter::new(std::io::Cursor::new(Vec::new()));
     archive.start_file("[Content_Types].xml", SimpleFileOptions::default()).unwrap();
     let sheet = archive.finish().unwrap().into_inner();
-    let other = "it is another kind of file: it has no part `word/document.xml` (specified file not found in archive)";
+    let other = "it is not a Word document: it has no part `word/document.xml` (specified file not found in \
+                 archive)";
     check(sheet, json!({}), &format!("error: cannot read the Word document `file`: {other}"));
     let damaged = word("<w:p><w:t>");
     for end in (60..damaged.len()).step_by(37) {

@@ -53,7 +53,14 @@ fn nothing_to_do_is_an_error() {
     let same = "error: `old_string` and `new_string` are the same: nothing to change";
     check(SONG, "two", "two", false, same, SONG);
     check(SONG, "", "two", false, "error: `old_string` is empty; use Write to create a file", SONG);
-    check(SONG, "four", "4", false, "error: `old_string` does not occur in `song.txt`", SONG);
+    check(
+        SONG,
+        "four",
+        "4",
+        false,
+        "error: `old_string` does not occur in `song.txt`; read the file and copy the text exactly",
+        SONG,
+    );
 }
 
 // rows: LM-T4

@@ -42,22 +42,22 @@ impl List {
 #[test]
 fn tasks_wait_for_each_other() {
     let mut list = List::new();
-    list.says("TaskList", json!({}), "ok: There are no such tasks");
+    list.says("TaskList", json!({}), "ok: No tasks found");
     list.says("TaskCreate", json!({"subject": "Dig"}), "ok: Task 1: Dig");
     let roof = json!({"subject": "Roof", "description": "Red tiles", "blocked_by": [1]});
     list.says("TaskCreate", roof, "ok: Task 2: Roof");
-    list.says("TaskList", json!({}), "ok: 1 pending: Dig\n2 pending: Roof (waits for 1)");
+    list.says("TaskList", json!({}), "ok: 1 pending: Dig\n2 pending: Roof (blocked by 1)");
     let roof = r#"{"id":2,"subject":"Roof","description":"Red tiles","status":"pending","blocked_by":[1]}"#;
     list.says("TaskGet", json!({"id": 2}), &format!("ok: {roof}"));
-    let early = "error: task 2 waits for 1; complete that first, nothing was changed";
+    let early = "error: nothing was changed: task 2 is blocked by 1; complete that first";
     list.says("TaskUpdate", json!({"id": 2, "status": "in_progress"}), early);
     list.says("TaskUpdate", json!({"id": 1, "status": "completed"}), "ok: Task 1 is completed: Dig");
     let begun = "ok: Task 2 is in progress: Roofs";
     list.says("TaskUpdate", json!({"id": 2, "status": "in_progress", "subject": "Roofs"}), begun);
     list.says("TaskList", json!({"status": "in_progress"}), "ok: 2 in progress: Roofs");
-    list.says("TaskUpdate", json!({"id": 1, "status": "deleted"}), "ok: Task 1 is deleted");
+    list.says("TaskUpdate", json!({"id": 1, "status": "deleted"}), "ok: Deleted task 1");
     list.says("TaskCreate", json!({"subject": "Paint"}), "ok: Task 3: Paint");
-    list.says("TaskGet", json!({"id": 1}), "error: there is no task 1; the tasks: 2, 3");
+    list.says("TaskGet", json!({"id": 1}), "error: task 1 does not exist; existing tasks: 2, 3");
 }
 
 #[test]
@@ -68,10 +68,10 @@ fn a_task_never_comes_before_itself() {
         list.says("TaskCreate", task, &format!("ok: Task {nth}: x"));
     }
     for before in [json!([3]), json!([1]), json!([2, 3])] {
-        let wanted = "error: task 1 would wait for itself; nothing was changed";
+        let wanted = "error: nothing was changed: task 1 would block itself";
         list.says("TaskUpdate", json!({"id": 1, "blocked_by": before}), wanted);
     }
-    let missing = "error: there is no task 9; the tasks: 1, 2, 3";
+    let missing = "error: task 9 does not exist; existing tasks: 1, 2, 3";
     list.says("TaskUpdate", json!({"id": 1, "blocked_by": [9]}), missing);
     list.says("TaskCreate", json!({"subject": "x", "blocked_by": [9]}), missing);
     list.says("TaskUpdate", json!({"id": 3, "blocked_by": [1]}), "ok: Task 3 is pending: x");
@@ -83,9 +83,9 @@ fn a_list_has_an_end() {
     for nth in 1..=200 {
         list.says("TaskCreate", json!({"subject": "x"}), &format!("ok: Task {nth}: x"));
     }
-    let full = "error: the list holds 200 tasks; delete those that are completed";
+    let full = "error: the task list is full (200 tasks); delete completed tasks";
     list.says("TaskCreate", json!({"subject": "x"}), full);
-    list.says("TaskUpdate", json!({"id": 7, "status": "deleted"}), "ok: Task 7 is deleted");
+    list.says("TaskUpdate", json!({"id": 7, "status": "deleted"}), "ok: Deleted task 7");
     // Ids are never reused.
     list.says("TaskCreate", json!({"subject": "x"}), "ok: Task 201: x");
     let long = "x".repeat(201);
@@ -105,15 +105,15 @@ fn a_list_is_no_larger_than_may_be_kept() {
     for nth in 1..=37 {
         list.says("TaskCreate", task(), &format!("ok: Task {nth}: x"));
     }
-    let full = "error: the list would take 230295 bytes, and 229376 is the most; delete tasks that are completed, or say \
-                less in each; nothing was changed";
+    let full = "error: nothing was changed: the task list would have 230295 bytes, and the limit is 229376; \
+                delete completed tasks, or shorten the texts";
     list.says("TaskCreate", task(), full);
     list.says("TaskCreate", json!({"subject": "y"}), "ok: Task 38: y");
     let longer = json!({"id": 38, "description": page});
-    let shown = "error: the list would take 230295 bytes, and 229376 is the most; delete tasks that are completed, or \
-                 say less in each; nothing was changed";
+    let shown = "error: nothing was changed: the task list would have 230295 bytes, and the limit is 229376; \
+                 delete completed tasks, or shorten the texts";
     list.says("TaskUpdate", longer, shown);
-    list.says("TaskUpdate", json!({"id": 1, "status": "deleted"}), "ok: Task 1 is deleted");
+    list.says("TaskUpdate", json!({"id": 1, "status": "deleted"}), "ok: Deleted task 1");
 }
 
 #[test]
@@ -139,17 +139,17 @@ fn todos_are_written_whole_and_read() {
         {"content": "Roof", "status": "in_progress"},
         {"content": "Paint", "status": "pending"},
     ]);
-    let wanted = "ok: Kept 3 entries: 1 completed, 1 in progress, 1 pending";
+    let wanted = "ok: Saved 3 entries: 1 completed, 1 in progress, 1 pending";
     list.says("write_todos", json!({"todos": todos}), wanted);
     list.says("read_todos", json!({}), &format!("ok: {todos}"));
-    list.says("write_todos", json!({"todos": []}), "ok: The list is empty now");
+    list.says("write_todos", json!({"todos": []}), "ok: The list is now empty");
     list.says("read_todos", json!({}), "ok: []");
 }
 
 #[test]
 fn a_damaged_list_is_said_to_be_one() {
     let mut list = List { kept: Some("[".into()), ..List::new() };
-    let wanted = "error: the list of tasks cannot be read: EOF while parsing a list at line 1 column 1";
+    let wanted = "error: cannot read the task list: EOF while parsing a list at line 1 column 1";
     list.says("TaskList", json!({}), wanted);
     list.says("TaskCreate", json!({"subject": "x"}), wanted);
 }

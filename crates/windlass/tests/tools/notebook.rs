@@ -107,7 +107,7 @@ fn a_cell_is_inserted_where_it_is_wanted() {
         shown.replace(&id, "<id>")
     };
     let inserted = |place: Value, as_nth: usize| {
-        let answer = format!("ok: Edited `a.ipynb`: code cell inserted as {as_nth}");
+        let answer = format!("ok: Edited `a.ipynb`: code cell inserted at {as_nth}");
         with_id(changes(BOOK, at(place), &answer))
     };
     let last = format!("+  }},\n+  {{\n{cell}");
@@ -116,7 +116,7 @@ fn a_cell_is_inserted_where_it_is_wanted() {
     let first = inserted(json!({"cell_number": 0}), 0);
     assert!(first.starts_with("+   \"cell_type\": \"code\",\n") && !first.contains('-'), "{first}");
     assert_eq!(inserted(json!({"cell_id": "aa"}), 1), inserted(json!({"cell_number": 1}), 1));
-    let far = "error: a cell cannot stand at 3; the notebook has 2";
+    let far = "error: a cell cannot be inserted at 3; number of cells: 2";
     changes(BOOK, at(json!({"cell_number": 3})), far);
 }
 
@@ -203,30 +203,30 @@ fn what_is_no_notebook_or_no_cell_is_refused() {
         assert_eq!(desk.text(name), text);
     };
     let edit = || json!({"cell_number": 0, "new_source": "x"});
-    refused("a.txt", BOOK, edit(), "`a.txt` is no `.ipynb` file");
-    refused("a.ipynb", "{}", edit(), "`a.ipynb` is no notebook: missing field `nbformat`");
-    refused("a.ipynb", "no", edit(), "`a.ipynb` is no notebook: ");
+    refused("a.txt", BOOK, edit(), "`a.txt` is not an `.ipynb` file");
+    refused("a.ipynb", "{}", edit(), "`a.ipynb` is not a notebook: missing field `nbformat`");
+    refused("a.ipynb", "no", edit(), "`a.ipynb` is not a notebook: ");
     let old = r#"{"nbformat":3,"cells":[]}"#;
-    refused("a.ipynb", old, edit(), "`a.ipynb` is of nbformat 3; only 4 can be edited");
-    refused("a.ipynb", r#"{"nbformat":4,"cells":[1]}"#, edit(), "`a.ipynb` has a cell 0 that is none");
+    refused("a.ipynb", old, edit(), "`a.ipynb` has nbformat 3; only 4 is supported");
+    refused("a.ipynb", r#"{"nbformat":4,"cells":[1]}"#, edit(), "`a.ipynb` has an invalid cell 0");
     refused(
         "a.ipynb",
         BOOK,
         json!({"cell_number": 2, "new_source": "x"}),
-        "there is no cell 2; the notebook has 2",
+        "cell 2 does not exist; number of cells: 2",
     );
     refused("a.ipynb", BOOK, json!({"cell_id": "zz", "new_source": "x"}), "no cell has the id `zz`");
     refused(
         "a.ipynb",
         BOOK,
         json!({"new_source": "x"}),
-        "name the cell either by `cell_id` or by `cell_number`",
+        "select the cell with either `cell_id` or `cell_number`",
     );
     refused("a.ipynb", BOOK, json!({"cell_number": 0}), "`new_source` is missing");
     refused(
         "a.ipynb",
         BOOK,
         json!({"cell_number": 0, "edit_mode": "insert"}),
-        "a new cell needs `cell_type`",
+        "a new cell requires `cell_type`",
     );
 }

@@ -45,7 +45,10 @@ fn an_edit_shows_where_it_would_change_the_file_and_that_the_file_is_another() {
     assert_eq!(other.lines().skip(2).collect::<Vec<_>>(), shown.lines().skip(2).collect::<Vec<_>>());
     assert_ne!(other, shown);
     desk.put("a.md", "nothing of it");
-    assert_eq!(edit(), Err("`old_string` does not occur in `a.md`".into()));
+    assert_eq!(
+        edit(),
+        Err("`old_string` does not occur in `a.md`; read the file and copy the text exactly".into())
+    );
 }
 
 #[test]
@@ -77,7 +80,7 @@ fn large_files_and_files_that_are_no_text_are_shown_by_size_and_digest() {
         desk.put("big", &old);
         let shown = write("new".into());
         let digest = &blake3::hash(&old).to_hex()[..32];
-        assert!(shown.contains(digest) && shown.contains("all of it is replaced"), "{shown}");
+        assert!(shown.contains(digest) && shown.contains("the whole file is replaced"), "{shown}");
         assert!(shown.len() < 200);
     }
 }
@@ -88,5 +91,5 @@ fn a_path_that_leads_elsewhere_says_where() {
     desk.put("real/a.md", "old\n");
     std::os::unix::fs::symlink("real", desk.inside.join("link")).unwrap();
     let told = desk.preview("Write", json!({"file_path": "link/a.md", "content": "new\n"})).unwrap();
-    assert!(told.contains("+++ b/link/a.md (4 bytes, leads to real/a.md)\n"), "{told}");
+    assert!(told.contains("+++ b/link/a.md (4 bytes, resolves to real/a.md)\n"), "{told}");
 }

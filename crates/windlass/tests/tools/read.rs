@@ -59,12 +59,12 @@ fn a_long_line_is_cut_between_characters() {
 // rows: LM-T2
 #[test]
 fn bad_bytes_are_shown_and_noted() {
-    let expected = "ok:      1\tcaf\u{fffd}\n[not valid UTF-8: the bad bytes are shown as \u{fffd}]";
+    let expected = "ok:      1\tcaf\u{fffd}\n[not valid UTF-8: invalid bytes are shown as \u{fffd}]";
     check(b"caf\xe9\n", json!({}), expected);
     check(
         b"\x7fELF\0\0",
         json!({}),
-        "error: `file` is a binary file of 6 bytes; only text, PDF, Word and pictures are read",
+        "error: `file` is a binary file of 6 bytes; only text, PDF and Word documents and images can be read",
     );
 }
 
@@ -77,7 +77,7 @@ fn pictures_are_told_by_their_first_bytes() {
     check(b"RIFF\0\0\0\0WEBPVP8 ", json!({}), "ok: <image/webp, 16 bytes>");
     let mut large = b"GIF89a".to_vec();
     large.resize(5 * 1024 * 1024 + 1, 0);
-    check(&large, json!({}), "error: the picture `file` has 5242881 bytes; at most 5242880 are shown");
+    check(&large, json!({}), "error: the image `file` has 5242881 bytes; the limit is 5242880");
     large.pop();
     check(&large, json!({}), "ok: <image/gif, 5242880 bytes>");
 }
@@ -87,7 +87,8 @@ fn pictures_are_told_by_their_first_bytes() {
 fn a_huge_file_is_read_by_window_only() {
     let desk = Desk::new();
     desk.put("huge.log", "0123456789\n".repeat(5_000_000));
-    let refused = "error: `huge.log` has 55000000 bytes; a file over 52428800 bytes is read with `offset` and `limit`, or searched with Grep";
+    let refused = "error: `huge.log` has 55000000 bytes; over 52428800 bytes, set `offset` and `limit`, or \
+                   search with Grep";
     assert_eq!(desk.show("Read", json!({"file_path": "huge.log"})), refused);
     let window = json!({"file_path": "huge.log", "offset": 4_000_000, "limit": 1});
     let expected = "ok: 4000000\t0123456789\n[more may follow; continue with offset 4000001]";

@@ -213,10 +213,12 @@ fn a_file_tool_as_the_model_sees_it() {
         "properties": {
             "file_path": {
                 "type": "string",
-                "description": "Relative to the working folder, or absolute inside it.",
+                "description": "The file: a path relative to the working folder, or an absolute path inside \
+                                it.",
             },
-            "old_string": {"type": "string", "description": "Without Read's line numbers."},
-            "new_string": {"type": "string", "description": "What to put in its place; must differ."},
+            "old_string": {"type": "string", "description": "The text to replace, without Read's line \
+                                                             numbers."},
+            "new_string": {"type": "string", "description": "The replacement; must differ from `old_string`."},
             "replace_all": {"type": "boolean"},
         },
         "required": ["file_path", "old_string", "new_string"],

@@ -76,7 +76,7 @@ fn grep_shows_files_lines_or_counts() {
     let any_case =
         json!({"pattern": "RUN", "case_insensitive": true, "output_mode": "count", "glob": "*.md"});
     check("Grep", any_case, "notes.md:2\n.hidden/run.md:1");
-    check("Grep", json!({"pattern": "walk"}), "[nothing matches `walk`]");
+    check("Grep", json!({"pattern": "walk"}), "[no match for `walk`]");
 }
 
 // rows: LM-T6
@@ -96,7 +96,7 @@ fn grep_filters_by_path() {
     check("Grep", json!({"pattern": "run", "glob": "*.rs"}), "src/main.rs\nsrc/run.rs");
     check("Grep", json!({"pattern": "run", "glob": "src/m*"}), "src/main.rs");
     check("Grep", json!({"pattern": "run", "path": "notes.md"}), "notes.md");
-    check("Grep", json!({"pattern": "run", "path": "data.bin"}), "[nothing matches `run`]");
+    check("Grep", json!({"pattern": "run", "path": "data.bin"}), "[no match for `run`]");
 }
 
 // rows: LM-T6
@@ -105,13 +105,9 @@ fn grep_matches_across_lines_on_request() {
     let lines = "src/main.rs:1:fn main() {\nsrc/main.rs:2:    run();";
     let pattern = "main\\(.*run\\(";
     check("Grep", json!({"pattern": pattern, "multiline": true, "output_mode": "content"}), lines);
-    check(
-        "Grep",
-        json!({"pattern": pattern, "output_mode": "content"}),
-        "[nothing matches `main\\(.*run\\(`]",
-    );
+    check("Grep", json!({"pattern": pattern, "output_mode": "content"}), "[no match for `main\\(.*run\\(`]");
     let refused = tree().show("Grep", json!({"pattern": "a\\nb"}));
-    assert!(refused.starts_with("error: the pattern cannot be used"), "{refused}");
+    assert!(refused.starts_with("error: invalid pattern"), "{refused}");
     assert!(refused.ends_with("Set `multiline` to match across lines"), "{refused}");
 }
 
@@ -148,7 +144,7 @@ fn a_cancelled_call_does_nothing() {
         let output = run(&*tool, context(Some(desk.folder.clone()), cancel.clone()), arguments.clone());
         assert_eq!(show(&output), "error: the call was cancelled", "{name}");
         let output = run(&*tool, context(None, CancellationToken::new()), arguments);
-        assert_eq!(show(&output), "error: there is no working folder in this thread", "{name}");
+        assert_eq!(show(&output), "error: this thread has no working folder", "{name}");
     }
     assert!(!desk.inside.join("new.md").exists());
     assert_eq!(desk.text("notes.md"), "Run it.\nrun fast\n");

@@ -60,16 +60,16 @@ fn a_sleep_that_goes_on_looks_at_the_clock_again() {
 
 #[test]
 fn a_sleep_without_an_end_is_refused() {
-    let either = "error: give either `seconds` or `until`";
+    let either = "error: set either `seconds` or `until`";
     assert_eq!(sleep(json!({})), either);
     assert_eq!(sleep(json!({"seconds": 1, "until": "2026-11-21T05:44:00Z"})), either);
     assert!(sleep(json!({"seconds": -1})).starts_with("invalid: "));
     assert!(sleep(json!({"seconds": 31_622_401})).starts_with("invalid: "));
-    let far = "error: that is more than a year from now; a wait is a year at most";
+    let far = "error: the wait would end in more than a year; the limit is one year";
     assert_eq!(sleep(json!({"until": "2028-01-01T00:00:00Z"})), far);
     for odd in ["soon", "2026-11-21T05:44:00", "2026-13-01T00:00:00Z"] {
         let said = sleep(json!({"until": odd}));
-        assert!(said.starts_with(&format!("error: `until` is `{odd}`, which is no time")), "{said}");
+        assert!(said.starts_with(&format!("error: `until` is `{odd}`, which is not a time")), "{said}");
     }
 }
 
@@ -89,7 +89,7 @@ fn the_time_is_told_in_a_zone() {
     assert_eq!(time(json!({}), Some(-300)), told("2026-11-20T23:43:00-05:00", "Friday", "-05:00"));
     let rome = told("2026-11-21T05:43:00+01:00", "Saturday", "Europe/Rome");
     assert_eq!(time(json!({"timezone": "Europe/Rome"}), Some(-300)), rome);
-    let unknown = "error: `Mars/Base` is no time zone; name it as `Europe/Rome` or `UTC`";
+    let unknown = "error: `Mars/Base` is not a known time zone; use a name such as `Europe/Rome` or `UTC`";
     assert_eq!(time(json!({"timezone": "Mars/Base"}), None), unknown);
     // Offsets beyond any zone and times beyond any calendar do not panic.
     assert!(time(json!({}), Some(i32::MAX)).starts_with("ok: "));

@@ -52,7 +52,9 @@ fn yaml(text: &str) -> Result<Value, String> {
 
 #[cfg(not(feature = "yaml"))]
 fn yaml(_text: &str) -> Result<Value, String> {
-    Err("the OpenAPI description is not JSON, and this build does not read YAML (feature `yaml`)".to_owned())
+    Err("the OpenAPI description is not JSON, and this build does not support YAML: build it with the cargo \
+         feature `yaml`"
+        .to_owned())
 }
 
 /// Whether a text is a valid description, for fuzzing.
@@ -66,7 +68,7 @@ impl Document {
     pub(super) fn read(text: &str) -> Result<Self, String> {
         if text.len() > MAX_BYTES {
             return Err(format!(
-                "the OpenAPI description has {} bytes; at most {MAX_BYTES} are read",
+                "the OpenAPI description has {} bytes; the limit is {MAX_BYTES}",
                 text.len()
             ));
         }
@@ -80,7 +82,7 @@ impl Document {
             ["3", "1" | "2", ..] => false,
             _ => {
                 let said = value.get("openapi").or(value.get("swagger")).unwrap_or(&Value::Null);
-                return Err(format!("the OpenAPI description is of version {said}; 3.0 to 3.2 are read"));
+                return Err(format!("the OpenAPI description has version {said}; supported: 3.0 to 3.2"));
             }
         };
         refuse_remote(&value, MAX_DEPTH)?;
@@ -106,7 +108,7 @@ impl Document {
         let same = self.operations.iter().filter(|operation| operation.parameters_of(asked.path).is_some());
         let same: Vec<_> = same.map(|operation| operation.method.as_str()).collect();
         if !same.is_empty() {
-            return format!("there is no operation `{line}`; this path takes {}", same.join(", "));
+            return format!("unknown operation `{line}`; methods of this path: {}", same.join(", "));
         }
         // A longer text resembles no operation and would be slow to compare.
         let shown = &line[..line.floor_char_boundary(MAX_COMPARED_BYTES)];
@@ -115,8 +117,8 @@ impl Document {
         let near = similar::get_close_matches::<str>(shown, &lines, 3, 0.5);
         let near: Vec<String> = near.into_iter().map(|line| format!("`{line}`")).collect();
         match near.is_empty() {
-            true => format!("there is no operation `{line}`, nor one like it"),
-            false => format!("there is no operation `{line}`; the nearest: {}", near.join(", ")),
+            true => format!("unknown operation `{line}`; none has a similar name"),
+            false => format!("unknown operation `{line}`; the closest: {}", near.join(", ")),
         }
     }
 
@@ -134,7 +136,9 @@ impl Document {
             text.push('\n');
         }
         if more > 0 {
-            text.push_str(&format!("(and {more} more; a call that is none names the nearest)\n"));
+            text.push_str(&format!(
+                "(and {more} more; the error for an unknown operation lists the closest ones)\n"
+            ));
         }
         text
     }
@@ -142,7 +146,7 @@ impl Document {
 
 fn unreadable(error: &dyn std::error::Error) -> String {
     let shown: String = error.to_string().chars().take(300).collect();
-    format!("the OpenAPI description cannot be read: {shown}")
+    format!("cannot parse the OpenAPI description: {shown}")
 }
 
 fn operations(schemas: &Schemas) -> Result<Vec<Operation>, String> {
@@ -176,7 +180,10 @@ fn refuse_remote(value: &Value, depth_left: usize) -> Result<(), String> {
             match target.filter(|target| !target.starts_with('#')) {
                 Some(target) => {
                     let shown: String = target.chars().take(200).collect();
-                    Err(format!("the OpenAPI description refers to `{shown}`; only `#/…` is followed"))
+                    Err(format!(
+                        "the OpenAPI description refers to `{shown}`; only references within the document \
+                         (`#/…`) are supported"
+                    ))
                 }
                 None => refuse_remote(member, depth_left - 1),
             }

@@ -116,20 +116,20 @@ impl Operation {
             let known = self.parameters.iter().filter(|known| known.place == Place::Query);
             let known: Vec<&str> = known.map(|known| known.name.as_str()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(format!("`{}` takes no query parameter `{unknown}`; it takes {known}", self.line()));
+            return Err(format!("`{}` has no query parameter `{unknown}`; available: {known}", self.line()));
         }
         let missing = self.parameters.iter().find(|known| {
             let is_unread = known.place == Place::Query && known.form != Form::Read;
             is_unread && known.required && !query.iter().any(|(name, _)| known.is_named(name))
         });
         if let Some(missing) = missing {
-            return Err(format!("`{}` needs the query parameter `{}`", self.line(), missing.name));
+            return Err(format!("`{}` requires the query parameter `{}`", self.line(), missing.name));
         }
         let missing = self.parameters.iter().find(|known| {
             known.place == Place::Header && known.required && !asked.headers.contains(&known.name.as_str())
         });
         if let Some(missing) = missing {
-            return Err(format!("`{}` needs the header `{}`", self.line(), missing.name));
+            return Err(format!("`{}` requires the header `{}`", self.line(), missing.name));
         }
         let given = [(Place::Path, path.as_slice()), (Place::Query, query.as_slice())];
         self.check_parameters(given, schemas).map_err(|faults| self.unfit(&faults))?;
@@ -144,7 +144,7 @@ impl Operation {
     }
 
     fn unfit(&self, faults: &str) -> String {
-        format!("the call does not fit `{}`: {faults}", self.line())
+        format!("invalid call of `{}`: {faults}", self.line())
     }
 
     /// Compiles a check.
@@ -160,7 +160,12 @@ impl Operation {
             ValueCheck::new(&JsonSchemas, &schema)
         });
         made.inspect_err(|why| {
-            tracing::warn!(operation = self.line(), of, why, "calls of an operation are not checked in full");
+            tracing::warn!(
+                operation = self.line(),
+                of,
+                why,
+                "calls of an operation are only partly validated"
+            );
         })
         .ok()
     }
@@ -236,8 +241,8 @@ impl Operation {
     fn body<'a>(&'a self, asked: &Asked<'a>) -> Result<Option<(&'a Kind, &'a Value, &'a Value)>, String> {
         let (body, given) = match (&self.body, asked.body) {
             (None, None) => return Ok(None),
-            (None, Some(_)) => return Err(format!("`{}` takes no body", self.line())),
-            (Some(body), None) if body.required => return Err(format!("`{}` needs a body", self.line())),
+            (None, Some(_)) => return Err(format!("`{}` does not accept a body", self.line())),
+            (Some(body), None) if body.required => return Err(format!("`{}` requires a body", self.line())),
             (Some(_), None) => return Ok(None),
             (Some(body), Some(given)) => (body, given),
         };
@@ -255,7 +260,7 @@ impl Operation {
             }
             None => {
                 let kinds: Vec<&str> = body.kinds.iter().map(|kind| kind.media_type.as_str()).collect();
-                Err(format!("`{}` takes {}, not `{wanted}`", self.line(), kinds.join(", ")))
+                Err(format!("`{}` accepts {}, not `{wanted}`", self.line(), kinds.join(", ")))
             }
         }
     }
@@ -277,9 +282,8 @@ impl Body {
 fn pattern(template: &str) -> Result<(Regex, Vec<String>), String> {
     let (mut pattern, mut names, mut rest) = (String::from("^"), Vec::new(), template);
     while let Some((before, behind)) = rest.split_once('{') {
-        let (name, after) = behind
-            .split_once('}')
-            .ok_or_else(|| format!("the path `{template}` has a brace without its other"))?;
+        let (name, after) =
+            behind.split_once('}').ok_or_else(|| format!("the path `{template}` has an unmatched brace"))?;
         pattern.push_str(&regex::escape(before));
         pattern.push_str("([^/]+)");
         names.push(name.to_owned());

@@ -34,12 +34,12 @@ impl Schemas {
             let Some(target) = value.get("$ref").and_then(Value::as_str) else { return Ok(value) };
             value = self.find(target)?;
         }
-        Err("the OpenAPI description has references that go round in a circle".to_owned())
+        Err("the OpenAPI description has circular references".to_owned())
     }
 
     fn find(&self, target: &str) -> Result<&Value, String> {
         let pointer = target.trim_start_matches('#').replace("%7B", "{").replace("%7D", "}");
-        let missing = || format!("the OpenAPI description refers to `{target}`, which it does not have");
+        let missing = || format!("the OpenAPI description refers to `{target}`, which does not exist");
         self.root.pointer(&pointer).ok_or_else(missing)
     }
 
@@ -48,7 +48,7 @@ impl Schemas {
         let taken = self.convert(schema, parts);
         while let Some(target) = parts.missing.pop() {
             if parts.known.len() > MAX_PARTS {
-                return Err(format!("the operation's schema refers to more than {MAX_PARTS} others"));
+                return Err(format!("the operation's schema refers to more than {MAX_PARTS} other schemas"));
             }
             let found = self.convert(self.find(&target)?, parts);
             parts.found.insert(parts.known[&target].clone(), found);

@@ -113,11 +113,14 @@ impl Jobs {
     pub(super) fn room(&self, thread: &ThreadId) -> Result<Room<'_>, String> {
         let mut all = self.all();
         if all.running(|other| other == thread) >= RUNNING_MAX {
-            return Err(format!("{RUNNING_MAX} commands run in the background; end one with KillBash"));
+            return Err(format!(
+                "{RUNNING_MAX} background commands are already running; stop one with KillBash"
+            ));
         }
         if all.running(|_| true) >= ALL_RUNNING_MAX {
-            let what = format!("{ALL_RUNNING_MAX} commands of all conversations run in the background");
-            return Err(format!("{what}; try again when some have ended"));
+            let what =
+                format!("all conversations together already run {ALL_RUNNING_MAX} background commands");
+            return Err(format!("{what}; retry when some have ended"));
         }
         all.beginning.push(thread.clone());
         Ok(Room { jobs: self, thread: thread.clone() })
@@ -143,12 +146,11 @@ impl Jobs {
         let found = kept.clone().find(|kept| kept.id == id).map(|kept| kept.job.clone());
         found.ok_or_else(|| {
             let known: Vec<&str> = kept.map(|kept| kept.id.as_str()).collect();
-            let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let id: String = id.chars().take(32).collect();
             format!(
-                "there is no command `{id}` in the background here ({known}); commands end with the process that \
-                 runs them, those that ended long ago are forgotten, and one that another process runs is for people \
-                 to end"
+                "unknown background command `{id}` (known: {known}); commands end with the process that runs \
+                 them, old results are discarded, and only a person can stop a command of another process"
             )
         })
     }
@@ -161,18 +163,18 @@ impl Jobs {
         let (text, next) = job.heard().from(from, SHOWN_BYTES);
         let more = job.heard().total() > next;
         let how = match ended {
-            _ if more => "more was said".to_owned(),
-            None => "it runs".to_owned(),
+            _ if more => "more output follows".to_owned(),
+            None => "running".to_owned(),
             Some(ended) => word(&ended),
         };
-        Ok(ToolOutput::text(format!("{text}\n[{how}; read on from {next}]").trim_start().to_owned()))
+        Ok(ToolOutput::text(format!("{text}\n[{how}; continue from {next}]").trim_start().to_owned()))
     }
 
     /// Ends a command.
     pub(super) async fn end(&self, thread: &ThreadId, id: &str) -> Result<ToolOutput, String> {
         let job = self.find(thread, id)?;
         if let Some(ended) = job.has_ended() {
-            return Ok(ToolOutput::text(format!("`{id}` has ended before: {}", word(&ended))));
+            return Ok(ToolOutput::text(format!("`{id}` had already ended: {}", word(&ended))));
         }
         job.stop(Stop::Unwanted);
         let ended = job.ended().await;
@@ -191,8 +193,8 @@ fn word(ended: &Ended) -> String {
         Ended::Code(code) => format!("exit code {code}"),
         Ended::Signal(signal) => format!("signal {signal}"),
         Ended::Stopped(Stop::Unwanted) => "stopped".into(),
-        Ended::Stopped(Stop::Late) => "stopped: its time was up".into(),
-        Ended::Stopped(Stop::Processes) => "stopped: it had too many processes".into(),
-        Ended::Stopped(Stop::Room) => "stopped: its files hold more than there is room for".into(),
+        Ended::Stopped(Stop::Late) => "stopped: it exceeded the time limit".into(),
+        Ended::Stopped(Stop::Processes) => "stopped: it exceeded the process limit".into(),
+        Ended::Stopped(Stop::Room) => "stopped: its files exceeded the space limit".into(),
     }
 }

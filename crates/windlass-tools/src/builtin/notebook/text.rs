@@ -71,12 +71,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Present<'a> {
 impl<'a> Cells<'a> {
     /// Finds the cells. The error is a phrase that follows the file's name.
     pub(super) fn read(text: &'a str) -> Result<Self, String> {
-        let bad = |error: serde_json::Error| format!("is no notebook: {error}");
+        let bad = |error: serde_json::Error| format!("is not a notebook: {error}");
         let notebook: RawNotebook<'a> = serde_json::from_str(text).map_err(bad)?;
         if notebook.nbformat != 4 {
             let found = notebook.nbformat;
             return Err(format!(
-                "is of nbformat {found}; only 4 can be edited, `jupyter nbconvert` lifts it"
+                "has nbformat {found}; only 4 is supported: upgrade it with `jupyter nbconvert`"
             ));
         }
         let raws: Vec<&'a RawValue> = serde_json::from_str(notebook.cells.get()).map_err(bad)?;
@@ -85,7 +85,7 @@ impl<'a> Cells<'a> {
             .enumerate()
             .map(|(at, raw)| {
                 let cell: RawCell<'a> = serde_json::from_str(raw.get())
-                    .map_err(|error| format!("has a cell {at} that is none: {error}"))?;
+                    .map_err(|error| format!("has an invalid cell {at}: {error}"))?;
                 Ok(Cell {
                     raw: raw.get(),
                     kind: cell.cell_type,

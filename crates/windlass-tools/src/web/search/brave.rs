@@ -42,9 +42,10 @@ impl Engine for Brave {
         request.headers.insert("accept", HeaderValue::from_static("application/json"));
         if let Some(key) = key {
             let value = HeaderValue::from_str(key.expose());
-            request
-                .credentials
-                .insert("x-subscription-token", value.map_err(|_| "the key is no header's value")?);
+            request.credentials.insert(
+                "x-subscription-token",
+                value.map_err(|_| "the API key contains characters that are not allowed in a header")?,
+            );
         }
         Ok(request)
     }
@@ -55,15 +56,15 @@ impl Engine for Brave {
         _reader: &Reader,
         _cancel: &CancellationToken,
     ) -> Result<Vec<Found>, String> {
-        let value: Value = serde_json::from_str(text).map_err(|_| "it is no JSON".to_owned())?;
+        let value: Value = serde_json::from_str(text).map_err(|_| "it is not JSON".to_owned())?;
         // Without results, `web` is absent.
         Ok(found_in(value.pointer("/web/results"), "description"))
     }
 
     fn refused(&self, status: u16) -> Option<&'static str> {
         match status {
-            402 => Some("the subscription's quota is used up"),
-            422 => Some("it does not take the token or the question"),
+            402 => Some("the subscription's quota is exhausted"),
+            422 => Some("it rejected the token or the query"),
             _ => None,
         }
     }

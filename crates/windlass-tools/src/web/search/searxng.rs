@@ -33,7 +33,10 @@ impl Engine for SearXng {
         let mut request = Request::new(Method::GET, url);
         if let Some(key) = key {
             let value = HeaderValue::from_str(&format!("Bearer {}", key.expose()));
-            request.credentials.insert(AUTHORIZATION, value.map_err(|_| "the key is no header's value")?);
+            request.credentials.insert(
+                AUTHORIZATION,
+                value.map_err(|_| "the API key contains characters that are not allowed in a header")?,
+            );
         }
         Ok(request)
     }
@@ -44,7 +47,7 @@ impl Engine for SearXng {
         _reader: &Reader,
         _cancel: &CancellationToken,
     ) -> Result<Vec<Found>, String> {
-        let value: Value = serde_json::from_str(text).map_err(|_| "it is no JSON".to_owned())?;
+        let value: Value = serde_json::from_str(text).map_err(|_| "it is not JSON".to_owned())?;
         let found = found_in(value.get("results"), "content");
         let silent = value.get("unresponsive_engines").and_then(Value::as_array);
         match silent {
@@ -52,14 +55,15 @@ impl Engine for SearXng {
             Some(silent) if found.is_empty() && !silent.is_empty() => {
                 let names = silent.iter().filter_map(|one| one.get(0).and_then(Value::as_str));
                 let names: Vec<&str> = names.take(10).collect();
-                Err(format!("none of its engines answered ({})", names.join(", ")))
+                Err(format!("none of its engines responded ({})", names.join(", ")))
             }
             Some(_) | None => Ok(found),
         }
     }
 
     fn refused(&self, status: u16) -> Option<&'static str> {
-        (status == 403)
-            .then_some("`json` is not among `search.formats` of its settings, or it refuses programs")
+        (status == 403).then_some(
+            "`json` is missing from `search.formats` in its settings, or it blocks automated requests",
+        )
     }
 }

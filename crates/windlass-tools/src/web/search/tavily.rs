@@ -38,7 +38,10 @@ impl Engine for Tavily {
         request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(key) = key {
             let value = HeaderValue::from_str(&format!("Bearer {}", key.expose()));
-            request.credentials.insert(AUTHORIZATION, value.map_err(|_| "the key is no header's value")?);
+            request.credentials.insert(
+                AUTHORIZATION,
+                value.map_err(|_| "the API key contains characters that are not allowed in a header")?,
+            );
         }
         Ok(request)
     }
@@ -49,15 +52,15 @@ impl Engine for Tavily {
         _reader: &Reader,
         _cancel: &CancellationToken,
     ) -> Result<Vec<Found>, String> {
-        let value: Value = serde_json::from_str(text).map_err(|_| "it is no JSON".to_owned())?;
+        let value: Value = serde_json::from_str(text).map_err(|_| "it is not JSON".to_owned())?;
         let results = value.get("results").ok_or("it has no `results`")?;
         Ok(found_in(Some(results), "content"))
     }
 
     fn refused(&self, status: u16) -> Option<&'static str> {
         match status {
-            432 => Some("the plan's limit is used up"),
-            433 => Some("the limit of pay-as-you-go is used up"),
+            432 => Some("the plan's limit is reached"),
+            433 => Some("the pay-as-you-go limit is reached"),
             _ => None,
         }
     }

@@ -53,13 +53,13 @@ async fn no_echo_of_a_secret_reaches_the_model() {
         ("/url", "[masked]"),
         ("/utf16", "[masked]"),
         ("/chunks", "[masked]"),
-        ("/cut", "xxx[masked]\n[cut after 1000 bytes: there is more]"),
-        ("/broken", "ab [masked]\n[the answer broke off after 12 bytes"),
+        ("/cut", "xxx[masked]\n[truncated after 1000 bytes]"),
+        ("/broken", "ab [masked]\n[incomplete after 12 bytes"),
         ("/header", "etag: [masked]\nlocation: /?t=[masked]"),
         ("/long-header", "xxx[masked]"),
         ("/error", "error: HTTP 401 Unauthorized\ncontent-type: text/plain\n\nbad token [masked]"),
         ("/picture", "<image/png, 16 bytes>"),
-        ("/binary", "[18 bytes that are no text, not shown]"),
+        ("/binary", "[18 bytes of binary data, not shown]"),
     ] {
         let said = said(&tool, json!({"service": "a", "method": "GET", "path": path})).await;
         assert!(said.contains(expected), "{path}: {said}");

@@ -80,23 +80,23 @@ async fn calls_have_to_fit_the_description() {
         (list("?limit=5"), "ok: "),
         (list("?limit=5&status=new&tags=1&tags=2"), "ok: "),
         (list("?limit=5&tags=1,2"), "ok: "),
-        (call("GET", "/widgets?limit=5"), "error: `GET /widgets` needs the header `x-trace`"),
-        (list(""), "the call does not fit `GET /widgets`: \"limit\" is a required property"),
+        (call("GET", "/widgets?limit=5"), "error: `GET /widgets` requires the header `x-trace`"),
+        (list(""), "invalid call of `GET /widgets`: \"limit\" is a required property"),
         (list("?limit=500"), "500 is greater than the maximum of 100"),
         (list("?limit=many"), "\"many\" is not of type \"integer\""),
         (list("?limit=5&status=lost"), "\"lost\" is not one of"),
         (list("?limit=5&tags=1,x"), "\"x\" is not of type \"integer\""),
-        (list("?limit=5&page=2"), "takes no query parameter `page`; it takes status, limit, tags"),
+        (list("?limit=5&page=2"), "has no query parameter `page`; available: status, limit, tags"),
         (call("GET", "/widgets/42"), "ok: "),
         (call("GET", "/widgets/newest"), "ok: "),
         (call("GET", "/widgets/x"), "\"x\" is not of type \"integer\""),
         (call("DELETE", "/widgets/42"), "ok: "),
         (
             call("PATCH", "/widgets/42"),
-            "error: there is no operation `PATCH /widgets/42`; this path takes GET, DELETE",
+            "error: unknown operation `PATCH /widgets/42`; methods of this path: GET, DELETE",
         ),
-        (call("GET", "/widget"), "error: there is no operation `GET /widget`; the nearest: `GET /widgets`"),
-        (call("GET", "/completely/else/where"), "error: there is no operation `GET /completely/else/where`"),
+        (call("GET", "/widget"), "error: unknown operation `GET /widget`; the closest: `GET /widgets`"),
+        (call("GET", "/completely/else/where"), "error: unknown operation `GET /completely/else/where`"),
         (make(json!({"name": "a"})), "ok: "),
         (make(json!({"name": "a", "note": null, "price": 1, "parts": [{"name": "b"}]})), "ok: "),
         (make(json!({"name": "a", "price": 0})), "0 is less than or equal to the minimum of 0"),
@@ -104,9 +104,9 @@ async fn calls_have_to_fit_the_description() {
         (make(json!({"name": "a", "colour": 1})), "'colour' was unexpected"),
         (make(json!({"name": "a", "parts": [{}]})), "\"name\" is a required property"),
         (make(json!("text")), "is not of type \"object\""),
-        (call("POST", "/widgets"), "error: `POST /widgets` needs a body"),
-        (call("DELETE", "/widgets/1?x=1"), "it takes none"),
-        (put, "error: `PUT /files/{name}.{kind}` takes image/*, not `text/plain`"),
+        (call("POST", "/widgets"), "error: `POST /widgets` requires a body"),
+        (call("DELETE", "/widgets/1?x=1"), "available: none"),
+        (put, "error: `PUT /files/{name}.{kind}` accepts image/*, not `text/plain`"),
         (picture, "ok: "),
     ];
     let fit = rows.iter().filter(|(_, expected)| *expected == "ok: ").count();
@@ -144,7 +144,7 @@ fn a_model_is_told_the_operations() {
         super::tool(vec![service(json!({"name": "w", "base_url": "https://a.example", "openapi": large}))]);
     let told = &tool.spec().description;
     assert!(told.len() < 5000, "{}", told.len());
-    assert!(told.contains("more; a call that is none names the nearest)"));
+    assert!(told.contains("more; the error for an unknown operation lists the closest ones)"));
 }
 
 #[test]
@@ -160,22 +160,22 @@ fn descriptions_that_cannot_be_followed_are_refused() {
             .collect::<String>()
     );
     let rows = [
-        ("", "3.0 to 3.2 are read"),
-        ("swagger: '2.0'", "is of version \"2.0\""),
-        ("openapi: 4.0.0", "is of version \"4.0.0\""),
-        ("{\"openapi\": ", "cannot be read"),
-        ("openapi: [", "cannot be read"),
+        ("", "supported: 3.0 to 3.2"),
+        ("swagger: '2.0'", "has version \"2.0\""),
+        ("openapi: 4.0.0", "has version \"4.0.0\""),
+        ("{\"openapi\": ", "cannot parse"),
+        ("openapi: [", "cannot parse"),
         ("openapi: 3.1.0", "has no operations"),
         (
             "openapi: 3.1.0\npaths: {/a: {$ref: 'https://evil.example/x'}}",
             "refers to `https://evil.example/x`",
         ),
         ("openapi: 3.1.0\npaths: {/a: {$ref: 'file:///etc/passwd'}}", "refers to `file:///etc/passwd`"),
-        ("openapi: 3.1.0\npaths: {/a: {$ref: '#/paths/~1a'}}", "go round in a circle"),
-        ("openapi: 3.1.0\npaths: {/a: {$ref: '#/nowhere'}}", "refers to `#/nowhere`, which it does not have"),
-        ("openapi: 3.1.0\npaths: {'/a{b': {get: {}}}", "has a brace without its other"),
-        (&deep, "cannot be read"),
-        (&bomb, "cannot be read"),
+        ("openapi: 3.1.0\npaths: {/a: {$ref: '#/paths/~1a'}}", "has circular references"),
+        ("openapi: 3.1.0\npaths: {/a: {$ref: '#/nowhere'}}", "refers to `#/nowhere`, which does not exist"),
+        ("openapi: 3.1.0\npaths: {'/a{b': {get: {}}}", "has an unmatched brace"),
+        (&deep, "cannot parse"),
+        (&bomb, "cannot parse"),
     ];
     for (text, expected) in rows {
         let definition = service(json!({"name": "a", "base_url": "https://a.example", "openapi": text}));
@@ -227,17 +227,17 @@ async fn parameters_are_read_as_whatever_their_schema_wants() {
     for (path, expected) in [
         ("/items/7?limit=5&full=true&ids=1,2&ids=3&either=12345", "ok: "),
         ("/items/7?either=abc", "ok: "),
-        ("/items/7?limit=50", "the call does not fit `GET /items/{id}`"),
-        ("/items/7?limit=many", "the call does not fit"),
+        ("/items/7?limit=50", "invalid call of `GET /items/{id}`"),
+        ("/items/7?limit=many", "invalid call of"),
         ("/items/7?full=maybe", "is not of type \"boolean\""),
-        ("/items/7?ids=1,x", "the call does not fit"),
-        ("/items/7?either=abcd", "the call does not fit"),
+        ("/items/7?ids=1,x", "invalid call of"),
+        ("/items/7?either=abcd", "invalid call of"),
         ("/items/0", "0 is less than the minimum of 1"),
-        ("/items/7?colour=1", "takes no query parameter `colour`"),
+        ("/items/7?colour=1", "has no query parameter `colour`"),
         ("/deep?filter%5Ba%5D=1&filter%5Bb%5D%5Bc%5D=x&pipes=1%7C2&sorted=%7B%7D", "ok: "),
         ("/deep?filter=1", "ok: "),
-        ("/deep?filters=1", "takes no query parameter `filters`"),
-        ("/deep?pipes=1", "`GET /deep` needs the query parameter `filter`"),
+        ("/deep?filters=1", "has no query parameter `filters`"),
+        ("/deep?pipes=1", "`GET /deep` requires the query parameter `filter`"),
         ("/spread?x=1&y=2", "ok: "),
     ] {
         let said = said(&tool, json!({"service": "t", "method": "GET", "path": path})).await;

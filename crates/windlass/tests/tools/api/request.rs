@@ -46,7 +46,7 @@ async fn a_model_sees_names_and_nothing_else() {
     }
     assert!(
         spec.description
-            .contains("Service `widgets`: Our stock.\nMethods: GET, POST\nPaths that match: ^/widgets")
+            .contains("Service `widgets`: Our stock.\nMethods: GET, POST\nAllowed paths: ^/widgets")
     );
 }
 
@@ -71,30 +71,30 @@ async fn each_call_is_sent_as_it_was_asked_or_refused_with_the_reason() {
         (get("/widgets"), "GET /v1/widgets by somebody -:"),
         (get("/widgets/42?full=true"), "GET /v1/widgets/42?full=true by somebody -:"),
         // Rules judge exactly what is sent, so there is only one valid spelling.
-        (get("/%77idgets"), "error: write the path as `/widgets`: rules judge it as it stands"),
+        (get("/%77idgets"), "error: write the path as `/widgets`: policy rules match it exactly as written"),
         (get("/widgets?f%75ll=%74rue"), "error: write the path as `/widgets?full=true`"),
         (get("/widgets?full=a b"), "error: write the path as `/widgets?full=a%20b`"),
         (
             get("/gadgets"),
-            r"error: the path `/gadgets` is not allowed; it has to match ^/widgets(/\d+)?$ or ^/up",
+            r"error: the path `/gadgets` is not allowed; it must match ^/widgets(/\d+)?$ or ^/up",
         ),
         (get("/widgets/x"), "error: the path `/widgets/x` is not allowed"),
         (get("/widgets/%2e%2e/admin"), "error: the path `/widgets/%2e%2e/admin` has a `.` or `..` segment"),
         (get("/up/../../admin"), "has a `.` or `..` segment"),
         (get("/up%2f..%2fadmin"), "encodes a separator"),
         (get("//evil.example/up"), "has an empty segment"),
-        (get("https://evil.example/up"), "does not begin with `/`"),
-        (get("/up\r\nX: y"), "has a control character"),
+        (get("https://evil.example/up"), "must begin with `/`"),
+        (get("/up\r\nX: y"), "contains a control character"),
         (post(json!({"a": 1})), "POST /v1/widgets by somebody application/json keyed: {\"a\":1}"),
         (post(json!("text")), "application/json keyed: \"text\""),
-        (post(json!("x".repeat(39))), "error: the body has 41 bytes; at most 40 are sent to `w`"),
+        (post(json!("x".repeat(39))), "error: the body has 41 bytes; `w` accepts at most 40"),
         (raw(json!("plain")), "PATCH /v1/up?uploadType=media by somebody text/plain keyed: plain"),
         (markdown, "by somebody text/markdown keyed: # Hello"),
         (raw(json!({"a": 1})), "error: ERR_API_RAW_BODY_NOT_STRING"),
-        (raw(json!("x".repeat(41))), "error: the body has 41 bytes; at most 40 are sent to `w`"),
+        (raw(json!("x".repeat(41))), "error: the body has 41 bytes; `w` accepts at most 40"),
         (
             json!({"service": "w", "method": "GET", "path": "/widgets", "body": 1}),
-            "error: `GET` takes no body",
+            "error: `GET` requests cannot have a body",
         ),
         (json!({"service": "w", "method": "DELETE", "path": "/widgets"}), "only with GET, POST, PATCH"),
         (json!({"service": "w", "method": "TRACE", "path": "/widgets"}), "error: `/method`"),
@@ -158,10 +158,7 @@ async fn each_kind_of_credentials_becomes_its_header() {
         let key = key.or((name != "header").then_some("forged"));
         assert_eq!((asked.header("authorization"), asked.header("x-key")), (authorization, key), "{name}");
         assert_eq!((asked.header("cookie"), asked.header("x-fine")), (None, Some("yes")));
-        assert!(
-            said.contains("not sent, because they are not yours to set: AUTHORIZATION, Cookie"),
-            "{said}"
-        );
+        assert!(said.contains("not sent, because they are reserved: AUTHORIZATION, Cookie"), "{said}");
         assert!(!said.contains("SENTINEL"), "{said}");
     }
     let before = far.asked().len();
@@ -188,38 +185,44 @@ fn definitions_that_make_no_sense_are_refused() {
         (json!({}), "taken"),
         (json!({"base_url": "https://api.example.com:8443/v1"}), "taken"),
         (json!({"base_url": "http://127.0.0.1:9/"}), "taken"),
-        (json!({"name": ""}), "a name has 1 to 64"),
-        (json!({"name": "a b"}), "a name has 1 to 64"),
-        (json!({"base_url": "api.example.com"}), "is no address"),
-        (json!({"base_url": "ftp://api.example.com"}), "`ftp` addresses are not called"),
-        (json!({"base_url": "http://10.0.0.1"}), "the setting `internal_hosts` names neither"),
+        (json!({"name": ""}), "a name must have 1 to 64"),
+        (json!({"name": "a b"}), "a name must have 1 to 64"),
+        (json!({"base_url": "api.example.com"}), "is not a valid URL"),
+        (json!({"base_url": "ftp://api.example.com"}), "`ftp` URLs are not allowed"),
+        (json!({"base_url": "http://10.0.0.1"}), "the setting `internal_hosts` contains neither"),
         (
             json!({"base_url": "https://u:hunter2@api.example.com"}),
-            "`base_url` has a user or a password in it; use `auth`",
+            "`base_url` contains a user name or password; use `auth`",
         ),
-        (json!({"base_url": "https://api.example.com/?key=hunter2"}), "`base_url` has a query or a fragment"),
-        (json!({"base_url": "https://u:hunter2@api.example.com/?a"}), "`base_url` has a user or a password"),
-        (json!({"base_url": "https://u:hunter2@api example.com/"}), "`base_url` is no address"),
+        (
+            json!({"base_url": "https://api.example.com/?key=hunter2"}),
+            "`base_url` must not have a query or a fragment",
+        ),
+        (
+            json!({"base_url": "https://u:hunter2@api.example.com/?a"}),
+            "`base_url` contains a user name or password",
+        ),
+        (json!({"base_url": "https://u:hunter2@api example.com/"}), "`base_url` is not a valid URL"),
         (json!({"base_url": "http://api.example.com"}), "taken"),
         (
             json!({"base_url": "http://api.example.com", "auth": {"type": "bearer", "token_ref": "t"}}),
-            "would send credentials in clear",
+            "would send credentials unencrypted",
         ),
         (
             json!({"allowed_paths": ["/widgets"]}),
-            "would fit in the middle of another path; begin it with `^`",
+            "would match in the middle of another path; begin it with `^`",
         ),
-        (json!({"allowed_paths": ["^/(a"]}), "the allowed path `^/(a` is no pattern"),
-        (json!({"allowed_methods": ["FETCH"]}), "`FETCH` is no method"),
-        (json!({"headers": {"Authorization": "x"}}), "a secret belongs into `auth`"),
-        (json!({"headers": {"X\n": "x"}}), "is no name of a header"),
+        (json!({"allowed_paths": ["^/(a"]}), "the allowed path `^/(a` is not a valid regular expression"),
+        (json!({"allowed_methods": ["FETCH"]}), "`FETCH` is not a supported method"),
+        (json!({"headers": {"Authorization": "x"}}), "put secrets into `auth`"),
+        (json!({"headers": {"X\n": "x"}}), "is not a valid header name"),
         (
             json!({"auth": {"type": "header", "name": "x y", "value_ref": "t"}}),
-            "`x y` is no name of a header",
+            "`x y` is not a valid header name",
         ),
-        (json!({"max_body_bytes": 1_000_000_000}), "are neither sent nor read"),
+        (json!({"max_body_bytes": 1_000_000_000}), "must not exceed"),
         (json!({"timeout_ms": 0}), "`timeout_ms = 0` is not between"),
-        (json!({"openapi": "openapi: 2.0"}), "3.0 to 3.2 are read"),
+        (json!({"openapi": "openapi: 2.0"}), "supported: 3.0 to 3.2"),
     ] {
         let said = with(change.clone());
         assert!(said.contains(expected), "{change}: {said}");
@@ -228,7 +231,7 @@ fn definitions_that_make_no_sense_are_refused() {
     let twice = vec![Service::new("a", "https://a.example"), Service::new("a", "https://b.example")];
     let made =
         ApiCall::new(Api::new(twice, BTreeMap::new()), way(inside(&[]), &[]), Arc::new(SystemClock::new()));
-    assert_eq!(made.err().unwrap().to_string(), "the service `a`: there are two of this name");
+    assert_eq!(made.err().unwrap().to_string(), "the service `a`: another service has the same name");
 }
 
 #[test]
@@ -281,13 +284,13 @@ async fn a_request_whose_outcome_nobody_knows_is_told_so() {
     let ask =
         |service: &str, method: &str, path: &str| json!({"service": service, "method": method, "path": path});
     for (arguments, expected) in [
-        (ask("a", "POST", "/cut"), "lost: the connection to `127.0.0.1` broke before it answered"),
+        (ask("a", "POST", "/cut"), "lost: the connection to `127.0.0.1` was lost before it responded"),
         (ask("a", "DELETE", "/cut"), "lost: "),
-        (ask("a", "GET", "/cut"), "error: the connection to `127.0.0.1` broke before it answered"),
+        (ask("a", "GET", "/cut"), "error: the connection to `127.0.0.1` was lost before it responded"),
         // The status reveals the outcome.
-        (ask("a", "POST", "/half"), "ok: HTTP 201 Created\n\nhalf\n[the answer broke off after 4 bytes"),
+        (ask("a", "POST", "/half"), "ok: HTTP 201 Created\n\nhalf\n[incomplete after 4 bytes"),
         // Nothing was sent.
-        (ask("gone", "POST", "/"), "error: `127.0.0.1` cannot be reached"),
+        (ask("gone", "POST", "/"), "error: cannot reach `127.0.0.1`"),
     ] {
         let said = said(&tool, arguments.clone()).await;
         assert!(said.starts_with(expected), "{arguments}: {said}");
@@ -383,7 +386,7 @@ async fn a_status_that_leaves_open_what_became_of_a_change_is_no_answer() {
         (
             "POST",
             "/504",
-            "lost: `a` answered 504 Gateway Timeout: whether it did what was asked is not known",
+            "lost: `a` returned status 504 Gateway Timeout: it is unknown whether the request took effect",
         ),
         ("POST", "/502", "lost: `a` answered 502"),
         ("PATCH", "/408", "lost: `a` answered 408"),

@@ -66,7 +66,7 @@ fn commands_of_many_conversations_are_not_remembered_for_ever() {
     assert!((17..80).all(known), "the others are not");
 }
 
-const QUIET: &str = "[nothing said for 30 s]\n";
+const QUIET: &str = "[no output for 30 s]\n";
 
 /// A watcher that limits the time without progress would end it.
 #[test]

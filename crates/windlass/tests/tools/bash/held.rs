@@ -132,7 +132,7 @@ fn threads_count_as_processes() {
         settings.sandbox.read = vec![std::env::current_exe().unwrap()];
     });
     let said = shell.says(&itself("threads", "200"));
-    assert!(said.ends_with("(stopped: it had more processes than a command may have)"), "{said}");
+    assert!(said.ends_with("(stopped: it exceeded the process limit)"), "{said}");
     assert!(shell.says(&itself("threads", "20")).starts_with("ok: "));
     assert_eq!(fs::read_to_string(shell.inside.join("began")).unwrap(), "began 20");
 }

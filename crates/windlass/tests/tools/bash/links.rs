@@ -88,8 +88,8 @@ fn another_folder_in_the_place_of_the_working_folder_is_not_worked_in() {
         assert_eq!(shell.says("echo fine"), "ok: fine");
         swap(&work, &shell.outside);
         let said = shell.says("chmod 777 secret.txt; cat secret.txt; echo x > new.txt");
-        let wanted = "is not the one any more that was opened: it was moved, or a link or another folder stands in its \
-                      place; put it back, or start Windlass again in the folder that is meant";
+        let wanted = "is no longer the folder that was opened: it was moved, or replaced by a link or \
+                      another folder; restore it, or restart Windlass in the intended folder";
         assert!(said.starts_with("error: the working folder `") && said.ends_with(wanted), "{said}");
         assert_eq!(fs::read_dir(&shell.outside).unwrap().count(), 1);
     };

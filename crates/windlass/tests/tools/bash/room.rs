@@ -58,5 +58,5 @@ fn a_command_whose_files_hold_too_much_together_is_stopped() {
     let shell = Shell::new();
     let many = "i=0; while true; do i=$((i+1)); echo 123456789 > file.$i; sleep 0.01; done";
     let said = says(&shell, 100, many);
-    assert_eq!(said, "error: (stopped: its files hold more than there is room for)");
+    assert_eq!(said, "error: (stopped: its files exceeded the space limit)");
 }
