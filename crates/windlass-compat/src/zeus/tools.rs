@@ -185,13 +185,13 @@ mod tests {
             (json!({"type": "connector", "name": "x"}), "`tools[0].type` is `connector`"),
             (json!({"type": "mcp", "base_url": "https://a/"}), "`tools[0].name` is required"),
             (json!({"type": "mcp", "name": "x"}), "`tools[0].base_url` is required"),
-            (json!({"name": "x", "base_url": "ftp://a/"}), "neither http nor https"),
+            (json!({"name": "x", "base_url": "ftp://a/"}), "must use http or https"),
             (json!({"name": "x y", "base_url": "https://a/"}), "1 to 32"),
             (json!({"name": "x", "base_url": "https://a/", "transport_type": "stdio"}), "`transport_type`"),
             (json!({"name": "x", "base_url": "https://a/", "command": "sh"}), "`tools[0].command`"),
             (
                 json!({"name": "x", "base_url": "https://a/", "headers": {"a b": "SENTINEL"}}),
-                "no header name",
+                "not a valid header name",
             ),
         ] {
             let found = said(tool);

@@ -315,7 +315,7 @@ mod tests {
         windlass.toml:3: a file must not contain a literal secret | write `env:NAME` or `file:PATH` to refer to it
         windlass.toml:3: unknown variant `oauth`, expected one of `none`, `bearer`, `header`, `basic`
         windlass.toml:3: unknown key `allowed_path` | did you mean `allowed_paths`?
-        windlass.toml:2: `https://a.example/` is no host | write `docs.example.com`, `*.example.com` or a range such as `10.0.0.0/8`
+        windlass.toml:2: `https://a.example/` is not a valid host | write `docs.example.com`, `*.example.com` or a range such as `10.0.0.0/8`
         windlass.toml:2: unknown variant `google`, expected one of `duckduckgo`, `searxng`, `brave`, `tavily`, `off`
         ");
         let missing = |text: &str| layer(text).web.search().unwrap_err().parts().0.to_owned();
