@@ -52,7 +52,7 @@ fn yaml(text: &str) -> Result<Value, String> {
 
 #[cfg(not(feature = "yaml"))]
 fn yaml(_text: &str) -> Result<Value, String> {
-    Err("the OpenAPI description is not JSON, and this build does not support YAML: build it with the cargo \
+    Err("the OpenAPI description is not JSON, and this build does not support YAML; build it with the cargo \
          feature `yaml`"
         .to_owned())
 }
