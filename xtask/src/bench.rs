@@ -12,7 +12,7 @@ const FOLDER: &str = "bench";
 /// Builds the server with the profile `dist`, then runs `windlass-bench run`.
 pub fn run(arguments: &[String]) -> Result<()> {
     if !process::root().join(FOLDER).join("Cargo.toml").is_file() {
-        bail!("there is no package at `{FOLDER}/`, so there is nothing to measure");
+        bail!("no package at `{FOLDER}/`: nothing to measure");
     }
     // The binary that the benchmark measures as a server.
     process::run(process::cargo().args(["build", "--profile", "dist", "--package", "windlass-cli"]))?;

@@ -4,7 +4,7 @@
 
 #![allow(
     clippy::disallowed_methods,
-    reason = "these commands measure themselves; they are no part of the product"
+    reason = "these commands measure themselves; they are not part of the product"
 )]
 
 mod bench;
@@ -25,12 +25,12 @@ const HELP: &str = "\
 Usage: cargo xtask <COMMAND> [ARGUMENTS]
 
   test [--full] [-- NEXTEST ARGUMENTS]   install what the tests need, build the binary, run every test
-  ci [--full]                            all that has to pass before a merge; --full: long schedules, clouds, traces
+  ci [--full]                            every check required before a merge; --full: long schedules, clouds, traces
   tidy [--lower]                         check sizes, names, layers and words; --lower: record counts that have fallen
   rows [--claim ID,ID | --claim-tested]  check docs/rows.md against the tests, print the counts
-  mutants [--quick] [--only NAME]        break the code on purpose, see that a test notices
+  mutants [--quick] [--only NAME]        break the code on purpose, check that a test fails
   bench [ARGUMENTS]                      run the benchmark, fully optimised
-  vendor                                 fetch the web UI's libraries anew, at the versions that are named there
+  vendor                                 download the web UI's libraries again, at the pinned versions
   help                                   print this";
 
 fn main() -> ExitCode {
@@ -49,9 +49,7 @@ fn main() -> ExitCode {
             println!("{HELP}");
             Ok(())
         }
-        unknown => {
-            Err(anyhow::anyhow!("there is no command `{unknown}`\nhint: `cargo xtask help` lists them"))
-        }
+        unknown => Err(anyhow::anyhow!("unknown command `{unknown}`\nhint: `cargo xtask help` lists them")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -44,7 +44,7 @@ impl Extent {
         match arguments {
             [] => Ok(Self::Ordinary),
             [flag] if flag == "--full" => Ok(Self::Full),
-            other => bail!("unexpected arguments `{}`\nhint: only `--full` is known here", other.join(" ")),
+            other => bail!("unexpected arguments `{}`\nhint: the only option is `--full`", other.join(" ")),
         }
     }
 

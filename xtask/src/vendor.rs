@@ -84,7 +84,7 @@ const MINIFIED_LINES: usize = 1_000;
 
 pub fn run(arguments: &[String]) -> Result<()> {
     if let [first, ..] = arguments {
-        bail!("unexpected argument `{first}`\nhint: `cargo xtask vendor` takes none");
+        bail!("unexpected argument `{first}`\nhint: `cargo xtask vendor` takes no arguments");
     }
     let folder = process::root().join(FOLDER);
     let packed = process::root().join("target/vendor");

@@ -32,7 +32,7 @@ pub fn parse(text: &str) -> Result<Vec<Mutant>> {
     for section in sections(text)? {
         let mutant = mutant_of(&section).with_context(|| format!("mutant `{}`", section.name))?;
         if mutants.iter().any(|other| other.name == mutant.name) {
-            bail!("mutant `{}` stands in the list twice", mutant.name);
+            bail!("mutant `{}` is listed twice", mutant.name);
         }
         mutants.push(mutant);
     }
@@ -57,7 +57,7 @@ fn sections(text: &str) -> Result<Vec<Section>> {
             continue;
         }
         let Some(section) = sections.last_mut() else {
-            bail!("line {line_number}: `{line}` stands before the first header");
+            bail!("line {line_number}: `{line}` is before the first header");
         };
         if let Some(text_line) = line.strip_prefix('|') {
             let Some((_, value)) = section.fields.last_mut() else {
@@ -79,12 +79,12 @@ fn mutant_of(section: &Section) -> Result<Mutant> {
     let mut missing = vec!["invariant", "file", "package", "tests", "quick", "find", "replace"];
     for (field, value) in &section.fields {
         let Some(at) = missing.iter().position(|name| name == field) else {
-            bail!("`{field}` is unknown or stands there twice");
+            bail!("`{field}` is unknown or duplicated");
         };
         missing.remove(at);
         let text = || value.strip_suffix('\n').unwrap_or(value).to_owned();
         match field.as_str() {
-            "invariant" => mutant.invariant = value.parse().context("`invariant` is no number")?,
+            "invariant" => mutant.invariant = value.parse().context("`invariant` is not a number")?,
             "file" => mutant.file = value.clone(),
             "package" => mutant.package = value.clone(),
             "tests" => mutant.tests = value.clone(),
@@ -100,7 +100,7 @@ fn mutant_of(section: &Section) -> Result<Mutant> {
         bail!("it changes nothing");
     }
     if mutant.invariant > INVARIANTS {
-        bail!("there is no invariant {}", mutant.invariant);
+        bail!("unknown invariant {}", mutant.invariant);
     }
     Ok(mutant)
 }
@@ -148,7 +148,7 @@ mod tests {
         check_error("[a]\n| b\n", "without `find:`");
         check_error("[a]\ncolour: red\n", "`colour` is unknown");
         check_error(&GOOD.replace("quick: yes", "quick: perhaps"), "`perhaps`");
-        check_error(&GOOD.replace("invariant: 4", "invariant: 13"), "no invariant 13");
+        check_error(&GOOD.replace("invariant: 4", "invariant: 13"), "unknown invariant 13");
         check_error(
             &GOOD.replace("replace:\n| d", "replace:\n| if a {\n|     b: c\n|\n| }"),
             "changes nothing",

@@ -92,7 +92,7 @@ fn select(all: Vec<Mutant>, selection: &Selection) -> Result<Vec<Mutant>> {
         })
         .collect();
     match selection {
-        Selection::Only(name) if wanted.is_empty() => bail!("there is no mutant `{name}` in `{LIST}`"),
+        Selection::Only(name) if wanted.is_empty() => bail!("no mutant `{name}` in `{LIST}`"),
         _ => Ok(wanted),
     }
 }
@@ -101,7 +101,7 @@ fn report(mutant: &Mutant, fate: &Fate) {
     let name = &mutant.name;
     match fate {
         Fate::Caught => println!("caught          {name} (invariant {})", mutant.invariant),
-        Fate::Survived => println!("SURVIVED        {name}: `{}` passed all the same", mutant.tests),
+        Fate::Survived => println!("SURVIVED        {name}: `{}` still passed", mutant.tests),
         Fate::DoesNotApply(why) => println!("does not apply  {name}: {why}"),
         Fate::NoVerdict(output) => println!("no verdict      {name}:\n{output}"),
     }
@@ -179,7 +179,7 @@ impl Lab {
     fn try_mutant(&self, mutant: &Mutant) -> Result<Fate> {
         let path = self.copy.join(&mutant.file);
         let Ok(original) = fs::read_to_string(&path) else {
-            return Ok(Fate::DoesNotApply(format!("there is no file `{}`", mutant.file)));
+            return Ok(Fate::DoesNotApply(format!("no file `{}`", mutant.file)));
         };
         let mutated = match mutate(&original, mutant) {
             Ok(mutated) => mutated,

@@ -61,7 +61,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
     print!("{}", counts(&table));
     if !report.errors.is_empty() {
-        bail!("{} rows or comments are wrong", report.errors.len());
+        bail!("{} rows or comments have errors", report.errors.len());
     }
     Ok(())
 }
@@ -92,7 +92,7 @@ fn compare(table: &Table, mentions: &[Mention]) -> Report {
                 .push(format!("{path}:{line}: `{id}` is named outside a test; move the comment to one"));
         }
         match table.rows.iter().find(|row| row.id == *id) {
-            None => report.errors.push(format!("{path}:{line}: there is no row `{id}`")),
+            None => report.errors.push(format!("{path}:{line}: unknown row `{id}`")),
             Some(row) if row.state == State::NotYet => {
                 report
                     .warnings
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_test_that_names_an_unknown_row_fails() {
-        check("", &[mention("SK-G99")], &["tests/a.rs:7: there is no row `SK-G99`"], &[]);
+        check("", &[mention("SK-G99")], &["tests/a.rs:7: unknown row `SK-G99`"], &[]);
     }
 
     #[test]

@@ -102,11 +102,10 @@ impl Table {
         let mut seen = HashSet::new();
         for row in &self.rows {
             if !expected.contains(&row.id) {
-                self.errors.push(format!("docs/rows.md:{}: there is no row `{}`", row.line, row.id));
+                self.errors.push(format!("docs/rows.md:{}: unknown row `{}`", row.line, row.id));
             }
             if !seen.insert(row.id.as_str()) {
-                self.errors
-                    .push(format!("docs/rows.md:{}: `{}` stands here a second time", row.line, row.id));
+                self.errors.push(format!("docs/rows.md:{}: `{}` is listed twice", row.line, row.id));
             }
         }
         for id in expected.iter().filter(|id| !seen.contains(id.as_str())) {
@@ -132,7 +131,7 @@ pub fn claim(text: &str, ids: &[String]) -> Result<(String, usize)> {
         lines.push(new);
     }
     if let Some(unknown) = ids.iter().find(|id| !found.contains(id.as_str())) {
-        bail!("there is no row `{unknown}`");
+        bail!("unknown row `{unknown}`");
     }
     Ok((lines.join("\n") + "\n", changed))
 }
@@ -196,11 +195,8 @@ mod tests {
     #[test]
     fn missing_double_and_unknown_rows_are_errors() {
         check_error("", "`LM-W10` is missing");
-        check_error(
-            "| OV-1 | A. | works |\n| OV-1 | A. | works |",
-            "docs/rows.md:2: `OV-1` stands here a second time",
-        );
-        check_error("| SK-G23 | A. | works |", "docs/rows.md:1: there is no row `SK-G23`");
+        check_error("| OV-1 | A. | works |\n| OV-1 | A. | works |", "docs/rows.md:2: `OV-1` is listed twice");
+        check_error("| SK-G23 | A. | works |", "docs/rows.md:1: unknown row `SK-G23`");
     }
 
     #[test]

@@ -70,15 +70,13 @@ impl<'f> Crate<'f> {
     fn judge(&self, circle: &BTreeSet<Module>) -> Option<Finding> {
         let homes: BTreeSet<Module> = circle.iter().map(|module| self.home(module)).collect();
         let what = match (circle.len(), homes.len()) {
-            (files, _) if files > MOST => format!("a circle of {files} files"),
-            (_, folders) if folders > 1 => format!("a circle across {folders} folders"),
+            (files, _) if files > MOST => format!("an import cycle of {files} files"),
+            (_, folders) if folders > 1 => format!("an import cycle across {folders} folders"),
             _ => return None,
         };
         let names: Vec<String> = circle.iter().map(|module| module.join("::")).collect();
-        let advice = format!(
-            "{what}: {}; move what they share into a file that imports none of them",
-            names.join(", ")
-        );
+        let advice =
+            format!("{what}: {}; move shared code into a file that imports none of them", names.join(", "));
         let file = self.files.get(circle.first()?)?;
         Some(Finding::error(file, 1, "circles", advice))
     }
@@ -278,7 +276,7 @@ mod tests {
         let across =
             [root, ("a.rs", "mod x;\n"), ("a/x.rs", "use crate::Seen;\n"), ("b.rs", "use crate::a::x::X;\n")];
         assert_eq!(found(&across).len(), 1, "through a re-export");
-        assert!(found(&across)[0].starts_with("a circle across 2 folders: a::x, b;"));
+        assert!(found(&across)[0].starts_with("an import cycle across 2 folders: a::x, b;"));
         let beside = [
             ("lib.rs", "mod a;\nmod b;\n"),
             ("a.rs", "use super::b;\n"),
@@ -299,7 +297,7 @@ mod tests {
             found(&texts.iter().map(|(path, text)| (&**path, &**text)).collect::<Vec<_>>())
         };
         assert_eq!(of(MOST), Vec::<String>::new());
-        assert!(of(MOST + 1)[0].starts_with("a circle of 7 files"));
+        assert!(of(MOST + 1)[0].starts_with("an import cycle of 7 files"));
     }
 
     #[test]

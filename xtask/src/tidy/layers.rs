@@ -47,7 +47,7 @@ const UI: &str = "crates/windlass-server/ui/app/";
 pub fn mentions(file: &SourceFile, findings: &mut Vec<Finding>) {
     for layer in LAYERS.iter().filter(|layer| file.is_in(layer.folder)) {
         for module in layer.unknown {
-            let advice = format!("`{}` does not know `{module}`", layer.folder);
+            let advice = format!("`{}` must not import `{module}`", layer.folder);
             report(file, &mentions_of(&file.views.code, module), &advice, findings);
         }
     }
@@ -63,7 +63,7 @@ pub fn dialects(file: &SourceFile, findings: &mut Vec<Finding>) {
         let mut at = mentions_of(&file.views.code, other);
         at.extend(lexer::find_words(&file.views.code, &format!("super::{other}")));
         let advice =
-            format!("a dialect does not know another; move what it shares with `{other}` beside them");
+            format!("a dialect must not import another one; move code shared with `{other}` beside them");
         report(file, &at, &advice, findings);
     }
 }
@@ -76,7 +76,7 @@ pub fn floors(file: &SourceFile, findings: &mut Vec<Finding>) {
         for above in &FLOORS[own + 1..] {
             if line.contains(&format!("../{above}/")) && (line.contains("import") || line.contains("from \""))
             {
-                let advice = format!("`{}` does not know `{above}`, which is above it", FLOORS[own]);
+                let advice = format!("`{}` must not import `{above}`, which is above it", FLOORS[own]);
                 findings.push(Finding::error(file, index + 1, "layers", advice));
             }
         }

@@ -20,7 +20,7 @@ pub fn markers(file: &SourceFile, findings: &mut Vec<Finding>) {
     }
     for (index, comment) in file.views.comments.lines().enumerate() {
         for note in NOTES.iter().filter(|note| !lexer::find_words(comment, note).is_empty()) {
-            let advice = format!("`{note}` is a note to oneself; do it, or open an issue");
+            let advice = format!("`{note}` is an open task; do it, or open an issue");
             findings.push(Finding::error(file, index + 1, "leftovers", advice));
         }
     }
@@ -30,7 +30,7 @@ pub fn markers(file: &SourceFile, findings: &mut Vec<Finding>) {
 pub fn ignored_tests(file: &SourceFile, findings: &mut Vec<Finding>) {
     for (at, _) in file.views.code.match_indices("#[ignore") {
         let advice =
-            "a test that does not run is none; make it pass, or delete it with the reason in the commit";
+            "an ignored test checks nothing; make it pass, or delete it with the reason in the commit";
         findings.push(Finding::error(file, file.line_of(at), "ignored test", advice));
     }
 }
@@ -51,12 +51,7 @@ pub fn machine_paths(file: &SourceFile, findings: &mut Vec<Finding>) {
 pub fn whitespace(file: &SourceFile, findings: &mut Vec<Finding>) {
     for (index, line) in file.text.split('\n').enumerate() {
         if line.ends_with([' ', '\t', '\r']) {
-            findings.push(Finding::error(
-                file,
-                index + 1,
-                "whitespace",
-                "remove the blanks at the end of the line",
-            ));
+            findings.push(Finding::error(file, index + 1, "whitespace", "remove the trailing whitespace"));
         }
     }
     if !file.text.is_empty() && !file.text.ends_with('\n') {

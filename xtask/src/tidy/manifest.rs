@@ -83,14 +83,16 @@ fn advice(path: &str, name: &str, is_for_tests: bool) -> Option<String> {
     let is_machines = path == MACHINE;
     if is_machines && !MACHINE_MAY_USE.contains(&name) {
         let is_allowed = is_for_tests && MACHINE_TESTS_MAY_USE.contains(&name);
-        return (!is_allowed)
-            .then(|| format!("the machine does not use `{name}`; move what needs it to the engine"));
+        return (!is_allowed).then(|| {
+            format!("the machine must not depend on `{name}`; move the code that needs it to the engine")
+        });
     }
     let own = path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
     let direction = DIRECTIONS.iter().find(|direction| direction.name == own)?;
     let is_ours = DIRECTIONS.iter().any(|direction| direction.name == name);
     let is_allowed = !is_ours || is_for_tests || direction.knows.contains(&name);
-    (!is_allowed).then(|| format!("`{own}` does not know `{name}`; put what both need in a crate below them"))
+    (!is_allowed)
+        .then(|| format!("`{own}` must not depend on `{name}`; move shared code into a crate below both"))
 }
 
 /// Compares the engine's dependencies with their limit. `tree` is the output of `cargo tree --prefix none`.

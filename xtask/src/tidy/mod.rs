@@ -66,7 +66,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     match arguments {
         [] => {}
         [flag] if flag == "--lower" => return ratchet::lower(&root, &counts),
-        _ => bail!("`tidy` takes no argument but `--lower`"),
+        _ => bail!("the only option of `tidy` is `--lower`"),
     }
     let mut findings = check_files(&files);
     findings.extend(ratchet::check(&root, &counts)?);
@@ -151,7 +151,7 @@ mod tests {
     fn a_finding_names_place_rule_and_remedy() {
         let findings = check_file(&SourceFile::new("xtask/src/a.rs", "//! A.\nfn get_it() {}\n"));
         let shown: Vec<String> = findings.iter().map(Finding::to_string).collect();
-        let expected = "xtask/src/a.rs:2: function name: call `get_it` what it returns: `it`";
+        let expected = "xtask/src/a.rs:2: function name: rename `get_it` after its result: `it`";
         assert_eq!(shown, [expected]);
     }
 }

@@ -12,7 +12,8 @@ pub fn modules(file: &SourceFile, findings: &mut Vec<Finding>) {
     if !file.is_rust() {
         return;
     }
-    let advice = |name: &str| format!("`{name}` says nothing; name the module after the noun that it holds");
+    let advice =
+        |name: &str| format!("`{name}` is not specific; name the module after the noun that it contains");
     for name in EMPTY_NAMES {
         if file.has_folder(name) || file.stem() == *name {
             findings.push(Finding::error(file, 1, "module name", advice(name)));
@@ -38,7 +39,7 @@ pub fn functions(file: &SourceFile, findings: &mut Vec<Finding>) {
         }
         let name: String =
             file.views.code[at + 3..].chars().take_while(|char| lexer::is_word(*char)).collect();
-        let advice = format!("call `{name}` what it returns: `{}`", name.trim_start_matches("get_"));
+        let advice = format!("rename `{name}` after its result: `{}`", name.trim_start_matches("get_"));
         findings.push(Finding::error(file, file.line_of(at), "function name", advice));
     }
 }

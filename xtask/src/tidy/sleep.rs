@@ -14,7 +14,7 @@ pub fn sleeps(file: &SourceFile, findings: &mut Vec<Finding>) {
             let is_test = file.is_test_line(line) || file.path.contains("/src/testing/");
             let has_reason = file.excuse(line, "sleep").is_some_and(|reason| !reason.is_empty());
             if is_test && !has_reason {
-                let advice = "wait for the thing itself, or end the line with `// tidy: sleep <why nothing else works>`";
+                let advice = "wait for the condition itself, or end the line with `// tidy: sleep <why nothing else works>`";
                 findings.push(Finding::error(file, line, "sleep", advice));
             }
         }

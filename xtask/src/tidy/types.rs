@@ -26,7 +26,7 @@ pub fn repeated(files: &[SourceFile]) -> Vec<Count> {
         }
     }
     types.retain(|(_, name), places| places.len() > TYPES_MAX && !REPEATABLE.contains(&name.as_str()));
-    let advice = "give each the name of what it is";
+    let advice = "give each a more specific name";
     let count = |((krate, name), places)| Count {
         subject: format!("types named {name} in {krate}"),
         limit: TYPES_MAX,
