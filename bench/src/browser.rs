@@ -297,7 +297,7 @@ impl Chromedriver {
         std::thread::spawn(move || lines.for_each(drop));
         let address = format!("http://127.0.0.1:{}", port.as_deref().unwrap_or_default());
         let chromedriver = Self { process, address };
-        port.map(|_| chromedriver).context("`chromedriver` found no port")
+        port.map(|_| chromedriver).context("`chromedriver` reported no port")
     }
 }
 

@@ -44,7 +44,7 @@ impl Peer {
     pub(super) async fn play(&self) -> Result<Value> {
         let temporary = tempfile::Builder::new().prefix("windlass-bench-").tempdir()?;
         let folder = match &self.db {
-            Some(file) => file.parent().with_context(|| format!("no folder holds {}", file.display()))?,
+            Some(file) => file.parent().with_context(|| format!("no folder contains {}", file.display()))?,
             None => temporary.path(),
         };
         let driver: Arc<dyn Driver> = Program::Windlass.start(&self.settings(folder)).await?.into();

@@ -90,7 +90,7 @@ impl Windlass {
                     _ => {}
                 },
                 Update::Status(ThreadStatus::Waiting) if self.waits => return Ok(String::new()),
-                Update::Snapshot { .. } => bail!("the watcher was too slow to be told each fragment"),
+                Update::Snapshot { .. } => bail!("the watcher was too slow to receive every fragment"),
                 Update::Delta { .. } | Update::Progress { .. } | Update::Status(_) => {}
                 Update::Stopped { why } => bail!("driving stopped: {why}"),
             }

@@ -166,7 +166,7 @@ impl Told {
             b"step.replied" => {
                 let whole = replied(data)?;
                 if !whole.starts_with(&self.text) {
-                    bail!("fragments of {} bytes are not how the reply begins", self.text.len());
+                    bail!("the fragments of {} bytes are not a prefix of the reply", self.text.len());
                 }
                 if self.first_ms == 0.0 {
                     self.first_ms = ms_since(started);

@@ -128,7 +128,7 @@ async fn run(client: &Client, model: &str, tokens: usize) -> Result<Told> {
     let told = connection.read(&run.run, started).await?;
     if told.text != told.answer || told.text.matches("tok").count() != tokens {
         let (told, said) = (told.text.len(), told.answer.len());
-        bail!("a client was told {told} bytes, and the run said {said} in `{}`", run.run);
+        bail!("a client received {told} bytes, but the run produced {said} in `{}`", run.run);
     }
     Ok(told)
 }
@@ -226,7 +226,7 @@ async fn read_one(
             let mut connection = client.connect().await?;
             let told = connection.read(&run, started).await?;
             if told.text != told.answer || told.text.matches("tok").count() != LONG_TOKENS {
-                bail!("a reader was told {} of {LONG_TOKENS} tokens", told.text.matches("tok").count());
+                bail!("a reader received {} of {LONG_TOKENS} tokens", told.text.matches("tok").count());
             }
             anyhow::Ok(told.head_ms)
         });

@@ -53,7 +53,7 @@ impl Process {
         out.read_line(&mut line).await?;
         let listen_ms = (machine::monotonic_ns() - start_ns) as f64 / 1e6;
         let Some((_, address)) = line.trim().split_once("http://") else {
-            bail!("`{} serve` said `{}`", binary.display(), line.trim());
+            bail!("`{} serve` printed `{}`", binary.display(), line.trim());
         };
         let (address, binary) = (address.to_owned(), binary.to_owned());
         let mut process = Self { child, binary, folder, _out: out, address, listen_ms, key: String::new() };
@@ -108,7 +108,7 @@ impl Process {
 
     /// Ends it with SIGTERM, as an operator would.
     pub(crate) async fn end(mut self) -> Result<()> {
-        let pid = i32::try_from(self.child.id().context("the server has ended")?)?;
+        let pid = i32::try_from(self.child.id().context("the server has exited")?)?;
         // SAFETY: the child has not been reaped, so its id is not reused.
         unsafe { libc::kill(pid, libc::SIGTERM) };
         self.child.wait().await?;
@@ -119,11 +119,11 @@ impl Process {
         let status = std::fs::read_to_string(self.proc("status")?)?;
         let line = status.lines().find(|line| line.starts_with(key));
         line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
-            .with_context(|| format!("the kernel does not tell `{key}`"))
+            .with_context(|| format!("the kernel does not report `{key}`"))
     }
 
     fn proc(&self, file: &str) -> Result<String> {
-        Ok(format!("/proc/{}/{file}", self.child.id().context("the server has ended")?))
+        Ok(format!("/proc/{}/{file}", self.child.id().context("the server has exited")?))
     }
 }
 

@@ -66,5 +66,5 @@ pub(super) async fn measure(pages: &Pages, figures: &mut PageFigures) -> Result<
 fn store_below(folder: &Path) -> Result<PathBuf> {
     let mut stores = std::fs::read_dir(folder.join("data/windlass"))?.flatten().map(|entry| entry.path());
     let store = stores.find(|store| store.join("windlass.db").exists());
-    store.context("the server has made no store")
+    store.context("the server has created no store")
 }

@@ -88,7 +88,7 @@ async fn first_paint(page: &BrowserPage) -> Result<f64> {
     for _ in 0..VISITS {
         page.driver.refresh().await?;
         let painted = until(page, PAINTED).await?;
-        shortest = shortest.min(painted.as_f64().context("the time of a paint is no number")?);
+        shortest = shortest.min(painted.as_f64().context("the time of a paint is not a number")?);
     }
     until(page, "return document.querySelector('[data-key=composer]') !== null").await?;
     Ok(shortest)

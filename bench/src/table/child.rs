@@ -46,7 +46,8 @@ impl Server {
         let output = child.stdout.take().context("the output of the server is a pipe")?;
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line)?;
-        let told: Value = serde_json::from_str(&line).with_context(|| format!("the server said `{line}`"))?;
+        let told: Value =
+            serde_json::from_str(&line).with_context(|| format!("the server printed `{line}`"))?;
         let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
         Ok(Server { child, address: text("address"), base_url: text("base_url") })
     }
@@ -137,18 +138,18 @@ fn told<T: DeserializeOwned>(arguments: &[OsString], time_limit: Duration) -> Re
         if u128::from(machine::monotonic_ns() - started_ns) > time_limit.as_nanos() {
             child.kill()?;
             child.wait()?;
-            bail!("it did not end within {} s", time_limit.as_secs());
+            bail!("it did not exit within {} s", time_limit.as_secs());
         }
         std::thread::sleep(POLL);
     }
     let output = child.wait_with_output()?;
     if !output.status.success() {
-        bail!("it ended with {}", output.status);
+        bail!("it exited with {}", output.status);
     }
-    let figures = serde_json::from_slice(&output.stdout).context("it told no figures")?;
+    let figures = serde_json::from_slice(&output.stdout).context("it reported no figures")?;
     Ok((figures, started_ns))
 }
 
 fn this_binary() -> Result<Command> {
-    Ok(Command::new(std::env::current_exe().context("cannot tell where this binary is")?))
+    Ok(Command::new(std::env::current_exe().context("cannot locate this binary")?))
 }

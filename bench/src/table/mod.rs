@@ -57,7 +57,7 @@ pub struct Options {
 /// If the server or a program cannot be started. A program that fails at a workload leaves its cells empty.
 pub fn run(options: &Options) -> Result<()> {
     std::fs::create_dir_all(&options.folder)
-        .with_context(|| format!("cannot make the folder {}", options.folder.display()))?;
+        .with_context(|| format!("cannot create the folder {}", options.folder.display()))?;
     let sync_ms = disk::sync_ms(&options.folder)?;
     let server = Server::start()?;
     let mut samples = Samples::default();
