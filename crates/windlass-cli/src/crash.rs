@@ -21,8 +21,8 @@ pub fn speak_carefully() {
 
 fn told(panic: &PanicHookInfo<'_>) -> String {
     let thread = std::thread::current();
-    let thread = thread.name().unwrap_or("without a name").to_owned();
-    let place = panic.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+    let thread = thread.name().unwrap_or("unnamed").to_owned();
+    let place = panic.location().map_or_else(|| "an unknown location".to_owned(), ToString::to_string);
     format!("windlass panicked at {place}, in the thread `{thread}`: {}", words(panic.payload()))
 }
 
@@ -30,7 +30,7 @@ fn words(payload: &(dyn Any + Send)) -> &'static str {
     payload
         .downcast_ref::<&'static str>()
         .copied()
-        .unwrap_or("what it says is left out, as it may hold a secret")
+        .unwrap_or("the message is omitted, because it may contain a secret")
 }
 
 #[cfg(test)]
@@ -73,7 +73,11 @@ mod tests {
             4,
             "{said}"
         );
-        assert_eq!(said.matches("what it says is left out, as it may hold a secret").count(), 3, "{said}");
+        assert_eq!(
+            said.matches("the message is omitted, because it may contain a secret").count(),
+            3,
+            "{said}"
+        );
         assert!(said.contains("`: a defect\n"), "{said}");
     }
 }

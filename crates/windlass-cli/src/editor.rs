@@ -34,8 +34,8 @@ pub async fn edit(
     let draft = Draft::write(directory, name, text)?;
     let named = chosen();
     let failed = |why: String| {
-        Trouble::engine(format!("the editor `{named}` {why}; nothing was taken"))
-            .hint("set VISUAL or EDITOR to another one")
+        Trouble::engine(format!("the editor `{named}` {why}; nothing was changed"))
+            .hint("set VISUAL or EDITOR to another editor")
     };
     let mut child = command(&named, &draft.0).spawn().map_err(|error| failed(error.to_string()))?;
     let status = loop {

@@ -52,7 +52,7 @@ pub fn main() -> ExitCode {
     runtime.block_on(telemetry::finish());
     let mut exit = ended.unwrap_or_else(|error| report::report(&console, &error));
     if let Some(why) = console.lost() {
-        let lost = Trouble::output(format!("not all of the output could be written: {why}"));
+        let lost = Trouble::output(format!("cannot write all of the output: {why}"));
         report::report(&console, &lost.into());
         exit = exit.with_output_lost();
     }

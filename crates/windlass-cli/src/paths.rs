@@ -69,7 +69,7 @@ impl UserPaths {
 /// Creates a directory with mode 0700, so that only the user has access.
 pub fn private_directory(path: &Path) -> Result<(), Trouble> {
     let failed = |error: std::io::Error| {
-        Trouble::engine(format!("cannot make the directory `{}`: {error}", path.display()))
+        Trouble::engine(format!("cannot create the directory `{}`: {error}", path.display()))
             .hint("give this user write access, or set XDG_DATA_HOME")
     };
     std::fs::create_dir_all(path).map_err(failed)?;

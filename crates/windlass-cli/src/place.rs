@@ -146,8 +146,8 @@ impl Ground {
         let user = UserPaths::find()?;
         let folder = place.folder();
         if !folder.is_dir() {
-            return Err(Trouble::usage(format!("`{}` is no folder", folder.display()))
-                .hint("name the working folder with `--dir`"));
+            return Err(Trouble::usage(format!("`{}` is not a folder", folder.display()))
+                .hint("set the working folder with `--dir`"));
         }
         let mut layers: Vec<ConfigFile> = config::read(&user.config)?.into_iter().collect();
         let own = PolicyText::read(&user.policy())?.map(|text| text.in_force(Extent::Whole)).transpose()?;
@@ -352,7 +352,7 @@ impl Place {
         if self.ground.settings.source == ModelSource::Nothing {
             console.warn(
                 &format!(
-                    "no model key in the environment: `{DEMO_MODEL}` answers, which is a script and no AI"
+                    "no model key in the environment: using `{DEMO_MODEL}`, which is a script and not an AI"
                 ),
                 &["set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or name a model with `--model`"],
             );
@@ -400,7 +400,7 @@ pub fn check_model(
 ) -> anyhow::Result<()> {
     let resolved = catalog.resolve(model)?;
     if let Some(ability) = resolved.info().lacks(Ability::needed(settings)) {
-        let hint = "choose another one with `--model provider/name`";
+        let hint = "choose another model with `--model provider/name`";
         return Err(Trouble::usage(ability.refusal(model)).hint(hint).into());
     }
     let provider = config::provider_of(model);
@@ -410,7 +410,7 @@ pub fn check_model(
         console
             .warn(&format!("unknown model `{model}`: assuming that it supports tool calls; {describe}"), &[]);
     } else if settings.output_schema.is_some() && resolved.info().can(Ability::StructuredOutput).is_none() {
-        let what = "assuming that it supports answers by a JSON schema";
+        let what = "assuming that it supports structured output";
         console.warn(&format!("model `{model}`: {what}; {describe}"), &[]);
     }
     Ok(())

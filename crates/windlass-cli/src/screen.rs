@@ -427,7 +427,7 @@ impl State {
             return;
         }
         let status = self.status.text();
-        let status = if self.takes_answers() { format!("one key answers · {status}") } else { status };
+        let status = if self.takes_answers() { format!("press a key to answer · {status}") } else { status };
         let bottom = Bottom {
             live: &self.live,
             partial: &self.partial,

@@ -20,10 +20,10 @@ use crate::paint::Paint;
 /// The section on logs in `--help`.
 pub const LOGS: &str = "\
 Logs (on stderr):
-  WINDLASS_LOG=windlass=info   each step and call: its place, outcome, time and tokens
-  WINDLASS_LOG=windlass=debug  decisions too; `trace` adds texts, arguments and results
-                               (of libraries `info` and worse alone: below, they log secrets;
-                               of the one that speaks with tool servers nothing)
+  WINDLASS_LOG=windlass=info   each step and call: its ids, outcome, duration and tokens
+  WINDLASS_LOG=windlass=debug  also decisions; `trace` adds texts, arguments and results
+                               (libraries log at `info` and above only, because they log secrets
+                               below; the MCP library logs nothing)
   WINDLASS_LOG_FORMAT=json     a line of JSON each, with request, thread, run, step and call";
 
 /// The variable that selects the log format.
@@ -46,7 +46,7 @@ pub fn start(console: &Console) {
         Ok(filter) => Some(filter),
         Err(error) => {
             let hint = format!("write {name} as `warn` or `windlass=info`");
-            console.warn(&format!("{name}=`{value}` is no log filter: {error}"), &[&hint]);
+            console.warn(&format!("{name}=`{value}` is not a log filter: {error}"), &[&hint]);
             None
         }
     });
@@ -54,7 +54,7 @@ pub fn start(console: &Console) {
         None | Some("text") => Form::Text,
         Some("json") => Form::Json,
         Some(other) => {
-            console.warn(&format!("{FORMAT}=`{other}` is no form of logs"), &["write `text` or `json`"]);
+            console.warn(&format!("{FORMAT}=`{other}` is not a log format"), &["write `text` or `json`"]);
             Form::Text
         }
     };
@@ -66,7 +66,7 @@ pub fn start(console: &Console) {
     #[cfg(not(feature = "otel"))]
     if variable("OTEL_EXPORTER_OTLP_ENDPOINT").is_some() {
         console.warn(
-            "this build sends no traces, although OTEL_EXPORTER_OTLP_ENDPOINT is set",
+            "this build cannot send traces, but OTEL_EXPORTER_OTLP_ENDPOINT is set",
             &["build it with `--features otel`, or unset the variable"],
         );
     }

@@ -196,7 +196,7 @@ pub async fn run(console: &Console, args: &AdminArgs) -> anyhow::Result<Exit> {
         }
         Command::Reset(args) => {
             let email = fold_email(&args.email).map_err(trouble)?;
-            let none = || Trouble::usage(format!("there is no user with the address `{email}`"));
+            let none = || Trouble::usage(format!("no user has the email address `{email}`"));
             let user = accounts.by_email(&email).await?.ok_or_else(none)?;
             let made = accounts.reset_link(Maker::Terminal, &user.workspace, &user.id).await;
             args.link.with(settings, &made.map_err(trouble)?.1)
@@ -240,7 +240,7 @@ async fn add_user(accounts: &Accounts, args: &AddUser) -> anyhow::Result<String>
     };
     match accounts.add_user(&user).await.map_err(AccountError::from) {
         Err(AccountError::Changed { .. }) => {
-            Err(Trouble::usage(format!("the address `{}` belongs to an account", args.email)).into())
+            Err(Trouble::usage(format!("the email address `{}` is already in use", args.email)).into())
         }
         added => {
             added?;
@@ -252,7 +252,7 @@ async fn add_user(accounts: &Accounts, args: &AddUser) -> anyhow::Result<String>
 async fn add_key(console: &Console, accounts: &Accounts, args: &AddKey) -> anyhow::Result<Exit> {
     let user = Principal::from(args.user.as_str());
     if accounts.refresh().await?.find(&user).is_none() {
-        return Err(Trouble::usage(format!("there is no user `{user}`")).into());
+        return Err(Trouble::usage(format!("unknown user `{user}`")).into());
     }
     let scopes = args.scopes.iter().map(|word| word.scope()).collect();
     let draft = KeyDraft { user, name: args.name.clone(), scopes, expires_at: None };
@@ -260,7 +260,7 @@ async fn add_key(console: &Console, accounts: &Accounts, args: &AddKey) -> anyho
     // The key is shown only once, so a key that could not be printed is revoked.
     if let Err(error) = console.try_out(&format!("{secret}\n")) {
         accounts.take_key_back(&key).await.map_err(trouble)?;
-        let lost = format!("the key could not be written, and was taken back: {error}");
+        let lost = format!("cannot print the key, so it was revoked: {error}");
         return Err(Trouble::output(lost).into());
     }
     Ok(Exit::Done)

@@ -168,7 +168,7 @@ async fn list(console: &Console, place: &Place, limit: usize, json: bool) -> any
         return Ok(());
     }
     if waiting.is_empty() {
-        console.note("nothing waits for an answer");
+        console.note("no open requests");
         return Ok(());
     }
     let columns = Columns::of(&waiting, console.out_width());
@@ -180,7 +180,7 @@ async fn list(console: &Console, place: &Place, limit: usize, json: bool) -> any
         console.out_line(&columns.row(cells, open.interrupt.as_str()));
     }
     if more {
-        console.note(&format!("there are more than these {limit}; `--limit` shows more"));
+        console.note(&format!("showing the newest {limit}; `--limit` shows more"));
     }
     Ok(())
 }
@@ -204,7 +204,7 @@ async fn show(console: &Console, place: &Place, waiting: &Waiting, json: bool) -
     let light = Light { folder: &place.ground.folder, now: now(), paint };
     let card = Card::of(open, &background.unwrap_or_default(), light);
     console.out_line(&format!("{} {}", paint.yellow(card.word), paint.bold(&card.title)));
-    let waits = format!("waits for {} (run {})", span(light.now.since(open.since)), waiting.row.view.run);
+    let waits = format!("open for {} (run {})", span(light.now.since(open.since)), waiting.row.view.run);
     for note in std::iter::once(&waits).chain(&card.notes) {
         console.out_line(&format!("  {}", shown(note)));
     }
@@ -238,7 +238,7 @@ async fn found(console: &Console, go_on: &GoOn, ids: &[String]) -> anyhow::Resul
     }
     drop(place);
     let place = ground.open_to_go_on(Consent::Ask).await.map_err(|error| {
-        let hint = "`--no-drive` leaves the answer for whoever goes on with the run";
+        let hint = "`--no-drive` only saves the answer, for the process that resumes the run";
         anyhow::Error::from(explain(&error).hint(hint))
     })?;
     Ok((place, all))
@@ -268,8 +268,8 @@ async fn edited(console: &Console, go_on: &GoOn, id: &[String], text: Option<&st
     let text = match text {
         Some(text) => word::source(text)?,
         None if !console.can_ask() => {
-            return Err(Trouble::usage("an editor needs a terminal")
-                .hint("`--arguments JSON`, `@FILE` or `-` gives the arguments without one")
+            return Err(Trouble::usage("editing requires a terminal")
+                .hint("without one, pass the arguments with `--arguments JSON`, `@FILE` or `-`")
                 .into());
         }
         None => {
@@ -284,9 +284,9 @@ async fn edited(console: &Console, go_on: &GoOn, id: &[String], text: Option<&st
     };
     let value = read(&text).map_err(|fault| Trouble::usage(fault).hint("nothing was changed; try again"))?;
     if Some(&value) == read(&now).ok().as_ref() {
-        return Err(Trouble::usage("the arguments are as they were")
+        return Err(Trouble::usage("the arguments are unchanged")
             .hint(format!(
-                "`windlass approvals approve {}` lets the call run as it is",
+                "`windlass approvals approve {}` approves the call unchanged",
                 waiting.open.interrupt
             ))
             .into());

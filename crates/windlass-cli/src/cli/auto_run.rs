@@ -16,11 +16,12 @@ use crate::place::{Ask, Ground, Place};
 /// Help text that explains the choices.
 const CHOICES: &str = "\
 Choices:
-  ask         calls that change nothing run, the others ask
-  allowlist   calls of the tools on the list run too (`windlass allow`)
-  everything  all run that are not marked destructive
-  default     none: the thread has its user's choice, the user `ask`
-Rules that deny or ask are stronger. What a run may do at all is its mode: `windlass run --mode`.";
+  ask         run read-only calls, ask for all others
+  allowlist   also run calls of the tools on the list (`windlass allow`)
+  everything  run all calls that are not marked destructive
+  default     unset: a thread uses its user's choice, a user uses `ask`
+Rules that deny or ask take precedence. The mode limits what a run may do at all:
+`windlass run --mode`.";
 
 #[derive(Args, Debug)]
 #[command(after_help = CHOICES)]
@@ -100,7 +101,7 @@ pub struct AllowArgs {
 
 pub async fn allow(console: &Console, args: &AllowArgs) -> anyhow::Result<Exit> {
     if args.tools.is_empty() && !args.list {
-        return Err(Trouble::usage("no tool is named").hint("`windlass allow --list` shows the list").into());
+        return Err(Trouble::usage("no tool given").hint("`windlass allow --list` shows the list").into());
     }
     let adds = !args.remove && !args.tools.is_empty();
     let place = match adds {
@@ -122,13 +123,13 @@ pub async fn allow(console: &Console, args: &AllowArgs) -> anyhow::Result<Exit> 
     if args.json {
         console.out_json(&json!(tools).to_string());
     } else if tools.is_empty() {
-        console.note("no tool is on the list");
+        console.note("the list is empty");
     } else {
         tools.iter().for_each(|tool| console.out_line(&shown_line(tool.as_str())));
     }
     let chosen = place.engine.policy().auto_run(&Whose::User(user)).await?;
     if !args.list && !args.remove && chosen != Some(AutoRun::Allowlist) {
-        console.hint("the list counts where `allowlist` is chosen: `windlass auto-run allowlist`");
+        console.hint("the list applies if `allowlist` is set: `windlass auto-run allowlist`");
     }
     Ok(Exit::Done)
 }

@@ -25,7 +25,7 @@ pub async fn run(console: &Console, args: &CancelArgs) -> anyhow::Result<Exit> {
     let run = row.view.run;
     if let Some(status) = row.view.status {
         let status = super::threads::run_word(status);
-        console.note(&format!("run {run} has ended already: {status}"));
+        console.note(&format!("run {run} has already ended: {status}"));
         return Ok(Exit::Done);
     }
     match place.engine.run(&run).cancel(local().principal).await {

@@ -140,7 +140,7 @@ impl Chat<'_> {
                 Ok(line) => line,
                 Err(ReadlineError::Interrupted) if !interrupted => {
                     interrupted = true;
-                    self.console.note(&paint.dim("Ctrl-C again, or /quit, leaves"));
+                    self.console.note(&paint.dim("press Ctrl-C again or type /quit to leave"));
                     continue;
                 }
                 Err(ReadlineError::Interrupted | ReadlineError::Eof) => return Ok(Exit::Done),

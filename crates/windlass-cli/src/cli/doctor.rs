@@ -96,9 +96,10 @@ fn folder(folder: &Path) -> Check {
     let shown = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let message = format!("`{}`", shown.display());
     match std::fs::metadata(folder) {
-        Ok(found) if found.permissions().readonly() => {
-            Check::warning("folder", format!("{message} is read-only: the agent can look, but not write"))
-        }
+        Ok(found) if found.permissions().readonly() => Check::warning(
+            "folder",
+            format!("{message} is read-only: the agent can read files but not write them"),
+        ),
         Ok(_) => Check::ok("folder", message),
         Err(error) => Check::broken("folder", &error.into()),
     }
@@ -106,9 +107,9 @@ fn folder(folder: &Path) -> Check {
 
 fn policy(ground: &Ground) -> Check {
     match ground.rules().len() {
-        0 => Check::ok("policy", "no rules: a call asks unless its tool only reads"),
-        1 => Check::ok("policy", "1 rule counts"),
-        count => Check::ok("policy", format!("{count} rules count")),
+        0 => Check::ok("policy", "no rules: calls require approval unless their tool is read-only"),
+        1 => Check::ok("policy", "1 rule in force"),
+        count => Check::ok("policy", format!("{count} rules in force")),
     }
 }
 
@@ -121,10 +122,10 @@ fn commands(ground: &Ground) -> Check {
     let found = support();
     let kernel = match (found.landlock, found.missing().as_str()) {
         (Some(version), "") => {
-            let processes = if found.processes { ", a namespace of processes" } else { "" };
-            format!("this kernel holds them: Landlock {version}, seccomp{processes}")
+            let processes = if found.processes { ", process namespace" } else { "" };
+            format!("sandbox available: Landlock {version}, seccomp{processes}")
         }
-        (_, missing) => format!("this kernel cannot hold them: {missing}"),
+        (_, missing) => format!("no sandbox: {missing}"),
     };
     let bash = &ground.settings.tools.bash;
     if !bash.is_enabled() {
@@ -137,14 +138,14 @@ fn commands(ground: &Ground) -> Check {
     let sandbox = bash.settings(std::env::home_dir().as_deref(), Vec::new()).map(|it| it.sandbox);
     let blocked = sandbox.map(|sandbox| sandbox.blocked()).unwrap_or_default();
     if !blocked.is_empty() {
-        let check = Check::warning("commands", format!("on, and none runs; {kernel}"));
+        let check = Check::warning("commands", format!("on, but every command is rejected; {kernel}"));
         return blocked.into_iter().fold(check, Check::hint);
     }
-    let network = if bash.network == Some(true) { ", with the network" } else { "" };
+    let network = if bash.network == Some(true) { ", with network access" } else { "" };
     let message = format!("on{network}; {kernel}");
     match bash.sandbox {
-        Some(SandboxWord::Off) => Check::warning("commands", format!("on, and held by nothing{network}"))
-            .hint("`sandbox = \"required\"` in `[tools.bash]` holds them"),
+        Some(SandboxWord::Off) => Check::warning("commands", format!("on, without a sandbox{network}"))
+            .hint("`sandbox = \"required\"` in `[tools.bash]` confines them"),
         Some(SandboxWord::Preferred) if !found.missing().is_empty() => Check::warning("commands", message),
         Some(SandboxWord::Required | SandboxWord::Preferred) | None => {
             found.gaps().into_iter().fold(Check::ok("commands", message), Check::hint)
@@ -155,7 +156,7 @@ fn commands(ground: &Ground) -> Check {
 #[cfg(not(target_os = "linux"))]
 fn commands(ground: &Ground) -> Check {
     match ground.commands() {
-        Ok(_) => Check::ok("commands", "off; they run on Linux only"),
+        Ok(_) => Check::ok("commands", "off; commands require Linux"),
         Err(error) => Check::broken("commands", &error.into()),
     }
 }
@@ -171,12 +172,12 @@ fn trust(user: &UserPaths, folder: &Path) -> Option<Check> {
     };
     let named = files.iter().map(|file| format!("`{}`", file.path.display())).collect::<Vec<_>>();
     let (named, are) = (named.join(" and "), if named.len() == 1 { "is" } else { "are" });
-    let counts = if files.policy.is_some() { "only rules that deny or ask count" } else { "it is ignored" };
-    let hint = "read it, then run `windlass trust` on a terminal";
+    let counts = if files.policy.is_some() { "only rules that deny or ask apply" } else { "it is ignored" };
+    let hint = "review it, then run `windlass trust` in a terminal";
     Some(match trusted.standing(&files) {
         Standing::Trusted => Check::ok("trust", format!("{named} {are} trusted")),
         Standing::Changed => {
-            Check::warning("trust", format!("{named} {are} not what was trusted; {counts}")).hint(hint)
+            Check::warning("trust", format!("{named} {are} no longer trusted (changed); {counts}")).hint(hint)
         }
         Standing::Unknown => {
             Check::warning("trust", format!("{named} {are} not trusted; {counts}")).hint(hint)
@@ -197,7 +198,7 @@ fn keys(ground: &Ground) -> Check {
         .collect();
     if ready.is_empty() {
         let hint = "set ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or another provider's key";
-        return Check::warning("keys", "no provider's key was found").hint(hint);
+        return Check::warning("keys", "no provider key found").hint(hint);
     }
     Check::ok("keys", ready.join(", "))
 }
@@ -210,7 +211,7 @@ fn outside(ground: &Ground) -> Vec<Check> {
     };
     let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
     let mut checks = vec![match names.is_empty() {
-        true => Check::ok("outside", "no tool reaches outside"),
+        true => Check::ok("outside", "no tool has outside access"),
         false => Check::ok("outside", names.join(", ")),
     }];
     for (name, service) in &ground.settings.api {
@@ -226,10 +227,10 @@ fn outside(ground: &Ground) -> Vec<Check> {
 async fn model(console: &Console, ground: &mut Ground, online: bool) -> Vec<Check> {
     let models = ground.settings.models.clone();
     let why = match ground.settings.source {
-        ModelSource::Flag => "by flag or variable".to_owned(),
-        ModelSource::File => "by configuration".to_owned(),
+        ModelSource::Flag => "from a flag or variable".to_owned(),
+        ModelSource::File => "from the configuration".to_owned(),
         ModelSource::Key(key) => format!("because {key} is set"),
-        ModelSource::Nothing => "a script: no key was found".to_owned(),
+        ModelSource::Nothing => "a script: no provider key found".to_owned(),
     };
     let settings = ground.settings.agent().settings;
     let mut checks = Vec::new();
@@ -241,7 +242,8 @@ async fn model(console: &Console, ground: &mut Ground, online: bool) -> Vec<Chec
         Err(error) => return vec![Check::broken("model", &error)],
     };
     for (nth, name) in models.iter().enumerate() {
-        let (what, why) = if nth == 0 { ("model", why.as_str()) } else { ("fallback", "by configuration") };
+        let (what, why) =
+            if nth == 0 { ("model", why.as_str()) } else { ("fallback", "from the configuration") };
         checks.push(match catalog.resolve(name) {
             Ok(model) => known(what, name, model.info(), &settings, why),
             Err(error) => Check::broken(what, &error.into()),
@@ -262,23 +264,24 @@ fn known(
 ) -> Check {
     if let Some(ability) = info.lacks(Ability::needed(settings)) {
         return Check::new(what, State::Broken, ability.refusal(name))
-            .hint("choose another one with `--model provider/name`");
+            .hint("choose another model with `--model provider/name`");
     }
     let tools = match info.can(Ability::ToolCalls) {
-        Some(true) => "calls tools",
-        Some(false) | None => "not known whether it calls tools",
+        Some(true) => "tool calls",
+        Some(false) | None => "tool calls unknown",
     };
     let schema = match info.can(Ability::StructuredOutput) {
-        Some(true) => ", answers by a schema",
-        Some(false) => ", answers by no schema",
-        None => ", not known whether by a schema",
+        Some(true) => ", structured output",
+        Some(false) => ", no structured output",
+        None => ", structured output unknown",
     };
-    let window = info.context_tokens.map(|tokens| format!(", {tokens} tokens")).unwrap_or_default();
-    let price = if info.price.is_some() { "" } else { ", price not known" };
+    let window =
+        info.context_tokens.map(|tokens| format!(", {tokens} tokens of context")).unwrap_or_default();
+    let price = if info.price.is_some() { "" } else { ", price unknown" };
     let message = format!("`{name}` ({why}): {tools}{schema}{window}{price}");
     match info.can(Ability::ToolCalls) {
         None => Check::warning(what, message)
-            .hint("say what it can in the configuration: `[providers.<name>.models.\"<model>\"]`"),
+            .hint("describe it in the configuration: `[providers.<name>.models.\"<model>\"]`"),
         Some(_) => Check::ok(what, message),
     }
 }
@@ -305,9 +308,9 @@ async fn ping(models: Arc<dyn Models>, name: &ModelName) -> Check {
         Ok((outcome, _)) => {
             let why = outcome.errors.first();
             let message =
-                why.map_or("no answer".to_owned(), |why| format!("{} (`{}`)", why.message, why.code));
+                why.map_or("no reply".to_owned(), |why| format!("{} (`{}`)", why.message, why.code));
             Check::new("online", State::Broken, format!("`{name}`: {message}"))
-                .hint("look at the key, the address (`--base-url`) and the network")
+                .hint("check the key, the address (`--base-url`) and the network")
         }
         Err(error) => Check::broken("online", &error),
     }
@@ -334,7 +337,7 @@ async fn store(ground: &Ground) -> Vec<Check> {
     }];
     checks.extend(open_to_others);
     let others = store.node().others().len();
-    checks.push(Check::ok("processes", format!("{others} other on this store; locks work")));
+    checks.push(Check::ok("processes", format!("{others} more on this store; locks work")));
     checks.extend(
         open_threads(&store).await.unwrap_or_else(|error| vec![Check::broken("runs", &error.into())]),
     );
@@ -354,7 +357,7 @@ fn open_to_others(store: &Path) -> Option<Check> {
     if open.is_empty() {
         return None;
     }
-    let message = format!("other users of this machine have rights to {}", open.join(", "));
+    let message = format!("other users of this machine can access {}", open.join(", "));
     Some(Check::warning("privacy", message).hint(format!("chmod go= {}", open.join(" ").replace('`', "'"))))
 }
 
@@ -382,13 +385,15 @@ async fn open_threads(store: &SqliteStore) -> Result<Vec<Check>, StoreError> {
     let mut checks = Vec::new();
     if running > 0 {
         let message = format!("{running} unfinished");
-        let hint = "`windlass resume` goes on, `windlass cancel` stops it";
+        let hint = "`windlass resume` continues a run, `windlass cancel` cancels it";
         checks.push(Check::warning("runs", message).hint(hint));
     }
     if waiting > 0 {
         let verb = if waiting == 1 { "waits" } else { "wait" };
         let message = format!("{waiting} {} {verb} for an answer", plural(waiting, "thread"));
-        checks.push(Check::warning("waiting", message).hint("`windlass approvals list` shows what is asked"));
+        checks.push(
+            Check::warning("waiting", message).hint("`windlass approvals list` shows the open requests"),
+        );
     }
     Ok(checks)
 }

@@ -253,7 +253,7 @@ impl<'a> Follow<'a> {
                 if self.asking.take_if(|asking| asking.is_about(&interrupt)).is_some() {
                     let by_rule = by.as_str() == "policy";
                     self.console.note(match by_rule {
-                        true => "\n  the rules say otherwise by now",
+                        true => "\n  decided by a policy change",
                         false => "\n  answered elsewhere",
                     });
                 }
@@ -333,7 +333,7 @@ impl<'a> Follow<'a> {
     async fn queue(&mut self, line: String) -> anyhow::Result<()> {
         let Some(typing) = self.chat.as_mut().filter(|_| !line.trim().is_empty()) else { return Ok(()) };
         if line.trim_start().starts_with(['/', '!']) {
-            self.console.note("commands have to wait until the run has ended; Ctrl-C stops it");
+            self.console.note("commands are not available during a run; Ctrl-C cancels it");
             match self.console.screen() {
                 Some(screen) => screen.put_back(&line),
                 None => typing.unsent.push(line),
@@ -347,7 +347,7 @@ impl<'a> Follow<'a> {
         task.thread = Some(self.thread.clone());
         task.options.surface = windlass::machine::Surface::Chat;
         match self.place.engine.start(task).await {
-            Ok(_) => self.console.note(&self.console.paint.dim("(queued: sent when this run is done)")),
+            Ok(_) => self.console.note(&self.console.paint.dim("(queued: sent when this run finishes)")),
             Err(error) => {
                 self.console.note(&format!("not queued: {error}"));
                 typing.unsent.push(line.trim().to_owned());
@@ -367,7 +367,7 @@ impl<'a> Follow<'a> {
                 if let Sight::People(live) = &mut self.sight {
                     live.pause();
                 }
-                self.console.note("\nstopping the run; Ctrl-C again leaves it as it is");
+                self.console.note("\ncancelling the run; press Ctrl-C again to leave it unfinished");
                 self.asking = None;
                 self.cancel().await?;
                 None
@@ -388,7 +388,7 @@ impl<'a> Follow<'a> {
         if self.chat.is_none() {
             return left;
         }
-        self.console.hint("/continue asks again, and so does your next message");
+        self.console.hint("/continue or your next message asks again");
         End::Kept
     }
 
@@ -399,7 +399,7 @@ impl<'a> Follow<'a> {
         tokio::spawn(async move {
             match engine.run(&run).cancel(local().principal).await {
                 Ok(_) | Err(EngineError::Rejected(_)) => {}
-                Err(error) => console.note(&format!("not stopped: {error}")),
+                Err(error) => console.note(&format!("not cancelled: {error}")),
             }
         });
         Ok(())
@@ -424,8 +424,8 @@ async fn typed(keyboard: &mut Option<Keyboard>, screen: Option<&Arc<ChatScreen>>
 
 /// Prints how to resume a run.
 pub fn resume_hint(console: &Console, place: &Place, run: &RunId) {
-    console.note("the run is kept as it is");
-    console.hint(&format!("`windlass resume {run}{}` goes on with it", place.ground.same_flags()));
+    console.note("the run is saved");
+    console.hint(&format!("`windlass resume {run}{}` continues it", place.ground.same_flags()));
 }
 
 /// Prints an outcome in the requested format and returns the exit status.

@@ -99,15 +99,15 @@ async fn list(console: &Console, place: &Place, json: bool) -> anyhow::Result<()
         }
     }
     if grants.is_empty() && !json {
-        console.note("nothing is granted");
+        console.note("no grants");
     }
     Ok(())
 }
 
 fn words(grant: &Grant) -> String {
-    let count = grant.remaining.map_or("any number".to_owned(), |count| format!("{count} left"));
+    let count = grant.remaining.map_or("unlimited".to_owned(), |count| format!("{count} left"));
     let lasts = match grant.expires_at {
-        None => "for ever".to_owned(),
+        None => "no expiry".to_owned(),
         Some(at) if at <= now() => "expired".to_owned(),
         Some(at) => format!("for {}", span(at.since(now()))),
     };
@@ -129,11 +129,13 @@ async fn find(place: &Place, id: &str) -> anyhow::Result<String> {
     let mut found = grants.iter().map(|(_, grant)| &grant.id).filter(|it| !id.is_empty() && it.ends_with(id));
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one.clone()),
-        (Some(_), Some(_)) => Err(Trouble::usage(format!("`{id}` is the end of several grants' ids"))
-            .hint("give more of it")
-            .into()),
-        (None, _) => Err(Trouble::usage(format!("there is no grant `{id}`"))
-            .hint("`windlass grants list` shows those that there are")
+        (Some(_), Some(_)) => {
+            Err(Trouble::usage(format!("`{id}` is ambiguous: several grant ids end with it"))
+                .hint("give more of the id")
+                .into())
+        }
+        (None, _) => Err(Trouble::usage(format!("no grant `{id}`"))
+            .hint("`windlass grants list` lists the grants")
             .into()),
     }
 }

@@ -104,15 +104,15 @@ pub(super) async fn over(place: &Place, which: Which<'_>) -> anyhow::Result<Arc<
     if let Which::One(name) = which
         && servers.hub.server(name).is_err()
     {
-        let why = format!("no server named `{name}` is configured, and none was added");
-        return Err(Trouble::usage(why).hint("`windlass mcp list` says which are configured").into());
+        let why = format!("no server named `{name}` is configured or added");
+        return Err(Trouble::usage(why).hint("`windlass mcp list` lists the servers").into());
     }
     Ok(servers)
 }
 
 fn tell_of_none(console: &Console) {
     console.note("no servers are configured");
-    console.hint("`windlass mcp add --help` says how one is added");
+    console.hint("`windlass mcp add --help` explains how to add one");
 }
 
 /// The command or URL of a server. Arguments may hold secrets and are not shown.
@@ -155,13 +155,13 @@ fn list(console: &Console, server: &Shown<'_>, json: bool) {
         return console.out_json(&line.to_string());
     }
     let marks = [
-        (!server.enabled, "switched off"),
+        (!server.enabled, "disabled"),
         (server.trusted, "trusted"),
         (server.required, "required"),
         (server.added, "added over HTTP"),
     ];
     let words = marks.into_iter().filter(|(holds, _)| *holds).map(|(_, word)| word);
-    let way = server.way.as_deref().unwrap_or("sealed with a key that is not here");
+    let way = server.way.as_deref().unwrap_or("encrypted with a missing key");
     let words: Vec<&str> = [way].into_iter().chain(words).collect();
     console.out_line(&format!("{}  {}", server.name, shown_line(&words.join(", "))));
 }
@@ -197,19 +197,19 @@ async fn tested(console: &Console, servers: &Servers, json: bool) -> Exit {
 fn tell(console: &Console, status: &ServerStatus) {
     let told = match &status.health {
         Health::Ready { .. } => format!("{} tools", status.tools.len()),
-        Health::Starting => "it has not answered yet".to_owned(),
-        Health::Unavailable { why, .. } => format!("not available: {why}"),
+        Health::Starting => "no response yet".to_owned(),
+        Health::Unavailable { why, .. } => format!("unavailable: {why}"),
         Health::NeedsSignIn { .. } => {
-            format!("somebody has to sign in first: `windlass mcp login {}`", status.name)
+            format!("requires sign-in: `windlass mcp login {}`", status.name)
         }
-        Health::Disabled => "switched off".to_owned(),
+        Health::Disabled => "disabled".to_owned(),
     };
     console.out_line(&format!("{}  {}", status.name, shown_line(&told)));
     for tool in &status.tools {
         console.out_line(&format!("    {}", shown_line(&tool.name)));
     }
     for left_out in &status.left_out {
-        let line = format!("    {} is left out: {}", left_out.tool, left_out.why);
+        let line = format!("    {} is not loaded: {}", left_out.tool, left_out.why);
         console.out_line(&shown_line(&line));
     }
 }

@@ -68,7 +68,7 @@ enum Command {
 }
 
 /// The exit codes in `check --help`.
-const CHECK_CODES: &str = "Exit codes: 0 nothing wrong, 1 warnings, 2 errors";
+const CHECK_CODES: &str = "Exit codes: 0 no problems, 1 warnings, 2 errors";
 
 pub async fn run(console: &Console, args: &PolicyArgs) -> anyhow::Result<Exit> {
     match &args.command {
@@ -106,9 +106,10 @@ fn check(console: &Console, files: &[PathBuf], place: &PlaceFlags, json: bool) -
     } else {
         texts.iter().for_each(|text| print(console, text));
         if texts.is_empty() {
-            console.note("there is no policy file here");
-            console
-                .hint(&format!("rules stand in `{POLICY_FILE}` in a folder, or in the user's `policy.toml`"));
+            console.note("no policy file found");
+            console.hint(&format!(
+                "rules are read from a folder's `{POLICY_FILE}` and the user's `policy.toml`"
+            ));
         }
     }
     Ok(match (errors, warnings) {
@@ -124,7 +125,7 @@ fn print(console: &Console, text: &PolicyText) {
         console.out(&problem.print(&path, |part, text| console.out_paint.highlight(part, text)));
     }
     let said = match text.count() {
-        (0, 0) => format!("{}, nothing wrong", counted(text.rules.len(), "rule")),
+        (0, 0) => format!("{}, no problems", counted(text.rules.len(), "rule")),
         (0, warnings) => format!("{}, {}", counted(text.rules.len(), "rule"), counted(warnings, "warning")),
         (errors, warnings) => format!("{}, {}", counted(errors, "error"), counted(warnings, "warning")),
     };

@@ -58,9 +58,9 @@ pub async fn run(console: &Console, args: &ResumeArgs) -> anyhow::Result<Exit> {
     if !args.output.stream_json {
         let thread = place.engine.thread(&row.thread).row().await?;
         let verb = match (place.engine.thread(&row.thread).is_driven(), thread.view.status) {
-            (_, ThreadStatus::Waiting) | (true, _) | (false, ThreadStatus::Idle) => "going on with",
-            (false, ThreadStatus::Running) => "another process drives; following",
-            (false, ThreadStatus::Sleeping) => "waiting for its time with",
+            (_, ThreadStatus::Waiting) | (true, _) | (false, ThreadStatus::Idle) => "resuming",
+            (false, ThreadStatus::Running) => "another process drives it; following",
+            (false, ThreadStatus::Sleeping) => "waiting for the timer of",
         };
         console.note(&console.paint.dim(&format!("{verb} run {} ({})", row.view.run, row.view.model)));
     }
@@ -82,7 +82,7 @@ async fn finished(
     if args.output.stream_json {
         console.out_json(&json::outcome(&outcome).to_string());
     } else {
-        console.note(&console.paint.dim(&format!("run {run} has ended already")));
+        console.note(&console.paint.dim(&format!("run {run} has already ended")));
         let show = match (args.output.json, console.out_terminal) {
             (true, _) => Show::Progress,
             (false, true) => Show::Terminal,

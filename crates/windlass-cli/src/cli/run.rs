@@ -111,7 +111,7 @@ fn task_text(args: &RunArgs) -> Result<(String, Source), Trouble> {
         (None, None) => (String::new(), Source::Arguments),
     };
     if text.trim().is_empty() {
-        return Err(Trouble::usage("there is no task")
+        return Err(Trouble::usage("no task given")
             .hint("`windlass run \"Read data.csv and write three insights to insights.md\"`"));
     }
     Ok((text.trim().to_owned(), source))
@@ -123,7 +123,7 @@ fn bounded(source: impl Read, name: &str) -> Result<String, Trouble> {
     source.take(TASK_MAX_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
     if text.len() as u64 > TASK_MAX_BYTES {
         return Err(Trouble::usage(format!("the task from {name} is larger than {TASK_MAX_BYTES} bytes"))
-            .hint("put it into a file of the working folder, and let the task name that file"));
+            .hint("put it into a file in the working folder, and name the file in the task"));
     }
     Ok(text)
 }

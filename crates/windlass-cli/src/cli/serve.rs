@@ -86,7 +86,7 @@ pub async fn run(console: &Console, args: &ServeArgs) -> anyhow::Result<Exit> {
     check_titles(&place.engine, &server.title_model)?;
     accounts.local().await?;
     if let Err(error) = place.homes.make_private() {
-        tracing::warn!(%error, "other users of this machine may be able to read the files of people");
+        tracing::warn!(%error, "other users of this machine may be able to read the users' files");
     }
     // Opened before any run is resumed that may need them.
     let integrations = place.integrations().await?;
@@ -131,7 +131,7 @@ fn metrics_token(server: &ServerFile) -> Result<Option<Secret>, Trouble> {
 /// Resumes interrupted runs. The engine's sweep resumes any that remain.
 async fn recover(engine: Engine) {
     if let Err(error) = engine.recover().await {
-        tracing::error!(%error, "interrupted runs could not be found");
+        tracing::error!(%error, "cannot resume interrupted runs");
     }
 }
 
@@ -140,8 +140,10 @@ fn check_address(address: SocketAddr, public_urls: &[Uri]) -> Result<(), Trouble
     if address.ip().is_loopback() || !public_urls.is_empty() {
         return Ok(());
     }
-    Err(Trouble::usage(format!("`{address}` is reached from elsewhere, and by which name is not said"))
-        .hint("name the address that people type with `--public-url https://…`, or listen on 127.0.0.1"))
+    Err(Trouble::usage(format!(
+        "listening on `{address}` exposes the server beyond this machine, which requires a public URL"
+    ))
+    .hint("set it with `--public-url https://…`, or listen on 127.0.0.1"))
 }
 
 /// Rejects guests on a server that is reachable from elsewhere and has registration closed.
@@ -152,14 +154,13 @@ fn check_guests(server: &ServerFile, address: SocketAddr, public_urls: &[Uri]) -
         return Ok(());
     }
     Err(Trouble::usage(
-        "`[server.dialect.skillchat] guest = true` admits everybody who reaches the server, and others than this machine \
-         do",
+        "`[server.dialect.skillchat] guest = true` admits every client, and the server is reachable from other machines",
     )
-    .hint("leave the key away, or let everybody register with `[server] registration = \"open\"`"))
+    .hint("remove the key, or open registration with `[server] registration = \"open\"`"))
 }
 
 fn unbound(address: SocketAddr, error: &std::io::Error) -> Trouble {
-    Trouble::usage(format!("cannot listen at `{address}`: {error}"))
+    Trouble::usage(format!("cannot listen on `{address}`: {error}"))
         .hint("choose another address with `--listen`, for example 127.0.0.1:0")
 }
 
@@ -168,8 +169,8 @@ fn check_titles(engine: &Engine, model: &TitleModel) -> Result<(), Trouble> {
     let Some((model, Err(error))) = model.named().map(|model| (model, engine.model(model))) else {
         return Ok(());
     };
-    Err(Trouble::usage(format!("no titles can be made by `{model}`: {error}"))
-        .hint("name another with `--title-model` or `[server] title_model`, or `none`"))
+    Err(Trouble::usage(format!("cannot generate titles with `{model}`: {error}"))
+        .hint("set another model, or `none`, with `--title-model` or `[server] title_model`"))
 }
 
 /// Serves until a signal arrives. Then requests finish, streams ask clients to reconnect, and threads are released, all
@@ -190,7 +191,7 @@ async fn stop(
         Signal::Interrupt => Exit::Interrupted,
         Signal::End(code) => Exit::Signal(code),
     };
-    tracing::info!("the server is told to end");
+    tracing::info!("shutting down");
     stopping.cancel();
     let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
     let left = async {
@@ -198,13 +199,13 @@ async fn stop(
         if driven > 0 {
             tracing::warn!(
                 driven,
-                "tools were still at work; whether they did it is asked when their runs go on"
+                "tools were still running; their outcome is in doubt when their runs resume"
             );
         }
     };
     tokio::select! {
         () = left => {}
-        _ = signals.next() => tracing::warn!("a second signal: the server ends at once"),
+        _ = signals.next() => tracing::warn!("received a second signal, exiting at once"),
     }
     exit
 }
@@ -250,7 +251,7 @@ async fn invite(
         }
     };
     console.out_line(&format!(
-        "no account is registered yet; {what} with {with}, once and within an hour:\n  {shown}"
+        "no account is registered yet; {what} with {with} (one-time, valid for an hour):\n  {shown}"
     ));
     Ok(())
 }

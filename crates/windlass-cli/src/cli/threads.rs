@@ -213,11 +213,11 @@ async fn delete(console: &Console, place: &Place, thread: &ThreadId, yes: bool) 
     let title = row.view.title.unwrap_or_else(|| "(no title)".into());
     if !yes {
         if !console.can_ask() {
-            return Err(Trouble::usage("deleting asks on a terminal")
+            return Err(Trouble::usage("deletion requires confirmation in a terminal")
                 .hint("`--yes` deletes without asking")
                 .into());
         }
-        console.err(&format!("Delete `{}` ({thread}) for good? [y/N] ", shown(&title)));
+        console.err(&format!("Delete `{}` ({thread}) permanently? [y/N] ", shown(&title)));
         let mut line = String::new();
         let read = std::io::stdin().lock().read_line(&mut line);
         if read.is_err() || !matches!(line.trim(), "y" | "Y" | "yes") {

@@ -25,9 +25,9 @@ const ARGUMENTS_MAX_BYTES: u64 = 1024 * 1024;
 
 /// The section after the arguments in `call --help`.
 const CALL_HELP: &str = "\
-What a rule allows runs; what a rule denies does not. Where it asks, you are asked on a terminal, and `--yes` answers
-elsewhere, as far as your word is enough.
-Exit codes: 0 done, 1 the tool failed or a rule denies the call, 2 wrong usage, 3 it asks first";
+A call that the rules allow runs; a call that they deny does not. If they ask, you are asked in a
+terminal. Elsewhere, `--yes` approves the call, if your approval is sufficient.
+Exit codes: 0 done, 1 the tool failed or a rule denies the call, 2 wrong usage, 3 approval required";
 
 #[derive(Args, Debug)]
 pub struct ToolsArgs {
@@ -153,10 +153,10 @@ fn list(console: &Console, listed: &Listed, json: bool) {
 fn missing(place: &Place, name: &ToolName) -> Trouble {
     let known = toolbox::list(&place.engine, &place.ground.settings).into_iter().find(|it| it.name == *name);
     match known.and_then(|listed| listed.why) {
-        Some(why) => Trouble::usage(format!("there is no tool `{name}` here: {why}")),
-        None => Trouble::usage(format!("there is no tool `{name}` here")),
+        Some(why) => Trouble::usage(format!("tool `{name}` is not available: {why}")),
+        None => Trouble::usage(format!("unknown tool `{name}`")),
     }
-    .hint("`windlass tools list` says which there are")
+    .hint("`windlass tools list` lists the tools")
 }
 
 async fn show(console: &Console, place: &Place, name: &ToolName, json: bool) -> anyhow::Result<Exit> {
@@ -181,22 +181,22 @@ async fn show(console: &Console, place: &Place, name: &ToolName, json: bool) -> 
     console.out_line(&console.out_paint.bold(name.as_str()));
     console.out_line(&shown(&tool.spec.description));
     let of = match (&tool.group, &tool.server) {
-        (Some(group), Some(server)) => format!("{}, toolset {group}, of the server {server}", state.word()),
+        (Some(group), Some(server)) => format!("{}, toolset {group}, from the server {server}", state.word()),
         (Some(group), None) => format!("{}, toolset {group}", state.word()),
-        (None, Some(server)) => format!("{}, of the server {server}", state.word()),
+        (None, Some(server)) => format!("{}, from the server {server}", state.word()),
         (None, None) => state.word().to_owned(),
     };
-    let believed = if tool.trusted { "" } else { ", its hints are not believed" };
+    let believed = if tool.trusted { "" } else { ", its hints are not trusted" };
     let gate = match standing.verdict {
         Verdict::Allow => "runs without asking",
-        Verdict::Ask => "asks first",
+        Verdict::Ask => "requires approval",
         Verdict::Deny => "is denied",
     };
     for (what, how) in [
         ("given", of),
         ("class", format!("{}{believed}", class(&tool))),
         ("modes", words.join(", ")),
-        ("gate", format!("{gate} (by {}), as far as its arguments do not matter", standing.by)),
+        ("gate", format!("{gate} (decided by {}), unless a rule tests the arguments", standing.by)),
         ("tokens", tool.tokens.to_string()),
     ] {
         console.out_line(&format!("{} {}", console.out_paint.dim(&format!("{what:<7}")), shown_line(&how)));
@@ -220,9 +220,9 @@ fn read(text: &str) -> Result<Value, Trouble> {
     match serde_json::from_str(text) {
         Ok(value @ Value::Object(_)) => Ok(value),
         Ok(_) => {
-            Err(Trouble::usage("the arguments are no JSON object").hint("write them as `{\"name\": …}`"))
+            Err(Trouble::usage("the arguments are not a JSON object").hint("write them as `{\"name\": …}`"))
         }
-        Err(error) => Err(Trouble::usage(format!("the arguments are no JSON: {error}"))
+        Err(error) => Err(Trouble::usage(format!("the arguments are not valid JSON: {error}"))
             .hint("quote them for your shell: `'{\"file_path\": \"a.txt\"}'`")),
     }
 }
@@ -234,11 +234,14 @@ async fn call(console: &Console, place: &Place, mut trial: Trial, json: bool) ->
         && trial.consent != Consent::Given
         && console.can_ask()
     {
-        let again =
-            if trial.consent == Consent::NotYet { "" } else { " again: it would do something else by now" };
-        console.note(&format!("`{}` asks first (by {}){again}", shown_line(name.as_str()), shown_line(by)));
+        let again = if trial.consent == Consent::NotYet { "" } else { " again: its effect has changed" };
+        console.note(&format!(
+            "`{}` requires approval (decided by {}){again}",
+            shown_line(name.as_str()),
+            shown_line(by)
+        ));
         preview.iter().for_each(|preview| console.note(&shown(preview)));
-        console.err("Let it run? [y/N] ");
+        console.err("Run it? [y/N] ");
         let mut line = String::new();
         let read = std::io::stdin().lock().read_line(&mut line);
         if read.is_err() || !matches!(line.trim(), "y" | "Y" | "yes") {
@@ -250,8 +253,8 @@ async fn call(console: &Console, place: &Place, mut trial: Trial, json: bool) ->
     Ok(match tried {
         Tried::Unknown => return Err(missing(place, &name).into()),
         Tried::Unfit { reason } => {
-            return Err(Trouble::usage(format!("the call of `{name}` does not fit: {reason}"))
-                .hint(format!("`windlass tools show {name}` says what it takes"))
+            return Err(Trouble::usage(format!("invalid call of `{name}`: {reason}"))
+                .hint(format!("`windlass tools show {name}` shows its parameters"))
                 .into());
         }
         Tried::Denied { by, reason } => {
@@ -270,10 +273,10 @@ async fn call(console: &Console, place: &Place, mut trial: Trial, json: bool) ->
                     json!({ "tool": name, "verdict": word(Verdict::Ask), "by": by, "preview": preview });
                 console.out_json(&told.to_string());
             }
-            console.note(&shown_line(&format!("not run: it asks first (by {by})")));
+            console.note(&shown_line(&format!("not run: it requires approval (decided by {by})")));
             match yours {
-                true => console.hint("`--yes` lets it run"),
-                false => console.hint("somebody else has to approve such calls: let an agent ask them"),
+                true => console.hint("`--yes` approves it"),
+                false => console.hint("another user has to approve such calls: let an agent make the call"),
             }
             Exit::Waiting
         }
@@ -295,11 +298,11 @@ fn ran(console: &Console, name: &ToolName, result: &TrialResult, json: bool) -> 
             console.out_line(&match part {
                 OutputPart::Text(text) => shown(text).into_owned(),
                 OutputPart::Image { media_type, bytes } => {
-                    format!("[a picture, {}, {} bytes]", shown_line(media_type), bytes.len())
+                    format!("[image, {}, {} bytes]", shown_line(media_type), bytes.len())
                 }
                 OutputPart::File { name, media_type, bytes } => {
                     let (name, media_type) = (shown_line(name), shown_line(media_type));
-                    format!("[a file, {name}, {media_type}, {} bytes]", bytes.len())
+                    format!("[file, {name}, {media_type}, {} bytes]", bytes.len())
                 }
             });
         }

@@ -43,7 +43,7 @@ pub fn run(console: &Console, args: &TrustArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let Some(files) = FolderFiles::read(&folder)? else {
-        let what = format!("there is no `{CONFIG_FILE}` and no `{POLICY_FILE}` in `{}`", folder.display());
+        let what = format!("neither `{CONFIG_FILE}` nor `{POLICY_FILE}` exists in `{}`", folder.display());
         return Err(Trouble::usage(what).into());
     };
     let standing = trusted.standing(&files);
@@ -64,12 +64,12 @@ pub fn run(console: &Console, args: &TrustArgs) -> anyhow::Result<Exit> {
         PolicyText::parse(&file.path, &file.text).whole()?;
     }
     if !console.can_ask() {
-        return Err(Trouble::usage("trust is a person's word, given on a terminal")
+        return Err(Trouble::usage("trusting a folder requires confirmation in a terminal")
             .hint(format!("run `windlass trust {}` in a terminal", folder.display()))
             .into());
     }
     if !ask(console, &files, standing) {
-        console.note("not trusted; nothing changes");
+        console.note("not trusted; nothing has changed");
         return Ok(Exit::Failed);
     }
     trusted.trust(&files)?;

@@ -17,14 +17,14 @@ use crate::signals::{Signal, Signals};
 /// The section on lines of JSON in `--help`.
 const LINES: &str = "\
 Lines of `--stream-json`:
-  {\"seq\":7,\"type\":\"step.started\",…}               an event; `seq` counts without a gap
+  {\"seq\":7,\"type\":\"step.started\",…}               an event; `seq` has no gaps
   {\"seq\":7,\"delta\":1,\"type\":\"message.delta\",…}    a live fragment of the reply to step.started 7
-  {\"seq\":7,\"delta\":9,\"type\":\"message.snapshot\",…} that reply so far, in place of its fragments up to 9
-  {\"type\":\"thread.status\",…}                        what the thread does after the events so far
-  {\"type\":\"outcome\",…}                              the last line: how the run stands
-Fragments count from 1 for each step.started. A reply is whole in its step.replied; until then its
-text is the last snapshot, if there was one, and the fragments after it. step.failed makes them void. A client that was cut off goes on with
-`--after` and the `seq` of the last event that it has.
+  {\"seq\":7,\"delta\":9,\"type\":\"message.snapshot\",…} that reply so far, replacing its fragments up to 9
+  {\"type\":\"thread.status\",…}                        the thread's status after the events so far
+  {\"type\":\"outcome\",…}                              the last line: the run's outcome
+Fragments are numbered from 1 after each step.started. step.replied has the complete reply; until
+then its text is the last snapshot, if any, and the fragments after it. step.failed discards them.
+A disconnected client resumes with `--after` and the `seq` of its last event.
 
 Exit codes are those of `run`.";
 

@@ -93,10 +93,9 @@ impl Ground {
         let now = reached(flags);
         let provider = provider_of(model).to_owned();
         if self.reached.get(&provider).is_some_and(|known| *known != now) {
-            let what = format!("runs that reach `{provider}` in different ways cannot be resumed together");
-            return Err(
-                Trouble::usage(what).hint("name the runs, or the answers to them, in separate commands")
-            );
+            let what =
+                format!("runs with different addresses or keys for `{provider}` cannot be resumed together");
+            return Err(Trouble::usage(what).hint("resume or answer them in separate commands"));
         }
         self.reached.insert(provider, now);
         Ok(())
@@ -107,7 +106,7 @@ impl Ground {
             let provider = provider_of(model);
             let address = bare(&address);
             let what = format!("the configured key and headers of `{provider}` are not sent to `{address}`");
-            console.warn(&what, &["`--api-key-env NAME` names the variable with the key for that address"]);
+            console.warn(&what, &["pass the variable with the key for that address as `--api-key-env NAME`"]);
         }
         Ok(())
     }
@@ -136,9 +135,9 @@ impl Ground {
     fn warn_of_variable(&self, console: &Console, access: &ModelAccess) {
         let variable = config::environment(BASE_URL).filter(|_| self.flags.base_url.is_none());
         if variable.is_some_and(|address| Some(bare(&address)) != access.base_url.as_deref().map(bare)) {
-            let own = access.base_url.as_deref().unwrap_or("the provider's own address");
+            let own = access.base_url.as_deref().unwrap_or("the provider's default address");
             let what = format!("`{BASE_URL}` is ignored: the run was started with `{own}`");
-            console.warn(&what, &["`--base-url URL` names another address for it"]);
+            console.warn(&what, &["`--base-url URL` sets another address"]);
         }
     }
 }
@@ -159,8 +158,8 @@ fn resumed(
         None if configured.is_some_and(is_recorded) => configured.map(str::to_owned),
         None if access.base_url_withheld => {
             let shown = recorded.unwrap_or_default();
-            let what = format!("the run's address `{shown}` held a secret, which is not recorded");
-            return Err(Trouble::usage(what).hint("give the whole address again with `--base-url URL`"));
+            let what = format!("the run's address `{shown}` contained a secret, which was not recorded");
+            return Err(Trouble::usage(what).hint("pass the full address again with `--base-url URL`"));
         }
         None => access.base_url.clone(),
     };
@@ -187,10 +186,11 @@ fn reached(flags: &Flags) -> (Option<String>, Option<String>) {
 }
 
 fn not_sent(name: &str, address: Option<&str>) -> Trouble {
-    let address = address.map_or_else(|| "the provider's own address".to_owned(), bare);
-    let what = format!("the run's key in the variable `{name}` was not meant for `{address}`");
+    let address = address.map_or_else(|| "the provider's default address".to_owned(), bare);
+    let what =
+        format!("the run recorded the key in the variable `{name}` for another address than `{address}`");
     Trouble::usage(what)
-        .hint(format!("`--api-key-env {name}` sends it there; `--base-url URL` names another address"))
+        .hint(format!("`--api-key-env {name}` sends it there; `--base-url URL` sets another address"))
 }
 
 impl Place {
@@ -203,9 +203,7 @@ impl Place {
             self.models.replace(self.ground.settings.catalog(std::slice::from_ref(model))?);
             super::check_model(console, &self.models.now(), model, &self.ground.settings.agent().settings)
         });
-        ready.map_err(|error| {
-            windlass_server::trouble::explain(&error).hint("the run is left as it is").into()
-        })
+        ready.map_err(|error| windlass_server::trouble::explain(&error).hint("the run is unchanged").into())
     }
 
     /// Undoes [`Place::prepare`]: models are reached by this process's flags and settings again.
@@ -322,7 +320,8 @@ mod tests {
         assert_eq!(again(a, Some("http://a/v1/"), none), "http://a/v1/ KEY");
         // The settings have changed since: they do not redirect the key.
         assert_eq!(again(a, b, none), "http://a/v1 KEY");
-        let elsewhere = "the run's key in the variable `KEY` was not meant for `http://b/v1`";
+        let elsewhere =
+            "the run recorded the key in the variable `KEY` for another address than `http://b/v1`";
         assert_eq!(again(None, b, none), elsewhere);
         assert_eq!(again(a, None, [b, None]), elsewhere);
         assert_eq!(again(None, None, [b, None]), elsewhere);

@@ -48,7 +48,7 @@ impl Place {
         let log = AuditLog::new(self.engine.records().clone(), clock());
         for (interrupt, entry) in entries {
             if let Err(error) = log.record(entry).await {
-                tracing::error!(%interrupt, %error, "an answer is not in the audit log");
+                tracing::error!(%interrupt, %error, "cannot write an answer to the audit log");
             }
         }
     }

@@ -28,16 +28,14 @@ impl Ground {
             [Some(self.store()), Some(self.user.data.clone()), self.user.config.parent().map(Path::to_owned)];
         let settings = bash.settings(home.as_deref(), own.into_iter().flatten().collect());
         let tools = settings.and_then(|settings| bash_tools(settings, Arc::new(SystemClock::new())));
-        tools.map_err(|why| Trouble::usage(why).hint("`windlass doctor` tells what this kernel can do"))
+        tools.map_err(|why| Trouble::usage(why).hint("`windlass doctor` shows what this kernel supports"))
     }
 
     /// Commands are supported on Linux only.
     #[cfg(not(target_os = "linux"))]
     pub fn commands(&self) -> Result<Vec<Arc<dyn Tool>>, Trouble> {
         if self.settings.tools.bash.is_enabled() {
-            return Err(Trouble::usage(
-                "`tools.bash.enabled`: commands run on Linux only, where they can be held",
-            ));
+            return Err(Trouble::usage("`tools.bash.enabled`: commands require Linux, for the sandbox"));
         }
         Ok(Vec::new())
     }

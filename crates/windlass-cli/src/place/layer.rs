@@ -59,12 +59,12 @@ pub(super) fn read_layer(
         Standing::Unknown | Standing::Trusted => "is not trusted yet",
     };
     let folder = quoted(&folder.display().to_string());
-    let hint = format!("read it, then run `windlass trust {folder}` on a terminal");
+    let hint = format!("review it, then run `windlass trust {folder}` in a terminal");
     if let Some(file) = &files.config {
         console.warn(&format!("`{}` {why} and is ignored", file.path.display()), &[&hint]);
     }
     if let Some(policy) = &policy {
-        let what = format!("`{}` {why}: only its rules that deny or ask count", policy.path.display());
+        let what = format!("`{}` {why}: only its rules that deny or ask apply", policy.path.display());
         console.warn(&what, &[&hint]);
     }
     let policy = policy.map(|text| text.in_force(Extent::Tightening)).transpose()?;

@@ -39,7 +39,7 @@ impl Place {
         let newest = self.engine.runs(&RunQuery::newest(1)).await?.into_iter().next();
         let none = || Trouble::usage(format!("no run in the folder `{}`", self.ground.folder.display()));
         newest.ok_or_else(|| {
-            none().hint("`windlass run` starts one; `--dir` or `--store` name another place").into()
+            none().hint("`windlass run` starts one; `--dir` or `--store` select another place").into()
         })
     }
 
@@ -51,7 +51,7 @@ impl Place {
 
     fn nothing_open(&self) -> Trouble {
         Trouble::usage(format!("no unfinished run in the folder `{}`", self.ground.folder.display()))
-            .hint("`windlass threads list` shows what is here; `--dir` or `--store` name another place")
+            .hint("`windlass threads list` shows the threads here; `--dir` or `--store` select another place")
     }
 
     /// The newest thread whose working folder is this one. A store may hold threads of other folders.
@@ -82,7 +82,7 @@ impl Place {
     pub async fn find_thread(&self, id: Option<&str>) -> anyhow::Result<ThreadId> {
         let Some(id) = id else {
             let newest = self.engine.threads(&ThreadQuery { limit: 1, ..ThreadQuery::default() }).await?;
-            let none = || Trouble::usage("there is no thread yet").hint("`windlass run` starts one");
+            let none = || Trouble::usage("no threads yet").hint("`windlass run` starts one");
             return newest.into_iter().next().map(|row| row.thread).ok_or_else(|| none().into());
         };
         match self.engine.thread(&ThreadId::from(id)).row().await {
@@ -106,7 +106,7 @@ impl Place {
 }
 
 fn several(what: &str, id: &str) -> Trouble {
-    Trouble::usage(format!("`{id}` is the end of several {what}s' ids")).hint("give more of it")
+    Trouble::usage(format!("`{id}` is ambiguous: several {what} ids end with it")).hint("give more of the id")
 }
 
 /// Whether a non-empty text equals an id or its end.

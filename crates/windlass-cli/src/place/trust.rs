@@ -88,7 +88,7 @@ impl FolderFile {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
             Ok(found) if !found.is_file() || found.len() > MAX_BYTES => {
-                let what = format!("`{}` is no file of at most {MAX_BYTES} bytes", path.display());
+                let what = format!("`{}` is not a file of at most {MAX_BYTES} bytes", path.display());
                 return Err(Trouble::usage(what));
             }
             Ok(_) => {}
@@ -118,7 +118,7 @@ impl Trusted {
         };
         let list: Self = serde_json::from_str(&text).map_err(|error| {
             Trouble::usage(format!("`{}` is damaged: {error}", path.display()))
-                .hint("remove it; folders then have to be trusted anew")
+                .hint("delete it, then trust the folders again")
         })?;
         Ok(Self { path, ..list })
     }

@@ -48,7 +48,7 @@ where
             Some(layer.with_threads(false).with_filter(EnvFilter::new(EXPORTED)).boxed())
         }
         Err(error) => {
-            console.warn(&format!("no traces are sent: {error}"), &[]);
+            console.warn(&format!("cannot send traces: {error}"), &[]);
             None
         }
     }
@@ -72,7 +72,7 @@ pub async fn finish() {
     let Some(provider) = PROVIDER.get() else { return };
     let last = tokio::task::spawn_blocking(|| provider.shutdown_with_timeout(LAST));
     if let Ok(Err(error)) = last.await {
-        tracing::warn!(%error, "the last spans were not sent");
+        tracing::warn!(%error, "cannot send the last spans");
     }
 }
 

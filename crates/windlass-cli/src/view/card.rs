@@ -51,7 +51,7 @@ impl Card {
                     let is_all = preview::is_all(tool, preview);
                     let mut told = preview::told(preview, light.paint);
                     if !is_all {
-                        told.push(light.paint.dim("with the arguments").into_owned());
+                        told.push(light.paint.dim("arguments").into_owned());
                         told.append(&mut card.lines);
                     }
                     card.lines = told;
@@ -66,7 +66,7 @@ impl Card {
             InterruptKind::Handoff { .. } => {}
             InterruptKind::InDoubt { .. } => {
                 card.notes.push(
-                    "it was started, and its outcome was lost: it may or may not have been done".into(),
+                    "it was started, but its outcome was lost: it may or may not have completed".into(),
                 );
                 card.notes.extend(preview::evidence(tool, arguments, light.folder));
             }
@@ -136,7 +136,7 @@ fn question_lines(question: &Question) -> Vec<String> {
         lines.extend(shown(&pretty(params)).lines().map(str::to_owned));
     }
     if let Some(schema) = &question.schema {
-        lines.push("asks for values of this shape:".into());
+        lines.push("expects values that match this schema:".into());
         lines.extend(shown(&pretty(schema)).lines().map(str::to_owned));
     }
     for (nth, option) in question.options.iter().enumerate() {
@@ -152,7 +152,7 @@ fn terms(open: &OpenInterrupt, now: Timestamp) -> Vec<String> {
         let so_far: Vec<&str> = open.approved_by.iter().map(|by| by.as_str()).collect();
         notes.push(match so_far.is_empty() {
             true => needed,
-            false => format!("{needed}; so far: {}", shown_line(&so_far.join(", "))),
+            false => format!("{needed}; approved by: {}", shown_line(&so_far.join(", "))),
         });
     }
     if let Some(at) = open.expires_at {
@@ -161,7 +161,11 @@ fn terms(open: &OpenInterrupt, now: Timestamp) -> Vec<String> {
             (InterruptKind::Question(_), Expiry::Deny) => "declined",
             (_, Expiry::Deny) => "denied",
         };
-        notes.push(format!("if nobody answers it is {then} in {} ({})", span(at.since(now)), moment(at)));
+        notes.push(format!(
+            "{then} automatically in {} ({}) unless answered",
+            span(at.since(now)),
+            moment(at)
+        ));
     }
     notes
 }
@@ -173,7 +177,7 @@ fn needed(terms: &Terms) -> Option<String> {
     }
     let each = terms.quorums.iter().map(|quorum| {
         let of: Vec<String> = quorum.of.iter().map(ToString::to_string).collect();
-        let from = if of.is_empty() { String::new() } else { format!(" of {}", of.join(", ")) };
+        let from = if of.is_empty() { String::new() } else { format!(" from {}", of.join(", ")) };
         format!("{} {}{from}", quorum.count, preview::plural(quorum.count as usize, "approval"))
     });
     Some(format!("needs {}", each.collect::<Vec<_>>().join(" and ")))

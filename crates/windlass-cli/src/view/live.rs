@@ -175,7 +175,7 @@ impl Live {
             }
             Fact::StepFailed { message, retry_at, .. } => self.failed(message, *retry_at),
             Fact::ModelSwitched { model, reason } => {
-                self.note(&format!("going on with `{model}`: {}", first_line(&shown(reason), REASON_CHARS)));
+                self.note(&format!("switched to `{model}`: {}", first_line(&shown(reason), REASON_CHARS)));
             }
             Fact::ToolStarted { call, .. } => {
                 self.answer.clear();
@@ -248,7 +248,7 @@ impl Live {
             Show::Terminal => match text.strip_prefix(self.said.as_str()) {
                 Some(rest) => self.text(rest),
                 None => {
-                    self.note("(what stands above is not what was recorded; this is)");
+                    self.note("(the text above differs from the recorded reply, which follows)");
                     self.text(text);
                 }
             },
@@ -267,11 +267,11 @@ impl Live {
         let broke_off = !self.said.is_empty() || self.line == Line::Reasoning;
         let why = first_line(&shown(message), REASON_CHARS);
         let next = match retry_at {
-            Some(at) => format!("; trying again in {} s", at.since(self.clock.now()).div_ceil(1000)),
+            Some(at) => format!("; retrying in {} s", at.since(self.clock.now()).div_ceil(1000)),
             None => String::new(),
         };
         let what = if broke_off {
-            "the reply broke off, and what stands above of it is void"
+            "the reply was cut off and its text above is discarded"
         } else {
             "the model call failed"
         };
@@ -298,8 +298,8 @@ impl Live {
             (CallOutcome::Denied, _) => paint.yellow("⊘ denied").into_owned(),
             (CallOutcome::Cancelled, _) => "– not run".to_owned(),
             (CallOutcome::InDoubt, _) => format!("{} {}", paint.yellow("? in doubt:"), reason()),
-            (CallOutcome::Told, _) => format!("{} told by a person", paint.green("✓")),
-            (CallOutcome::Reconciled, _) => format!("{} was done: a read has found it", paint.green("✓")),
+            (CallOutcome::Told, _) => format!("{} result entered by a person", paint.green("✓")),
+            (CallOutcome::Reconciled, _) => format!("{} confirmed by a read", paint.green("✓")),
         };
         let label = self.label(call);
         self.note(&format!("• {label}  {ended}"));
@@ -433,7 +433,7 @@ impl Live {
             Doing::Nothing => None,
             Doing::Asking { model, since_ms } => Some(format!("… {model} {}", for_ms(*since_ms))),
             Doing::Retrying { at } => {
-                Some(format!("… trying again in {} s", at.since(self.clock.now()).div_ceil(1000)))
+                Some(format!("… retrying in {} s", at.since(self.clock.now()).div_ceil(1000)))
             }
         }
     }

@@ -75,17 +75,17 @@ pub fn evidence(tool: &str, arguments: &str, folder: &Path) -> Option<String> {
     let found = match (tool, now, text("content"), text("old_string"), text("new_string")) {
         ("Write" | "Edit", None, ..) if !exists(folder, &path) => "does not exist",
         ("Write", Some(now), Some(content), ..) if now == content => "has exactly that content",
-        ("Write", Some(_), Some(_), ..) => "has another content",
+        ("Write", Some(_), Some(_), ..) => "has different content",
         ("Edit", Some(now), _, Some(old), Some(new)) if new.is_empty() => match now.contains(&old) {
-            true => "still has the text that was to go",
-            false => "no longer has the text that was to go",
+            true => "still has the text to remove",
+            false => "no longer has the text to remove",
         },
         ("Edit", Some(now), _, Some(old), Some(new)) => {
             // The new text may contain the old one.
             match (now.contains(&new), now.replace(&new, "").contains(&old)) {
                 (true, false) => "has the new text",
-                (true, true) => "has the new text, and the old one too",
-                (false, true) => "still has the old text, and not the new one",
+                (true, true) => "has both the new and the old text",
+                (false, true) => "still has the old text and not the new one",
                 (false, false) => "has neither the old text nor the new one",
             }
         }
@@ -190,14 +190,14 @@ mod tests {
             evidence("Write", &asked.to_string(), folder.path()).unwrap()
         };
         assert_eq!(edit("three", "one\ntwo"), "now: `a.md` has the new text");
-        assert_eq!(edit("one", "2"), "now: `a.md` still has the old text, and not the new one");
-        assert_eq!(edit("two", "one"), "now: `a.md` has the new text, and the old one too");
+        assert_eq!(edit("one", "2"), "now: `a.md` still has the old text and not the new one");
+        assert_eq!(edit("two", "one"), "now: `a.md` has both the new and the old text");
         assert_eq!(edit("3", "4"), "now: `a.md` has neither the old text nor the new one");
         assert_eq!(edit("wo", "two\n"), "now: `a.md` has the new text", "the new text may hold the old one");
-        assert_eq!(edit("one", ""), "now: `a.md` still has the text that was to go");
-        assert_eq!(edit("three", ""), "now: `a.md` no longer has the text that was to go");
+        assert_eq!(edit("one", ""), "now: `a.md` still has the text to remove");
+        assert_eq!(edit("three", ""), "now: `a.md` no longer has the text to remove");
         assert_eq!(write("a.md", "one\ntwo\n"), "now: `a.md` has exactly that content");
-        assert_eq!(write("a.md", "one"), "now: `a.md` has another content");
+        assert_eq!(write("a.md", "one"), "now: `a.md` has different content");
         assert_eq!(write("b.md", "one"), "now: `b.md` does not exist");
         assert_eq!(evidence("Send", r#"{"file_path":"a.md"}"#, folder.path()), None);
     }

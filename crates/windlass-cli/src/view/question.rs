@@ -154,18 +154,18 @@ impl Asking {
         let text = match (&self.stage, self.item()) {
             (Stage::Choice, Some(item)) => choices(&item.choices(&self.party, self.items.len() > 1)),
             (Stage::Choice, None) => self.choices_of_all(),
-            (Stage::DenyReason, _) => "why? (told to the model; empty for no reason)".into(),
-            (Stage::Result, _) => "what was its result? (told to the model)".into(),
-            (Stage::FailReason, _) => "what happened? (told to the model; empty for no reason)".into(),
-            (Stage::Text, _) => "your answer (told to the model)".into(),
+            (Stage::DenyReason, _) => "reason (optional; the model sees it)".into(),
+            (Stage::Result, _) => "its result (the model sees it)".into(),
+            (Stage::FailReason, _) => "what happened? (optional; the model sees it)".into(),
+            (Stage::Text, _) => "your answer (the model sees it)".into(),
             (Stage::Raise, Some(item)) => {
-                item.limit().map_or(String::new(), |limit| format!("raise it to [{}]", doubled(limit)))
+                item.limit().map_or(String::new(), |limit| format!("new limit [{}]", doubled(limit)))
             }
             (Stage::Raise, None) => String::new(),
-            (Stage::GrantCount, _) => "how many such calls, this one included? [any number]".into(),
-            (Stage::GrantTime(_), _) => "for how long, such as 30m, 8h or 2d? [for ever]".into(),
+            (Stage::GrantCount, _) => "how many calls, including this one? [unlimited]".into(),
+            (Stage::GrantTime(_), _) => "for how long, such as 30m, 8h or 2d? [no expiry]".into(),
             (Stage::GrantScope(_), _) => "for [e]xactly these arguments, or [a]ny? [e]".into(),
-            (Stage::Faulty(_), _) => "[e]dit again, or Enter to leave it as it was".into(),
+            (Stage::Faulty(_), _) => "[e]dit again, or Enter to discard the edit".into(),
         };
         if let Some(screen) = console.screen() {
             screen.take_answers(&self.answers());
@@ -234,7 +234,7 @@ impl Asking {
             if word.is_empty() {
                 return self.again(console);
             }
-            console.note(&format!("  `{}` is none of the answers", first_line(&shown(word), ECHO_CHARS)));
+            console.note(&format!("  `{}` is not one of the answers", first_line(&shown(word), ECHO_CHARS)));
             self.prompt(console);
             return Reply::NoAnswer;
         };
@@ -245,14 +245,14 @@ impl Asking {
                         self.give(&Answer::Reply(Box::default()), "approved")
                     }
                     _ if item.needs_others() => {
-                        self.give(&Answer::Approve, "approved; others have to as well") // tidy: as below
+                        self.give(&Answer::Approve, "approved; more approvals are required") // tidy: as below
                     }
                     _ => self.give(&Answer::Approve, "approved once"), // tidy: the others are calls
                 };
             }
             Means::Edit => return self.edit(console),
-            Means::Retry => return self.give(&Answer::Retry, "to be tried again"),
-            Means::StopAtLimit => return self.give(&Answer::Stop, "the limit stays"),
+            Means::Retry => return self.give(&Answer::Retry, "retrying"),
+            Means::StopAtLimit => return self.give(&Answer::Stop, "limit kept"),
             Means::StopRun => return Reply::Stop,
             Means::Deny => self.stage = Stage::DenyReason,
             Means::Grant => self.stage = Stage::GrantCount,
@@ -430,8 +430,8 @@ impl Item {
         }
         match &self.open.kind {
             InterruptKind::InDoubt { .. } => {
-                console.note("  done: you tell the model its result; failed: you tell it what happened");
-                console.note("  retry: it runs again, for a second time if it was done");
+                console.note("  done: enter the result for the model; failed: enter what happened");
+                console.note("  retry: run it again, which repeats the effect if it was done");
             }
             InterruptKind::Question(question) if alone && !question.options.is_empty() => {
                 console.note(&format!("  1 to {}: choose an option", question.options.len()));

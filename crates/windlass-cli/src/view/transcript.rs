@@ -126,7 +126,7 @@ async fn part(engine: &Engine, recorded: &Recorded, known: &mut Known) -> Result
         Fact::ToolInDoubt { call, reason, .. } => {
             Some(Part::Note(format!("{} is in doubt: {reason}", label_of(known, *call))))
         }
-        Fact::ModelSwitched { model, .. } => Some(Part::Note(format!("going on with `{model}`"))),
+        Fact::ModelSwitched { model, .. } => Some(Part::Note(format!("switched to `{model}`"))),
         Fact::RunFinished { status, error, .. } => match (status, error) {
             (RunStatus::Done, _) => None,
             (RunStatus::Failed, Some(error)) => {
@@ -135,7 +135,7 @@ async fn part(engine: &Engine, recorded: &Recorded, known: &mut Known) -> Result
             (RunStatus::Failed, None) => Some(Part::Note("the run failed".into())),
             (RunStatus::Cancelled, _) => Some(Part::Note("the run was cancelled".into())),
         },
-        Fact::RunWithdrawn { .. } => Some(Part::Note("the run's messages were taken back".into())),
+        Fact::RunWithdrawn { .. } => Some(Part::Note("the run's messages were withdrawn".into())),
         _ => None, // tidy: the other kinds are bookkeeping
     })
 }
@@ -167,8 +167,8 @@ pub fn ended(outcome: CallOutcome, error: bool, duration_ms: u64) -> String {
         (CallOutcome::Denied, _) => "⊘ denied".into(),
         (CallOutcome::Cancelled, _) => "– not run".into(),
         (CallOutcome::InDoubt, _) => "? in doubt".into(),
-        (CallOutcome::Told, _) => "✓ told by a person".into(),
-        (CallOutcome::Reconciled, _) => "✓ was done: a read has found it".into(),
+        (CallOutcome::Told, _) => "✓ result entered by a person".into(),
+        (CallOutcome::Reconciled, _) => "✓ confirmed by a read".into(),
     }
 }
 
@@ -188,9 +188,9 @@ pub fn answered(answer: &Answer) -> Option<String> {
             let said: Vec<&str> = said.map(String::as_str).collect();
             Some(with("answered", &Some(said.join("; ")).filter(|said| !said.is_empty())))
         }
-        Answer::Done { .. } => Some("said to be done".into()),
-        Answer::Retry => Some("to be tried again".into()),
-        Answer::Fail { reason } => Some(with("said to have failed", reason)),
+        Answer::Done { .. } => Some("marked as done".into()),
+        Answer::Retry => Some("retried".into()),
+        Answer::Fail { reason } => Some(with("marked as failed", reason)),
         Answer::Raise { to } => Some(format!("limit raised to {to}")),
         Answer::Stop => Some("stopped at the limit".into()),
         Answer::Withdrawn => None,

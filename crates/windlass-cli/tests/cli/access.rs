@@ -94,7 +94,7 @@ fn a_variable_that_is_missing_is_named_and_leaves_the_run_as_it_is() {
     let missing = user.run(&["resume", "--yes"]).exits(2);
     let wanted = "error: the run was started with the key in the variable `GATEWAY_KEY`, which is not set here\n\
         hint: set GATEWAY_KEY to the key, or name another variable with `--api-key-env NAME`\n\
-        hint: the run is left as it is\n";
+        hint: the run is unchanged\n";
     assert!(missing.err.contains(wanted), "{missing:#?}");
     // A variable named on this command line takes precedence, for the recorded address.
     let mut other = user.command(&["resume", "--yes", "--api-key-env", "OTHER_KEY"]);
@@ -109,7 +109,7 @@ fn neither_settings_nor_an_address_send_a_recorded_key_elsewhere() {
     with_key(&user, &["run", "-m", NAME, "--api-key-env", "GATEWAY_KEY", "go"]).exits(3);
     let refused = with_key(&user, &["resume", "--yes", "--base-url", other.url()]).exits(2);
     let wanted = format!(
-        "error: the run's key in the variable `GATEWAY_KEY` was not meant for `{}`\nhint: `--api-key-env GATEWAY_KEY` sends it there",
+        "error: the run recorded the key in the variable `GATEWAY_KEY` for another address than `{}`\nhint: `--api-key-env GATEWAY_KEY` sends it there",
         other.url()
     );
     assert!(refused.err.contains(&wanted), "{refused:#?}");
@@ -129,8 +129,8 @@ fn an_address_with_a_secret_is_recorded_without_it() {
     assert_eq!(holding(&user.home(), SENTINEL), Vec::<String>::new());
     let refused = user.run(&["resume", "--yes"]).exits(2);
     let wanted = format!(
-        "error: the run's address `{}` held a secret, which is not recorded\n\
-         hint: give the whole address again with `--base-url URL`\n",
+        "error: the run's address `{}` contained a secret, which was not recorded\n\
+         hint: pass the full address again with `--base-url URL`\n",
         model.url()
     );
     assert!(refused.err.contains(&wanted), "{refused:#?}");

@@ -32,7 +32,7 @@ fn write(path: &str) -> (&'static str, Value) {
 fn what_waits_is_listed_and_shown() {
     let user = User::new();
     let none = user.run(&["approvals", "list"]).exits(0);
-    assert_eq!(none.err, "nothing waits for an answer\n");
+    assert_eq!(none.err, "no open requests\n");
     user.run(&["run", TASK]).exits(3);
     user.configure("[approvals]\nquestion_timeout = '30m'\n");
     let ask = json!({ "checkpoint": "plan", "summary": "Which one?", "options": ["this", "that"] });
@@ -48,7 +48,7 @@ fn what_waits_is_listed_and_shown() {
     let shown = user.run(&["approvals", "show", ids[1]]).exits(0);
     insta::assert_snapshot!(plain(&format!("{}{}", shown.out, shown.err), &ids), @r"
     approve Write insights.md (new file, 5 lines, 168 bytes)
-      waits for 0 s (run run_2)
+      open for 0 s (run run_2)
       │ --- /dev/null
       │ +++ b/insights.md (168 bytes)
       │ @@ -0,0 +1,5 @@
@@ -60,11 +60,11 @@ fn what_waits_is_listed_and_shown() {
     hint: `windlass approvals approve run_2.3.0.0` (or `edit`, `deny`)
     ");
     let shown = user.run(&["approvals", "show", ids[0]]).exits(0);
-    assert!(shown.out.contains("if nobody answers it is declined in "), "{shown:#?}");
+    assert!(shown.out.contains("declined automatically in "), "{shown:#?}");
     let row = user.run(&["approvals", "show", ids[1], "--json"]).exits(0).json();
     assert_eq!((&row["tool"], &row["terms"]), (&json!("Write"), &json!({})));
     let first = user.run(&["approvals", "list", "-n", "1"]).exits(0);
-    assert!(first.err.contains("there are more than these 1"), "{first:#?}");
+    assert!(first.err.contains("showing the newest 1"), "{first:#?}");
 }
 
 #[test]
@@ -110,14 +110,14 @@ fn answers_on_the_command_line_are_in_the_audit_log() {
 fn without_an_id_the_only_one_that_waits_is_meant() {
     let user = User::new();
     let nothing = user.run(&["approvals", "approve"]).exits(2);
-    assert!(nothing.err.contains("error: nothing waits for an answer\n"), "{nothing:#?}");
+    assert!(nothing.err.contains("error: no open requests\n"), "{nothing:#?}");
     user.run(&["run", TASK]).exits(3);
     let id = waiting(&user).remove(0);
     assert!(user.run(&["approvals", "show"]).exits(0).out.contains("Write insights.md"));
     let model = Model::start(vec![Turn::Call(vec![write("a")])]);
     model.run(&user, &["run", "go"]).exits(3);
     let several = user.run(&["approvals", "approve"]).exits(2);
-    assert!(several.err.contains("error: 2 wait for an answer; name one by its id\n"), "{several:#?}");
+    assert!(several.err.contains("error: 2 requests are open; name one by its id\n"), "{several:#?}");
     for waits in [format!("hint: `{id}`: approve Write insights.md\n"), ": approve Write a\n".to_owned()] {
         assert!(several.err.contains(&waits), "{several:#?}");
     }
@@ -136,9 +136,9 @@ fn several_are_one_batch_and_all_or_none() {
     model.run(&user, &["run", "go"]).exits(3);
     let ids = waiting(&user);
     let twice = model.run(&user, &["approvals", "approve", &ids[0], &ids[0]]).exits(2);
-    assert!(twice.err.contains("is named twice"), "{twice:#?}");
+    assert!(twice.err.contains("is given twice"), "{twice:#?}");
     let one_is_wrong = model.run(&user, &["approvals", "approve", &ids[0], "run_x.1"]).exits(2);
-    assert!(one_is_wrong.err.contains("nothing waits for an answer as `run_x.1`"), "{one_is_wrong:#?}");
+    assert!(one_is_wrong.err.contains("no open request `run_x.1`"), "{one_is_wrong:#?}");
     assert_eq!(count(&user.events(), "interrupt.closed"), 0, "nothing was changed");
     model.run(&user, &["approvals", "approve", &ids[0], &ids[2]]).exits(3);
     assert_eq!(waiting(&user), [ids[1].clone()]);
@@ -165,11 +165,16 @@ fn arguments_are_edited_from_the_command_line() {
     let id = waiting(&user).remove(0);
     let edit = |arguments: &str| user.run(&["approvals", "edit", &id, "--arguments", arguments]);
     let said = edit("{ nonsense").exits(2);
-    assert!(said.err.contains("this is no JSON: "), "{said:#?}");
+    assert!(said.err.contains("not valid JSON: "), "{said:#?}");
     let said = edit(r#"{"file_path": 5}"#).exits(2);
     assert!(said.err.contains("the edited arguments do not fit: "), "{said:#?}");
     let said = user.run(&["approvals", "edit", &id]).exits(2);
-    assert!(said.err.contains("an editor needs a terminal\nhint: `--arguments JSON`"), "{said:#?}");
+    assert!(
+        said.err.contains(
+            "editing requires a terminal\nhint: without one, pass the arguments with `--arguments JSON`"
+        ),
+        "{said:#?}"
+    );
     assert_eq!(count(&user.events(), "interrupt.closed"), 0);
     std::fs::write(user.folder().join("new.json"), r#"{"file_path": "mine.md", "content": "own"}"#).unwrap();
     edit("@new.json").exits(3);
@@ -266,11 +271,11 @@ fn what_is_malformed_late_double_or_for_a_finished_run_changes_nothing() {
     refused(&["answer", question, "--select", "those"], "`those` is no option\nhint: choose `this`");
     refused(&["answer", question, "--text", "x"], "the question takes no answer in free words");
     refused(&["answer", question, "--values", "{"], "`--values`: this is no JSON");
-    refused(&["answer", question, "--retry"], "takes `approve`, `deny` or `answer` with `--select`");
+    refused(&["answer", question, "--retry"], "accepts `approve`, `deny` or `answer` with `--select`");
     refused(&["answer", question, "--select", "this", "--retry"], "cannot be used with");
-    refused(&["answer", question], "there is no answer");
-    refused(&["answer", call, "--raise", "many"], "`--raise many` is no figure");
-    refused(&["answer", call, "--raise", "9"], "takes `approve`, `edit` or `deny`");
+    refused(&["answer", question], "no answer given");
+    refused(&["answer", call, "--raise", "many"], "`--raise many` is not a number");
+    refused(&["answer", call, "--raise", "9"], "accepts `approve`, `edit` or `deny`");
     model.run(&user, &["approvals", "deny", call]).exits(3);
     refused(&["approve", call], &format!("too late: `{call}` was denied by local"));
     refused(&["approve", call, question], &format!("too late: `{call}` was denied by local"));

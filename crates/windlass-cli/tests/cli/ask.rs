@@ -70,13 +70,19 @@ fn an_edit_that_does_not_do_is_told_and_edited_again_or_given_up() {
     let mut command = user.command(&["run", TASK]);
     command.env("VISUAL", editor(&user, script)).env("EDITOR", "false").env("PATH", "/usr/bin:/bin");
     let mut terminal = Terminal::open(command);
-    let again = "[e]dit again, or Enter to leave it as it was: ";
-    terminal.until(APPROVE).enter("e\n").until("this is no JSON: ").until(again);
+    let again = "[e]dit again, or Enter to discard the edit: ";
+    terminal.until(APPROVE).enter("e\n").until("not valid JSON: ").until(again);
     terminal.enter("e\n").until("the edited arguments do not fit: ").until(again);
     assert_eq!(count(&user.events(), "interrupt.closed"), 0);
     terminal.enter("e\n").until("nothing was changed").until(APPROVE);
-    terminal.enter("e\n").until("ended with exit status: 1; nothing was taken").until(again);
-    terminal.enter("\n").until(APPROVE).enter("d\n").until("why?").enter("no\n").until("denied: no");
+    terminal.enter("e\n").until("ended with exit status: 1; nothing was changed").until(again);
+    terminal
+        .enter("\n")
+        .until(APPROVE)
+        .enter("d\n")
+        .until("reason (optional")
+        .enter("no\n")
+        .until("denied: no");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!((user.read("insights.md"), count(&user.events(), "call.edited")), (String::new(), 0));
 }
@@ -88,9 +94,9 @@ fn a_grant_lets_the_next_calls_run_until_it_is_used_up() {
     let calls = ["a", "b", "c"].map(|name| Turn::Call(vec![write(name, "x")]));
     let mut terminal = start(&user, calls.into());
     terminal.until("Write a (new file").until(APPROVE).enter("g\n");
-    terminal.until("how many such calls, this one included? [any number]: ").enter("0\n");
-    terminal.until("[any number]: ").enter("2\n").until("[for ever]: ").enter("soon\n");
-    terminal.until("[for ever]: ").enter("8h\n").until("[e]: ").enter("a\n");
+    terminal.until("how many calls, including this one? [unlimited]: ").enter("0\n");
+    terminal.until("[unlimited]: ").enter("2\n").until("[no expiry]: ").enter("soon\n");
+    terminal.until("[no expiry]: ").enter("8h\n").until("[e]: ").enter("a\n");
     terminal.until("granted: 2 calls of `Write`, for 8 h, any arguments (grt_");
     terminal.until("• Write a  ").until("• Write b  ").until("Write c (new file").until(APPROVE);
     terminal.enter("a\n").until("Done.");
@@ -112,15 +118,21 @@ fn a_grant_for_exactly_these_arguments_is_for_no_others() {
     terminal
         .until(APPROVE)
         .enter("g\n")
-        .until("[any number]: ")
+        .until("[unlimited]: ")
         .enter("\n")
-        .until("[for ever]: ")
+        .until("[no expiry]: ")
         .enter("\n");
     terminal
         .until("[e]: ")
         .enter("\n")
-        .until("any number of calls of `Write`, for ever, exactly these arguments");
-    terminal.until("? approve").until(APPROVE).enter("d\n").until("why?").enter("\n").until("Done.");
+        .until("unlimited calls of `Write`, no expiry, exactly these arguments");
+    terminal
+        .until("? approve")
+        .until(APPROVE)
+        .enter("d\n")
+        .until("reason (optional")
+        .enter("\n")
+        .until("Done.");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(user.read("a"), "x");
 }
@@ -131,7 +143,7 @@ fn several_calls_are_answered_together() {
     let user = User::new();
     let calls = || vec![Turn::Call(vec![write("a", "1"), write("b", "2"), write("c", "3")])];
     let mut terminal = start(&user, calls());
-    let all = "1 to 3: one of them, [a]pprove all, [d]eny all, [v]iew all, [s]top the run: ";
+    let all = "1 to 3: select one, [a]pprove all, [d]eny all, [v]iew all, [s]top the run: ";
     terminal.until("? 1 approve").until("Write a").until("+1").until("? 3 approve").until(all);
     terminal.enter("2\n").until("Write b").until("[b]ack, [s]top the run: ").enter("b\n").until(all);
     terminal.enter("a\n").until("3 calls approved once").until("Done.");
@@ -148,9 +160,9 @@ fn several_calls_are_answered_together() {
     let user = User::new();
     let mut terminal = start(&user, calls());
     terminal.until(all).enter("3\n").until("Write c").until(": ").enter("a\n").until("approved once");
-    let rest = "1 to 2: one of them, [a]pprove all, [d]eny all, [v]iew all, [s]top the run: ";
+    let rest = "1 to 2: select one, [a]pprove all, [d]eny all, [v]iew all, [s]top the run: ";
     // The result of the first call is printed before the prompt for the others.
-    terminal.until("? 1 approve").until(rest).enter("d\n").until("why?").enter("not these\n");
+    terminal.until("? 1 approve").until(rest).enter("d\n").until("reason (optional").enter("not these\n");
     terminal.until("2 calls denied: not these").until("Done.");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(["a", "b", "c"].map(|name| user.read(name)), ["", "", "3"]);
@@ -197,7 +209,7 @@ fn a_question_is_answered_in_free_words_with_other_values_or_declined() {
     let words = ask(json!({ "allow_free_input": true }), &|terminal| {
         terminal
             .enter("t\n")
-            .until("your answer (told to the model): ")
+            .until("your answer (the model sees it): ")
             .enter("\n")
             .until("[s]top the run: ");
         terminal.enter("t\n").until("your answer").enter("twice\n").until("answered: twice");
@@ -209,7 +221,12 @@ fn a_question_is_answered_in_free_words_with_other_values_or_declined() {
     let edited = r#"{"approved":true,"overrides":{"to":"eve"},"selected":null,"free_input":null}"#;
     assert_eq!(values, edited);
     let declined = ask(json!({}), &|terminal| {
-        terminal.enter("t\n").until("[s]top the run: ").enter("d\n").until("why?").enter("too soon\n");
+        terminal
+            .enter("t\n")
+            .until("[s]top the run: ")
+            .enter("d\n")
+            .until("reason (optional")
+            .enter("too soon\n");
         terminal.until("denied: too soon");
     });
     assert_eq!(declined, r#"{"approved":false,"cancelled":true,"reason":"too soon"}"#);
@@ -224,7 +241,7 @@ fn at_a_limit_a_person_raises_it_or_stops() {
     let mut terminal = Terminal::open(command);
     terminal.until("? limit").until("`max_steps`: 2 of 2 used");
     terminal.until("[r]aise, [s]top the run: ").enter("r\n");
-    terminal.until("raise it to [4]: ").enter("1\n").until("not taken: raise `max_steps` above 2");
+    terminal.until("new limit [4]: ").enter("1\n").until("not accepted: raise `max_steps` above 2");
     terminal
         .until("[s]top the run: ")
         .enter("r\n")
@@ -235,7 +252,7 @@ fn at_a_limit_a_person_raises_it_or_stops() {
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(user.read("insights.md"), INSIGHTS);
     let mut terminal = Terminal::start(&user, &["run", "--yes", "--max-steps", "1", TASK]);
-    terminal.until("[s]top the run: ").enter("s\n").until("the limit stays").until("ERR_MAX_TURNS");
+    terminal.until("[s]top the run: ").enter("s\n").until("limit kept").until("ERR_MAX_TURNS");
     assert_eq!(terminal.end().0, Some(1));
 }
 
@@ -254,8 +271,8 @@ fn what_a_rule_asks_of_others_is_said_and_not_offered() {
     let rule = "[[rule]]\nname = 'four eyes'\nverdict = 'ask'\ntools = ['Write']\n";
     std::fs::write(&policy, format!("{rule}approvers = ['user:ann']\ntimeout = '3h'\n")).unwrap();
     let mut terminal = Terminal::start(&user, &["run", TASK]);
-    terminal.until("asked by: four eyes").until("needs 1 approval of user:ann");
-    terminal.until("if nobody answers it is denied in ").until("  [d]eny, [v]iew all, [s]top the run: ");
+    terminal.until("asked by: four eyes").until("needs 1 approval from user:ann");
+    terminal.until("denied automatically in ").until("  [d]eny, [v]iew all, [s]top the run: ");
     terminal.enter("a\n").until("[s]top the run: ").enter("\x04");
     assert_eq!(terminal.end().0, Some(3));
     std::fs::write(&policy, format!("{rule}quorum = 2\n")).unwrap();
@@ -264,8 +281,8 @@ fn what_a_rule_asks_of_others_is_said_and_not_offered() {
         .until("needs 2 approvals")
         .until("[a]pprove once, [e]dit, [d]eny, [v]iew all, [s]top")
         .enter("a\n");
-    terminal.until("approved; others have to as well").until("the run waits for an answer");
-    terminal.until("needs 2 approvals; so far: local").until("windlass approvals deny run_");
+    terminal.until("approved; more approvals are required").until("the run waits for an answer");
+    terminal.until("needs 2 approvals; approved by: local").until("windlass approvals deny run_");
     assert_eq!(terminal.end().0, Some(3));
     assert_eq!(user.read("insights.md"), "");
     assert_eq!(mode(&user.store()), 0o700);
@@ -282,7 +299,10 @@ fn an_answer_to_a_run_that_another_process_holds_is_taken_there() {
     terminal.until("[s]top the run: ");
     let id = user.run(&["approvals", "list", "--json"]).exits(0).json();
     let said = user.run(&["approvals", "approve", id["interrupt"].as_str().unwrap()]).exits(0);
-    assert!(said.err.contains("the answer counts; another process drives the run\nhint: "), "{said:#?}");
+    assert!(
+        said.err.contains("the answer was accepted; another process drives the run\nhint: "),
+        "{said:#?}"
+    );
     terminal.until("answered elsewhere").until("Done.");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(user.read("insights.md"), INSIGHTS);

@@ -28,7 +28,7 @@ fn commands_are_off_until_the_configuration_turns_them_on() {
     model.run(&user, &["run", "--yes", "look"]).exits(0);
     assert_eq!(results(&user), r#"{"error":"Unknown tool: Bash"}"#);
     let doctor = user.run(&["doctor"]).out;
-    assert!(doctor.contains("✓ ok       commands       off; this kernel holds them: Landlock "), "{doctor}");
+    assert!(doctor.contains("✓ ok       commands       off; sandbox available: Landlock "), "{doctor}");
 }
 
 // rows: LM-T1
@@ -46,7 +46,7 @@ fn a_command_asks_and_runs_where_it_is_let() {
     assert!(told.starts_with("city,people\nRome,3\nOslo,1\n"), "{told}");
     assert!(told.contains("/etc/shadow: Permission denied") && told.contains("'..'"), "{told}");
     let doctor = user.run(&["doctor"]).out;
-    assert!(doctor.contains("commands       on; this kernel holds them"), "{doctor}");
+    assert!(doctor.contains("commands       on; sandbox available"), "{doctor}");
 }
 
 /// A folder's settings for commands have no effect until the user trusts the folder.
@@ -85,7 +85,10 @@ fn a_path_that_goes_through_a_link_opens_nothing_and_doctor_says_so() {
     let told = results(&user);
     assert!(told.contains("goes through the symbolic link") && !told.contains("SECRET"), "{told}");
     let doctor = user.run(&["doctor"]).out;
-    assert!(doctor.contains("commands       on, and none runs; this kernel holds them"), "{doctor}");
+    assert!(
+        doctor.contains("commands       on, but every command is rejected; sandbox available"),
+        "{doctor}"
+    );
     assert!(doctor.contains("in `read` of `[tools.bash]` goes through the symbolic link"), "{doctor}");
 }
 

@@ -65,14 +65,14 @@ fn a_folders_file_counts_only_once_a_person_has_trusted_it() {
     let said = user.run(&["run", "--yes", TASK]).exits(0);
     assert!(
         said.err.contains(
-            "windlass.toml` is not trusted yet and is ignored\nhint: read it, then run `windlass trust"
+            "windlass.toml` is not trusted yet and is ignored\nhint: review it, then run `windlass trust"
         ),
         "{said:#?}"
     );
     assert!(said.err.contains("with demo/script"), "{said:#?}");
     // Without a terminal, trust cannot be given.
     let error = check(&user, &["trust"]);
-    assert!(error.starts_with("error: trust is a person's word, given on a terminal"), "{error}");
+    assert!(error.starts_with("error: trusting a folder requires confirmation in a terminal"), "{error}");
     assert!(user.run(&["trust", "--list"]).exits(0).err.contains("no folder is trusted"));
 }
 
@@ -109,11 +109,11 @@ fn doctor_says_what_a_model_can() {
     );
     let said = |model: &str, code: i32| user.run(&["doctor", "-m", model]).exits(code).out;
     assert!(said("own/mute", 1).contains("model `own/mute` cannot call tools, which an agent needs"));
-    assert!(said("own/able", 0).contains(": calls tools, answers by a schema, price not known"));
-    assert!(said("own/plain", 0).contains(": calls tools, answers by no schema, price not known"));
+    assert!(said("own/able", 0).contains(": tool calls, structured output, price unknown"));
+    assert!(said("own/plain", 0).contains(": tool calls, no structured output, price unknown"));
     let unknown = said("own/other", 0);
     assert!(unknown.contains("! warning  model"), "{unknown}");
-    assert!(unknown.contains("not known whether it calls tools, not known whether by a schema"), "{unknown}");
+    assert!(unknown.contains("tool calls unknown, structured output unknown"), "{unknown}");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn the_home_directory_is_a_working_folder_like_any_other() {
 fn doctor_says_what_is_wrong_and_never_shows_a_key() {
     let user = User::new();
     let said = user.run(&["doctor"]).exits(0);
-    assert!(said.out.contains("! warning  keys           no provider's key was found"), "{said:#?}");
+    assert!(said.out.contains("! warning  keys           no provider key found"), "{said:#?}");
     assert!(said.out.contains("✓ ok       store"), "{said:#?}");
     let output =
         user.command(&["doctor", "--json"]).env("ANTHROPIC_API_KEY", "sk-sentinel-0815").output().unwrap();

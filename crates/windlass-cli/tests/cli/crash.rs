@@ -37,7 +37,7 @@ fn check(moment: impl Fn(&Value) -> bool) {
     child.kill().unwrap();
     child.wait().unwrap();
     let said = user.run(&["resume", "--yes"]).exits(0);
-    assert!(said.err.contains("going on with run "), "{said:#?}");
+    assert!(said.err.contains("resuming run "), "{said:#?}");
     assert!(said.out.starts_with("Done. `insights.md`"), "{said:#?}");
     assert_eq!(user.read("insights.md"), INSIGHTS);
     let events = user.events();
@@ -70,7 +70,7 @@ fn an_ended_process_says_how_to_go_on() {
     until(&mut child, is("step.replied", 1));
     signal(&child, libc::SIGTERM);
     let said = end(child).exits(143);
-    assert!(said.err.contains("the run is kept as it is\nhint: `windlass resume run_"), "{said:#?}");
+    assert!(said.err.contains("the run is saved\nhint: `windlass resume run_"), "{said:#?}");
     user.run(&["resume", "--yes"]).exits(0);
     assert_eq!(user.read("insights.md"), INSIGHTS);
 }
@@ -96,7 +96,7 @@ fn a_second_process_follows_what_a_first_one_drives() {
     let started = lines.any(|line| line.unwrap().contains("step.started"));
     assert!(started);
     let second = user.run(&["resume", "--json"]).exits(0);
-    assert!(second.err.contains("another process drives; following run"), "{second:#?}");
+    assert!(second.err.contains("another process drives it; following run"), "{second:#?}");
     assert_eq!(second.json()["status"], "done");
     lines.for_each(drop);
     end(first).exits(0);

@@ -32,14 +32,14 @@ fn modes_and_the_list_say_which_calls_run_without_asking() {
     assert_eq!(mode(&["default"]), "allowlist\n");
     assert_eq!(user.run(&["auto-run", "default"]).exits(0).out, "ask\n");
     let nothing = user.run(&["allow"]).exits(2);
-    assert!(nothing.err.contains("no tool is named\nhint: `windlass allow --list`"), "{nothing:#?}");
+    assert!(nothing.err.contains("no tool given\nhint: `windlass allow --list`"), "{nothing:#?}");
 }
 
 // rows: ZE-H9
 #[test]
 fn grants_are_given_listed_and_taken_back() {
     let user = User::new();
-    assert_eq!(user.run(&["grants", "list"]).exits(0).err, "nothing is granted\n");
+    assert_eq!(user.run(&["grants", "list"]).exits(0).err, "no grants\n");
     let add = ["grants", "add", "Write", "--when", "/file_path=insights.md", "--count", "3", "--for", "2d"];
     user.run(&add).exits(0);
     user.run(&["run", TASK]).exits(0);
@@ -55,7 +55,7 @@ fn grants_are_given_listed_and_taken_back() {
     user.run(&["grants", "revoke", &id[id.len() - 5..]]).exits(0);
     user.run(&["run", TASK]).exits(3);
     let gone = user.run(&["grants", "revoke", id]).exits(2);
-    assert!(gone.err.contains("there is no grant"), "{gone:#?}");
+    assert!(gone.err.contains("no grant `"), "{gone:#?}");
     let odd = user.run(&["grants", "add", "Write", "--when", "file_path=x"]).exits(2);
     assert!(odd.err.contains("a JSON pointer begins with `/`: write `/file_path`"), "{odd:#?}");
 }
@@ -111,10 +111,10 @@ fn what_decided_about_each_call_is_explained() {
     };
     insta::assert_snapshot!(plain(&explained), @r"
     1.1   Glob *
-          allow   by annotations (the tool's own hints; no rule, choice or grant)
+          allow   by annotations (the tool's own hints; no rule, setting or grant matched)
           end     ✓ 0.1 s
     1.2   Write a
-          ask     by annotations (the tool's own hints; no rule, choice or grant)
+          ask     by annotations (the tool's own hints; no rule, setting or grant matched)
           asked   approve, DAY (run_1.1.1.0)
           edited  by local
           answer  edited and approved by local, after 0 s

@@ -21,9 +21,9 @@ fn configured(more: &str) -> User {
 fn servers_are_listed_and_tested() {
     let user = configured("trusted = true\n[mcp.off]\nurl = 'https://docs.example.com/mcp'\nenabled = false");
     let listed = user.run(&["mcp", "list"]).exits(0).out;
-    assert_eq!(listed, "off  https://docs.example.com/mcp, switched off\nsh  sh, trusted\n");
+    assert_eq!(listed, "off  https://docs.example.com/mcp, disabled\nsh  sh, trusted\n");
     let tested = user.run(&["mcp", "test"]).exits(0).out;
-    assert!(tested.contains("sh  1 tools\n    sh__Read\n    odd is left out: "), "{tested}");
+    assert!(tested.contains("sh  1 tools\n    sh__Read\n    odd is not loaded: "), "{tested}");
     let line: Vec<Value> = lines(&user.run(&["mcp", "test", "sh", "--json"]).exits(0).out);
     assert_eq!(
         (line[0]["health"].as_str(), line[0]["protocol"].as_str()),
@@ -36,7 +36,7 @@ fn servers_are_listed_and_tested() {
 #[test]
 fn whoever_only_looks_at_servers_makes_no_store_and_is_told_where_there_are_none() {
     let user = User::new();
-    let hint = "`windlass mcp add --help` says how one is added";
+    let hint = "`windlass mcp add --help` explains how to add one";
     let listed = user.run(&["mcp", "list"]).exits(0);
     assert!(listed.out.is_empty() && listed.err.contains("no servers are configured"), "{listed:?}");
     assert!(listed.err.contains(hint), "{listed:?}");
@@ -60,9 +60,9 @@ fn doctor_reaches_the_servers_unless_it_is_offline() {
     let doctor = user.run(&["doctor"]).exits(1).out;
     for line in [
         "✓ ok       tool server    `sh`: 1 tool\n",
-        "✗ broken   tool server    `gone` is not available: ",
-        "hint: `windlass mcp test gone` shows what it says\n",
-        "✓ ok       tool server    `off` is switched off\n",
+        "✗ broken   tool server    `gone` is unavailable: ",
+        "hint: `windlass mcp test gone` shows its log\n",
+        "✓ ok       tool server    `off` is disabled\n",
     ] {
         assert!(doctor.contains(line), "{line}: {doctor}");
     }
@@ -82,7 +82,13 @@ fn a_call_of_a_servers_tool_asks_with_the_servers_name() {
     user.configure(&format!("[mcp.sh]\ncommand = 'sh'\nargs = ['-c', '''{server}''']"));
     let calls = vec![Turn::Call(vec![("echo", serde_json::json!({ "text": "hi" }))])];
     let mut terminal = Terminal::open(Model::start(calls).command(&user, &["run", "go"]));
-    terminal.until("? approve").until("sh: echo hi").until(APPROVE).enter("d\n").until("why?").enter("\n");
+    terminal
+        .until("? approve")
+        .until("sh: echo hi")
+        .until(APPROVE)
+        .enter("d\n")
+        .until("reason (optional")
+        .enter("\n");
     terminal.until("• sh: echo hi  ").until("Done.");
     assert_eq!(terminal.end().0, Some(0));
     // The server's name is also printed if no server is running.
@@ -123,7 +129,7 @@ fn a_run_starts_without_a_server_that_is_away_unless_it_is_required() {
     user.configure("[mcp.gone]\ncommand = 'no-such-program-here'");
     user.run(&["run", "hello"]).exits(0);
     let tested = user.run(&["mcp", "test"]).exits(1).out;
-    assert!(tested.contains("gone  not available: cannot start `no-such-program-here`: "), "{tested}");
+    assert!(tested.contains("gone  unavailable: cannot start `no-such-program-here`: "), "{tested}");
     user.configure("[mcp.gone]\ncommand = 'no-such-program-here'\nrequired = true");
     let refused = user.run(&["run", "hello"]).exits(2).err;
     let wanted =
@@ -141,12 +147,12 @@ fn what_needs_no_server_is_done_without_one_that_is_required() {
     let waiting = waiting[0]["interrupt"].as_str().unwrap();
     user.configure("[mcp.gone]\ncommand = 'no-such-program-here'\nrequired = true");
     let said = user.run(&["resume", &ended]).exits(0);
-    assert!(said.err.contains("has ended already"), "{said:?}");
+    assert!(said.err.contains("has already ended"), "{said:?}");
     let unknown = user.run(&["approvals", "approve", "run_x.1"]).exits(2).err;
-    assert!(unknown.contains("nothing waits for an answer as `run_x.1`"), "{unknown}");
+    assert!(unknown.contains("no open request `run_x.1`"), "{unknown}");
     let refused = user.run(&["approvals", "deny", waiting]).exits(2).err;
     assert!(refused.contains("the required server `gone`"), "{refused}");
-    assert!(refused.contains("`--no-drive` leaves the answer"), "{refused}");
+    assert!(refused.contains("`--no-drive` only saves the answer"), "{refused}");
     user.run(&["approvals", "deny", waiting, "--no-drive"]).exits(0);
     user.run(&["tools", "call", "Glob", r#"{"pattern": "*"}"#]).exits(0);
     let refused = user.run(&["tools", "call", "gone__read", "{}"]).exits(2).err;
@@ -177,7 +183,7 @@ fn a_call_of_a_servers_tool_starts_this_server_alone() {
     assert!(!started.exists(), "another server was started");
     servers("enabled = false");
     let refused = user.run(&call).exits(2).err;
-    assert!(refused.contains("there is no tool `sh__Read` here"), "{refused}");
+    assert!(refused.contains("tool `sh__Read`"), "{refused}");
 }
 
 #[test]
@@ -223,7 +229,7 @@ fn a_server_is_written_down_and_taken_out_and_the_rest_stays_as_it_is() {
     let tested = user.run(&["mcp", "test", "files"]).exits(2).err;
     assert!(tested.contains("variable X, which is not set"), "{tested}");
     for (arguments, wanted) in [
-        (&["github", "--url", "https://x.example.com"][..], "there is a server `github` in"),
+        (&["github", "--url", "https://x.example.com"][..], "server `github` already exists in"),
         (&["bad__name", "--url", "https://x.example.com"], "1 to 32"),
         (&["a b", "--url", "https://x.example.com"], "windlass.toml:"),
         (&["x", "--url", "ftp://x"], "must use http or https"),
@@ -231,7 +237,7 @@ fn a_server_is_written_down_and_taken_out_and_the_rest_stays_as_it_is() {
             &["x", "--url", "https://x", "--header", "Authorization=Bearer SENTINEL"],
             "must not contain a literal secret",
         ),
-        (&["x"], "a server is an address or a program"),
+        (&["x"], "a server needs either an address or a program"),
     ] {
         let before = std::fs::read_to_string(&file).unwrap();
         let said = user.run(&[&["mcp", "add"], arguments].concat()).exits(2).err;
@@ -242,7 +248,7 @@ fn a_server_is_written_down_and_taken_out_and_the_rest_stays_as_it_is() {
     user.run(&["mcp", "remove", "github"]).exits(0);
     let left = std::fs::read_to_string(&file).unwrap();
     assert_eq!(left.trim_end(), mine.trim_end());
-    assert!(user.run(&["mcp", "remove", "github"]).exits(2).err.contains("there is no server `github`"));
+    assert!(user.run(&["mcp", "remove", "github"]).exits(2).err.contains("no server `github`"));
     user.run(&["mcp", "add", "here", "--folder", "--url", "https://here.example.com/mcp"]).exits(0);
     assert!(user.read("windlass.toml").starts_with("[mcp.here]\n"));
 }

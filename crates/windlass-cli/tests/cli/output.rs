@@ -23,7 +23,7 @@ fn output_that_cannot_be_written_is_an_error_of_its_own() {
     ];
     for arguments in commands {
         let lost = full(&user, arguments).err;
-        let wanted = "error: not all of the output could be written: No space left on device";
+        let wanted = "error: cannot write all of the output: No space left on device";
         assert!(lost.contains(wanted), "{arguments:?}: {lost}");
     }
     // A reader that closes the pipe is not an error.
@@ -37,7 +37,7 @@ fn output_that_cannot_be_written_is_an_error_of_its_own() {
 fn a_key_that_could_not_be_shown_is_taken_back() {
     let user = User::new();
     let lost = full(&user, &["admin", "add-key", "unseen"]).err;
-    assert!(lost.contains("error: the key could not be written, and was taken back: "), "{lost}");
+    assert!(lost.contains("error: cannot print the key, so it was revoked: "), "{lost}");
     user.run(&["admin", "add-key", "seen"]).exits(0);
     let log = lines(&user.run(&["admin", "audit", "export"]).exits(0).out);
     let keys: Vec<&str> = log.iter().filter_map(|entry| entry["action"].as_str()).collect();

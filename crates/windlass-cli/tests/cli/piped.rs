@@ -74,7 +74,7 @@ fn input_that_is_too_large_is_refused_before_anything_runs() {
     user.configure("[files]\nmax_bytes = 10\n");
     let said = piped(&user, b"01234567890").exits(2);
     let wanted = "error: standard input is larger than 10 bytes and cannot be attached\n\
-        hint: put it into a file of the working folder, and let the task name that file\n";
+        hint: put it into a file in the working folder, and name the file in the task\n";
     assert!(said.err.contains(wanted), "{said:#?}");
     piped(&user, b"0123456789").exits(0);
 }
@@ -84,7 +84,7 @@ fn a_pipe_that_stays_silent_is_named() {
     let user = User::new();
     let mut child = user.command(&["run", "what is in this?"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.any(|line| line == "reading standard input, which is attached to the task"));
+    assert!(lines.any(|line| line == "reading standard input to attach it to the task"));
     assert_eq!(lines.next().unwrap(), "hint: `< /dev/null` runs the task without it");
     child.stdin.take().unwrap().write_all(b"late").unwrap();
     assert!(lines.any(|line| line == "attached standard input: text/plain, 4 bytes"));
@@ -96,7 +96,7 @@ fn a_pipe_that_stays_silent_is_named() {
 fn a_message_on_a_pipe_that_begins_as_a_command_is_a_message() {
     let user = User::new();
     let said = piped_into(&user, &["chat"], b"![a picture](x.png)\n").exits(0);
-    assert!(!said.err.contains("commands are off"), "{said:#?}");
+    assert!(!said.err.contains("commands are disabled"), "{said:#?}");
     assert_eq!(blocks(&user)[0]["text"], "![a picture](x.png)");
 }
 

@@ -30,11 +30,11 @@ fn a_check_shows_each_problem_with_its_line() {
     put(&user, "bad.toml", "[[rule]]\nverdict = 'deny'\n[[rule.when]]\nargument = 'path'\nmatches = '('\n");
     let said = user.run(&["policy", "check", "good.toml"]).exits(0);
     insta::assert_snapshot!(shown(&user, &said), @r#"
-    good.toml: 1 rule, nothing wrong
+    good.toml: 1 rule, no problems
     "#);
     let said = user.run(&["policy", "check", "good.toml", "odd.toml"]).exits(1);
     insta::assert_snapshot!(shown(&user, &said), @r#"
-    good.toml: 1 rule, nothing wrong
+    good.toml: 1 rule, no problems
     warning: odd.toml:3:1: the rule never decides: `rule #2` is stronger wherever it fits
      3 │ verdict = 'allow'
        │ ^
@@ -71,15 +71,15 @@ fn without_names_the_users_and_the_folders_files_are_checked() {
     let user = User::new();
     let said = user.run(&["policy", "check"]).exits(0);
     insta::assert_snapshot!(shown(&user, &said), @r#"
-    there is no policy file here
-    hint: rules stand in `windlass.policy.toml` in a folder, or in the user's `policy.toml`
+    no policy file found
+    hint: rules are read from a folder's `windlass.policy.toml` and the user's `policy.toml`
     "#);
     users_policy(&user, "[[rule]]\nverdict = 'ask'\n");
     put(&user, "windlass.policy.toml", "[[rule]]\nverdict = 'deny'\n");
     let said = user.run(&["policy", "check"]).exits(0);
     insta::assert_snapshot!(shown(&user, &said), @r#"
-    HOME/config/windlass/policy.toml: 1 rule, nothing wrong
-    ./windlass.policy.toml: 1 rule, nothing wrong
+    HOME/config/windlass/policy.toml: 1 rule, no problems
+    ./windlass.policy.toml: 1 rule, no problems
     "#);
 }
 
@@ -176,7 +176,7 @@ fn a_folders_rules_only_tighten_until_a_person_has_trusted_them() {
     put(&user, "windlass.policy.toml", LOOSE);
     let (verdicts, said) = counts(&user);
     assert_eq!(verdicts, "ask deny");
-    let warned = "windlass.policy.toml` is not trusted yet: only its rules that deny or ask count\nhint: read it, then";
+    let warned = "windlass.policy.toml` is not trusted yet: only its rules that deny or ask apply\nhint: review it, then";
     assert!(said.err.contains(warned), "{said:#?}");
     // The user's own policy file is always trusted.
     users_policy(&user, LOOSE);
@@ -190,12 +190,12 @@ fn a_person_trusts_a_folders_rules_until_they_change() {
     put(&user, "windlass.toml", "[agent]\nname = 'mine'\n");
     put(&user, "windlass.policy.toml", LOOSE);
     let mut terminal = Terminal::start(&user, &["trust"]);
-    terminal.until("name = 'mine'").until("name = 'free'").until("let tools run without asking anyone");
+    terminal.until("name = 'mine'").until("name = 'free'").until("can allow tool calls without approval");
     terminal.until("[y/N] ").enter("y\n");
     terminal.until("windlass.toml` is trusted until").until("windlass.policy.toml` is trusted until");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(counts(&user).0, "allow deny");
-    assert!(user.run(&["doctor"]).out.contains("2 rules count"));
+    assert!(user.run(&["doctor"]).out.contains("2 rules in force"));
     // A change of either file revokes the trust in both.
     put(&user, "windlass.toml", "[agent]\nname = 'other'\n");
     let (verdicts, said) = counts(&user);

@@ -12,7 +12,7 @@ fn the_demo_writes_a_file_and_says_that_it_is_a_script() {
     let user = User::new();
     let said = user.run(&["run", "--yes", TASK]).exits(0);
     assert_eq!(user.read("insights.md"), INSIGHTS);
-    assert!(said.err.contains("which is a script and no AI"), "{said:#?}");
+    assert!(said.err.contains("which is a script and not an AI"), "{said:#?}");
     assert!(said.err.contains("• Write insights.md  ✓"), "{said:#?}");
     // In a pipe, standard output is exactly the recorded answer.
     let events = user.events();
@@ -71,7 +71,7 @@ fn a_task_comes_from_a_file_or_from_standard_input() {
     said(child.wait_with_output().unwrap()).exits(0);
     assert_eq!(user.read("insights.md"), INSIGHTS);
     let nothing = user.run(&["run", ""]).exits(2);
-    assert!(nothing.err.starts_with("error: there is no task\nhint: "), "{nothing:#?}");
+    assert!(nothing.err.starts_with("error: no task given\nhint: "), "{nothing:#?}");
 }
 
 // rows: LM-G14
@@ -83,9 +83,9 @@ fn chat_is_a_conversation_with_commands() {
     child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
     let said = said(child.wait_with_output().unwrap()).exits(0);
     assert!(said.err.contains("  1  hello\n     done: 1 step, 0 calls"), "{said:#?}");
-    assert!(said.err.contains("nothing has been said yet"), "{said:#?}");
-    assert!(said.err.contains("going on with `demo/script`"), "{said:#?}");
-    assert!(said.err.contains("there is no command `/nonsense`"), "{said:#?}");
+    assert!(said.err.contains("no messages yet"), "{said:#?}");
+    assert!(said.err.contains("switched to `demo/script`"), "{said:#?}");
+    assert!(said.err.contains("unknown command `/nonsense`"), "{said:#?}");
     let events = user.events();
     assert_eq!((count(&events, "thread.created"), count(&events, "run.started")), (1, 2), "one conversation");
 }

@@ -154,7 +154,7 @@ fn what_is_typed_while_text_streams_stays_in_the_input_and_is_sent_after_it() {
     screen
         .input("what about East?")
         .until("the reply stands by itself", |rows| rows.iter().any(|row| row == "The sales grew by"));
-    screen.keys("\r").shows("queued: sent when this run is done").input("");
+    screen.keys("\r").shows("queued: sent when this run finishes").input("");
     held.set(()).unwrap();
     screen.shows("The sales grew by 12 %").shows("› what about East?").shows("Done.");
     screen.ended(2).input("");
@@ -217,9 +217,14 @@ fn ctrl_c_keeps_what_was_typed_and_interrupts_only_a_run_that_works() {
     let mut screen = Screen::start(model.command(&user, &["chat"]), 80);
     screen.input("").keys("half a thought").input("half a thought").keys("\x03").input("");
     screen.keys("\x1b[A").input("half a thought").keys("\x15go\r").shows("The sales grew by");
-    screen.keys("and East?\r").shows("queued: sent when this run is done").input("");
-    screen.keys("\x03").shows("stopping the run").shows("cancelled").ended(1).shows("not sent: and East?");
-    screen.input("and East?").keys("\x03").input("").keys("\x03").shows("Ctrl-C again, or /quit, leaves");
+    screen.keys("and East?\r").shows("queued: sent when this run finishes").input("");
+    screen.keys("\x03").shows("cancelling the run").shows("cancelled").ended(1).shows("not sent: and East?");
+    screen
+        .input("and East?")
+        .keys("\x03")
+        .input("")
+        .keys("\x03")
+        .shows("press Ctrl-C again or type /quit to leave");
     screen.keys("\x03");
     assert_eq!(screen.terminal.end().0, Some(0));
     assert_eq!(count(&user.events(), "cancel.requested"), 1);
@@ -230,7 +235,11 @@ fn ctrl_c_at_a_question_leaves_the_run_waiting_and_a_single_key_answers_it() {
     let user = User::new();
     let mut screen = chat(&user, 100);
     screen.input("").keys(&format!("{TASK}\r")).shows("[s]top the run:").input("").keys("\x03");
-    screen.shows("the run is kept as it is").shows("/continue asks again").input("").keys("/con\t");
+    screen
+        .shows("the run is saved")
+        .shows("/continue or your next message asks again")
+        .input("")
+        .keys("/con\t");
     screen
         .input("/continue")
         .keys("\r")
@@ -242,7 +251,7 @@ fn ctrl_c_at_a_question_leaves_the_run_waiting_and_a_single_key_answers_it() {
         .input("x")
         .keys("\x7f")
         .input("")
-        .shows("one key answers")
+        .shows("press a key to answer")
         .keys("a")
         .shows("approved once")
         .shows("Done.");
@@ -273,7 +282,7 @@ fn tab_completes_commands_and_files() {
     let user = User::new();
     std::fs::write(user.folder().join("date.txt"), "").unwrap();
     let mut screen = chat(&user, 80);
-    screen.input("").keys("/tu\t").input("/turns").keys("\r").shows("nothing has been said yet").input("");
+    screen.input("").keys("/tu\t").input("/turns").keys("\r").shows("no messages yet").input("");
     screen.keys("read @da\t").shows("@data.csv").shows("@date.txt").keys("a.\t").input("read @data.csv");
     assert_eq!(screen.keys("\x03").quit(), Some(0));
 }
@@ -326,7 +335,7 @@ fn the_output_of_a_call_is_shown_in_short_and_whole_on_demand() {
     let mut screen = Screen::start(Model::start(calls).command(&user, &["chat"]), 80);
     screen.input("").keys("go\r").shows("• Read long.txt").shows("(/output 1)").shows("│ ☑ look │ ◐ tell");
     screen.shows("Done.").ended(1).input("").keys("/output 1\r").shows("first").shows("last").input("");
-    screen.keys("/output 9\r").shows("there is no such output").input("");
+    screen.keys("/output 9\r").shows("no such output").input("");
     assert_eq!(screen.quit(), Some(0));
 }
 
@@ -337,7 +346,7 @@ fn a_command_of_ones_own_says_how_commands_are_turned_on() {
     screen
         .input("")
         .keys("!echo hi\r")
-        .shows("commands are off here")
+        .shows("commands are disabled")
         .shows("[tools.bash] enabled = true")
         .input("");
     assert_eq!(screen.quit(), Some(0));
@@ -354,13 +363,13 @@ fn a_command_of_ones_own_asks_as_any_command_does() {
     screen
         .input("")
         .keys("!echo one; echo two\r")
-        .shows("`Bash` asks first")
+        .shows("`Bash` requires approval")
         .shows("Run it? [y/N]")
-        .shows("one key answers")
+        .shows("press a key to answer")
         .keys("n");
     screen.shows("not run").input("").keys("!echo one; echo two\r");
     screen.until("asked again", |rows| words(rows).matches("Run it? [y/N]").count() == 2);
-    screen.shows("one key answers").keys("y");
+    screen.shows("press a key to answer").keys("y");
     screen.until("its output", |rows| rows.iter().any(|row| row == "two")).input("");
     assert_eq!(screen.quit(), Some(0));
 }
@@ -369,14 +378,14 @@ fn a_command_of_ones_own_asks_as_any_command_does() {
 fn a_line_that_answers_nothing_returns_to_the_input() {
     let user = User::new();
     let mut screen = chat(&user, 100);
-    screen.input("").keys(&format!("{TASK}\r")).shows("[a]pprove once").shows("one key answers");
-    screen.keys("hello there\r").shows("`hello there` is none of the answers").input("hello there");
+    screen.input("").keys(&format!("{TASK}\r")).shows("[a]pprove once").shows("press a key to answer");
+    screen.keys("hello there\r").shows("`hello there` is not one of the answers").input("hello there");
     // A single key must not cancel the run.
     screen.keys("\x15").input("").keys("s").input("s");
     screen
         .keys("\x15")
         .input("")
-        .shows("one key answers")
+        .shows("press a key to answer")
         .keys("a")
         .shows("approved once")
         .ended(1)

@@ -200,7 +200,7 @@ fn a_person_sees_the_whole_call_and_approves_it() {
 fn a_denial_carries_its_reason_to_the_model() {
     let user = User::new();
     let mut terminal = Terminal::start(&user, &["run", TASK]);
-    terminal.until(APPROVE).enter("d\n").until("why?").enter("wrong file\n");
+    terminal.until(APPROVE).enter("d\n").until("reason (optional").enter("wrong file\n");
     terminal.until("denied: wrong file").until("was not written");
     let (code, seen) = terminal.end();
     assert_eq!(code, Some(0));
@@ -225,7 +225,7 @@ fn an_answer_from_another_terminal_ends_the_question() {
 fn ctrl_c_at_a_question_leaves_the_run_waiting() {
     let user = User::new();
     let mut terminal = Terminal::start(&user, &["run", TASK]);
-    terminal.until(APPROVE).enter("\x03").until("the run is kept as it is").until("windlass resume run_");
+    terminal.until(APPROVE).enter("\x03").until("the run is saved").until("windlass resume run_");
     assert_eq!(terminal.end().0, Some(3));
     assert_eq!(count(&user.events(), "cancel.requested"), 0);
     let mut terminal = Terminal::start(&user, &["resume"]);
@@ -239,8 +239,8 @@ fn ctrl_c_at_a_question_of_a_chat_returns_to_the_prompt_and_the_next_message_ask
     let user = User::new();
     let mut terminal = Terminal::plain(user.command(&["chat"]));
     terminal.until("› ").enter(&format!("{TASK}\r")).until(APPROVE).enter("\x03");
-    terminal.until("the run is kept as it is").until("/continue asks again").until("› ");
-    terminal.enter("/continue\r").until(APPROVE).enter("\x03").until("the run is kept as it is").until("› ");
+    terminal.until("the run is saved").until("/continue or your next message asks again").until("› ");
+    terminal.enter("/continue\r").until(APPROVE).enter("\x03").until("the run is saved").until("› ");
     terminal.enter("and then?\r").until(APPROVE).enter("a\n").until("approved once").until("Done.");
     terminal.until("› and then?").until("I am the demo model").until("› ").enter("/quit\r");
     assert_eq!(terminal.end().0, Some(0));
@@ -253,7 +253,7 @@ fn a_second_ctrl_c_leaves_the_chat_and_its_run_still_waits() {
     let user = User::new();
     let mut terminal = Terminal::plain(user.command(&["chat"]));
     terminal.until("› ").enter(&format!("{TASK}\r")).until(APPROVE).enter("\x03");
-    terminal.until("the run is kept as it is").until("› ").enter("\x03").until("Ctrl-C again").until("› ");
+    terminal.until("the run is saved").until("› ").enter("\x03").until("Ctrl-C again").until("› ");
     terminal.enter("\x03");
     assert_eq!(terminal.end().0, Some(0));
     let mut terminal = Terminal::plain(user.command(&["chat", "--continue"]));
@@ -270,7 +270,7 @@ fn a_message_queued_behind_a_run_that_is_interrupted_returns_to_the_input() {
     let model = Model::start(vec![Turn::Held(held.clone(), begun)]);
     let mut terminal = Terminal::plain(model.command(&user, &["chat"]));
     terminal.until("› ").enter("go\r").until("Wait for it").enter("what about East?\n");
-    terminal.until("queued: sent when this run is done").enter("\x03").until("not sent: what about East?");
+    terminal.until("queued: sent when this run finishes").enter("\x03").until("not sent: what about East?");
     held.set(()).unwrap();
     terminal.until("› what about East?").enter("\r").until("1 step · ").until("› ").enter("/quit\r");
     assert_eq!(terminal.end().0, Some(0));
@@ -286,7 +286,7 @@ fn a_conversation_is_picked_from_a_list() {
     let mut terminal = Terminal::plain(user.command(&["chat"]));
     terminal.until("› ").enter("/resume\r").until("  1  the second").until("  2  the first");
     terminal.until("`/resume N` continues conversation N").until("› ").enter("/resume 3\r");
-    terminal.until("there is no conversation 3").until("› ").enter("/resume 2\r");
+    terminal.until("no conversation 3").until("› ").enter("/resume 2\r");
     terminal.until("I am the demo model").until("› ").enter("and then\r").until("I am the demo model");
     terminal.until("› ").enter("/quit\r");
     assert_eq!(terminal.end().0, Some(0));
@@ -318,7 +318,7 @@ fn what_is_typed_during_a_run_is_sent_after_it() {
     let user = User::new();
     let mut terminal = Terminal::plain(user.command(&["chat"]));
     terminal.until("› ").enter("hello\r").until("I am the demo model");
-    terminal.enter("and again\n").until("queued: sent when this run is done");
+    terminal.enter("and again\n").until("queued: sent when this run finishes");
     terminal.until("› and again").until("I am the demo model").until("1 step · ");
     terminal.until("› ").enter("/quit\r");
     let (code, seen) = terminal.end();
@@ -373,11 +373,11 @@ fn a_message_behind_a_run_that_is_stopped_is_not_sent() {
 fn ctrl_d_at_a_question_leaves_the_run_as_it_is() {
     let user = User::new();
     let mut terminal = Terminal::start(&user, &["run", TASK]);
-    terminal.until(APPROVE).enter("\x04").until("the run is kept as it is");
+    terminal.until(APPROVE).enter("\x04").until("the run is saved");
     assert_eq!(terminal.end().0, Some(3));
     let mut terminal = Terminal::plain(user.command(&["chat"]));
     terminal.until("› ").enter(&format!("{TASK}\r")).until(APPROVE).enter("\x04");
-    terminal.until("the run is kept as it is");
+    terminal.until("the run is saved");
     assert_eq!(terminal.end().0, Some(3));
 }
 
@@ -399,7 +399,12 @@ fn a_signal_ends_a_chat_at_its_prompt_and_leaves_the_terminal_as_it_was() {
 fn ctrl_c_twice_leaves_a_chat() {
     let user = User::new();
     let mut terminal = Terminal::plain(user.command(&["chat"]));
-    terminal.until("› ").enter("\x03").until("Ctrl-C again, or /quit, leaves").until("› ").enter("\x03");
+    terminal
+        .until("› ")
+        .enter("\x03")
+        .until("press Ctrl-C again or type /quit to leave")
+        .until("› ")
+        .enter("\x03");
     assert_eq!(terminal.end().0, Some(0));
 }
 

@@ -41,7 +41,7 @@ fn tools_are_listed_with_how_they_get_to_a_model() {
     let text = user.run(&["tools", "list"]).exits(0).out;
     assert!(text.contains("Read                     -            pure        direct\n"), "{text}");
     let gone = user.run(&["tools", "call", "Write", "{}", "--yes"]).exits(2).err;
-    assert!(gone.contains("there is no tool `Write` here: disabled by `tools.disabled`"), "{gone}");
+    assert!(gone.contains("tool `Write` is not available: disabled by `tools.disabled`"), "{gone}");
 }
 
 #[test]
@@ -52,9 +52,9 @@ fn a_tool_is_shown_with_what_the_rules_say_of_it() {
     assert_eq!(shown["modes"], serde_json::json!(["agent"]));
     let text = user.run(&["tools", "show", "Read"]).exits(0).out;
     assert!(text.contains("modes   agent, ask, plan\n"), "{text}");
-    assert!(text.contains("gate    runs without asking (by annotations)"), "{text}");
+    assert!(text.contains("gate    runs without asking (decided by annotations)"), "{text}");
     let none = user.run(&["tools", "show", "Nope"]).exits(2).err;
-    assert!(none.contains("there is no tool `Nope` here\nhint: `windlass tools list`"), "{none}");
+    assert!(none.contains("unknown tool `Nope`\nhint: `windlass tools list`"), "{none}");
 }
 
 #[test]
@@ -65,7 +65,10 @@ fn a_trial_call_goes_by_the_rules_and_leaves_no_conversation() {
     assert!(read.out.contains("one"), "{read:?}");
     let write = r#"{"file_path": "b.txt", "content": "two"}"#;
     let asks = user.run(&["tools", "call", "Write", write]).exits(3);
-    assert!(asks.err.contains("not run: it asks first (by annotations)\nhint: `--yes`"), "{asks:?}");
+    assert!(
+        asks.err.contains("not run: it requires approval (decided by annotations)\nhint: `--yes`"),
+        "{asks:?}"
+    );
     assert_eq!(user.read("b.txt"), "");
     let ran = user.run(&["tools", "call", "Write", write, "--yes", "--json"]).exits(0).json();
     assert_eq!((user.read("b.txt").as_str(), &ran["error"]), ("two", &false.into()));
@@ -73,8 +76,8 @@ fn a_trial_call_goes_by_the_rules_and_leaves_no_conversation() {
     let out = user.run(&["tools", "call", "Read", r#"{"file_path": "../home/x"}"#]).exits(1);
     assert!(out.out.contains("outside"), "{out:?}");
     let odd = user.run(&["tools", "call", "Read", r#"{"path": "a"}"#]).exits(2).err;
-    assert!(odd.contains("the call of `Read` does not fit: "), "{odd}");
-    assert!(user.run(&["tools", "call", "Read", "[1]"]).exits(2).err.contains("no JSON object"));
+    assert!(odd.contains("invalid call of `Read`: "), "{odd}");
+    assert!(user.run(&["tools", "call", "Read", "[1]"]).exits(2).err.contains("not a JSON object"));
     let policy = user.home().join("config/windlass/policy.toml");
     std::fs::create_dir_all(policy.parent().unwrap()).unwrap();
     std::fs::write(&policy, "[[rule]]\nname = 'never'\ntools = ['Write']\nverdict = 'deny'\n").unwrap();

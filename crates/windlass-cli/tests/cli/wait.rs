@@ -66,9 +66,9 @@ fn a_wrong_answer_is_refused_with_the_right_words() {
     let user = User::new();
     let (_, interrupt) = waiting(&user);
     let said = user.run(&["approvals", "answer", &interrupt, "--retry"]).exits(2);
-    assert!(said.err.contains("takes `approve`, `edit` or `deny`"), "{said:#?}");
+    assert!(said.err.contains("accepts `approve`, `edit` or `deny`"), "{said:#?}");
     let said = user.run(&["approvals", "approve", "run_nonsense.1.0"]).exits(2);
-    assert!(said.err.contains("nothing waits for an answer as `run_nonsense.1.0`\nhint: "), "{said:#?}");
+    assert!(said.err.contains("no open request `run_nonsense.1.0`\nhint: "), "{said:#?}");
 }
 
 // rows: LM-X14

@@ -80,15 +80,15 @@ fn the_evidence_is_shown_and_done_tells_the_result() {
     let mut terminal = doubt.question();
     let (file, was_done) = doubt.file();
     terminal.enter("yes\n").until(CHOICE).enter("\n").until(CHOICE);
-    terminal.enter("d\n").until("what was its result?").enter("line 1 is there\n");
-    terminal.until("done: line 1 is there").until("told by a person").until("done tok");
+    terminal.enter("d\n").until("its result (").enter("line 1 is there\n");
+    terminal.until("done: line 1 is there").until("result entered by a person").until("done tok");
     let (code, seen) = terminal.end();
     assert_eq!(code, Some(0), "{seen}");
     assert!(seen.contains("the process that ran it is gone"), "{seen}");
     assert!(seen.contains("  effect ") && seen.contains(", started "), "{seen}");
     let evidence = match was_done {
         true => "now: `log.txt` has the new text",
-        false => "now: `log.txt` still has the old text, and not the new one",
+        false => "now: `log.txt` still has the old text and not the new one",
     };
     assert!(seen.contains(evidence), "{seen}");
     assert_eq!(doubt.user.read("log.txt"), file, "the engine itself does nothing more");
@@ -109,7 +109,7 @@ fn another_process_tells_the_result() {
     let waits = waits.tells(&["  in doubt Edit log.txt", "now: `log.txt` ", "effect ", ", started ", &hint]);
     assert!(waits.err.contains("(or `--retry`, `--fail REASON`)"), "{waits:#?}");
     let wrong = said(command(&doubt.user, &doubt.server, &["approvals", "approve", id])).exits(2);
-    assert!(wrong.err.contains("takes `answer` with `--done`, `--retry` or `--fail`"), "{wrong:#?}");
+    assert!(wrong.err.contains("accepts `answer` with `--done`, `--retry` or `--fail`"), "{wrong:#?}");
     let answer = ["approvals", "answer", id, "--done", "seen to be done"];
     said(command(&doubt.user, &doubt.server, &answer)).exits(0);
     assert_eq!(doubt.result()["content"][0]["text"], "seen to be done");
@@ -120,7 +120,7 @@ fn retry_does_it_again() {
     let doubt = Doubt::new();
     let mut terminal = doubt.question();
     let (_, was_done) = doubt.file();
-    terminal.enter("r\n").until("to be tried again").until("• Edit log.txt  ").until("done tok");
+    terminal.enter("r\n").until("retrying").until("• Edit log.txt  ").until("done tok");
     assert_eq!(terminal.end().0, Some(0));
     // The person asked for a retry: if the edit was already done, it is done twice.
     let lines = if was_done { "line 1\nline 1\nEND\n" } else { "line 1\nEND\n" };

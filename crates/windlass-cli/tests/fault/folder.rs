@@ -130,7 +130,7 @@ fn a_working_folder_that_is_read_only_is_told_to_model_and_person() {
         set(&bound.user.folder(), 0o755);
         said
     };
-    assert!(doctor.out.contains("is read-only: the agent can look, but not write"), "{doctor:#?}");
+    assert!(doctor.out.contains("is read-only: the agent can read files but not write them"), "{doctor:#?}");
 }
 
 #[test]
@@ -138,8 +138,8 @@ fn a_working_folder_that_is_none_is_told() {
     let user = User::new();
     for folder in ["data.csv", "nowhere"] {
         user.run(&["run", "--yes", TASK, "--dir", folder]).exits(2).tells(&[
-            &format!("error: `{folder}` is no folder"),
-            "hint: name the working folder with `--dir`",
+            &format!("error: `{folder}` is not a folder"),
+            "hint: set the working folder with `--dir`",
         ]);
     }
 }

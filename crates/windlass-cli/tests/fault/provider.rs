@@ -72,11 +72,11 @@ fn what_a_provider_gets_wrong_is_told() {
     let key = provider.ask("oai-x-401", &[]);
     garbage.fails("ERR_STREAM_PARSE", &["failed: ", "the provider sent invalid JSON"]);
     let not_a_stream = "the response is not an event stream: ";
-    let look = "hint: look at the address (`--base-url`) and at what answers there";
+    let look = "hint: check the address (`--base-url`): the server there";
     page.fails("ERR_STREAM_PARSE", &[not_a_stream, "<html>login</html>", look]);
     plain.fails("ERR_STREAM_PARSE", &[not_a_stream, "… (`ERR_STREAM_PARSE`)", look]);
     key.fails("ERR_AUTH", &["HTTP 401", "hint: look at the provider's key"]);
-    let again = "trying again in 2 s";
+    let again = "retrying in 2 s";
     headers.fails(
         "ERR_API",
         &["no valid response from `http://127.0.0.1:", "too large", again, "hint: try again later"],
@@ -95,7 +95,7 @@ fn an_unreachable_provider_is_named_with_the_way_out() {
         "ERR_API",
         &[
             &format!("cannot reach `http://{free}`: Connection refused"),
-            "hint: look at the address (`--base-url`), whether something listens there, and the network",
+            "hint: check the address (`--base-url`), that a server listens there, and the network",
         ],
     );
     assert!(!said.err.contains("secret"), "{said:#?}");

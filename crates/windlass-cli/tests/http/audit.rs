@@ -97,7 +97,7 @@ async fn an_export_is_checked_without_the_store() {
     };
     let whole = check(&text, &["--head", hash], 0);
     assert!(
-        whole.out.starts_with(&format!("{count} entries of the workspace `default` are whole")),
+        whole.out.starts_with(&format!("verified {count} entries of the workspace `default`")),
         "{whole:#?}"
     );
     assert!(!auditor.home().join("data").exists(), "checking makes no store");

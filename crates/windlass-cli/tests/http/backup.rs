@@ -117,7 +117,7 @@ fn a_restored_store_has_the_key_that_it_is_given_or_none() {
         |other: &User, flags: &[&str]| other.run(&[&["admin", "restore", text(&copy)], flags].concat());
     let other = User::new();
     let said = restore(&other, &[]).exits(0);
-    assert!(said.err.contains("is missing: put the file of the store that was copied there"), "{said:#?}");
+    assert!(said.err.contains("is missing: copy it from the original store"), "{said:#?}");
     assert!(!other.store().join("vault.key").exists());
     let other = User::new();
     let short = user.home().join("short");

@@ -71,7 +71,7 @@ async fn commands_are_seen_and_ended_over_http_on_the_command_line_and_with_the_
     assert!(ended.err.contains(&format!("ended `{two}@")), "{ended:#?}");
     assert_eq!(alive(&sleeper(2)), 0);
     let unknown = server.user.run(&["threads", "commands", &thread, "--end", two]).exits(2);
-    assert!(unknown.err.contains(&format!("no command `{two}` is at work there")), "{unknown:#?}");
+    assert!(unknown.err.contains(&format!("no running command `{two}`")), "{unknown:#?}");
     let json = server.user.run(&["threads", "commands", "--json", &thread]).exits(0).out;
     assert!(json.contains(&format!("\"id\":\"{three}@")) && json.lines().count() == 1, "{json}");
 
@@ -80,5 +80,5 @@ async fn commands_are_seen_and_ended_over_http_on_the_command_line_and_with_the_
     assert_eq!(code, Some(143));
     gone(&sleeper(3));
     let none = user.run(&["threads", "commands", &thread]).exits(0);
-    assert!(none.err.contains("no commands at work"), "{none:#?}");
+    assert!(none.err.contains("no running commands"), "{none:#?}");
 }

@@ -107,7 +107,7 @@ async fn no_other_user_of_the_machine_reads_what_people_keep() {
     }
     let warned = |user: &crate::cli::User| {
         let said = user.run(&["doctor", "--json"]).out;
-        said.contains("other users of this machine have rights to") && said.contains("/files`")
+        said.contains("other users of this machine can access") && said.contains("/files`")
     };
     assert!(warned(&user));
     let server = Server::start_for(user, &[]);

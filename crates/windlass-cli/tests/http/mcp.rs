@@ -212,7 +212,7 @@ async fn a_sign_in_at_the_terminal_asks_for_the_scope_that_a_waiting_call_needs(
     assert_eq!(model.run(&user, &["resume"]).exits(0).out, "It is done.\n");
     assert_eq!(far.calls(), ["Bearer SENTINEL-token-2"]);
     let again = user.run(&["mcp", "login", "guarded"]).exits(0);
-    assert!(again.err.contains("nobody has to sign in"), "{again:?}");
+    assert!(again.err.contains("no sign-in is required"), "{again:?}");
 }
 
 // The test blocks on commands while the far server handles their requests.
@@ -270,7 +270,7 @@ async fn servers_are_added_and_taken_out_by_those_who_run_the_store() {
     assert!(!found.to_string().contains("SENTINEL"), "{found:#}");
     let listed = server.user.run(&["mcp", "list"]).exits(0).out;
     let added = format!("far  {}/mcp, added over HTTP\n", far.base);
-    assert!(listed.starts_with("kept  https://docs.example.com/mcp, switched off\n"), "{listed}");
+    assert!(listed.starts_with("kept  https://docs.example.com/mcp, disabled\n"), "{listed}");
     assert!(listed.ends_with(&added) && !listed.contains("SENTINEL"), "{listed}");
     server.post(PATH, &boss, &draft).await.is_problem(409, "duplicate");
     for (wrong, code) in [
@@ -449,5 +449,5 @@ async fn people_sign_in_from_a_terminal() {
     user.run(&["mcp", "logout", "guarded"]).exits(0);
     user.run(&["mcp", "test"]).exits(1);
     let late = user.run(&["mcp", "login", "guarded", "--timeout", "1"]).exits(2).err;
-    assert!(late.contains("nobody has signed in at `guarded` within 1 s"), "{late}");
+    assert!(late.contains("no sign-in at `guarded` within 1 s"), "{late}");
 }

@@ -115,7 +115,7 @@ fn a_client_that_does_not_read_holds_an_end_up_only_until_the_second_signal() {
     // Writes until all buffers on the way are full of responses.
     while stream.write_all(ask.as_bytes()).is_ok() {}
     signal(server.id(), libc::SIGTERM);
-    logs(&server.user, 1, |line| line["message"] == "the server is told to end");
+    logs(&server.user, 1, |line| line["message"] == "shutting down");
     signal(server.id(), libc::SIGTERM);
     let (_, code) = server.wait();
     assert_eq!(code, Some(143));

@@ -54,7 +54,7 @@ pub fn verify(console: &Console, args: &AuditArgs) -> Result<Option<Exit>, Troub
         Ok(head) => {
             let (seq, workspace, hash) = (head.seq, head.workspace, head.hash);
             console.out_line(&format!(
-                "{seq} entries of the workspace `{workspace}` are whole; the last is {hash}"
+                "verified {seq} entries of the workspace `{workspace}`; the last hash is {hash}"
             ));
             Ok(Some(Exit::Done))
         }
@@ -78,7 +78,9 @@ pub async fn run(console: &Console, accounts: &Accounts, args: &AuditArgs) -> an
         }
         Command::Head(of) => match accounts.audit_head(&of.workspace).await? {
             Some(head) => console.out_line(&format!("{} {}", head.seq, head.hash)),
-            None => return Err(Trouble::usage(format!("nothing was done in `{}` yet", of.workspace)).into()),
+            None => {
+                return Err(Trouble::usage(format!("the audit log of `{}` is empty", of.workspace)).into());
+            }
         },
         Command::Verify(_) => {}
     }

@@ -40,15 +40,15 @@ pub async fn backup(console: &Console, ground: &Ground, args: &BackupArgs) -> an
     let into = std::path::absolute(&args.into)?;
     let store = ground.store();
     if into.starts_with(&store) {
-        return Err(Trouble::usage(format!("`{}` lies inside the store", into.display()))
-            .hint("name a folder outside, at best on another disk")
+        return Err(Trouble::usage(format!("`{}` is inside the store", into.display()))
+            .hint("choose a folder outside the store, preferably on another disk")
             .into());
     }
     let copied = sqlite::backup(&store, &into).await?;
     console.out_line(&format!("copied {} to {}", words(&copied), into.display()));
     console.note(
-        "not copied: `files/` (uploads and conversations' folders) and `vault.key`, which opens stored credentials; \
-         keep copies of both, and of the key in another place",
+        "not copied: `files/` (uploads and conversation folders) and `vault.key`, which decrypts stored credentials; \
+         back up both, and keep the key in a separate place",
     );
     Ok(Exit::Done)
 }
@@ -72,8 +72,8 @@ pub async fn restore(console: &Console, ground: Ground, args: &RestoreArgs) -> a
     console.note(&place.engine.check_store().await?);
     if args.vault_key.is_none() {
         console.note(&format!(
-            "`{}` is missing: put the file of the store that was copied there. The next start makes a new one otherwise, \
-             which does not open the stored credentials",
+            "`{}` is missing: copy it from the original store. Otherwise the next start creates a new key, which cannot \
+             decrypt the stored credentials",
             store.join("vault.key").display()
         ));
     }
@@ -88,8 +88,8 @@ async fn end_sessions(console: &Console, place: &Place, vault: Vault) -> anyhow:
     let ended = accounts.rotate_keys(Sessions::End).await?;
     let keys = accounts.count_keys().await?;
     console.note(&format!(
-        "ended {ended} sessions and all one-time links; {keys} API keys count as they did at the moment of the copy, \
-         so revoke those that were revoked since"
+        "ended {ended} sessions and all one-time links; {keys} API keys are restored as of the backup: revoke those \
+         that were revoked since"
     ));
     Ok(())
 }

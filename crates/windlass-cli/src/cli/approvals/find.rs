@@ -92,7 +92,7 @@ pub async fn named(console: &Console, place: &Place, ids: &[String]) -> anyhow::
     for id in ids {
         let waiting = find(console, place, id).await?;
         if found.iter().any(|known: &Waiting| known.open.interrupt == waiting.open.interrupt) {
-            return Err(Trouble::usage(format!("`{}` is named twice", waiting.open.interrupt)).into());
+            return Err(Trouble::usage(format!("`{}` is given twice", waiting.open.interrupt)).into());
         }
         found.push(waiting);
     }
@@ -108,10 +108,10 @@ async fn only(console: &Console, place: &Place) -> anyhow::Result<Waiting> {
         return Ok(all.remove(0));
     }
     if all.is_empty() {
-        return Err(Trouble::usage("nothing waits for an answer").into());
+        return Err(Trouble::usage("no open requests").into());
     }
     let count = if more { format!("more than {NAMED}") } else { all.len().to_string() };
-    let trouble = Trouble::usage(format!("{count} wait for an answer; name one by its id"));
+    let trouble = Trouble::usage(format!("{count} requests are open; name one by its id"));
     let names = all.iter().map(|waiting| {
         let open = &waiting.open;
         format!("`{}`: {} {}", open.interrupt, word(&open.kind), first_line(&title(open), TITLE_CHARS))
@@ -134,11 +134,11 @@ async fn find(console: &Console, place: &Place, id: &str) -> anyhow::Result<Wait
     let mut found = all.into_iter().filter(|it| names_a_run && it.open.interrupt.as_str().ends_with(id));
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),
-        (Some(_), Some(_)) => {
-            Err(Trouble::usage(format!("`{id}` is the end of several ids")).hint("give more of it").into())
-        }
-        (None, _) => Err(Trouble::usage(format!("nothing waits for an answer as `{id}`"))
-            .hint("`windlass approvals list` shows what does")
+        (Some(_), Some(_)) => Err(Trouble::usage(format!("`{id}` is ambiguous: several ids end with it"))
+            .hint("give more of the id")
+            .into()),
+        (None, _) => Err(Trouble::usage(format!("no open request `{id}`"))
+            .hint("`windlass approvals list` shows the open requests")
             .into()),
     }
 }
@@ -152,8 +152,10 @@ async fn of_run(place: &Place, row: RunRow, id: &str) -> anyhow::Result<Waiting>
     let trouble = Trouble::usage(closed(place, &row, &InterruptId::from(id)).await?);
     Err(match (row.view.status, known.is_empty()) {
         (Some(_), _) => trouble,
-        (None, true) => trouble.hint(format!("run `{}` waits for nothing now", row.view.run)),
-        (None, false) => trouble.hint(format!("run `{}` waits for {}", row.view.run, known.join(", "))),
+        (None, true) => trouble.hint(format!("run `{}` has no open requests", row.view.run)),
+        (None, false) => {
+            trouble.hint(format!("open requests of run `{}`: {}", row.view.run, known.join(", ")))
+        }
     }
     .into())
 }
@@ -165,7 +167,7 @@ async fn closed(place: &Place, row: &RunRow, id: &InterruptId) -> Result<String,
         if let Fact::InterruptClosed { interrupt, answer, by, .. } = recorded.event.fact
             && interrupt == *id
         {
-            let how = answered(&answer).unwrap_or_else(|| "taken back".into());
+            let how = answered(&answer).unwrap_or_else(|| "withdrawn".into());
             was = Some(format!("too late: `{id}` was {how} by {by}"));
         }
     }
@@ -174,6 +176,6 @@ async fn closed(place: &Place, row: &RunRow, id: &InterruptId) -> Result<String,
         (Some(was), None) => was,
         (Some(was), Some(ended)) => format!("{was}, and the run has ended ({ended})"),
         (None, Some(ended)) => format!("too late: run `{}` has ended ({ended})", row.view.run),
-        (None, None) => format!("run `{}` does not wait for `{id}`", row.view.run),
+        (None, None) => format!("run `{}` has no open request `{id}`", row.view.run),
     })
 }

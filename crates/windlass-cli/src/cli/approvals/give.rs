@@ -120,7 +120,7 @@ async fn drive(
     let drives = place.engine.thread(&row.thread).is_driven();
     let status = place.engine.thread(&row.thread).row().await?.view.status;
     if status == ThreadStatus::Running && !drives {
-        console.note("the answer counts; another process drives the run");
+        console.note("the answer was accepted; another process drives the run");
         console.hint(&format!("`windlass watch {}{}` follows it", row.view.run, place.ground.same_flags()));
         return Ok(Exit::Done);
     }

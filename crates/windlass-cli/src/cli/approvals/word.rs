@@ -78,13 +78,13 @@ impl AnswerArgs {
             let figure = raise.parse::<u64>().ok();
             let dollars = raise.parse::<Dollars>().ok().map(|dollars| dollars.0);
             if figure.is_none() && dollars.is_none() {
-                return Err(Trouble::usage(format!("`--raise {raise}` is no figure")));
+                return Err(Trouble::usage(format!("`--raise {raise}` is not a number")));
             }
             return Ok(Typed::Raise { figure, dollars });
         }
         if self.select.is_none() && self.text.is_none() && self.values.is_none() {
-            return Err(Trouble::usage("there is no answer").hint(
-                "say what it is: `--select`, `--text`, `--values`, `--done`, `--retry`, `--fail`, `--raise` or `--stop`",
+            return Err(Trouble::usage("no answer given").hint(
+                "pass one of `--select`, `--text`, `--values`, `--done`, `--retry`, `--fail`, `--raise` or `--stop`",
             ));
         }
         let values = match &self.values {
@@ -155,7 +155,7 @@ pub fn fits(open: &OpenInterrupt, answer: &Answer) -> Result<(), Trouble> {
         InterruptKind::Question(_) => {
             (is_reply || is_deny, "`approve`, `deny` or `answer` with `--select`, `--text` or `--values`")
         }
-        InterruptKind::SignIn { .. } => (is_reply || is_deny, "`approve` once it is done, or `deny`"),
+        InterruptKind::SignIn { .. } => (is_reply || is_deny, "`approve` after the sign-in, or `deny`"),
         InterruptKind::Handoff { .. } => (is_reply || is_deny, "`answer --text` with its result, or `deny`"),
         InterruptKind::InDoubt { .. } => {
             let fits = matches!(answer, Answer::Done { .. } | Answer::Retry | Answer::Fail { .. });
@@ -172,7 +172,7 @@ pub fn fits(open: &OpenInterrupt, answer: &Answer) -> Result<(), Trouble> {
     if fits {
         return Ok(());
     }
-    Err(Trouble::usage(format!("`{}` takes {takes}", open.interrupt)))
+    Err(Trouble::usage(format!("`{}` accepts {takes}", open.interrupt)))
 }
 
 fn limit_takes(limit: &LimitAsked) -> &'static str {

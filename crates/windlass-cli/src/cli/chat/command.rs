@@ -16,19 +16,19 @@ const TITLE_CHARS: usize = 60;
 
 const HELP: &str = "\
 /help         list the commands
-/turns        list the messages so far, and what they took
+/turns        list the messages so far, with steps, calls and tokens
 /resume       list conversations; `/resume N` continues one of them
 /continue     continue this conversation's run, or the newest conversation
-/mode NAME    switch to another mode (`agent`, `ask`, `plan`); without a name, show it
-/output N     print all that a call returned; without a number, the last one
-/model NAME   switch to another model (`provider/name`); without a name, show it
+/mode NAME    switch to another mode (`agent`, `ask`, `plan`); without a name, show the mode
+/output N     print the full output of a call; without a number, of the last one
+/model NAME   switch to another model (`provider/name`); without a name, show the model
 /clear        start a new conversation
 /quit         leave (also Ctrl-D, or Ctrl-C twice)
-!COMMAND      run a command of your own, which asks as the tool `Bash` does; the model does not see it
-@FILE         Tab completes a file's name; the model gets the name and reads the file with its tools
-Ctrl-C interrupts a run that is working; a run that waits for you keeps waiting
+!COMMAND      run a command under the rules of the tool `Bash`; the model does not see it
+@FILE         refer to a file (Tab completes its name); the model reads it with its tools
+Ctrl-C cancels an active run; a run that waits for you keeps waiting
 A message that you send during a run is queued and sent after it
-Alt-Enter, Ctrl-J or `\\` and Enter begin a new line";
+Alt-Enter, Ctrl-J or `\\` and Enter start a new line";
 
 impl Chat<'_> {
     /// Sends a message or executes a command.
@@ -48,7 +48,7 @@ impl Chat<'_> {
             "clear" => {
                 self.thread = None;
                 self.forget_cost();
-                self.console.note("a new conversation; the old one is kept in `windlass threads list`");
+                self.console.note("new conversation; the old one stays in `windlass threads list`");
             }
             "turns" => self.turns().await?,
             "resume" => return self.resume(rest.trim()).await,
@@ -56,7 +56,7 @@ impl Chat<'_> {
             "mode" => self.mode(rest.trim()).await?,
             "model" => self.model(rest.trim())?,
             other => {
-                self.console.note(&format!("there is no command `/{}`", shown(other)));
+                self.console.note(&format!("unknown command `/{}`", shown(other)));
                 self.console.hint("/help lists the commands");
             }
         }
@@ -65,7 +65,7 @@ impl Chat<'_> {
 
     async fn turns(&self) -> anyhow::Result<()> {
         let Some(thread) = &self.thread else {
-            self.console.note("nothing has been said yet");
+            self.console.note("no messages yet");
             return Ok(());
         };
         let mut rows = self.place.engine.runs(&RunQuery::of(thread, TURNS)).await?;
@@ -140,9 +140,7 @@ impl Chat<'_> {
                 self.console.note(&self.console.paint.bold(&label));
                 self.console.out_line(shown(&text).trim_end());
             }
-            None => self
-                .console
-                .note("there is no such output; `/output N` shows the output of a call of this chat"),
+            None => self.console.note("no such output; `/output N` shows the output of a call in this chat"),
         }
     }
 
@@ -160,7 +158,7 @@ impl Chat<'_> {
         }
         let model = ModelName::from(name);
         crate::place::check_model(self.console, &self.place.models.now(), &model, &self.agent.settings)?;
-        self.console.note(&format!("going on with `{model}`"));
+        self.console.note(&format!("switched to `{model}`"));
         self.agent.models = vec![model];
         Ok(())
     }

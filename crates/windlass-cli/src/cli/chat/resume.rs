@@ -35,7 +35,7 @@ impl Chat<'_> {
                 }
                 let listed = number.checked_sub(1).and_then(|index| self.listed.get(index)).cloned();
                 listed.ok_or_else(|| {
-                    Trouble::usage(format!("there is no conversation {number}"))
+                    Trouble::usage(format!("no conversation {number}"))
                         .hint("/resume lists the conversations")
                 })?
             }
@@ -52,7 +52,7 @@ impl Chat<'_> {
         };
         let next = self.follow_unfinished(&thread).await?;
         if next.is_none() {
-            self.console.note("no run of this conversation waits");
+            self.console.note("this conversation has no unfinished run");
             self.console.hint("/resume lists the conversations");
         }
         Ok(next.unwrap_or(Next::Go))
@@ -64,7 +64,7 @@ impl Chat<'_> {
         let lines: Vec<&str> = text.trim_end().lines().collect();
         let hidden = lines.len().saturating_sub(RECALLED);
         if hidden > 0 {
-            let count = format!("… {hidden} lines before; `windlass threads show {thread}` shows them");
+            let count = format!("… {hidden} earlier lines; `windlass threads show {thread}` shows them");
             self.console.note(&self.console.paint.dim(&count));
         }
         for line in &lines[hidden..] {

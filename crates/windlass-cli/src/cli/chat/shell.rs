@@ -75,7 +75,7 @@ impl Chat<'_> {
             }
             match tried {
                 Tried::Asks { by, yours: true, preview } if self.console.can_ask() => {
-                    self.console.note(&format!("`Bash` asks first (by {})", shown_line(&by)));
+                    self.console.note(&format!("`Bash` requires approval (decided by {})", shown_line(&by)));
                     preview.iter().for_each(|preview| self.console.note(&shown(preview)));
                     match self.agrees().await? {
                         Reply::Yes => {}
@@ -137,7 +137,7 @@ impl Chat<'_> {
         let console = self.console;
         match tried {
             Tried::Unknown => {
-                console.note("commands are off here");
+                console.note("commands are disabled");
                 if let Some(how) = toolbox::instead(&self.place.engine, &ToolName::from("Bash")) {
                     console.hint(&how);
                 }
@@ -148,7 +148,7 @@ impl Chat<'_> {
                 console.note(&shown_line(&format!("not run: denied by `{by}`{why}")));
             }
             Tried::Asks { by, .. } => {
-                console.note(&shown_line(&format!("not run: it needs an approval (by {by})")));
+                console.note(&shown_line(&format!("not run: it requires approval (decided by {by})")));
             }
             Tried::Ran(result) => {
                 for part in &result.parts {

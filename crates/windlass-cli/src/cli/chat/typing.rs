@@ -53,7 +53,7 @@ impl Chat<'_> {
                 Typed::Line(line) => line,
                 Typed::Interrupt if !is_leaving => {
                     is_leaving = true;
-                    self.console.note(&self.console.paint.dim("Ctrl-C again, or /quit, leaves"));
+                    self.console.note(&self.console.paint.dim("press Ctrl-C again or type /quit to leave"));
                     continue;
                 }
                 Typed::Interrupt | Typed::End => return Ok(Exit::Done),

@@ -39,7 +39,7 @@ async fn reached(ground: &Ground) -> anyhow::Result<Vec<Check>> {
 fn check(status: &ServerStatus) -> Check {
     let name = &status.name;
     let broken = |message: String| {
-        let hint = format!("`windlass mcp test {name}` shows what it says");
+        let hint = format!("`windlass mcp test {name}` shows its log");
         Check::new(NAME, State::Broken, message).hint(hint)
     };
     match &status.health {
@@ -47,12 +47,12 @@ fn check(status: &ServerStatus) -> Check {
             let count = status.tools.len();
             Check::ok(NAME, format!("`{name}`: {count} {}", plural(count, "tool")))
         }
-        Health::Disabled => Check::ok(NAME, format!("`{name}` is switched off")),
-        Health::Starting => broken(format!("`{name}` has not answered within {} s", WITHIN_MS / 1_000)),
-        Health::Unavailable { why, .. } => broken(format!("`{name}` is not available: {why}")),
+        Health::Disabled => Check::ok(NAME, format!("`{name}` is disabled")),
+        Health::Starting => broken(format!("`{name}` did not respond within {} s", WITHIN_MS / 1_000)),
+        Health::Unavailable { why, .. } => broken(format!("`{name}` is unavailable: {why}")),
         Health::NeedsSignIn { .. } => {
             let hint = format!("`windlass mcp login {name}` signs in");
-            Check::warning(NAME, format!("`{name}` requires that somebody signs in")).hint(hint)
+            Check::warning(NAME, format!("`{name}` requires sign-in")).hint(hint)
         }
     }
 }

@@ -133,7 +133,7 @@ impl Follow<'_> {
                 asking.fault(self.console, &what, text);
             }
             (Err(error), ..) => {
-                self.console.note(&format!("  not taken: {error}"));
+                self.console.note(&format!("  not accepted: {error}"));
                 self.asking = None;
             }
         }
@@ -159,7 +159,7 @@ impl Follow<'_> {
         };
         match answered {
             Ok(said) => self.console.note(&format!("  {said}")),
-            Err(error) => self.console.note(&format!("  not taken: {error}")),
+            Err(error) => self.console.note(&format!("  not accepted: {error}")),
         }
     }
 
@@ -212,5 +212,5 @@ fn waits(
             console.hint(&hint);
         }
     }
-    console.hint(&format!("`windlass resume {run}{flags}` asks on a terminal"));
+    console.hint(&format!("`windlass resume {run}{flags}` asks in a terminal"));
 }

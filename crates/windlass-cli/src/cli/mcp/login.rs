@@ -46,13 +46,13 @@ pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> 
     let granted = servers.hub.granted_scopes(name).await;
     wanted.retain(|scope| !granted.contains(scope));
     if servers.hub.server(name)?.health.is_ready() && wanted.is_empty() {
-        console.note(&format!("`{name}` answers; nobody has to sign in"));
+        console.note(&format!("`{name}` is connected; no sign-in is required"));
         answer_waiting(console, &place, name).await?;
         return Ok(Exit::Done);
     }
     let page = servers.page.clone().ok_or_else(|| {
-        Trouble::usage(format!("people do not sign in at `{name}`"))
-            .hint("it is a program, or `headers` says who comes, or `oauth` is switched off")
+        Trouble::usage(format!("`{name}` does not use sign-in"))
+            .hint("it is a program, authenticates with `headers`, or has `oauth` disabled")
     })?;
     let mut ended = page.ended();
     let begun = servers.begin_sign_in_for(name, &local().principal, &wanted).await?;
@@ -63,8 +63,8 @@ pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> 
     let ended = tokio::select! {
         ended = ended.wait_for(is_ours) => ended.ok().and_then(|ended| ended.clone()),
         () = tokio::time::sleep(Duration::from_secs(args.timeout)) => {
-            let why = format!("nobody has signed in at `{name}` within {} s", args.timeout);
-            return Err(Trouble::usage(why).hint("`--timeout` waits longer").into());
+            let why = format!("no sign-in at `{name}` within {} s", args.timeout);
+            return Err(Trouble::usage(why).hint("`--timeout` sets a longer wait").into());
         }
         _ = signals.next() => return Ok(Exit::Interrupted),
     };
@@ -72,16 +72,17 @@ pub async fn login(console: &Console, args: &LoginArgs) -> anyhow::Result<Exit> 
         Some(Ok(_)) => {}
         Some(Err(why)) => {
             return Err(Trouble::usage(format!("the sign-in at `{name}` failed: {}", shown_line(&why)))
-                .hint(format!("`windlass mcp login {name}` begins it again"))
+                .hint(format!("`windlass mcp login {name}` tries again"))
                 .into());
         }
-        None => return Err(Trouble::engine("the page of the sign-in has ended").into()),
+        None => return Err(Trouble::engine("the sign-in page was closed").into()),
     }
     match servers.hub.ready(name).await {
         Err(McpError::SignIn { .. }) => {
-            let why =
-                format!("signed in, and `{name}` wants another sign-in: it has changed where people sign in");
-            return Err(Trouble::usage(why).hint(format!("`windlass mcp login {name}` begins it")).into());
+            let why = format!(
+                "signed in, but `{name}` requires another sign-in: its authorization server has changed"
+            );
+            return Err(Trouble::usage(why).hint(format!("`windlass mcp login {name}` starts it")).into());
         }
         ready => ready?,
     }
@@ -112,8 +113,8 @@ async fn answer_waiting(console: &Console, place: &Place, name: &str) -> anyhow:
 pub async fn logout(console: &Console, args: &LogoutArgs) -> anyhow::Result<Exit> {
     let (place, servers) = opened(console, &args.name, &args.place).await?;
     servers.hub.sign_out(&args.name).await?;
-    console.note(&format!("what the sign-in at `{}` left here is forgotten", args.name));
-    console.hint("the server may still count what it has given out: take it back there as well");
+    console.note(&format!("signed out of `{}` and deleted its stored tokens", args.name));
+    console.hint("the server may still accept tokens that it has issued: revoke them there as well");
     drop(place);
     Ok(Exit::Done)
 }
@@ -129,8 +130,8 @@ async fn opened(
     let servers = super::over(&place, Which::One(name)).await?;
     let health = servers.hub.server(name)?.health;
     if let Health::Unavailable { why, .. } = health {
-        let why = format!("`{name}` is not available: {}", shown_line(&why));
-        return Err(Trouble::usage(why).hint(format!("`windlass mcp test {name}` says more")).into());
+        let why = format!("`{name}` is unavailable: {}", shown_line(&why));
+        return Err(Trouble::usage(why).hint(format!("`windlass mcp test {name}` shows more")).into());
     }
     Ok((place, servers))
 }

@@ -70,7 +70,7 @@ async fn each(console: &Console, servers: &Servers, json: bool) -> Exit {
             Ok(prompts) => list(console, &status.name, &prompts, json),
             Err(error) => {
                 exit = Exit::Failed;
-                let hint = format!("`windlass mcp test {}` says more", status.name);
+                let hint = format!("`windlass mcp test {}` shows more", status.name);
                 console.warn(&shown_line(&error.to_string()), &[&hint]);
             }
         }
@@ -83,7 +83,7 @@ fn arguments(given: &[String]) -> Result<BTreeMap<String, String>, Trouble> {
     let mut all = BTreeMap::new();
     for text in given {
         let Some((name, value)) = text.split_once('=') else {
-            return Err(Trouble::usage(format!("`--arg {text}` is no NAME=VALUE")));
+            return Err(Trouble::usage(format!("`--arg {text}` is not NAME=VALUE")));
         };
         if all.insert(name.to_owned(), value.to_owned()).is_some() {
             return Err(Trouble::usage(format!("`--arg {name}` is given twice")));
@@ -122,7 +122,7 @@ fn say(console: &Console, message: &PromptMessage, json: bool) {
     console.out_line(&console.out_paint.dim(role));
     for content in &message.content {
         match content.kind {
-            "image" => console.out_line("[a picture; `--json` has it]"),
+            "image" => console.out_line("[image; `--json` includes it]"),
             _ => console.out_line(&shown(&content.data)),
         }
     }
@@ -135,9 +135,9 @@ fn failed(console: &Console, server: &str, error: &PromptError) -> Result<Exit, 
         PromptError::Mcp(McpError::SignIn { .. }) => {
             trouble.hint(format!("`windlass mcp login {server}` signs in"))
         }
-        PromptError::Mcp(_) => trouble.hint(format!("`windlass mcp test {server}` says more")),
+        PromptError::Mcp(_) => trouble.hint(format!("`windlass mcp test {server}` shows more")),
         PromptError::Unknown { .. } | PromptError::Missing { .. } | PromptError::Surplus { .. } => {
-            let hint = format!("`windlass mcp prompts {server}` says which there are and what they take");
+            let hint = format!("`windlass mcp prompts {server}` lists the prompts and their arguments");
             return Err(trouble.hint(hint));
         }
     };

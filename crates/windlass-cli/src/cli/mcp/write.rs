@@ -68,7 +68,7 @@ pub fn add(console: &Console, args: &AddArgs) -> Result<Exit, Trouble> {
     let elsewhere = read(&other)?.1;
     for (file, known) in [(&path, &known), (&other, &elsewhere)] {
         if known.mcp.contains_key(name) {
-            let what = format!("there is a server `{name}` in `{}` already", file.display());
+            let what = format!("server `{name}` already exists in `{}`", file.display());
             return Err(
                 Trouble::usage(what).hint(format!("choose another name, or `windlass mcp remove {name}`"))
             );
@@ -84,15 +84,17 @@ pub fn add(console: &Console, args: &AddArgs) -> Result<Exit, Trouble> {
         private_directory(folder)?;
     }
     replace(&path, &text).map_err(|error| unwritten(&path, &error))?;
-    console.note(&format!("`{name}` stands in `{}`", shown_line(&path.display().to_string())));
+    console.note(&format!("added `{name}` to `{}`", shown_line(&path.display().to_string())));
     if args.folder {
-        console.hint("the folder's file has changed: `windlass trust` lets it count");
+        console.hint("the folder's file has changed: run `windlass trust` to apply it");
     }
     let signs_in = after.mcp.get(name).is_some_and(|server| server.signs_in());
     if signs_in {
-        console.hint(&format!("`windlass mcp test {name}` reaches it; `windlass mcp login {name}` signs in there, where it wants that"));
+        console.hint(&format!(
+            "`windlass mcp test {name}` connects to it; `windlass mcp login {name}` signs in, if required"
+        ));
     } else {
-        console.hint(&format!("`windlass mcp test {name}` reaches it, and says what it has"));
+        console.hint(&format!("`windlass mcp test {name}` connects to it and lists its tools"));
     }
     Ok(Exit::Done)
 }
@@ -103,18 +105,18 @@ pub fn remove(console: &Console, args: &RemoveArgs) -> Result<Exit, Trouble> {
     let name = &args.name;
     let (before, known) = read(&path)?;
     if !known.mcp.contains_key(name) {
-        let trouble = Trouble::usage(format!("there is no server `{name}` in `{}`", path.display()));
+        let trouble = Trouble::usage(format!("no server `{name}` in `{}`", path.display()));
         return Err(match read(&other)?.1.mcp.contains_key(name) {
-            true if args.folder => trouble.hint("the user's file has it: leave `--folder` away"),
-            true => trouble.hint("the folder's file has it: add `--folder`"),
-            false => trouble.hint("`windlass mcp list` says which there are"),
+            true if args.folder => trouble.hint("it is in the user's file: omit `--folder`"),
+            true => trouble.hint("it is in the folder's file: add `--folder`"),
+            false => trouble.hint("`windlass mcp list` lists the servers"),
         });
     }
     let after = without(&before, name)?;
     replace(&path, &after).map_err(|error| unwritten(&path, &error))?;
-    console.note(&format!("`{name}` is out of `{}`", shown_line(&path.display().to_string())));
+    console.note(&format!("removed `{name}` from `{}`", shown_line(&path.display().to_string())));
     if args.folder {
-        console.hint("the folder's file has changed: `windlass trust` lets it count");
+        console.hint("the folder's file has changed: run `windlass trust` to apply it");
     }
     Ok(Exit::Done)
 }
@@ -157,7 +159,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 
 fn unwritten(path: &Path, error: &std::io::Error) -> Trouble {
     Trouble::usage(format!("cannot write `{}`: {error}", path.display()))
-        .hint("give this user write access to it, or write the table by hand")
+        .hint("give this user write access, or edit the file by hand")
 }
 
 /// The server's table.
@@ -171,7 +173,7 @@ fn table(args: &AddArgs) -> Result<Table, Trouble> {
             table.insert("args", value(toml_edit::Array::from_iter(rest)))
         }
         (Some(_), Some(_)) | (None, None) => {
-            return Err(Trouble::usage("a server is an address or a program").hint(format!(
+            return Err(Trouble::usage("a server needs either an address or a program").hint(format!(
                 "`windlass mcp add {0} --url https://…`, or `windlass mcp add {0} -- COMMAND`",
                 quoted(&args.name)
             )));
@@ -233,7 +235,7 @@ fn without(text: &str, name: &str) -> Result<String, Trouble> {
 }
 
 fn document(text: &str) -> Result<DocumentMut, Trouble> {
-    text.parse().map_err(|error| Trouble::usage(format!("the configuration is not TOML: {error}")))
+    text.parse().map_err(|error| Trouble::usage(format!("the configuration is not valid TOML: {error}")))
 }
 
 fn text_of(raw: Option<&RawString>) -> &str {

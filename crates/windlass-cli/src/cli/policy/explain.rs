@@ -33,7 +33,7 @@ pub async fn run(
         calls.retain(|key, _| name(*key) == wanted);
         if calls.is_empty() {
             return Err(Trouble::usage(format!("run `{}` has no call `{wanted}`", row.view.run))
-                .hint("a call is named by its step and its place in it, such as `2.1`")
+                .hint("name a call by its step and its position there, such as `2.1`")
                 .into());
         }
     }
@@ -43,7 +43,7 @@ pub async fn run(
         return Ok(Exit::Done);
     }
     if calls.is_empty() {
-        console.note(&format!("run {} has called no tool", row.view.run));
+        console.note(&format!("run {} has made no tool calls", row.view.run));
     }
     for (key, call) in &calls {
         call.print(console, *key);
@@ -151,7 +151,7 @@ impl Told {
                 Happened::Voted { by, .. } => ("vote", format!("approved by {by}")),
                 Happened::Answered { answer, by, .. } => {
                     let after = asked_at.map(|asked| format!(", after {}", span(at.since(asked))));
-                    let answer = answered(answer).unwrap_or_else(|| "taken back".into());
+                    let answer = answered(answer).unwrap_or_else(|| "withdrawn".into());
                     ("answer", format!("{answer} by {by}{}", after.unwrap_or_default()))
                 }
                 Happened::Edited { by } => ("edited", format!("by {by}")),
@@ -194,7 +194,7 @@ impl Told {
 /// Formats the deciding rule, and explains a built-in one.
 fn by_rule(rule: &str) -> String {
     match rule {
-        "annotations" => "annotations (the tool's own hints; no rule, choice or grant)".to_owned(),
+        "annotations" => "annotations (the tool's own hints; no rule, setting or grant matched)".to_owned(),
         "auto-run" => "auto-run (`everything`)".to_owned(),
         "allowlist" => "allowlist (`windlass allow`)".to_owned(),
         rule if rule.starts_with("grant ") || rule.starts_with("error: ") => rule.to_owned(),

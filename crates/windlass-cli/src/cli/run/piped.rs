@@ -28,7 +28,7 @@ pub async fn read(console: &Console, max_bytes: u64) -> anyhow::Result<Option<By
     let read = tokio::select! {
         read = &mut reading => read,
         () = tokio::time::sleep(SILENCE) => {
-            console.note("reading standard input, which is attached to the task");
+            console.note("reading standard input to attach it to the task");
             console.hint("`< /dev/null` runs the task without it");
             reading.await
         }
@@ -56,7 +56,7 @@ fn bounded(source: impl Read, max_bytes: u64) -> Result<Vec<u8>, Trouble> {
     if bytes.len() as u64 > max_bytes {
         let what = format!("standard input is larger than {max_bytes} bytes and cannot be attached");
         return Err(Trouble::usage(what)
-            .hint("put it into a file of the working folder, and let the task name that file")
+            .hint("put it into a file in the working folder, and name the file in the task")
             .hint("`max_bytes` in `[files]` sets the limit"));
     }
     Ok(bytes)

@@ -47,12 +47,13 @@ fn named<'a>(commands: &'a [BackgroundCommand], id: &str) -> Result<&'a Backgrou
     let mut found = commands.iter().filter(is_named);
     match (found.next(), found.next()) {
         (Some(command), None) => Ok(command),
-        (Some(_), Some(_)) => {
-            Err(Trouble::usage(format!("several processes run a command `{}`", shown_line(id)))
-                .hint("`windlass threads commands` shows their whole names"))
-        }
-        (None, _) => Err(Trouble::usage(format!("no command `{}` is at work there", shown_line(id)))
-            .hint("`windlass threads commands` shows those that are; the others have ended")),
+        (Some(_), Some(_)) => Err(Trouble::usage(format!(
+            "`{}` is ambiguous: several processes run such a command",
+            shown_line(id)
+        ))
+        .hint("`windlass threads commands` shows the full ids")),
+        (None, _) => Err(Trouble::usage(format!("no running command `{}`", shown_line(id)))
+            .hint("`windlass threads commands` shows the running commands")),
     }
 }
 
@@ -64,7 +65,7 @@ fn list(console: &Console, commands: &[BackgroundCommand], json: bool) {
         return;
     }
     if commands.is_empty() {
-        console.note("no commands at work");
+        console.note("no running commands");
         return;
     }
     let now = now();

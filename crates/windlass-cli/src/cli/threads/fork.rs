@@ -54,8 +54,12 @@ pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
         return copy(console, args, &place, row, at).await;
     }
     if args.restore_files && !place.homes.has_files_of(row.view.folder.as_deref()) {
-        let at = row.view.folder.as_deref().map_or("nowhere".into(), |at| format!("in `{}`", shown_line(at)));
-        let what = format!("the files of thread `{thread}` are not here: it was begun {at}");
+        let at = row
+            .view
+            .folder
+            .as_deref()
+            .map_or("without a folder".into(), |at| format!("in `{}`", shown_line(at)));
+        let what = format!("the files of thread `{thread}` are not here: it was started {at}");
         return Err(Trouble::usage(what)
             .hint("name that folder with `--dir`, and the store with `--store`")
             .into());
@@ -72,7 +76,7 @@ pub async fn run(console: &Console, args: &ForkArgs) -> anyhow::Result<Exit> {
     let restored = if args.restore_files { Some(restore(mode).await?) } else { None };
     if let (None, Some(folder)) = (&restored, &shared) {
         let folder = shown_line(folder);
-        console.note(&format!("the fork works in the same folder, `{folder}`; its files stay as they are"));
+        console.note(&format!("the fork uses the same folder, `{folder}`; its files are unchanged"));
     }
     tell(console, args, Some(fork.as_str()), restored.as_ref());
     let is_left = |fate| matches!(fate, FileFate::ChangedSince | FileFate::NotKept | FileFate::Failed);
@@ -126,7 +130,7 @@ fn warn_of_unseen(console: &Console, unseen: &[UnseenCall], total: usize) {
     tools.sort_unstable();
     tools.dedup();
     let tools = shown_line(&tools.join("`, `")).into_owned();
-    console.warn(&format!("{total} calls since then may have changed files unseen: `{tools}`"), &[]);
+    console.warn(&format!("{total} calls since then may have made untracked file changes: `{tools}`"), &[]);
 }
 
 fn tell(console: &Console, args: &ForkArgs, fork: Option<&str>, restored: Option<&Restored>) {

@@ -12,10 +12,10 @@ use crate::place::trust::Standing;
 pub fn ask(console: &Console, files: &FolderFiles, standing: Standing) -> bool {
     let why = match standing {
         Standing::Changed if files.iter().count() > 1 => {
-            "or the other one has changed since they were trusted"
+            "or the other file has changed since they were trusted"
         }
         Standing::Changed => "has changed since it was trusted",
-        Standing::Unknown | Standing::Trusted => "sets up Windlass in this folder",
+        Standing::Unknown | Standing::Trusted => "configures Windlass in this folder",
     };
     for file in files.iter() {
         console.note(&format!("`{}` {why}:\n", shown_line(&file.path.display().to_string())));
@@ -25,21 +25,21 @@ pub fn ask(console: &Console, files: &FolderFiles, standing: Standing) -> bool {
         console.note("");
     }
     if files.config.is_some() {
-        console.note("It can choose models, send them to other addresses and name secrets");
+        console.note("It can choose models, redirect requests to other addresses and refer to secrets");
     }
     let found = files.programs.iter().filter(|program| program.digest.is_some());
     let names: Vec<String> = found.map(|program| format!("`{}`", shown_line(&program.name))).collect();
     if !names.is_empty() {
         console.note(&format!(
-            "It starts or reads {}. Trust covers these files as they are now, so read them, too. It does not cover \
-             files that they load",
+            "It executes or reads {}. Trust covers the current content of these files, so review them too. It does not \
+             cover files that they load",
             names.join(", ")
         ));
     }
     if files.policy.is_some() {
-        console.note("Its rules can let tools run without asking anyone");
+        console.note("Its rules can allow tool calls without approval");
     }
-    console.err("Trust it as it is now? [y/N] ");
+    console.err("Trust the current content? [y/N] ");
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
     read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes")

@@ -53,14 +53,14 @@ impl Live {
     fn hint(&self, code: &str, message: &str) {
         let hint = match code {
             "ERR_API" if message.starts_with("cannot reach ") => {
-                "look at the address (`--base-url`), whether something listens there, and the network"
+                "check the address (`--base-url`), that a server listens there, and the network"
             }
             "ERR_STREAM_PARSE" => {
-                "look at the address (`--base-url`) and at what answers there: a model's endpoint, or something else"
+                "check the address (`--base-url`): the server there may not be a model endpoint"
             }
-            "ERR_AUTH" => "look at the provider's key; `windlass doctor` shows which ones are found",
-            "ERR_MAX_TURNS" => "raise `--max-steps`, or make the task smaller",
-            "ERR_CONFIG" => "`windlass doctor` says what is wrong",
+            "ERR_AUTH" => "check the provider's key; `windlass doctor` shows which keys are found",
+            "ERR_MAX_TURNS" => "raise `--max-steps`, or split the task",
+            "ERR_CONFIG" => "`windlass doctor` shows the cause",
             "ERR_RATE_LIMIT" | "ERR_API_OVERLOADED" | "ERR_API" | "ERR_STREAM_INCOMPLETE" => {
                 "try again later, or name a fallback in `agent.models`"
             }

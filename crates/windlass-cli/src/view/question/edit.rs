@@ -94,5 +94,5 @@ pub fn pretty(text: &str) -> String {
 
 /// Parses the edited text.
 pub fn read(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("this is no JSON: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}"))
 }

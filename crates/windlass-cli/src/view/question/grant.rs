@@ -29,9 +29,9 @@ impl GrantWish {
     pub fn said(&self) -> String {
         let count = match self.count {
             Some(count) => format!("{count} {}", plural(count as usize, "call")),
-            None => "any number of calls".to_owned(),
+            None => "unlimited calls".to_owned(),
         };
-        let lasts = self.lasts.map_or("for ever".to_owned(), |lasts| format!("for {}", span(lasts.0)));
+        let lasts = self.lasts.map_or("no expiry".to_owned(), |lasts| format!("for {}", span(lasts.0)));
         let which = if self.arguments.is_empty() { "any arguments" } else { "exactly these arguments" };
         format!("granted: {count} of `{}`, {lasts}, {which}", self.tool)
     }

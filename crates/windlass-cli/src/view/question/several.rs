@@ -30,7 +30,7 @@ impl Asking {
         let (count, calls) = (self.items.len(), self.calls());
         let which =
             if calls == count { "all".to_owned() } else { format!("the {calls} {}", plural(calls, "call")) };
-        let mut choices = vec![format!("1 to {count}: one of them")];
+        let mut choices = vec![format!("1 to {count}: select one")];
         choices.extend((calls > 0 && calls == self.approvable()).then(|| format!("[a]pprove {which}")));
         choices.extend((calls > 0).then(|| format!("[d]eny {which}")));
         choices.extend(["[v]iew all".to_owned(), "[s]top the run".to_owned()]);
@@ -55,7 +55,8 @@ impl Asking {
             "s" | "stop" => return Reply::Stop,
             "" => {}
             _ => {
-                console.note(&format!("  `{}` is none of the answers", first_line(&shown(word), ECHO_CHARS)));
+                console
+                    .note(&format!("  `{}` is not one of the answers", first_line(&shown(word), ECHO_CHARS)));
                 self.prompt(console);
                 return Reply::NoAnswer;
             } // tidy: no other word counts

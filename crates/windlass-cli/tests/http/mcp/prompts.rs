@@ -169,10 +169,10 @@ async fn prompts_are_listed_and_filled_in_on_the_command_line() {
     for (arguments, code, wanted) in [
         (&["none"][..], 2, "no server named `none` is configured"),
         (&["gone", "greet"], 1, "the server `gone` is not available"),
-        (&["gone"], 1, "`windlass mcp test gone` says more"),
+        (&["gone"], 1, "`windlass mcp test gone` shows more"),
         (&["texts", "nod"], 2, "no prompt `nod`; its prompts: `greet`"),
         (&["texts", "greet"], 2, "the prompt `greet` requires `city`"),
-        (&["texts", "greet", "--arg", "city"], 2, "`--arg city` is no NAME=VALUE"),
+        (&["texts", "greet", "--arg", "city"], 2, "`--arg city` is not NAME=VALUE"),
         (&["texts", "greet", "--arg", "city=a", "--arg", "city=b"], 2, "`--arg city` is given twice"),
         (&["texts", "a/b asks"], 1, "requires input"),
         (&["texts", "broken"], 1, "out of paper"),
